@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_H
+#define KILN_IR_H
+
+/// ir: what an operation is. The operator table, tensor descriptions, operation records, inference of
+/// shapes and dtypes, verifier, text and wire forms, the reference evaluator; and what lies between the one who
+/// decides and the one who computes: programs, plans and the backend interface.
+/// Nothing here runs on a device or knows a fuser.
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_MAX_RANK 8
+#define KILN_MAX_INPUTS 64 ///< of one operation (concat)
+#define KILN_MAX_OUTPUTS 4
+#define KILN_MAX_ATTRS 8
+
+// ---- operators ---------------------------------------------------------------------------------
+
+/// Dense numbers, in memory only. Permanent numbers: kiln_op_info.wire.
+typedef enum kiln_op {
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)  \
+    KILN_OP_##id,
+#include "ops.def"
+#undef KILN_OP
+    KILN_OP_COUNT
+} kiln_op;
+
+typedef enum kiln_op_class {
+    KILN_CLASS_ELEMENTWISE = 1,
+    KILN_CLASS_VIEW = 2,
+    KILN_CLASS_REDUCE = 3,
+    KILN_CLASS_CONTRACTION = 4,
+    KILN_CLASS_GATHER = 5,
+    KILN_CLASS_WINDOW = 6,
+    KILN_CLASS_ROW = 7,
+    KILN_CLASS_CREATION = 8,
+    KILN_CLASS_CONTROL = 9
+} kiln_op_class;
+
+/// Sets of kiln_dtype_kind that an operator takes. SIGNED: without unsigned and bool.
+typedef enum kiln_accept {
+    KILN_ACCEPT_LOGIC = KILN_KIND_BOOL,
+    KILN_ACCEPT_INTEGER = KILN_KIND_UINT | KILN_KIND_INT,
+    KILN_ACCEPT_INTLOGIC = KILN_KIND_UINT | KILN_KIND_INT | KILN_KIND_BOOL,
+    KILN_ACCEPT_FLOAT = KILN_KIND_FLOAT,
+    KILN_ACCEPT_SIGNED = KILN_KIND_INT | KILN_KIND_FLOAT,
+    KILN_ACCEPT_NUMERIC = KILN_KIND_UINT | KILN_KIND_INT | KILN_KIND_FLOAT,
+    KILN_ACCEPT_ANY = KILN_KIND_BOOL | KILN_KIND_UINT | KILN_KIND_INT | KILN_KIND_FLOAT
+} kiln_accept;
+
+typedef enum kiln_result {
+    KILN_RESULT_SAME = 1,  ///< dtype of the first data input
+    KILN_RESULT_BOOL = 2,
+    KILN_RESULT_INDEX = 3, ///< i64
+    KILN_RESULT_ATTR = 4,  ///< attribute `dtype`
+    KILN_RESULT_NOTHING = 5
+} kiln_result;
+
+// ---- attributes: a closed set of types, no pointers to anything that lives -------------------------
+
+typedef enum kiln_attr_type {
+    KILN_ATTR_NONE = 0, ///< absent optional attribute
+    KILN_ATTR_I64 = 1,
+    KILN_ATTR_F64 = 2,
+    KILN_ATTR_BOOL = 3,
+    KILN_ATTR_DTYPE = 4,
+    KILN_ATTR_I64_LIST = 5,
+    KILN_ATTR_F64_LIST = 6,
+    KILN_ATTR_STRING = 7,
+    KILN_ATTR_TENSOR = 8,
+    KILN_ATTR_NUMBER = 9 ///< in a schema only: the value is I64 or F64
+} kiln_attr_type;
+
+typedef enum kiln_attr_key { ///< permanent numbers
+    KILN_KEY_NONE = 0,
+#define KILN_ATTR(id, name, number, type, doc) KILN_KEY_##id = number,
+#include "attrs.def"
+#undef KILN_ATTR
+    KILN_KEY_LIMIT
+} kiln_attr_key;
+
+typedef struct kiln_attr { ///< a value; lists and texts are borrowed from whoever owns the record
+    kiln_attr_type type;
+    uint32_t count; ///< elements of a list, bytes of a string, 1 otherwise
+    union {
+        int64_t i; ///< I64, BOOL, DTYPE
+        double f;
+        const int64_t *ints;
+        const double *floats;
+        const char *text; ///< terminated
+        const struct kiln_tensor_const *tensor;
+    } v;
+} kiln_attr;
+
+typedef enum kiln_attr_role {
+    KILN_ROLE_IDENTITY = 0, ///< part of a plan's identity, shown to fusers by value
+    KILN_ROLE_SCALAR = 1,   ///< a number that plans keep as a placeholder and kernels take as argument
+    KILN_ROLE_HOST = 2      ///< follows from shapes, or is only used by the host: not in plans
+} kiln_attr_role;
+
+typedef struct kiln_attr_spec {
+    kiln_attr_key key;
+    kiln_attr_role role;
+    bool optional; ///< absent means `fallback`: number, truth, empty list, or `fallback_text`
+    double fallback;
+    const char *fallback_text;
+} kiln_attr_spec;
+
+typedef struct kiln_op_signature {
+    const char *inputs[6]; ///< names in order; data inputs first, all of one dtype unless listed in `indices`
+    uint8_t min_inputs;
+    uint8_t max_inputs;   ///< KILN_MAX_INPUTS: variadic, and inputs[0] names the list
+    uint8_t mask_inputs;  ///< bit i: input i is bool whatever the others are
+    uint8_t index_inputs; ///< bit i: input i is i32 or i64 whatever the others are
+    uint8_t n_attrs;
+    kiln_attr_spec attrs[KILN_MAX_ATTRS];
+} kiln_op_signature;
+
+// ---- tensors and operation records ---------------------------------------------------------------
+
+enum { ///< facts about a tensor's memory, known when `KILN_TENSOR_PLACED`
+    KILN_TENSOR_PLACED = 1u,     ///< it has memory now; without it the other facts are not known
+    KILN_TENSOR_CONTIGUOUS = 2u, ///< dense, row-major
+    KILN_TENSOR_CONST = 4u       ///< never changes and outlives plans (weights)
+};
+
+typedef struct kiln_tensor_desc {
+    uint64_t id; ///< unique in the process, never 0, never used again
+    kiln_dtype dtype;
+    uint8_t rank;
+    uint8_t flags;      ///< KILN_TENSOR_*
+    uint8_t align_log2; ///< of its first byte, when placed
+    uint8_t reserved;
+    int64_t dims[KILN_MAX_RANK]; ///< 0 beyond the rank
+} kiln_tensor_desc;
+
+typedef struct kiln_tensor_const { ///< a small constant inside an attribute; dense, row-major
+    kiln_tensor_desc desc;
+    const void *data;
+} kiln_tensor_const;
+
+/// One recorded operation: a snapshot of its tensors and its attributes in the order of the schema. All
+/// pointers are borrowed from the record's owner.
+typedef struct kiln_op_record {
+    kiln_op op;
+    uint16_t n_inputs;
+    uint8_t n_outputs;
+    uint8_t n_attrs;
+    const kiln_tensor_desc *inputs;
+    const kiln_tensor_desc *outputs;
+    const kiln_attr *attrs;
+} kiln_op_record;
+
+typedef kiln_status (*kiln_shape_fn)(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                                     kiln_error *err);
+struct kiln_view;
+typedef kiln_status (*kiln_reference_fn)(const kiln_op_record *call, const struct kiln_view *inputs,
+                                         const struct kiln_view *outputs, kiln_error *err);
+struct kiln_sample_sink;
+typedef void (*kiln_samples_fn)(kiln_op op, kiln_dtype dtype, struct kiln_sample_sink *sink);
+
+typedef struct kiln_op_info {
+    const char *name;
+    uint16_t wire;
+    uint16_t since;
+    kiln_op_class cls;
+    uint8_t n_outputs;
+    kiln_accept accept;
+    kiln_result result;
+    const kiln_op_signature *signature;
+    kiln_shape_fn shape;
+    kiln_reference_fn reference;
+    kiln_samples_fn samples;
+    const char *doc;
+} kiln_op_info;
+
+/// The table's row; NULL for a number that is no operator. Names and wire numbers to operators;
+/// KILN_OP_COUNT when there is none.
+/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+KILN_API const kiln_op_info *kiln_op_info_of(kiln_op op);
+KILN_API kiln_op kiln_op_from_name(const char *name);
+KILN_API kiln_op kiln_op_from_wire(uint16_t wire);
+
+/// Name, type and documentation of an attribute; NULL and KILN_ATTR_NONE for a number that is none.
+/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+KILN_API const char *kiln_attr_name(kiln_attr_key key);
+KILN_API kiln_attr_type kiln_attr_type_of(kiln_attr_key key);
+KILN_API const char *kiln_attr_doc(kiln_attr_key key);
+KILN_API kiln_attr_key kiln_attr_from_name(const char *name);
+
+/// The attribute of a record by key; its type is KILN_ATTR_NONE when the operator has none such.
+/// `kiln_attr_number` reads a NUMBER as f64 or i64 as asked (saturating; NaN gives 0).
+/// Ownership: borrowed. Lifetime: the record's. Thread: any. Errors: none.
+KILN_API const kiln_attr *kiln_op_attr(const kiln_op_record *record, kiln_attr_key key);
+KILN_API int64_t kiln_op_attr_i64(const kiln_op_record *record, kiln_attr_key key);
+KILN_API double kiln_op_attr_f64(const kiln_op_record *record, kiln_attr_key key);
+
+/// Elements and bytes of a description; -1 when the product exceeds int64.
+/// Ownership: values. Lifetime: n/a. Thread: any. Errors: -1.
+KILN_API int64_t kiln_desc_count(const kiln_tensor_desc *desc);
+KILN_API int64_t kiln_desc_bytes(const kiln_tensor_desc *desc);
+KILN_API bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_desc *b);
+
+/// Checks inputs and attributes of `call` against the table and fills dtype, rank and dims of `outputs`
+/// (call->n_outputs of them; ids stay). Absent optional attributes must be present as KILN_ATTR_NONE.
+/// This is the verifier of one operation: every origin (API, file, network, fuser) passes here.
+/// Ownership: all borrowed. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT naming operator, shapes and
+/// values; OUT_OF_RANGE for sizes beyond int64.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_infer(const kiln_op_record *call,
+                                                  kiln_tensor_desc *outputs, kiln_error *err);
+
+// ---- graphs: a list of operations with inputs and outputs, in files, text and on the wire ------------
+
+typedef struct kiln_ir_graph kiln_ir_graph;
+
+/// An empty graph; operations are copied in. Ids inside a graph are the graph's own.
+/// Ownership: the caller's (kiln_ir_graph_destroy). Lifetime: until destroyed; `env` must outlive it.
+/// Thread: one at a time. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_create(const kiln_env *env,
+                                                         kiln_ir_graph **out_graph, kiln_error *err);
+KILN_API void kiln_ir_graph_destroy(kiln_ir_graph *graph);
+
+/// Appends a copy of `record`; `kiln_ir_graph_verify` checks the whole: every operation infers to its
+/// stored outputs, ids are defined once and before use, none is used after its drop, outputs exist.
+/// Ownership: copied. Lifetime: n/a. Thread: one at a time. Errors: INVALID_ARGUMENT with the operation's place.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_append(kiln_ir_graph *graph,
+                                                         const kiln_op_record *record,
+                                                         kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_set_io(kiln_ir_graph *graph,
+                                                         const kiln_tensor_desc *inputs,
+                                                         size_t n_inputs, const uint64_t *output_ids,
+                                                         size_t n_outputs, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph, kiln_error *err);
+KILN_API size_t kiln_ir_graph_op_count(const kiln_ir_graph *graph);
+KILN_API const kiln_op_record *kiln_ir_graph_op(const kiln_ir_graph *graph, size_t index);
+KILN_API const kiln_tensor_desc *kiln_ir_graph_inputs(const kiln_ir_graph *graph, size_t *out_count);
+KILN_API const uint64_t *kiln_ir_graph_outputs(const kiln_ir_graph *graph, size_t *out_count);
+
+/// Text form, one operation a line, such as `%2: f32[2,3] = add(%0: f32[2,3], %1: f32[3])`; the parser
+/// takes what the printer writes, and `#` comments. Wire form: ir/proto/kiln/v1/ir.proto.
+/// Both parsers verify. Ownership: `*out_graph` is the caller's; `out` belongs to its builder. Lifetime: n/a.
+/// Thread: any. Errors: INVALID_ARGUMENT with line or field; DATA_LOSS for truncated bytes; RESOURCE_EXHAUSTED.
+KILN_API void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_print(const kiln_ir_graph *graph, kiln_string *out,
+                                                  kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_parse(const kiln_env *env, const char *text,
+                                                  kiln_ir_graph **out_graph, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_encode(const kiln_env *env, const kiln_ir_graph *graph,
+                                                   kiln_blob *out_bytes, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_decode(const kiln_env *env, const void *bytes,
+                                                   size_t length, kiln_ir_graph **out_graph,
+                                                   kiln_error *err);
+
+// =================================================================================================
+// For those who implement or decorate a backend, or plan for one. Users can stop reading here.
+// =================================================================================================
+
+// ---- memory ------------------------------------------------------------------------------------
+
+typedef struct kiln_buffer kiln_buffer; ///< a backend's memory; each backend defines its own
+
+/// A tensor in memory: element (i0, i1, ...) is at offset_bytes + size * sum(i * stride).
+typedef struct kiln_view {
+    kiln_buffer *buffer; ///< NULL when the tensor has no elements
+    int64_t offset_bytes;
+    kiln_dtype dtype;
+    uint32_t rank;
+    int64_t dims[KILN_MAX_RANK];
+    int64_t strides[KILN_MAX_RANK]; ///< in elements; 0 repeats, negative runs backwards
+} kiln_view;
+
+/// Dense row-major view of a description at the start of `buffer`.
+/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
+KILN_API kiln_view kiln_view_dense(const kiln_tensor_desc *desc, kiln_buffer *buffer);
+KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
+
+/// Lowest and one past the highest byte that a view touches, relative to its buffer.
+/// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
+
+/// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot express
+/// it (a reshape of a non-contiguous tensor): then the operation has to be executed as a copy.
+/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.
+KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
+                              kiln_view *out_view);
+
+// ---- programs: what a fuser describes, in neutral form -------------------------------------------
+
+typedef enum kiln_formula_code { ///< postfix; 64-bit checked; all of it fails closed
+    KILN_F_IMM = 1,      ///< push imm
+    KILN_F_SYM = 2,      ///< push the value of dimension symbol `sym`
+    KILN_F_FACT = 3,     ///< push device fact `arg` (kiln_device_fact)
+    KILN_F_ADD = 16,
+    KILN_F_SUB = 17,
+    KILN_F_MUL = 18,
+    KILN_F_FLOOR_DIV = 19,
+    KILN_F_CEIL_DIV = 20,
+    KILN_F_ROUND_UP = 21, ///< a, b: a rounded up to a multiple of b
+    KILN_F_MIN = 22,
+    KILN_F_MAX = 23,
+    KILN_F_MOD = 24,
+    KILN_F_SELECT = 32, ///< c, a, b: a if c is not 0, else b
+    KILN_F_EQ = 33,
+    KILN_F_LT = 34,
+    KILN_F_LE = 35,
+    KILN_F_AND = 36,
+    KILN_F_OR = 37
+} kiln_formula_code;
+
+typedef struct kiln_formula_step {
+    uint16_t code;
+    uint16_t arg;
+    uint32_t sym;
+    int64_t imm;
+} kiln_formula_step;
+
+typedef struct kiln_formula {
+    const kiln_formula_step *steps;
+    uint32_t count; ///< 0: absent
+} kiln_formula;
+
+typedef enum kiln_arg_kind {
+    KILN_ARG_TENSOR = 1, ///< memory of tensor `ref`, at the start of its buffer
+    KILN_ARG_TEMP = 2,   ///< temporary `ref`
+    KILN_ARG_OFFSET = 3, ///< first element of tensor `ref`, in elements from the buffer's start
+    KILN_ARG_STRIDE = 4, ///< stride of tensor `ref` along axis `axis`, in elements
+    KILN_ARG_DIM = 5,    ///< value of symbol `ref`
+    KILN_ARG_SCALAR = 6, ///< value of scalar placeholder `ref`
+    KILN_ARG_LOCAL = 7,  ///< local memory of `value` bytes
+    KILN_ARG_FORMULA = 8 ///< `value`
+} kiln_arg_kind;
+
+enum { KILN_ACCESS_READ = 1u, KILN_ACCESS_WRITE = 2u };
+
+typedef struct kiln_program_arg {
+    kiln_arg_kind kind;
+    uint32_t access;  ///< of TENSOR and TEMP
+    uint32_t ref;     ///< block-relative
+    uint32_t axis;
+    kiln_dtype dtype; ///< type of the kernel's parameter, of numbers
+    kiln_formula value;
+} kiln_program_arg;
+
+typedef enum kiln_source_format {
+    KILN_SOURCE_OPENCL_C = 1,
+    KILN_SOURCE_SPIRV = 2,
+    KILN_SOURCE_BINARY = 3
+} kiln_source_format;
+
+enum { ///< what a source may assume of arithmetic; 0 is strict
+    KILN_MATH_CONTRACT = 1u,
+    KILN_MATH_REASSOCIATE = 2u,
+    KILN_MATH_FLUSH = 4u,
+    KILN_MATH_APPROXIMATE = 8u
+};
+
+typedef struct kiln_program_source {
+    kiln_source_format format;
+    const void *code;
+    size_t length;
+    const char *const *defines; ///< "NAME=VALUE", terminated
+    uint32_t n_defines;
+    uint32_t cl_c_version; ///< 100 * major + 10 * minor; 0: 1.2
+    uint32_t math;         ///< KILN_MATH_*
+    kiln_hash128 fingerprint; ///< device that a binary is for
+} kiln_program_source;
+
+typedef struct kiln_program_launch {
+    uint32_t source;
+    const char *kernel;
+    uint32_t n_dims;
+    kiln_formula global[3];
+    kiln_formula local[3]; ///< absent: the driver chooses
+    const kiln_program_arg *args;
+    uint32_t n_args;
+} kiln_program_launch;
+
+enum { KILN_TEMP_PERSISTENT = 1u }; ///< filled once by its prepack launch, kept with the plan
+
+typedef struct kiln_program_temp {
+    kiln_formula bytes;
+    uint32_t align;
+    uint32_t flags;
+    uint32_t prepack_launch; ///< of a PERSISTENT one
+} kiln_program_temp;
+
+typedef enum kiln_step_kind {
+    KILN_STEP_LAUNCH = 1, ///< launch `index` of the block's program
+    KILN_STEP_HOST_OP = 2 ///< operation `index` of the segment, alone and unfused
+} kiln_step_kind;
+
+typedef struct kiln_program_step {
+    kiln_step_kind kind;
+    uint32_t index; ///< HOST_OP: position in the block
+} kiln_program_step;
+
+enum { KILN_PROGRAM_DETERMINISTIC = 1u, KILN_PROGRAM_IN_PLACE_SAFE = 2u };
+
+/// Immutable, owned by whoever made it; `key` names the content: equal key, equal program.
+typedef struct kiln_program {
+    kiln_hash128 key;
+    uint32_t flags;
+    const kiln_program_source *sources;
+    uint32_t n_sources;
+    const kiln_program_launch *launches;
+    uint32_t n_launches;
+    const kiln_program_temp *temps;
+    uint32_t n_temps;
+    const kiln_program_step *steps;
+    uint32_t n_steps;
+    kiln_formula guard; ///< the program serves only shapes for which this is not 0; absent: all
+} kiln_program;
+
+/// Evaluates a formula over the values of symbols and device facts.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE on overflow, division by 0 or an
+/// unknown symbol; INVALID_ARGUMENT for a malformed formula.
+KILN_NODISCARD KILN_API kiln_status kiln_formula_eval(const kiln_formula *formula,
+                                                      const int64_t *symbols, uint32_t n_symbols,
+                                                      const int64_t *facts, uint32_t n_facts,
+                                                      int64_t *out_value, kiln_error *err);
+
+// ---- plans: what to do with a segment of operations ------------------------------------------------
+
+/// A run of operations that one program covers. The maps turn block-relative numbers into the
+/// segment's. `state` is for the executor, which sets `state_free` with it.
+typedef struct kiln_plan_block {
+    const kiln_program *program;
+    const char *fuser;       ///< id of the fuser, for people
+    uint32_t first_op;       ///< position in the segment
+    uint32_t n_ops;
+    const uint32_t *tensors; ///< block tensor -> segment tensor
+    uint32_t n_tensors;
+    const uint32_t *symbols; ///< block symbol -> segment symbol
+    uint32_t n_symbols;
+    const uint32_t *scalars; ///< block scalar -> segment scalar
+    uint32_t n_scalars;
+    uint64_t predicted_ns;
+    uint64_t baseline_ns;
+    void *state;
+    void (*state_free)(void *state);
+} kiln_plan_block;
+
+typedef struct kiln_plan_step {
+    kiln_step_kind kind;
+    uint32_t block;      ///< LAUNCH: which block
+    uint32_t index;      ///< LAUNCH: launch of its program; HOST_OP: operation of the segment
+    const uint32_t *dies; ///< segment tensors that nobody uses after this step
+    uint32_t n_dies;
+} kiln_plan_step;
+
+/// Covers the first `n_ops` operations of a segment, drops included. Tensors that no step writes or
+/// reads are dead inside a block and get no memory.
+typedef struct kiln_plan {
+    uint32_t n_ops;
+    uint32_t n_tensors;
+    uint32_t n_symbols;
+    uint32_t n_scalars;
+    kiln_plan_block *blocks;
+    uint32_t n_blocks;
+    const kiln_plan_step *steps;
+    uint32_t n_steps;
+} kiln_plan;
+
+// ---- the backend interface -----------------------------------------------------------------------
+
+typedef enum kiln_device_type {
+    KILN_DEVICE_CPU = 1,
+    KILN_DEVICE_GPU = 2,
+    KILN_DEVICE_ACCELERATOR = 3,
+    KILN_DEVICE_HOST = 4, ///< no device: reference and null backends
+    KILN_DEVICE_REMOTE = 5
+} kiln_device_type;
+
+enum { KILN_USAGE_STORAGE = 1u, KILN_USAGE_ARITHMETIC = 2u, KILN_USAGE_ACCELERATED = 4u };
+
+enum { ///< kiln_device_info.features
+    KILN_FEATURE_FP16 = 1u,
+    KILN_FEATURE_FP64 = 2u,
+    KILN_FEATURE_IL_SPIRV = 4u,
+    KILN_FEATURE_COMPILER = 8u,
+    KILN_FEATURE_UNIFIED_MEMORY = 16u,
+    KILN_FEATURE_PROGRAMS = 32u ///< build and launch are there: fusers make sense
+};
+
+typedef enum kiln_device_fact { ///< what formulas may ask for
+    KILN_FACT_COMPUTE_UNITS = 0,
+    KILN_FACT_MAX_WORK_GROUP = 1,
+    KILN_FACT_LOCAL_MEMORY = 2,
+    KILN_FACT_COUNT
+} kiln_device_fact;
+
+typedef struct kiln_device_info { ///< texts belong to the backend
+    const char *name;
+    const char *vendor;
+    const char *platform;
+    const char *driver;
+    const char *extensions;
+    kiln_device_type type;
+    uint32_t vendor_id;
+    uint32_t features;
+    uint32_t compute_units;
+    uint32_t vector_bytes; ///< preferred width of explicit vectors
+    uint32_t memory_align; ///< bytes at which a buffer starts at least
+    uint32_t cl_version;   ///< 100 * major + 10 * minor; 0 when not OpenCL
+    uint64_t memory_bytes;
+    uint64_t max_alloc_bytes;
+    uint64_t local_bytes;
+    uint64_t max_work_group;
+    uint64_t bytes_per_s; ///< measured copy, read plus written
+    uint64_t flops_f32;   ///< estimate
+    uint64_t launch_ns;   ///< measured cost of one more kernel in a queue
+    kiln_hash128 fingerprint; ///< name, driver, platform version, extensions
+} kiln_device_info;
+
+typedef struct kiln_backend_stats {
+    uint64_t ops_executed;    ///< calls of execute
+    uint64_t kernels_launched;
+    uint64_t blas_calls;      ///< matmuls that a BLAS library ran
+    uint64_t programs_built;  ///< from source
+    uint64_t programs_loaded; ///< from the cache
+    uint64_t build_ns;
+    uint64_t bytes_used;      ///< held by tensors now
+    uint64_t bytes_peak;
+    uint64_t bytes_pooled;    ///< held by the pool, used or not
+    uint64_t buffers_live;
+} kiln_backend_stats;
+
+typedef struct kiln_launch_arg { ///< a kernel argument with its value
+    enum { KILN_VALUE_BUFFER = 1, KILN_VALUE_BYTES = 2, KILN_VALUE_LOCAL = 3 } kind;
+    uint32_t length; ///< BYTES: 1 to 8
+    kiln_buffer *buffer;
+    uint64_t bytes; ///< BYTES: the value, in memory order; LOCAL: how many
+} kiln_launch_arg;
+
+typedef struct kiln_launch {
+    uint32_t launch; ///< index in the program
+    uint32_t n_dims;
+    size_t global[3];
+    size_t local[3]; ///< local[0] == 0: the driver chooses
+    const kiln_launch_arg *args;
+    uint32_t n_args;
+} kiln_launch;
+
+typedef struct kiln_backend kiln_backend;
+typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
+
+/// A device behind a table of functions. All calls may come from any thread, one at a time for each device (the
+/// caller's lock); all work is in order, as on one queue, so memory that is freed may be given out again at once.
+/// Only `read` and `sync` wait. A failure of queued work is reported by the next `read` or `sync`.
+typedef struct kiln_backend_ops {
+    uint32_t struct_size;
+    const char *scheme;
+    void (*close)(kiln_backend *backend);
+    const kiln_device_info *(*info)(kiln_backend *backend);
+    uint32_t (*dtype_usage)(kiln_backend *backend, kiln_dtype dtype); ///< KILN_USAGE_*
+    void (*stats)(kiln_backend *backend, kiln_backend_stats *out_stats);
+    kiln_status (*alloc)(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                         kiln_error *err);
+    void (*free)(kiln_backend *backend, kiln_buffer *buffer);
+    void (*trim)(kiln_backend *backend); ///< gives pooled memory back to the device
+    kiln_status (*upload)(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                          const void *source, size_t bytes, kiln_error *err);
+    kiln_status (*read)(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,
+                        size_t bytes, kiln_error *err);
+    kiln_status (*copy)(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
+                        kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err);
+    /// Runs one operation on views; outputs have memory, dense, and may be an input of equal shape and dtype.
+    kiln_status (*execute)(kiln_backend *backend, const kiln_op_record *record,
+                           const kiln_view *inputs, const kiln_view *outputs, kiln_error *err);
+    kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
+    kiln_status (*sync)(kiln_backend *backend, kiln_error *err);
+    // Optional from here: NULL when the backend takes no programs.
+    kiln_status (*program_build)(kiln_backend *backend, const kiln_program *program,
+                                 kiln_built **out_built, kiln_error *err);
+    void (*program_free)(kiln_backend *backend, kiln_built *built);
+    kiln_status (*program_launch)(kiln_backend *backend, kiln_built *built,
+                                  const kiln_launch *launch, kiln_error *err);
+    /// As launch, but waits and gives the device's time. Drains the queue first.
+    kiln_status (*program_time)(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                                uint64_t *out_ns, kiln_error *err);
+} kiln_backend_ops;
+
+struct kiln_backend { ///< first member of every backend
+    const kiln_backend_ops *ops;
+};
+
+/// Opens backends whose address starts with `scheme` and a colon, such as "opencl:0".
+typedef struct kiln_backend_provider {
+    uint32_t struct_size;
+    const char *scheme;
+    kiln_status (*open)(const kiln_env *env, const char *address, kiln_backend **out_backend,
+                        kiln_error *err, void *user);
+    /// Describes the n-th device for `kiln devices`: its address and a line; NOT_FOUND past the last. May be NULL.
+    kiln_status (*describe)(const kiln_env *env, size_t index, char out_address[64],
+                            char out_line[192], kiln_error *err, void *user);
+    void *user;
+} kiln_backend_provider;
+
+/// Two backends of ir itself: "reference" runs every operator's reference function on the host; "null" keeps
+/// memory and runs nothing, programs included, for measuring what a host pays.
+/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
+KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
+
+/// Sample calls of an operator for one dtype, for tests and benches: shapes with zero, one and odd lengths,
+/// broadcasting, special values. The sink gets each record with dense input data and the ids 1, 2, ...
+typedef struct kiln_sample_sink {
+    const kiln_env *env;
+    void (*take)(const kiln_op_record *record, const void *const *input_data, void *user);
+    void *user;
+} kiln_sample_sink;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
