@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What `cmake --install` puts where: libkiln with its headers, pkg-config file and CMake package.
+if(NOT TARGET kiln_library)
+    return()
+endif()
+include(CMakePackageConfigHelpers)
+
+set(kiln_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
+install(TARGETS kiln_library EXPORT kiln-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set_target_properties(kiln_library PROPERTIES EXPORT_NAME kiln)
+if(TARGET kiln_remote)
+    install(TARGETS kiln_remote LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET kiln)
+    set_target_properties(kiln PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS kiln RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+get_property(kiln_headers GLOBAL PROPERTY KILN_PUBLIC_HEADERS)
+install(FILES ${kiln_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
+
+install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${kiln_package_dir})
+configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-config.cmake.in
+    ${CMAKE_BINARY_DIR}/kiln-config.cmake INSTALL_DESTINATION ${kiln_package_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/kiln-config-version.cmake
+    COMPATIBILITY SameMajorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/kiln-config.cmake ${CMAKE_BINARY_DIR}/kiln-config-version.cmake
+    DESTINATION ${kiln_package_dir})
+
+configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln.pc.in ${CMAKE_BINARY_DIR}/kiln.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT
+    ${CMAKE_SOURCE_DIR}/LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})

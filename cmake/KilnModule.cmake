@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Modules, plugins and generated files. A module is a folder; its CMake file reads as its contents.
+
+# kiln_add_folder(NAME [IF OPTION])
+function(kiln_add_folder name)
+    cmake_parse_arguments(arg "" "IF" "" ${ARGN})
+    if(arg_IF AND NOT ${arg_IF})
+        return()
+    endif()
+    if(EXISTS ${CMAKE_SOURCE_DIR}/${name}/CMakeLists.txt)
+        add_subdirectory(${CMAKE_SOURCE_DIR}/${name} ${CMAKE_BINARY_DIR}/${name})
+    endif()
+endfunction()
+
+# kiln_module(NAME SOURCES ... DEPS <modules> LIBS <link libraries> PUBLIC_HEADERS <installed files>)
+#
+# Makes the static library kiln_NAME. Its own folder and its build folder (for generated headers) are
+# the include directories that a module naming it in DEPS sees; nothing is visible through a third
+# module. Without SOURCES the module is headers only.
+function(kiln_module name)
+    cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS" ${ARGN})
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "kiln_module(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    set(target kiln_${name})
+    if(arg_SOURCES)
+        add_library(${target} STATIC ${arg_SOURCES})
+        set(scope PUBLIC)
+        list(TRANSFORM arg_DEPS PREPEND kiln_ OUTPUT_VARIABLE dep_targets)
+        target_link_libraries(${target} PRIVATE kiln_options kiln_warnings ${dep_targets} ${arg_LIBS})
+    else()
+        add_library(${target} INTERFACE)
+        set(scope INTERFACE)
+    endif()
+    target_include_directories(${target} ${scope}
+        ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+    set_target_properties(${target} PROPERTIES KILN_LIBS "${arg_LIBS}" KILN_DEPS "${arg_DEPS}")
+    set_property(GLOBAL APPEND PROPERTY KILN_MODULES ${name})
+    if(arg_PUBLIC_HEADERS)
+        foreach(header IN LISTS arg_PUBLIC_HEADERS)
+            cmake_path(ABSOLUTE_PATH header BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+            set_property(GLOBAL APPEND PROPERTY KILN_PUBLIC_HEADERS ${header})
+        endforeach()
+    endif()
+endfunction()
+
+# kiln_plugin(NAME SOURCES ... [TEST_ONLY])
+#
+# Makes lib/kiln/plugins/NAME.so, which sees the SDK's headers and nothing else of ours. A TEST_ONLY
+# plugin goes to lib/kiln/test_plugins and is not installed.
+function(kiln_plugin name)
+    cmake_parse_arguments(arg "TEST_ONLY" "" "SOURCES" ${ARGN})
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "kiln_plugin(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    set(target kiln_plugin_${name})
+    set(folder lib/kiln/plugins)
+    if(arg_TEST_ONLY)
+        set(folder lib/kiln/test_plugins)
+    endif()
+    add_library(${target} MODULE ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE kiln_options kiln_warnings)
+    target_include_directories(${target} PRIVATE
+        $<TARGET_PROPERTY:kiln_plugin_sdk,INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_options(${target} PRIVATE ${KILN_NO_UNDEFINED})
+    set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+    set_property(GLOBAL APPEND PROPERTY KILN_PLUGINS ${target})
+    if(NOT arg_TEST_ONLY)
+        install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln/plugins)
+        set_property(GLOBAL APPEND PROPERTY KILN_SHIPPED_PLUGINS ${target})
+    endif()
+endfunction()
+
+add_custom_target(generated COMMENT "Refreshing the committed generated files")
+
+# kiln_generated(OUTPUT TOOL <executable target> ARGS ... [DEPENDS files] [COMMITTED path])
+#
+# Writes the standard output of TOOL to OUTPUT in the build folder. With COMMITTED (relative to the
+# repository root) the file is also kept in the tree: `generated` refreshes it, and a test fails when it is stale.
+function(kiln_generated output)
+    cmake_parse_arguments(arg "" "TOOL;COMMITTED" "ARGS;DEPENDS" ${ARGN})
+    cmake_path(ABSOLUTE_PATH output BASE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+    cmake_path(GET output PARENT_PATH folder)
+    file(MAKE_DIRECTORY ${folder})
+    add_custom_command(OUTPUT ${output}
+        COMMAND ${arg_TOOL} ${arg_ARGS} > ${output}
+        DEPENDS ${arg_TOOL} ${arg_DEPENDS}
+        VERBATIM)
+    if(NOT arg_COMMITTED)
+        return()
+    endif()
+    cmake_path(GET output FILENAME file)
+    string(MAKE_C_IDENTIFIER "generated_${file}" target)
+    add_custom_target(${target} ALL DEPENDS ${output})
+    add_custom_target(${target}_commit
+        COMMAND ${CMAKE_COMMAND} -E copy_if_different ${output} ${CMAKE_SOURCE_DIR}/${arg_COMMITTED}
+        DEPENDS ${output})
+    add_dependencies(generated ${target}_commit)
+    if(KILN_TESTS)
+        add_test(NAME golden/${file}
+            COMMAND ${CMAKE_COMMAND} -E compare_files ${output} ${CMAKE_SOURCE_DIR}/${arg_COMMITTED})
+        set_tests_properties(golden/${file} PROPERTIES LABELS structure TIMEOUT 60)
+    endif()
+endfunction()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The language level, the warnings and the sanitizers that every target of Kiln is built with.
+add_library(kiln_options INTERFACE)
+
+find_package(Threads REQUIRED)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+
+target_compile_definitions(kiln_options INTERFACE
+    _XOPEN_SOURCE=700
+    KILN_VERSION_STRING="${PROJECT_VERSION}"
+    $<$<BOOL:${KILN_CL}>:KILN_WITH_CL=1>
+    $<$<BOOL:${KILN_ONNX}>:KILN_WITH_ONNX=1>
+    $<$<BOOL:${KILN_REMOTE}>:KILN_WITH_REMOTE=1>)
+# Contraction changes results between compilers; the numeric table forbids it.
+target_compile_options(kiln_options INTERFACE -ffp-contract=off)
+
+set(KILN_WARNING_FLAGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes
+    -Wmissing-prototypes -Wvla)
+add_library(kiln_warnings INTERFACE)
+target_compile_options(kiln_warnings INTERFACE ${KILN_WARNING_FLAGS}
+    $<$<BOOL:${KILN_WERROR}>:-Werror>)
+
+if(KILN_SANITIZE STREQUAL "address")
+    set(kiln_sanitize_flags -fsanitize=address,undefined -fno-omit-frame-pointer
+        -fno-sanitize-recover=undefined)
+elseif(KILN_SANITIZE STREQUAL "thread")
+    set(kiln_sanitize_flags -fsanitize=thread -fno-omit-frame-pointer)
+elseif(KILN_SANITIZE)
+    message(FATAL_ERROR "KILN_SANITIZE is '${KILN_SANITIZE}': expected address, thread or nothing")
+endif()
+add_compile_options(${kiln_sanitize_flags})
+add_link_options(${kiln_sanitize_flags})
+
+# clang leaves the sanitizer runtime out of shared objects, so their symbols stay undefined there.
+if(NOT (KILN_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES "Clang"))
+    set(KILN_NO_UNDEFINED -Wl,-z,defs)
+endif()

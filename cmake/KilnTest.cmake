@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Test programs on the harness of tests/support, and scripts that count as tests.
+
+# One warm cache of compiled kernels for all tests of a build folder.
+set(KILN_TEST_POCL_CACHE ${CMAKE_BINARY_DIR}/pocl-cache CACHE PATH "PoCL's kernel cache for tests")
+
+function(kiln_test_environment test)
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
+        "POCL_CACHE_DIR=${KILN_TEST_POCL_CACHE}"
+        "KILN_CACHE_DIR=${CMAKE_BINARY_DIR}/test-cache"
+        "KILN_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/kiln/plugins"
+        "CUDA_CACHE_DISABLE=1")
+endfunction()
+
+# kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [ARGS ...])
+#
+# NAME is the path below tests/ (unit/ir/test_shape). The program is linked with the static modules named in
+# DEPS and sees the private headers of every module.
+function(kiln_test name)
+    cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS" ${ARGN})
+    if(NOT KILN_TESTS)
+        return()
+    endif()
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "kiln_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 300)
+    endif()
+    string(MAKE_C_IDENTIFIER ${name} id)
+    cmake_path(GET name FILENAME file)
+    set(target test_exe_${id})
+    add_executable(${target} ${arg_SOURCES})
+    list(TRANSFORM arg_DEPS PREPEND kiln_ OUTPUT_VARIABLE dep_targets)
+    target_link_libraries(${target} PRIVATE kiln_options kiln_warnings kiln_test_support
+        ${dep_targets} ${arg_LIBS} Threads::Threads ${CMAKE_DL_LIBS} m)
+    get_property(modules GLOBAL PROPERTY KILN_MODULES)
+    foreach(module IN LISTS modules)
+        target_include_directories(${target} PRIVATE
+            $<TARGET_PROPERTY:kiln_${module},INTERFACE_INCLUDE_DIRECTORIES>)
+    endforeach()
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file}
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin/${id})
+    add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    kiln_test_environment(${name})
+    get_property(plugins GLOBAL PROPERTY KILN_PLUGINS)
+    if(plugins)
+        add_dependencies(${target} ${plugins})
+    endif()
+endfunction()
+
+# kiln_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds])
+#
+# A script that prints the harness's count line, or whose exit status counts as one test.
+function(kiln_script_test name)
+    cmake_parse_arguments(arg "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+    if(NOT KILN_TESTS)
+        return()
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 300)
+    endif()
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    kiln_test_environment(${name})
+endfunction()
