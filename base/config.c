@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The knobs of config.def: default, file, environment, flag, the later one wins; each value is checked
+// against its type where it enters. What a value means is decided by the module that reads it.
+#define _GNU_SOURCE // secure_getenv
+#include "base_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES = 4096 };
+
+typedef enum knob_type { TYPE_STRING, TYPE_INT, TYPE_BOOL } knob_type;
+
+typedef struct knob_row {
+    const char *name;
+    knob_type type;
+    const char *value;
+    const char *environment;
+    const char *help;
+} knob_row;
+
+static const knob_row knobs[KILN_KNOB_COUNT] = {
+#define KILN_KNOB(id, name, type, default_value, env, help)                                        \
+    {name, TYPE_##type, default_value, env, help},
+#include "config.def"
+#undef KILN_KNOB
+};
+
+typedef struct knob_value {
+    char *text; ///< NULL: the default
+    int64_t integer;
+    kiln_origin origin;
+} knob_value;
+
+struct kiln_config {
+    kiln_allocator allocator;
+    kiln_log_level log_most;
+    knob_value values[KILN_KNOB_COUNT];
+};
+
+const char *kilni_base_getenv(const char *name)
+{
+    return secure_getenv(name);
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+/// Decimal digits with K, M or G (powers of 1024) behind them, and a sign before them.
+static bool parse_int(const char *text, int64_t *out_value)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || errno != 0 || text[0] == ' ') {
+        return false;
+    }
+    int64_t unit = 1;
+    switch (*end) {
+    case 'k':
+    case 'K':
+        unit = 1024;
+        break;
+    case 'm':
+    case 'M':
+        unit = 1024 * 1024;
+        break;
+    case 'g':
+    case 'G':
+        unit = 1024 * 1024 * 1024;
+        break;
+    default:
+        break;
+    }
+    end += unit > 1;
+    if (*end != 0 || value > INT64_MAX / unit || value < INT64_MIN / unit) {
+        return false;
+    }
+    *out_value = (int64_t)value * unit;
+    return true;
+}
+
+static bool parse_bool(const char *text, int64_t *out_value)
+{
+    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *out_value = (int64_t)(i & 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Checks `text` for the knob's type; `out_value` gets its number, 0 for a string.
+static kiln_status parse_value(kiln_knob knob, const char *text, int64_t *out_value,
+                               kiln_error *err)
+{
+    const knob_row *row = &knobs[knob];
+    kiln_log_level level;
+    *out_value = 0;
+    if (row->type == TYPE_INT && !parse_int(text, out_value)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: '%s' is no number; digits, with K, M or G behind them", row->name,
+                         text);
+    }
+    if (row->type == TYPE_BOOL && !parse_bool(text, out_value)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: '%s' is neither 0 nor 1", row->name, text);
+    }
+    if (knob == KILN_KNOB_LOG && !kilni_base_log_parse(text, &level)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: '%s' is no level (error, warn, info, debug, trace) and no list of "
+                         "module=level",
+                         row->name, text);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status set_knob(kiln_config *config, kiln_knob knob, const char *text,
+                            kiln_origin origin, kiln_error *err)
+{
+    knob_value *value = &config->values[knob];
+    int64_t integer = 0;
+    kiln_status status = parse_value(knob, text, &integer, err);
+    if (status != KILN_STATUS_OK || origin < value->origin) {
+        return status;
+    }
+    size_t bytes = strlen(text) + 1;
+    char *copy = config->allocator.alloc(config->allocator.user, bytes, 16);
+    if (copy == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the value of %s",
+                         knobs[knob].name);
+    }
+    memcpy(copy, text, bytes);
+    config->allocator.free(config->allocator.user, value->text);
+    *value = (knob_value){.text = copy, .integer = integer, .origin = origin};
+    if (knob == KILN_KNOB_LOG) {
+        kilni_base_log_parse(copy, &config->log_most);
+    }
+    return KILN_STATUS_OK;
+}
+
+/// The knob of that name, KILN_KNOB_COUNT when there is none.
+static kiln_knob find_knob(const char *name)
+{
+    int i = 0;
+    while (i < KILN_KNOB_COUNT && strcmp(knobs[i].name, name) != 0) {
+        i++;
+    }
+    return (kiln_knob)i;
+}
+
+kiln_status kiln_config_set(kiln_config *config, const char *name, const char *value,
+                            kiln_origin origin, kiln_error *err)
+{
+    kiln_knob knob = find_knob(name);
+    if (knob == KILN_KNOB_COUNT) {
+        return kiln_fail(err, NOT_FOUND, "no knob is named '%s'", name);
+    }
+    return set_knob(config, knob, value, origin, err);
+}
+
+// ---- file and environment ----------------------------------------------------------------------
+
+static char *trim(char *text)
+{
+    text += strspn(text, " \t");
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL) {
+        text[--length] = 0;
+    }
+    return text;
+}
+
+/// Cuts a comment: '#' at the start or behind a blank, so that a value may hold one.
+static void cut_comment(char *line)
+{
+    for (char *at = strchr(line, '#'); at != NULL; at = strchr(at + 1, '#')) {
+        if (at == line || at[-1] == ' ' || at[-1] == '\t') {
+            *at = 0;
+            return;
+        }
+    }
+}
+
+static kiln_status read_line(kiln_config *config, char *line, kiln_error *err)
+{
+    cut_comment(line);
+    char *name = trim(line);
+    if (*name == 0) {
+        return KILN_STATUS_OK;
+    }
+    char *equals = strchr(name, '=');
+    if (equals == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "'%s' is not 'name = value'", name);
+    }
+    *equals = 0;
+    name = trim(name);
+    kiln_knob knob = find_knob(name);
+    if (knob == KILN_KNOB_COUNT) {
+        return kiln_fail(err, INVALID_ARGUMENT, "no knob is named '%s'", name);
+    }
+    return set_knob(config, knob, trim(equals + 1), KILN_ORIGIN_FILE, err);
+}
+
+static kiln_status read_file(kiln_config *config, const char *path, kiln_error *err)
+{
+    char line[LINE_BYTES];
+    kiln_status status = KILN_STATUS_OK;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return kiln_fail(err, NOT_FOUND, "configuration %s: %s", path, strerror(errno));
+    }
+    for (int number = 1; status == KILN_STATUS_OK && fgets(line, sizeof line, file); number++) {
+        if (strchr(line, '\n') == NULL && !feof(file)) {
+            status = kiln_fail(err, INVALID_ARGUMENT, "the line is longer than %d bytes or no text",
+                               LINE_BYTES - 2);
+        } else {
+            status = read_line(config, line, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            kiln_error_context(err, "%s:%d", path, number);
+        }
+    }
+    if (status == KILN_STATUS_OK && ferror(file)) {
+        status = kiln_fail(err, NOT_FOUND, "configuration %s: cannot be read", path);
+    }
+    fclose(file);
+    return status;
+}
+
+static kiln_status read_environment(kiln_config *config, kiln_error *err)
+{
+    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
+        const char *text = kilni_base_getenv(knobs[i].environment);
+        if (text == NULL || *text == 0) {
+            continue;
+        }
+        kiln_status status = set_knob(config, (kiln_knob)i, text, KILN_ORIGIN_ENVIRONMENT, err);
+        if (status != KILN_STATUS_OK) {
+            kiln_error_context(err, "environment %s", knobs[i].environment);
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_config_create(const kiln_allocator *allocator, const char *path,
+                               bool use_environment, kiln_config **out_config, kiln_error *err)
+{
+    *out_config = NULL;
+    kiln_config *config = allocator->alloc(allocator->user, sizeof *config, 16);
+    if (config == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the configuration");
+    }
+    memset(config, 0, sizeof *config);
+    config->allocator = *allocator;
+    kiln_status status = KILN_STATUS_OK;
+    kilni_base_log_parse(knobs[KILN_KNOB_LOG].value, &config->log_most);
+    if (path != NULL) {
+        KILN_TRY(out, status, read_file(config, path, err));
+    }
+    if (use_environment) {
+        KILN_TRY(out, status, read_environment(config, err));
+    }
+    *out_config = config;
+    config = NULL;
+out:
+    kiln_config_destroy(config);
+    return status;
+}
+
+void kiln_config_destroy(kiln_config *config)
+{
+    if (config == NULL) {
+        return;
+    }
+    kiln_allocator allocator = config->allocator;
+    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
+        allocator.free(allocator.user, config->values[i].text);
+    }
+    allocator.free(allocator.user, config);
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+const char *kiln_config_string(const kiln_config *config, kiln_knob knob)
+{
+    bool set = config != NULL && config->values[knob].text != NULL;
+    return set ? config->values[knob].text : knobs[knob].value;
+}
+
+int64_t kiln_config_int(const kiln_config *config, kiln_knob knob)
+{
+    if (config != NULL && config->values[knob].text != NULL) {
+        return config->values[knob].integer;
+    }
+    int64_t value = 0;
+    parse_value(knob, knobs[knob].value, &value, NULL);
+    return value;
+}
+
+bool kiln_config_bool(const kiln_config *config, kiln_knob knob)
+{
+    return kiln_config_int(config, knob) != 0;
+}
+
+kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob knob)
+{
+    return config == NULL ? KILN_ORIGIN_DEFAULT : config->values[knob].origin;
+}
+
+kiln_log_level kilni_base_config_log_most(const kiln_config *config)
+{
+    kiln_log_level most = KILN_LOG_WARN;
+    if (config == NULL) {
+        kilni_base_log_parse(knobs[KILN_KNOB_LOG].value, &most);
+        return most;
+    }
+    return config->log_most;
+}
+
+const char *kiln_knob_name(kiln_knob knob)
+{
+    return (unsigned)knob < KILN_KNOB_COUNT ? knobs[knob].name : NULL;
+}
+
+const char *kiln_knob_help(kiln_knob knob)
+{
+    return (unsigned)knob < KILN_KNOB_COUNT ? knobs[knob].help : NULL;
+}
+
+const char *kiln_knob_environment(kiln_knob knob)
+{
+    return (unsigned)knob < KILN_KNOB_COUNT ? knobs[knob].environment : NULL;
+}

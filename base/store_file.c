@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The store's file: opening in little time (it is part of every start), the schema and its version,
+// and what happens to a damaged file: it is renamed to kiln.db.damaged, once, whichever of several
+// processes sees it first, and a new one is begun. A lock file beside it orders those rare moments;
+// the database file itself is never opened except by SQLite, whose POSIX locks a close would drop.
+#include "store_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    FORMAT = 1, ///< cache format, kept as the database's user_version
+    BUSY_MS = 2000,
+    PATH_BYTES = 4096
+};
+
+kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doing, kiln_error *err)
+{
+    const char *why = sqlite3_errstr(code);
+    switch (code & 0xff) {
+    case SQLITE_NOMEM:
+    case SQLITE_FULL:
+    case SQLITE_TOOBIG:
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s %s: %s", doing, store->path, why);
+    default:
+        return kiln_fail(err, UNAVAILABLE, "%s %s: %s", doing, store->path, why);
+    }
+}
+
+/// Held while the file is made, renewed or set aside. -1 when the lock file cannot be had; the
+/// caller then goes on without, which risks a lost cache and nothing else.
+static int lock_take(const kiln_store *store)
+{
+    int file = open(store->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        while (flock(file, LOCK_EX) != 0 && errno == EINTR) {
+        }
+    }
+    return file;
+}
+
+static void lock_drop(int file)
+{
+    if (file >= 0) {
+        close(file);
+    }
+}
+
+/// The first column of the first row as a number.
+static int query_int(sqlite3 *database, const char *text, int64_t *out_value)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(database, text, -1, &statement, NULL);
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        *out_value = sqlite3_column_int64(statement, 0);
+        code = SQLITE_OK;
+    } else if (code == SQLITE_DONE) {
+        code = SQLITE_CORRUPT;
+    }
+    sqlite3_finalize(statement);
+    return code;
+}
+
+static void remember_file(kiln_store *store)
+{
+    struct stat facts;
+    if (stat(store->path, &facts) == 0) {
+        store->device = facts.st_dev;
+        store->inode = facts.st_ino;
+    }
+}
+
+/// True while the path still names the file that we opened.
+static bool is_our_file(const kiln_store *store)
+{
+    struct stat facts;
+    return stat(store->path, &facts) == 0 && facts.st_dev == store->device &&
+           facts.st_ino == store->inode;
+}
+
+static int make_schema(kiln_store *store)
+{
+    static const char schema[] =
+        "PRAGMA page_size=8192;"
+        "PRAGMA journal_mode=WAL;"
+        "BEGIN IMMEDIATE;"
+        "DROP TABLE IF EXISTS entry;"
+        // One SQL table for all of ours, so that one order of last use spans them.
+        "CREATE TABLE entry(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, key BLOB NOT NULL,"
+        " used INTEGER NOT NULL, checksum INTEGER NOT NULL, value BLOB NOT NULL,"
+        " UNIQUE(kind, key));"
+        "CREATE INDEX entry_used ON entry(used, id);"
+        "PRAGMA user_version=1;"
+        "COMMIT;";
+    _Static_assert(FORMAT == 1, "user_version in the schema is the cache format");
+    int lock = lock_take(store);
+    int64_t version = 0;
+    int code = query_int(store->database, "PRAGMA user_version", &version);
+    if (code == SQLITE_OK && version != FORMAT) {
+        code = sqlite3_exec(store->database, schema, NULL, NULL, NULL);
+        if (code != SQLITE_OK) {
+            sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+        }
+    }
+    lock_drop(lock);
+    return code;
+}
+
+/// One attempt to open; SQLite's code. On failure the database is closed again.
+static int open_once(kiln_store *store)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int64_t version = 0;
+    int code = sqlite3_open_v2(store->path, &store->database, flags, NULL);
+    if (code == SQLITE_OK) {
+        remember_file(store);
+        sqlite3_extended_result_codes(store->database, 1);
+        sqlite3_busy_timeout(store->database, BUSY_MS);
+        code = sqlite3_exec(store->database, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK) {
+        code = query_int(store->database, "PRAGMA user_version", &version);
+    }
+    if (code == SQLITE_OK && version != FORMAT) {
+        code = make_schema(store);
+    }
+    if (code == SQLITE_OK) {
+        code = query_int(store->database, "PRAGMA page_size", &store->page_bytes);
+    }
+    if (code != SQLITE_OK) {
+        kilni_store_file_close(store);
+    }
+    return code;
+}
+
+/// Renames the damaged file and drops its journal, unless somebody else has put a new one there.
+static void set_aside(const kiln_store *store)
+{
+    char path[PATH_BYTES];
+    int lock = lock_take(store);
+    if (is_our_file(store)) {
+        snprintf(path, sizeof path, "%s.damaged", store->path);
+        if (rename(store->path, path) != 0) {
+            unlink(store->path);
+        }
+        snprintf(path, sizeof path, "%s-wal", store->path);
+        unlink(path);
+        snprintf(path, sizeof path, "%s-shm", store->path);
+        unlink(path);
+    }
+    lock_drop(lock);
+}
+
+kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
+{
+    int code = open_once(store);
+    if (kilni_store_is_damage(code)) {
+        kiln_log(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew", store->path);
+        set_aside(store);
+        code = open_once(store);
+    }
+    return code == SQLITE_OK ? KILN_STATUS_OK : kilni_store_fail(store, code, "opening", err);
+}
+
+kiln_status kilni_store_file_renew(kiln_store *store, kiln_error *err)
+{
+    kiln_log(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew", store->path);
+    kilni_store_file_close(store);
+    set_aside(store);
+    return kilni_store_file_open(store, err);
+}
+
+void kilni_store_file_close(kiln_store *store)
+{
+    for (int i = 0; i < STATEMENT_COUNT; i++) {
+        sqlite3_finalize(store->statements[i]);
+        store->statements[i] = NULL;
+    }
+    sqlite3_close(store->database);
+    store->database = NULL;
+}

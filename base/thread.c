@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The identity of a thread, the only thread-local value of Kiln: pthread_t and the kernel's number are
+// used again after a thread ends, and a stream must never be taken for another's. And the clock.
+#include "base.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+uint64_t kiln_thread_id(void)
+{
+    static atomic_uint_fast64_t last;
+    static _Thread_local uint64_t own;
+    if (own == 0) {
+        own = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    }
+    return own;
+}
+
+uint64_t kiln_time_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
