@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Adds up the cases of a ctest run and prints failures, skips and `N passed, N failed` last.
+
+A test program prints `kiln-test: N passed, N failed, N skipped`; a test without that line counts as one
+case by its exit status. A program that dies after or before its count line adds one failure.
+"""
+import re
+import sys
+import xml.etree.ElementTree as ET
+
+COUNTS = re.compile(r"^kiln-test: (\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
+
+
+def outcome(case):
+    """passed, failed, skipped and the text of one ctest entry."""
+    text = "".join(part.text or "" for part in case.iter("system-out"))
+    status = case.get("status")
+    found = COUNTS.findall(text)
+    passed, failed, skipped = (sum(int(row[i]) for row in found) for i in range(3))
+    if status == "run":
+        if not found:
+            passed = 1
+    elif status in ("disabled", "notrun"):
+        failed += 1
+    elif failed == 0:
+        failed = 1
+    return passed, failed, skipped, text, status
+
+
+def main():
+    try:
+        cases = ET.parse(sys.argv[1]).getroot().findall("testcase")
+    except (OSError, ET.ParseError) as error:
+        sys.stderr.write(open(sys.argv[2], errors="replace").read())
+        sys.exit(f"test_summary: no results: {error}")
+    total = [0, 0, 0]
+    slow = []
+    for case in cases:
+        passed, failed, skipped, text, status = outcome(case)
+        total = [a + b for a, b in zip(total, (passed, failed, skipped))]
+        slow.append((float(case.get("time", "0")), case.get("name")))
+        if failed:
+            print(f"---- {case.get('name')}: {status} after {float(case.get('time', '0')):.1f} s")
+            print(text.rstrip()[-20000:])
+        elif skipped:
+            for line in text.splitlines():
+                if line.startswith("SKIP "):
+                    print(line)
+    slow.sort(reverse=True)
+    print(f"{len(cases)} programs; slowest: "
+          + ", ".join(f"{name} {seconds:.1f} s" for seconds, name in slow[:3]))
+    if total[2]:
+        print(f"{total[2]} skipped")
+    print(f"{total[0]} passed, {total[1]} failed")
+    sys.exit(1 if total[1] or not total[0] else 0)
+
+
+main()
