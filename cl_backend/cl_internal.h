@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILNI_CL_INTERNAL_H
+#define KILNI_CL_INTERNAL_H
+
+/// What the files of cl_backend share. A backend is one device with one context and one in-order queue; its
+/// caller lets one thread in at a time (ir.h), so nothing here locks. Kernels reach the device
+/// through four steps: kilni_cl_kernel_get, kilni_cl_args_begin, kilni_cl_push_*, kilni_cl_enqueue.
+
+#define CL_TARGET_OPENCL_VERSION 210
+#include <CL/cl.h>
+
+#include "cl_backend.h"
+
+// ---- memory (pool.c) ----------------------------------------------------------------------------
+
+typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
+    cl_mem mem;
+    size_t bytes;    ///< asked for
+    size_t capacity; ///< of `mem`
+    uint32_t size_class;
+    struct kilni_cl_buffer *next; ///< in its free list
+} kilni_cl_buffer;
+
+static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer) {
+    return (kilni_cl_buffer *)(void *)buffer;
+}
+
+enum { KILNI_CL_CLASSES = 192 }; ///< four for each power of two, from 256 bytes
+
+typedef struct kilni_cl_pool {
+    kilni_cl_buffer *idle[KILNI_CL_CLASSES];
+    uint64_t budget;     ///< bytes that the pool may hold, used or not
+    uint64_t idle_bytes;
+    uint64_t held_bytes; ///< used and idle
+    uint64_t hits;
+    uint64_t creates;
+} kilni_cl_pool;
+
+// ---- programs and kernels (program.c, program_cache.c) ---------------------------------------------
+
+typedef struct kilni_cl_program kilni_cl_program;
+
+typedef struct kilni_cl_kernel { ///< owned by the backend, valid until it closes
+    cl_kernel kernel;
+    kilni_cl_program *program;
+    char *name;
+} kilni_cl_kernel;
+
+/// A built-in kernel: `file` is an embedded source such as "elementwise.cl", `defines` compiler options
+/// such as "-DKILN_T=float -DKILN_OP=add" ("" for none). Equal file and defines share one program, so a
+/// file with several kernels compiles once. Before every built-in file stands "prelude.cl", and before that
+/// FP_CONTRACT OFF (unless -DKILN_CONTRACT=1 is among the defines) and fp64/fp16 enabled where the device has them.
+typedef struct kilni_cl_kernel_key {
+    const char *file;
+    const char *defines;
+    const char *kernel;
+} kilni_cl_kernel_key;
+
+typedef struct kilni_cl_source { ///< one embedded file; the table ends with a NULL name
+    const char *name;
+    const char *text;
+    size_t length;
+} kilni_cl_source;
+
+extern const kilni_cl_source kilni_cl_sources[]; ///< written by the build from kernels/*.cl
+
+typedef struct kilni_cl_programs { ///< the programs and kernels that a backend has made ready
+    kilni_cl_program **slots; ///< open addressing by key
+    uint32_t capacity;
+    uint32_t count;
+    struct kilni_cl_kernel_slot *kernels;
+    uint32_t kernel_capacity;
+    uint32_t kernel_count;
+    kilni_cl_program *dirty; ///< to be written to the store at the next wait
+    uint64_t damaged;        ///< entries of the store that the driver refused
+} kilni_cl_programs;
+
+// ---- transfers (transfer.c) ------------------------------------------------------------------------
+
+enum { KILNI_CL_STAGES = 4 };
+
+typedef struct kilni_cl_stage { ///< one piece of host memory through which bytes travel
+    cl_mem mem; ///< pinned memory; NULL where the host's own does
+    unsigned char *host;
+    size_t used;
+    cl_event busy; ///< the last transfer that uses it
+} kilni_cl_stage;
+
+typedef struct kilni_cl_transfer {
+    kilni_cl_stage stages[KILNI_CL_STAGES];
+    size_t stage_bytes;
+    uint32_t current;
+    bool pinned;
+} kilni_cl_transfer;
+
+// ---- the backend -----------------------------------------------------------------------------------
+
+enum { KILNI_CL_WINDOW = 512 }; ///< kernels between two marks of the queue; at most three windows are in flight
+
+typedef struct kilni_cl_backend {
+    kiln_backend base; ///< first
+    const kiln_env *env;
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+    cl_command_queue timing_queue; ///< with profiling, made at the first timing
+    kiln_device_info info;
+    kiln_backend_stats stats;
+    kilni_cl_pool pool;
+    kilni_cl_programs programs;
+    kilni_cl_transfer transfer;
+    kiln_store *store;  ///< NULL when the cache is off
+    bool pocl;          ///< compiles for each local size at the first enqueue
+    bool blas_used;
+    kiln_status failed; ///< what queued work came to: reported by the next read or sync
+    bool lost;          ///< DEVICE_LOST until reopened
+    uint32_t since_mark;
+    cl_event marks[2];
+} kilni_cl_backend;
+
+static inline kilni_cl_backend *kilni_cl_backend_of(kiln_backend *backend) {
+    return (kilni_cl_backend *)(void *)backend;
+}
+
+/// Finds or builds a built-in kernel. A hit costs a hash of the three texts. The same object is given to
+/// everybody: set all arguments before each enqueue.
+/// Ownership: borrowed. Lifetime: until the backend closes. Thread: the caller's lock.
+/// Errors: BUILD_FAILED with the compiler's log, NOT_FOUND for an unknown file or kernel, RESOURCE_EXHAUSTED.
+KILN_NODISCARD kiln_status kilni_cl_kernel_get(kilni_cl_backend *backend,
+                                               const kilni_cl_kernel_key *key,
+                                               kilni_cl_kernel **out_kernel, kiln_error *err);
+
+/// Arguments in order; the first error sticks and is returned by kilni_cl_enqueue.
+typedef struct kilni_cl_args {
+    kilni_cl_backend *backend;
+    kilni_cl_kernel *kernel;
+    cl_uint index;
+    cl_int code;
+} kilni_cl_args;
+
+kilni_cl_args kilni_cl_args_begin(kilni_cl_backend *backend, kilni_cl_kernel *kernel);
+void kilni_cl_push_buffer(kilni_cl_args *args, kiln_buffer *buffer); ///< NULL passes a null pointer
+void kilni_cl_push_bytes(kilni_cl_args *args, const void *value, size_t bytes); ///< also structs
+void kilni_cl_push_i32(kilni_cl_args *args, int32_t value);
+void kilni_cl_push_u32(kilni_cl_args *args, uint32_t value);
+void kilni_cl_push_i64(kilni_cl_args *args, int64_t value);
+void kilni_cl_push_f32(kilni_cl_args *args, float value);
+void kilni_cl_push_local(kilni_cl_args *args, size_t bytes);
+
+/// Queues the kernel. `local` NULL lets the driver choose: on PoCL each local size is compiled apart, so
+/// name one, always the same, and round `global` up to it. Nothing waits. A global size of 0 is no launch.
+/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock.
+/// Errors: those of the arguments, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, DEVICE_LOST.
+KILN_NODISCARD kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *global,
+                                            const size_t *local, kiln_error *err);
+
+/// Memory from the pool; scratch for one kernel is freed right after its enqueue, the queue being in order.
+/// Ownership: the caller's, back through free. Lifetime: until freed. Thread: the caller's lock.
+/// Errors: RESOURCE_EXHAUSTED with the sizes, INVALID_ARGUMENT above the device's largest allocation.
+KILN_NODISCARD kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes,
+                                          kiln_buffer **out_buffer, kiln_error *err);
+void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
+
+/// Runs any operator with Kiln's own kernels, matmul of every dtype included (exec_*.c).
+/// Ownership: all borrowed. Lifetime: n/a. Thread: the caller's lock.
+/// Errors: UNIMPLEMENTED naming operator and dtype, and those of the helpers above.
+KILN_NODISCARD kiln_status kilni_cl_execute_own(kilni_cl_backend *backend,
+                                                const kiln_op_record *record,
+                                                const kiln_view *inputs, const kiln_view *outputs,
+                                                kiln_error *err);
+
+/// One matrix product on the BLAS library: c[m,n] = a[m,k] b[k,n], row-major, `batch` times with strides
+/// (in elements) from one to the next. A transposed operand is stored [k,m] or [n,k]; offsets and leading
+/// dimensions are in elements. `kilni_cl_blas_takes` says whether it may be called: f32 or f64 with the
+/// device's support, a compiler, no length of 0.
+/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock. Errors: what the library's status says.
+typedef struct kilni_cl_operand {
+    kiln_buffer *buffer;
+    int64_t offset;
+    int64_t leading;
+    int64_t batch_stride; ///< 0: the same for all
+    bool transposed;
+} kilni_cl_operand;
+
+typedef struct kilni_cl_gemm {
+    kiln_dtype dtype;
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    int64_t batch;
+    kilni_cl_operand a;
+    kilni_cl_operand b;
+    kilni_cl_operand c; ///< never transposed, batch_stride at least m * leading
+} kilni_cl_gemm;
+
+bool kilni_cl_blas_takes(const kilni_cl_backend *backend, const kilni_cl_gemm *gemm);
+KILN_NODISCARD kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *gemm,
+                                              kiln_error *err);
+
+/// The matmul operator on the BLAS library. Sets `*out_done` false when it is not for BLAS.
+/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock. Errors: those of gemm and of copying.
+KILN_NODISCARD kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend,
+                                                const kiln_op_record *record,
+                                                const kiln_view *inputs, const kiln_view *outputs,
+                                                bool *out_done, kiln_error *err);
+void kilni_cl_blas_close(kilni_cl_backend *backend);
+
+// ---- for the files of this folder other than kernels -------------------------------------------------
+
+/// Name of a CL error code, such as "CL_OUT_OF_RESOURCES".
+const char *kilni_cl_code_name(cl_int code);
+
+/// Status for a CL error code; marks the backend lost where the code says so. Fills `err` with
+/// "text: CL_NAME (number)".
+kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, cl_int code,
+                             const char *file, int line, const char *format, ...)
+    KILN_PRINTF(6, 7);
+#define kilni_cl_fail(backend, err, code, ...)                                                     \
+    kilni_cl_fail_at((backend), (err), (code), KILN_FILE_NAME, __LINE__, __VA_ARGS__)
+
+/// OK, or DEVICE_LOST when the device was lost before.
+kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err);
+
+/// Waits for the queue, then does what waits for a quiet moment: writes new binaries to the store.
+kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err);
+
+/// Counts one enqueued command; flushes and bounds what is in flight.
+kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err);
+
+// device.c
+kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
+                                 cl_platform_id *out_platform, cl_device_id *out_device,
+                                 kiln_error *err);
+kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out_address[64],
+                                     char out_line[192], kiln_error *err, void *user);
+kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err);
+void kilni_cl_device_info_free(kilni_cl_backend *backend);
+
+// pool.c
+void kilni_cl_pool_init(kilni_cl_backend *backend);
+void kilni_cl_pool_trim(kilni_cl_backend *backend);
+
+// program.c, program_cache.c
+typedef struct kilni_cl_build { ///< what a program is made from
+    kiln_source_format format;
+    const void *code;
+    size_t length;
+    const char *options; ///< all of them, for the compiler and for the key
+    const char *label;   ///< for people
+} kilni_cl_build;
+
+kiln_status kilni_cl_program_get(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                 kilni_cl_program **out_program, kiln_error *err);
+kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program *program,
+                                    const char *name, kilni_cl_kernel **out_kernel,
+                                    kiln_error *err);
+void kilni_cl_program_used(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl_uint dims,
+                           const size_t *global, const size_t *local);
+void kilni_cl_programs_save(kilni_cl_backend *backend);
+void kilni_cl_programs_close(kilni_cl_backend *backend);
+kiln_status kilni_cl_built_create(kiln_backend *backend, const kiln_program *program,
+                                  kiln_built **out_built, kiln_error *err);
+void kilni_cl_built_free(kiln_backend *backend, kiln_built *built);
+kiln_status kilni_cl_built_launch(kiln_backend *backend, kiln_built *built,
+                                  const kiln_launch *launch, kiln_error *err);
+kiln_status kilni_cl_built_time(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                                uint64_t *out_ns, kiln_error *err);
+
+// transfer.c
+kiln_status kilni_cl_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                            const void *source, size_t bytes, kiln_error *err);
+kiln_status kilni_cl_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,
+                          size_t bytes, kiln_error *err);
+kiln_status kilni_cl_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
+                          kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err);
+void kilni_cl_transfer_close(kilni_cl_backend *backend);
+
+#endif
