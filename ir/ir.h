@@ -199,6 +199,11 @@ KILN_API const kiln_attr *kiln_op_attr(const kiln_op_record *record, kiln_attr_k
 KILN_API int64_t kiln_op_attr_i64(const kiln_op_record *record, kiln_attr_key key);
 KILN_API double kiln_op_attr_f64(const kiln_op_record *record, kiln_attr_key key);
 
+/// Writes a number (I64 or F64) as one element of `dtype`, as every operator with a scalar attribute takes it. Floats are
+/// rounded to the dtype. For integers and bool the number has to be a value of the dtype; an infinity is its last one.
+/// Ownership: `out_element` has kiln_dtype_size bytes. Lifetime: n/a. Thread: any. Errors: false, nothing written.
+KILN_API bool kiln_number_store(const kiln_attr *number, kiln_dtype dtype, void *out_element);
+
 /// Elements and bytes of a description; -1 when the product exceeds int64.
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: -1.
 KILN_API int64_t kiln_desc_count(const kiln_tensor_desc *desc);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_INTERNAL_H
+#define KILN_IR_INTERNAL_H
+
+/// What the files of ir share: the functions and objects that ops.def names, checked arithmetic,
+/// texts for errors, geometry of windows and axes that inference and the reference evaluator both need.
+
+#include "ir.h"
+
+// ---- named by the table --------------------------------------------------------------------------
+
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)  \
+    extern const kiln_op_signature signature;                                                      \
+    kiln_status shape(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err);     \
+    kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
+                                const kiln_view *outputs, kiln_error *err);                        \
+    void samples(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
+#include "ops.def"
+#undef KILN_OP
+
+// ---- arithmetic that says when int64 is exceeded ---------------------------------------------------
+
+bool kilni_ir_add(int64_t a, int64_t b, int64_t *out_sum);
+bool kilni_ir_sub(int64_t a, int64_t b, int64_t *out_difference);
+bool kilni_ir_mul(int64_t a, int64_t b, int64_t *out_product);
+
+// ---- texts for errors ------------------------------------------------------------------------------
+
+enum { KILNI_IR_SHAPE_TEXT = 80 };
+
+/// Writes "[2,3]" into `out_text`, shortened with ".." when it does not fit, and returns it.
+const char *kilni_ir_dims_text(const int64_t *dims, uint32_t rank,
+                               char out_text[KILNI_IR_SHAPE_TEXT]);
+const char *kilni_ir_desc_text(const kiln_tensor_desc *desc, char out_text[KILNI_IR_SHAPE_TEXT]);
+const char *kilni_ir_op_name(const kiln_op_record *call);
+
+// ---- attributes ------------------------------------------------------------------------------------
+
+/// A list attribute; count 0 when absent. A text attribute, or its fallback.
+const int64_t *kilni_ir_ints(const kiln_op_record *call, kiln_attr_key key, uint32_t *out_count);
+const char *kilni_ir_text(const kiln_op_record *call, kiln_attr_key key);
+
+// ---- axes ------------------------------------------------------------------------------------------
+
+/// Turns `axis` (negative: from the end) into 0..rank-1; INVALID_ARGUMENT outside.
+kiln_status kilni_ir_axis(const kiln_op_record *call, int64_t axis, uint32_t rank,
+                          uint32_t *out_axis, kiln_error *err);
+
+/// Attribute `axes` as a set of bits; empty or absent: all. A repeated axis is INVALID_ARGUMENT.
+kiln_status kilni_ir_axes_mask(const kiln_op_record *call, uint32_t rank, uint32_t *out_mask,
+                               kiln_error *err);
+
+/// Attribute `axes` of permute as source axes; empty: reversed.
+kiln_status kilni_ir_permutation(const kiln_op_record *call, uint32_t rank,
+                                 uint32_t out_axes[KILN_MAX_RANK], kiln_error *err);
+
+/// Start, step and length of a slice along `axis` of length `dim`, as Python's slice.indices.
+void kilni_ir_slice_axis(const kiln_op_record *call, uint32_t axis, int64_t dim, int64_t *out_start,
+                         int64_t *out_step, int64_t *out_length);
+
+// ---- windows ---------------------------------------------------------------------------------------
+
+typedef struct kilni_ir_window { ///< of conv2d and the pools; index 0 is height, 1 width
+    int64_t kernel[2];
+    int64_t strides[2];
+    int64_t dilations[2];
+    int64_t begin[2]; ///< padding before and after
+    int64_t end[2];
+    int64_t out[2]; ///< number of windows
+} kilni_ir_window;
+
+/// Reads and checks the window attributes for an input of `in` spatial lengths. `kernel` NULL: from the
+/// attribute. INVALID_ARGUMENT when a value is out of place or the kernel exceeds the padded input.
+kiln_status kilni_ir_window_of(const kiln_op_record *call, const int64_t *in, const int64_t *kernel,
+                               kilni_ir_window *out_window, kiln_error *err);
+
+/// Rank-2 or higher shapes that matmul works on, after transposition and NumPy's rule for rank 1.
+typedef struct kilni_ir_matmul {
+    int64_t m, n, k;
+    uint32_t a_row_axis, a_k_axis; ///< in the operand; KILN_MAX_RANK when it has no such axis
+    uint32_t b_k_axis, b_column_axis;
+    uint32_t a_batch, b_batch; ///< leading batch axes
+} kilni_ir_matmul;
+kiln_status kilni_ir_matmul_of(const kiln_op_record *call, kilni_ir_matmul *out_shape,
+                               kiln_error *err);
+
+/// Broadcasts `dims` into `out_dims` by NumPy's rule; false when lengths disagree.
+bool kilni_ir_broadcast(const int64_t *dims, uint32_t rank, int64_t *out_dims, uint32_t *out_rank);
+
+#endif

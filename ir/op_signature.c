@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The signatures that ops.def names: inputs in order, and attributes with their role in plans and their
+// value when absent. Data inputs come first, then masks and indices. A record carries its attributes in the
+// order given here; what they mean for shapes is in shape_*.c, for elements in reference_*.c.
+#include "ir_internal.h"
+
+#define REQUIRED(id, kind) {.key = KILN_KEY_##id, .role = KILN_ROLE_##kind}
+#define OPTIONAL(id, kind, number)                                                                 \
+    {.key = KILN_KEY_##id, .role = KILN_ROLE_##kind, .optional = true, .fallback = (number)}
+
+const kiln_op_signature kiln_signature_unary = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+};
+
+const kiln_op_signature kiln_signature_binary = {
+    .inputs = {"a", "b"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+};
+
+const kiln_op_signature kiln_signature_scalar = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(VALUE, SCALAR)},
+};
+
+const kiln_op_signature kiln_signature_clamp = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 2,
+    .attrs = {REQUIRED(MIN, SCALAR), REQUIRED(MAX, SCALAR)},
+};
+
+const kiln_op_signature kiln_signature_leaky_relu = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(SLOPE, SCALAR, 0.01)},
+};
+
+const kiln_op_signature kiln_signature_where = {
+    .inputs = {"a", "b", "mask"},
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .mask_inputs = 1u << 2,
+};
+
+const kiln_op_signature kiln_signature_mask_fill = {
+    .inputs = {"x", "mask"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .mask_inputs = 1u << 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(VALUE, SCALAR)},
+};
+
+const kiln_op_signature kiln_signature_cast = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(DTYPE, IDENTITY)},
+};
+
+const kiln_op_signature kiln_signature_reshape = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(SHAPE, HOST)},
+};
+
+const kiln_op_signature kiln_signature_axes = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(AXES, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_slice = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(STARTS, HOST), REQUIRED(ENDS, HOST), OPTIONAL(STEPS, HOST, 1)},
+};
+
+const kiln_op_signature kiln_signature_reduce = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXES, IDENTITY, 0), OPTIONAL(KEEPDIMS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_argreduce = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(AXIS, IDENTITY), OPTIONAL(KEEPDIMS, IDENTITY, 0),
+              OPTIONAL(LAST, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_matmul = {
+    .inputs = {"a", "b"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(TRANSPOSE_A, IDENTITY, 0), OPTIONAL(TRANSPOSE_B, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_conv2d = {
+    .inputs = {"x", "weight", "bias"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 4,
+    .attrs = {OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_pool2d = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(CEIL_MODE, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_avg_pool2d = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 6,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(CEIL_MODE, IDENTITY, 0), OPTIONAL(INCLUDE_PAD, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_axis = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1)},
+};
+
+const kiln_op_signature kiln_signature_batch_norm = {
+    .inputs = {"x", "scale", "bias", "mean", "variance"},
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_gather = {
+    .inputs = {"x", "indices"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .index_inputs = 1u << 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_concat = {
+    .inputs = {"inputs"},
+    .min_inputs = 1,
+    .max_inputs = KILN_MAX_INPUTS,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_pad = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(PADDING, IDENTITY),
+              {.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "constant"},
+              OPTIONAL(VALUE, SCALAR, 0)},
+};
+
+const kiln_op_signature kiln_signature_full = {
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(SHAPE, HOST), REQUIRED(DTYPE, IDENTITY), REQUIRED(VALUE, SCALAR)},
+};
+
+const kiln_op_signature kiln_signature_arange = {
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .n_attrs = 4,
+    .attrs = {REQUIRED(COUNT, HOST), REQUIRED(DTYPE, IDENTITY), OPTIONAL(START, SCALAR, 0),
+              OPTIONAL(STEP, SCALAR, 1)},
+};
+
+const kiln_op_signature kiln_signature_drop = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+};

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Geometry of tensors in memory: dense views, extents, and operators of class VIEW as arithmetic on
+// strides and offsets. Decides when a reshape of a strided view moves no data; whether the caller then aliases
+// or copies is left to it.
+#include <string.h>
+
+#include "ir_internal.h"
+
+kiln_view kiln_view_dense(const kiln_tensor_desc *desc, kiln_buffer *buffer)
+{
+    kiln_view view = {.buffer = buffer, .dtype = desc->dtype, .rank = desc->rank};
+    int64_t stride = 1;
+    for (uint32_t i = desc->rank; i-- > 0;) {
+        view.dims[i] = desc->dims[i];
+        view.strides[i] = stride;
+        stride *= desc->dims[i] > 0 ? desc->dims[i] : 1;
+    }
+    return view;
+}
+
+static bool is_empty(const kiln_view *view)
+{
+    for (uint32_t i = 0; i < view->rank; i++) {
+        if (view->dims[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool kiln_view_is_contiguous(const kiln_view *view)
+{
+    int64_t stride = 1;
+    if (is_empty(view)) {
+        return true;
+    }
+    for (uint32_t i = view->rank; i-- > 0;) {
+        if (view->dims[i] != 1 && view->strides[i] != stride) {
+            return false;
+        }
+        stride *= view->dims[i];
+    }
+    return true;
+}
+
+void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end)
+{
+    int64_t size = (int64_t)kiln_dtype_size(view->dtype);
+    *out_begin = view->offset_bytes;
+    *out_end = view->offset_bytes;
+    if (is_empty(view)) {
+        return;
+    }
+    for (uint32_t i = 0; i < view->rank; i++) {
+        int64_t reach = (view->dims[i] - 1) * view->strides[i] * size;
+        *(reach < 0 ? out_begin : out_end) += reach;
+    }
+    *out_end += size;
+}
+
+/* Splits runs of source axes that are evenly spaced, as PyTorch's computeStride does: each run of
+ * target axes has to multiply up to one such run. Both shapes hold the same number of elements, not 0. */
+static bool reshape_strides(const kiln_view *input, kiln_view *out)
+{
+    uint32_t target = out->rank;
+    int64_t run = 1;
+    for (uint32_t i = input->rank; i-- > 0;) {
+        int64_t base = input->strides[i];
+        while (i > 0 && input->dims[i] == 1) {
+            i--;
+            base = input->strides[i];
+        }
+        run = input->dims[i];
+        while (i > 0 && (input->dims[i - 1] == 1 || input->strides[i - 1] == run * base)) {
+            run *= input->dims[i - 1];
+            i--;
+        }
+        int64_t covered = 1;
+        while (target > 0 && (covered < run || out->dims[target - 1] == 1)) {
+            target--;
+            out->strides[target] = covered * base;
+            covered *= out->dims[target];
+        }
+        if (covered != run) {
+            return false;
+        }
+    }
+    while (target > 0) {
+        target--;
+        out->strides[target] = 1;
+    }
+    return true;
+}
+
+static bool apply_reshape(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    const kiln_tensor_desc *desc = &record->outputs[0];
+    kiln_view dense = kiln_view_dense(desc, input->buffer);
+    out->rank = desc->rank;
+    memcpy(out->dims, dense.dims, sizeof(out->dims));
+    memcpy(out->strides, dense.strides, sizeof(out->strides));
+    return is_empty(input) || kiln_view_is_contiguous(input) || reshape_strides(input, out);
+}
+
+static void apply_expand(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    const kiln_tensor_desc *desc = &record->outputs[0];
+    uint32_t new_axes = desc->rank - input->rank;
+    out->rank = desc->rank;
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        bool stays = i >= new_axes && input->dims[i - new_axes] == desc->dims[i];
+        out->dims[i] = desc->dims[i];
+        out->strides[i] = stays ? input->strides[i - new_axes] : 0;
+    }
+}
+
+static bool apply_permute(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    uint32_t axes[KILN_MAX_RANK];
+    if (kilni_ir_permutation(record, input->rank, axes, NULL) != KILN_STATUS_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < input->rank; i++) {
+        out->dims[i] = input->dims[axes[i]];
+        out->strides[i] = input->strides[axes[i]];
+    }
+    return true;
+}
+
+static void apply_slice(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    int64_t size = (int64_t)kiln_dtype_size(input->dtype);
+    for (uint32_t i = 0; i < input->rank; i++) {
+        int64_t start = 0;
+        int64_t step = 0;
+        kilni_ir_slice_axis(record, i, input->dims[i], &start, &step, &out->dims[i]);
+        out->offset_bytes += out->dims[i] > 0 ? start * input->strides[i] * size : 0;
+        out->strides[i] = out->dims[i] > 1 ? input->strides[i] * step : input->strides[i];
+    }
+}
+
+static bool apply_flip(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    int64_t size = (int64_t)kiln_dtype_size(input->dtype);
+    uint32_t mask = 0;
+    if (kilni_ir_axes_mask(record, input->rank, &mask, NULL) != KILN_STATUS_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < input->rank; i++) {
+        if ((mask >> i & 1u) != 0 && input->dims[i] > 1) {
+            out->offset_bytes += (input->dims[i] - 1) * input->strides[i] * size;
+            out->strides[i] = -input->strides[i];
+        }
+    }
+    return true;
+}
+
+bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input, kiln_view *out_view)
+{
+    kiln_view out = *input;
+    bool ok = true;
+    switch (record->op) {
+    case KILN_OP_RESHAPE:
+        ok = apply_reshape(record, input, &out);
+        break;
+    case KILN_OP_EXPAND:
+        apply_expand(record, input, &out);
+        break;
+    case KILN_OP_PERMUTE:
+        ok = apply_permute(record, input, &out);
+        break;
+    case KILN_OP_SLICE:
+        apply_slice(record, input, &out);
+        break;
+    case KILN_OP_FLIP:
+        ok = apply_flip(record, input, &out);
+        break;
+    default:
+        return false;
+    }
+    if (ok) {
+        *out_view = out;
+    }
+    return ok;
+}
