@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Knobs: precedence, types, the file's grammar, and every allocation failing once.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "faults.h"
+#include "harness.h"
+
+static const char *file_with(const char *text)
+{
+    const char *path = kiln_test_path(kiln_test_tmpdir(), "kiln.conf");
+    kiln_test_write_file(path, text, strlen(text));
+    return path;
+}
+
+static kiln_status create(const char *path, bool environment, kiln_config **out_config,
+                          kiln_error *err)
+{
+    kiln_allocator allocator = kiln_allocator_default();
+    return kiln_config_create(&allocator, path, environment, out_config, err);
+}
+
+static void clear_environment(void)
+{
+    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
+        unsetenv(kiln_knob_environment((kiln_knob)i));
+    }
+}
+
+static void test_defaults(void)
+{
+    kiln_config *config = NULL;
+    clear_environment();
+    KILN_CHECK_INT(create(NULL, true, &config, NULL), KILN_STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        const kiln_config *read = i == 0 ? config : NULL;
+        KILN_CHECK_STR(kiln_config_string(read, KILN_KNOB_LOG), "warn");
+        KILN_CHECK_INT(kiln_config_int(read, KILN_KNOB_CACHE_LIMIT), 1 << 30);
+        KILN_CHECK(!kiln_config_bool(read, KILN_KNOB_DETERMINISTIC));
+        KILN_CHECK_INT(kiln_config_origin(read, KILN_KNOB_LOG), KILN_ORIGIN_DEFAULT);
+    }
+    KILN_CHECK(kiln_knob_name(KILN_KNOB_COUNT) == NULL);
+    KILN_CHECK_STR(kiln_knob_name(KILN_KNOB_TUNE), "tune");
+    KILN_CHECK(kiln_knob_help(KILN_KNOB_TUNE) != NULL);
+    kiln_config_destroy(config);
+    kiln_config_destroy(NULL);
+}
+
+static void test_precedence(void)
+{
+    kiln_config *config = NULL;
+    clear_environment();
+    setenv("KILN_TUNE", "lazy", 1);
+    setenv("KILN_CHECK", "", 1); // empty is unset
+    const char *path = file_with("tune = off\ncheck = sample\ndevice=opencl:1\n");
+    KILN_CHECK_INT(create(path, true, &config, NULL), KILN_STATUS_OK);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TUNE), "lazy");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_TUNE), KILN_ORIGIN_ENVIRONMENT);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_CHECK), "sample");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_CHECK), KILN_ORIGIN_FILE);
+    KILN_CHECK_INT(kiln_config_set(config, "tune", "off", KILN_ORIGIN_FLAG, NULL), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_config_set(config, "tune", "lazy", KILN_ORIGIN_FILE, NULL), KILN_STATUS_OK);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TUNE), "off");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_TUNE), KILN_ORIGIN_FLAG);
+    kiln_config_destroy(config);
+    KILN_CHECK_INT(create(path, false, &config, NULL), KILN_STATUS_OK);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TUNE), "off");
+    kiln_config_destroy(config);
+    clear_environment();
+}
+
+static void test_types(void)
+{
+    static const struct {
+        const char *name, *value;
+        int64_t expected;
+        kiln_status status;
+    } cases[] = {
+        {"cache-limit", "12", 12, KILN_STATUS_OK},
+        {"cache-limit", "3K", 3072, KILN_STATUS_OK},
+        {"cache-limit", "5m", 5 << 20, KILN_STATUS_OK},
+        {"cache-limit", "-1", -1, KILN_STATUS_OK},
+        {"cache-limit", "8589934591G", (int64_t)8589934591 << 30, KILN_STATUS_OK},
+        {"cache-limit", "8589934592G", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"cache-limit", "99999999999999999999", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"cache-limit", "", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"cache-limit", "K", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"cache-limit", "1KB", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"cache-limit", " 1", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"deterministic", "on", 1, KILN_STATUS_OK},
+        {"deterministic", "no", 0, KILN_STATUS_OK},
+        {"deterministic", "true", 1, KILN_STATUS_OK},
+        {"deterministic", "2", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"log", "warn,cl_backend=debug", 0, KILN_STATUS_OK},
+        {"log", "loud", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"log", "=debug", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"log", "", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"no-such-knob", "1", 0, KILN_STATUS_NOT_FOUND},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kiln_config *config = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        KILN_CHECK_INT(create(NULL, false, &config, NULL), KILN_STATUS_OK);
+        kiln_status status =
+            kiln_config_set(config, cases[i].name, cases[i].value, KILN_ORIGIN_FLAG, &err);
+        KILN_CHECK_INT(status, cases[i].status);
+        KILN_CHECK(status == KILN_STATUS_OK || strstr(err.message, cases[i].name) != NULL);
+        for (int knob = 0; status == KILN_STATUS_OK && knob < KILN_KNOB_COUNT; knob++) {
+            if (strcmp(kiln_knob_name((kiln_knob)knob), cases[i].name) == 0) {
+                KILN_CHECK_INT(kiln_config_int(config, (kiln_knob)knob), cases[i].expected);
+            }
+        }
+        kiln_config_destroy(config);
+    }
+}
+
+static void test_file_grammar(void)
+{
+    kiln_config *config = NULL;
+    const char *path = file_with("# a comment\n\n  plugins =  a, b   # trailing\r\n"
+                                 "trace=/tmp/x#y\ncache-limit\t=\t2K");
+    KILN_CHECK_INT(create(path, false, &config, NULL), KILN_STATUS_OK);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "a, b");
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TRACE), "/tmp/x#y");
+    KILN_CHECK_INT(kiln_config_int(config, KILN_KNOB_CACHE_LIMIT), 2048);
+    kiln_config_destroy(config);
+}
+
+static void check_bad_file(const char *text, const char *part)
+{
+    kiln_config *config = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    KILN_CHECK_INT(create(file_with(text), false, &config, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(config == NULL);
+    KILN_CHECK_CONTAINS(err.message, part);
+}
+
+static void test_bad_files(void)
+{
+    kiln_config *config = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    check_bad_file("tune = off\nnonsense\n", "kiln.conf:2");
+    check_bad_file("x = 1\n", "kiln.conf:1: no knob is named 'x'");
+    check_bad_file("\n\ncache-limit = lots\n", "kiln.conf:3");
+    char *line = malloc(6000);
+    memset(line, 'a', 5999);
+    line[5999] = 0;
+    check_bad_file(line, "kiln.conf:1");
+    free(line);
+    KILN_CHECK_INT(create("/no/such/file", false, &config, &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "/no/such/file");
+    setenv("KILN_DETERMINISTIC", "perhaps", 1);
+    KILN_CHECK_INT(create(NULL, true, &config, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(err.message, "KILN_DETERMINISTIC");
+    clear_environment();
+}
+
+static void test_no_memory(void)
+{
+    kiln_faults faults;
+    kiln_faults_init(&faults);
+    const char *path = file_with("tune = lazy\ntune = off\nlog = info\n");
+    for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
+        kiln_config *config = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_status status =
+            kiln_config_create(&faults.allocator, path, false, &config, &err);
+        bool failed = atomic_load(&faults.requests) >= k;
+        KILN_CHECK_INT(status, failed ? KILN_STATUS_RESOURCE_EXHAUSTED : KILN_STATUS_OK);
+        KILN_CHECK((config == NULL) == failed);
+        kiln_config_destroy(config);
+    }
+}
+
+KILN_TEST_MAIN("unit/base/config", KILN_TEST(test_defaults), KILN_TEST(test_precedence),
+               KILN_TEST(test_types), KILN_TEST(test_file_grammar), KILN_TEST(test_bad_files),
+               KILN_TEST(test_no_memory))
