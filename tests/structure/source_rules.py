@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Rules that are read off the source text: licence lines, unique names, contracts, banned calls."""
+import json
+import os
+import re
+import sys
+
+import structure
+
+LICENSED = (".c", ".h", ".def", ".cl", ".inc", ".py", ".sh", ".cmake", ".proto", ".options", ".in",
+            ".map", ".supp", ".yml", ".yaml", ".cpp", ".ld")
+LICENSED_NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig",
+                  "packages.txt", "Makefile", "mkfile"}
+SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
+
+# Call -> why; folders where it is allowed.
+EVERYWHERE = ("sprintf", "vsprintf", "strcpy", "strcat", "strtok", "gets", "alloca", "atoi", "atol",
+              "atof", "setjmp", "longjmp")
+HEAP = ("malloc", "calloc", "realloc", "free", "strdup", "strndup", "aligned_alloc",
+        "posix_memalign")
+PRINTING = ("printf", "puts", "putchar", "perror", "vprintf", "abort", "exit", "_exit", "assert")
+LIBRARY = tuple(m for m in structure.MODULES if m not in ("plugin_sdk", "plugins"))
+
+
+def spdx(tree):
+    bad = []
+    for name in tree.files:
+        base = os.path.basename(name)
+        wanted = name.endswith(LICENSED) or base in LICENSED_NAMES
+        if wanted and SPDX not in "\n".join(tree.read(name).split("\n", 4)[:4]):
+            bad.append(f"{name}: no line '{SPDX}' at the top")
+    return bad
+
+
+def unique_basenames(tree):
+    seen = {}
+    for name in tree.sources(".c", ".h", ".def", ".cl", ".inc", ".proto"):
+        seen.setdefault(os.path.basename(name), []).append(name)
+    return [f"{base} is the name of {' and '.join(names)}"
+            for base, names in sorted(seen.items()) if len(names) > 1]
+
+
+def contracts(tree):
+    """Each public function stands in a paragraph whose comment has the four lines."""
+    bad = []
+    for name in tree.public_headers():
+        text = tree.read(name)
+        generated_block = None
+        for match in re.finditer(r"(?m)^(?:KILN_NODISCARD\s+)?KILN_API\b", text):
+            start = text.rfind("\n\n", 0, match.start()) + 2
+            comment = "\n".join(line for line in text[start:match.start()].split("\n")
+                                if line.lstrip().startswith(("//", "/*", "*")))
+            if os.path.basename(name) == "kiln_ops.h":
+                generated_block = generated_block or text[:match.start()]
+                comment = generated_block
+            missing = [tag for tag in ("Ownership:", "Lifetime:", "Thread:", "Errors:")
+                       if tag not in comment]
+            if missing:
+                function = re.search(r"(\w+)\s*\(", text[match.start():].replace("KILN_API", ""))
+                bad.append(f"{name}:{structure.line_of(text, match.start())}: "
+                           f"{function.group(1) if function else '?'} lacks {' '.join(missing)}")
+    return bad
+
+
+def banned_calls(tree):
+    bad = []
+    for name in tree.sources(".c", ".h"):
+        folder = name.split("/")[0]
+        banned = list(EVERYWHERE)
+        if folder in LIBRARY:
+            banned += PRINTING
+            if folder != "base":
+                banned += HEAP
+        text = structure.without_strings(structure.without_comments(tree.read(name)))
+        pattern = re.compile(r"(?<![\w.>])(" + "|".join(banned) + r")\s*\(")
+        for match in pattern.finditer(text):
+            bad.append(f"{name}:{structure.line_of(text, match.start())}: {match.group(1)}()")
+    return bad
+
+
+def unfinished(tree):
+    """Words that mark work left undone."""
+    word = re.compile(r"\b(FIXME|XXX|HACK|TODO)\b(?!\(#\d+\))")
+    bad = []
+    for name in tree.sources(".c", ".h", ".def", ".cl", ".proto", ".sh"):
+        text = tree.read(name)
+        bad += [f"{name}:{structure.line_of(text, m.start())}: {m.group(1)}"
+                for m in word.finditer(text)]
+    return bad
+
+
+def file_comments(tree):
+    """Each .c of the library says in 3 to 8 lines what it decides."""
+    bad = []
+    for name in tree.sources(".c", top=structure.MODULES + ("cli",)):
+        lines = tree.read(name).split("\n")
+        count = 0
+        for line in lines[1:]:
+            if not line.startswith(("//", "/*", " *")):
+                break
+            count += 1
+        if count < 2:
+            bad.append(f"{name}: no comment below the licence line says what the file decides")
+    return bad
+
+
+def orphans(tree):
+    """Each .c of a module is compiled into something."""
+    path = os.path.join(tree.config.get("build_dir", ""), "compile_commands.json")
+    if not os.path.exists(path):
+        return [f"{path} is missing"]
+    with open(path) as file:
+        compiled = {os.path.realpath(entry["file"]) for entry in json.load(file)}
+    off = {m for m in structure.MODULES if m not in tree.config.get("modules", [])}
+    off -= {"plugins"}
+    return [f"{name} is in no CMakeLists.txt"
+            for name in tree.sources(".c", top=structure.MODULES + ("cli",))
+            if name.split("/")[0] not in off and "/template/" not in name
+            and os.path.realpath(os.path.join(tree.root, name)) not in compiled]
+
+
+def cmake_rules(tree):
+    bad = []
+    if tree.read("CMakeLists.txt").count("\n") > 120:
+        bad.append("CMakeLists.txt is longer than 120 lines")
+    for name in tree.files:
+        if os.path.basename(name) == "CMakeLists.txt" and re.search(
+                r"file\s*\(\s*GLOB", tree.read(name)):
+            bad.append(f"{name}: sources are listed, never globbed")
+    return bad
+
+
+def formatted_text(tree):
+    """Tabs, spaces at line ends, lines beyond 100 columns, a missing last newline."""
+    bad = []
+    for name in tree.sources(".c", ".h", ".def", ".proto"):
+        text = tree.read(name)
+        if not text.endswith("\n"):
+            bad.append(f"{name}: no newline at the end")
+        for number, line in enumerate(text.split("\n"), 1):
+            if "\t" in line:
+                bad.append(f"{name}:{number}: tab")
+            if line.endswith(" "):
+                bad.append(f"{name}:{number}: space at the end")
+            if len(line) > 100 and not name.endswith(".def") and "http" not in line:
+                bad.append(f"{name}:{number}: {len(line)} columns")
+    return bad
+
+
+CHECKS = (spdx, unique_basenames, contracts, banned_calls, unfinished, file_comments, orphans,
+          cmake_rules, formatted_text)
+
+if __name__ == "__main__":
+    source_tree = structure.load(sys.argv)
+    structure.report("structure/source_rules", {c.__name__: c(source_tree) for c in CHECKS})
