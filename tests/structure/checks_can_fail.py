@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every structure check is shown a small tree that breaks its rule, and must say so."""
+import os
+import subprocess
+import sys
+import tempfile
+
+import exported_symbols
+import header_alone
+import include_graph
+import source_rules
+import structure
+
+HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
+DOC = ("/// Does x.\n/// Ownership: none. Lifetime: the process.\n/// Thread: any. Errors: none.\n")
+GOOD = {
+    "CMakeLists.txt": "# SPDX-License-Identifier: MIT OR Apache-2.0\n",
+    "base/base.h": HEAD + DOC + "KILN_API int kiln_x(void);\n",
+    "base/arena.c": HEAD + '// Decides how memory\n// is cut into pieces.\n#include "base.h"\n',
+    "base/arena_internal.h": HEAD,
+    "ir/ir.h": HEAD + '#include "base.h"\n',
+    "base/CMakeLists.txt": "# SPDX-License-Identifier: MIT OR Apache-2.0\nkiln_module(base arena.c)\n",
+    "cl_backend/CMakeLists.txt": "# SPDX-License-Identifier: MIT OR Apache-2.0\n(device.c)\n",
+    "plugin_sdk/kiln_fuser.h": HEAD + "#include <stdint.h>\n",
+    "cl_backend/device.c": HEAD + "// Opens\n// devices.\n#include <CL/cl.h>\n#include \"ir.h\"\n",
+}
+
+
+def make_tree(folder, extra):
+    for name, text in {**GOOD, **extra}.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+    return structure.Tree(folder)
+
+
+def graph_messages(tree):
+    return [p for problems in include_graph.problems(tree).values() for p in problems]
+
+
+C_HEAD = HEAD + "// Decides\n// nothing.\n"
+# name: (check, files added to the good tree, words that a message must contain)
+VIOLATIONS = {
+    "edge up": (graph_messages, {"base/up.c": C_HEAD + '#include "ir.h"\n'}, "may not include"),
+    "edge aside": (graph_messages, {"cl_backend/a.c": C_HEAD + '#include "kiln_fuser.h"\n'},
+                   "may not include"),
+    "private header": (graph_messages, {"ir/a.c": C_HEAD + '#include "arena_internal.h"\n'},
+                       "private"),
+    "angle brackets hide nothing": (graph_messages, {"base/a.c": C_HEAD + "#include <ir.h>\n"},
+                                    "may not include"),
+    "opencl outside": (graph_messages, {"ir/a.c": C_HEAD + "#include <CL/cl.h>\n"}, "CL/cl.h"),
+    "grpc outside": (graph_messages, {"ir/a.c": C_HEAD + "#include <grpc/grpc.h>\n"}, "grpc"),
+    "unknown header": (graph_messages, {"ir/a.c": C_HEAD + '#include "lost.h"\n'}, "nowhere"),
+    "plugin includes ir": (graph_messages, {"plugins/p/p.c": C_HEAD + '#include "ir.h"\n'},
+                           "may not include"),
+    "plugin includes a plugin": (graph_messages, {
+        "plugins/p/p.c": C_HEAD + '#include "other.h"\n', "plugins/q/other.h": HEAD},
+        "may not include"),
+    "plugin includes pthread": (graph_messages,
+                                {"plugins/p/p.c": C_HEAD + "#include <pthread.h>\n"}, "alone"),
+    "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
+    "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},
+                        "arena.c"),
+    "no contract": (source_rules.contracts,
+                    {"ir/ir.h": HEAD + "/// Does y. Ownership: none.\nKILN_API int kiln_y(void);\n"},
+                    "kiln_y lacks Lifetime: Thread: Errors:"),
+    "banned everywhere": (source_rules.banned_calls,
+                          {"cli/a.c": C_HEAD + "void f(char *x) { strcpy(x, x); }\n"}, "strcpy"),
+    "raw heap": (source_rules.banned_calls,
+                 {"ir/a.c": C_HEAD + "void *f(void) { return malloc(1); }\n"}, "malloc"),
+    "library prints": (source_rules.banned_calls,
+                       {"ir/a.c": C_HEAD + 'void f(void) { printf("x"); }\n'}, "printf"),
+    "unfinished": (source_rules.unfinished, {"ir/a.c": C_HEAD + "// TO" "DO x\n"},
+                   "TO" "DO"),
+    "no file comment": (source_rules.file_comments, {"ir/a.c": HEAD + "int x;\n"},
+                        "a.c"),
+    "orphan": (source_rules.orphans, {"ir/orphan.c": C_HEAD}, "orphan.c"),
+    "glob": (source_rules.cmake_rules, {"ir/CMakeLists.txt": "file(GLOB x *.c)\n"},
+             "globbed"),
+    "long line": (source_rules.formatted_text,
+                  {"ir/a.c": C_HEAD + "// " + "x" * 100 + "\n"}, "columns"),
+}
+
+
+def violation_problems(check, extra, words):
+    with tempfile.TemporaryDirectory() as folder:
+        messages = check(make_tree(folder, extra))
+    if not any(words in message for message in messages):
+        return [f"expected a message with '{words}', got {messages}"]
+    return []
+
+
+def good_tree_problems():
+    with tempfile.TemporaryDirectory() as folder:
+        tree = make_tree(folder, {})
+        messages = graph_messages(tree)
+        for check in source_rules.CHECKS:
+            messages += check(tree)
+    return messages
+
+
+def build_object(folder, text, name):
+    source = os.path.join(folder, "x.c")
+    with open(source, "w") as file:
+        file.write(text)
+    path = os.path.join(folder, name)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", path, source], check=True)
+    return path
+
+
+def symbol_problems():
+    with tempfile.TemporaryDirectory() as folder:
+        tree = make_tree(folder, {"ir/ir.h": HEAD + "KILN_API int kiln_missing(void);\n"})
+        library = build_object(folder, "int stray(void) { return 0; }\n", "libx.so")
+        messages = exported_symbols.library_problems(library, tree, {"base", "ir"})
+        messages += exported_symbols.plugin_problems(library)
+    wanted = ("exports stray", "kiln_missing of ir/ir.h", "does not export kf_plugin_query_v1")
+    return [f"no message '{w}' in {messages}" for w in wanted
+            if not any(w in message for message in messages)]
+
+
+def header_problems():
+    with tempfile.TemporaryDirectory() as folder:
+        make_tree(folder, {"ir/bad.h": HEAD + "typedef size_t kiln_x;\n"})
+        bad = header_alone.problems(os.path.join(folder, "ir/bad.h"), [])
+        good = header_alone.problems(os.path.join(folder, "plugin_sdk/kiln_fuser.h"), [])
+    result = [] if len(bad) == len(header_alone.COMPILERS) else [f"bad.h gave {bad}"]
+    return result + [f"a good header gave {good}"] * bool(good)
+
+
+def main():
+    cases = {name: violation_problems(*what) for name, what in VIOLATIONS.items()}
+    cases["good tree"] = good_tree_problems()
+    cases["symbols"] = symbol_problems()
+    cases["headers"] = header_problems()
+    structure.report("structure/checks_can_fail", cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
