@@ -133,7 +133,25 @@ static bool integer_of(const kiln_attr *number, kiln_dtype dtype, uint64_t *out_
     return true;
 }
 
-static void store_float(double value, kiln_dtype dtype, void *out_element)
+/* The float nearest to `value` whose last bit also says that something was cut off ("round to odd"), so that
+ * rounding it again to a type of at most 22 bits equals rounding `value` once. */
+static float sticky_float(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits = 0;
+    if (isnan(value) || isinf(narrow) || (double)narrow == value) {
+        return narrow;
+    }
+    if (fabs((double)narrow) > fabs(value)) {
+        narrow = nextafterf(narrow, 0);
+    }
+    memcpy(&bits, &narrow, sizeof(bits));
+    bits |= 1u;
+    memcpy(&narrow, &bits, sizeof(bits));
+    return narrow;
+}
+
+void kilni_ir_store_float(double value, kiln_dtype dtype, void *out_element)
 {
     float narrow = (float)value;
     uint16_t half = 0;
@@ -145,6 +163,7 @@ static void store_float(double value, kiln_dtype dtype, void *out_element)
         memcpy(out_element, &narrow, sizeof(narrow));
         break;
     default:
+        narrow = sticky_float(value);
         half = dtype == KILN_DTYPE_F16 ? kiln_f32_to_f16(narrow) : kiln_f32_to_bf16(narrow);
         memcpy(out_element, &half, sizeof(half));
         break;
@@ -158,7 +177,7 @@ bool kiln_number_store(const kiln_attr *number, kiln_dtype dtype, void *out_elem
     }
     if (kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT) {
         double value = number->type == KILN_ATTR_F64 ? number->v.f : (double)number->v.i;
-        store_float(value, dtype, out_element);
+        kilni_ir_store_float(value, dtype, out_element);
         return true;
     }
     uint64_t bits = 0;

@@ -40,6 +40,9 @@ const char *kilni_ir_op_name(const kiln_op_record *call);
 const int64_t *kilni_ir_ints(const kiln_op_record *call, kiln_attr_key key, uint32_t *out_count);
 const char *kilni_ir_text(const kiln_op_record *call, kiln_attr_key key);
 
+/// Writes a float as an element of a float dtype, rounded once to nearest even.
+void kilni_ir_store_float(double value, kiln_dtype dtype, void *out_element);
+
 // ---- axes ------------------------------------------------------------------------------------------
 
 /// Turns `axis` (negative: from the end) into 0..rank-1; INVALID_ARGUMENT outside.

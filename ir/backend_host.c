@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Host memory for the two backends of ir. Everything is done when a call returns, so nothing waits.
+// Every range is checked against its buffer: offsets come from views, and views can come from elsewhere.
+#include <string.h>
+
+#include "backend_host.h"
+
+enum { BUFFER_ALIGN = 128 };
+
+static kilni_host_backend *host_of(kiln_backend *backend)
+{
+    return (kilni_host_backend *)backend;
+}
+
+kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
+                            const kiln_device_info *info, kiln_backend **out_backend,
+                            kiln_error *err)
+{
+    *out_backend = NULL;
+    kilni_host_backend *host = kiln_alloc(env, sizeof(*host));
+    if (host == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a backend", ops->scheme);
+    }
+    host->base.ops = ops;
+    host->env = env;
+    host->info = *info;
+    host->info.fingerprint = kiln_hash_bytes(info->name, strlen(info->name));
+    *out_backend = &host->base;
+    return KILN_STATUS_OK;
+}
+
+void kilni_host_close(kiln_backend *backend)
+{
+    if (backend != NULL) {
+        kiln_free(host_of(backend)->env, backend);
+    }
+}
+
+const kiln_device_info *kilni_host_info(kiln_backend *backend)
+{
+    return &host_of(backend)->info;
+}
+
+uint32_t kilni_host_dtype_usage(kiln_backend *backend, kiln_dtype dtype)
+{
+    (void)backend;
+    return kiln_dtype_size(dtype) > 0 ? KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC : 0;
+}
+
+void kilni_host_stats(kiln_backend *backend, kiln_backend_stats *out_stats)
+{
+    *out_stats = host_of(backend)->stats;
+}
+
+kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                             kiln_error *err)
+{
+    kilni_host_backend *host = host_of(backend);
+    const kiln_allocator *allocator = &host->env->allocator;
+    *out_buffer = NULL;
+    kiln_buffer *buffer = kiln_alloc(host->env, sizeof(*buffer));
+    unsigned char *data =
+        buffer != NULL
+            ? allocator->alloc(allocator->user, bytes > 0 ? bytes : 1, (size_t)BUFFER_ALIGN)
+            : NULL;
+    if (data == NULL) {
+        kiln_free(host->env, buffer);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a buffer of %zu bytes",
+                         backend->ops->scheme, bytes);
+    }
+    buffer->data = data;
+    buffer->bytes = bytes;
+    host->stats.buffers_live++;
+    host->stats.bytes_used += bytes;
+    if (host->stats.bytes_used > host->stats.bytes_peak) {
+        host->stats.bytes_peak = host->stats.bytes_used;
+    }
+    host->stats.bytes_pooled = host->stats.bytes_used;
+    *out_buffer = buffer;
+    return KILN_STATUS_OK;
+}
+
+void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer)
+{
+    kilni_host_backend *host = host_of(backend);
+    const kiln_allocator *allocator = &host->env->allocator;
+    if (buffer == NULL) {
+        return;
+    }
+    host->stats.buffers_live--;
+    host->stats.bytes_used -= buffer->bytes;
+    host->stats.bytes_pooled = host->stats.bytes_used;
+    allocator->free(allocator->user, buffer->data);
+    kiln_free(host->env, buffer);
+}
+
+void kilni_host_trim(kiln_backend *backend)
+{
+    (void)backend;
+}
+
+static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer, size_t offset,
+                               size_t bytes, kiln_error *err)
+{
+    size_t has = buffer != NULL ? buffer->bytes : 0;
+    if (offset > has || bytes > has - offset) {
+        return kiln_fail(err, OUT_OF_RANGE, "%s: bytes %zu+%zu are outside a buffer of %zu",
+                         backend->ops->scheme, offset, bytes, has);
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                              const void *source, size_t bytes, kiln_error *err)
+{
+    kiln_status st = check_range(backend, buffer, offset, bytes, err);
+    if (st == KILN_STATUS_OK && bytes > 0) {
+        memcpy(buffer->data + offset, source, bytes);
+    }
+    return st;
+}
+
+kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                            void *out_data, size_t bytes, kiln_error *err)
+{
+    kiln_status st = check_range(backend, buffer, offset, bytes, err);
+    if (st == KILN_STATUS_OK && bytes > 0) {
+        memcpy(out_data, buffer->data + offset, bytes);
+    }
+    return st;
+}
+
+kiln_status kilni_host_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
+                            kiln_buffer *target, size_t target_offset, size_t bytes,
+                            kiln_error *err)
+{
+    kiln_status st = check_range(backend, source, source_offset, bytes, err);
+    if (st == KILN_STATUS_OK) {
+        st = check_range(backend, target, target_offset, bytes, err);
+    }
+    if (st == KILN_STATUS_OK && bytes > 0) {
+        memmove(target->data + target_offset, source->data + source_offset, bytes);
+    }
+    return st;
+}
+
+kiln_status kilni_host_flush(kiln_backend *backend, kiln_error *err)
+{
+    (void)backend;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_host_sync(kiln_backend *backend, kiln_error *err)
+{
+    (void)backend;
+    (void)err;
+    return KILN_STATUS_OK;
+}

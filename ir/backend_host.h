@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_BACKEND_HOST_H
+#define KILN_BACKEND_HOST_H
+
+/// The part that the reference and null backends share: buffers in host memory and their statistics.
+
+#include "reference_internal.h"
+
+typedef struct kilni_host_backend {
+    kiln_backend base;
+    const kiln_env *env;
+    kiln_device_info info;
+    kiln_backend_stats stats;
+} kilni_host_backend;
+
+kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
+                            const kiln_device_info *info, kiln_backend **out_backend,
+                            kiln_error *err);
+void kilni_host_close(kiln_backend *backend);
+const kiln_device_info *kilni_host_info(kiln_backend *backend);
+uint32_t kilni_host_dtype_usage(kiln_backend *backend, kiln_dtype dtype);
+void kilni_host_stats(kiln_backend *backend, kiln_backend_stats *out_stats);
+kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                             kiln_error *err);
+void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer);
+void kilni_host_trim(kiln_backend *backend);
+kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                              const void *source, size_t bytes, kiln_error *err);
+kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                            void *out_data, size_t bytes, kiln_error *err);
+kiln_status kilni_host_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
+                            kiln_buffer *target, size_t target_offset, size_t bytes,
+                            kiln_error *err);
+kiln_status kilni_host_flush(kiln_backend *backend, kiln_error *err);
+kiln_status kilni_host_sync(kiln_backend *backend, kiln_error *err);
+
+#endif

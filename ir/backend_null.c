@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The backend "null": keeps memory, runs nothing. Operations and programs are accepted and counted, so what
+// a program costs the host can be measured alone. Buffers hold what was uploaded; results are undefined.
+#include <string.h>
+
+#include "backend_host.h"
+
+struct kiln_built {
+    const kiln_program *program;
+};
+
+static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
+                           const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+{
+    (void)record;
+    (void)inputs;
+    (void)outputs;
+    (void)err;
+    ((kilni_host_backend *)backend)->stats.ops_executed++;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status program_build(kiln_backend *backend, const kiln_program *program,
+                                 kiln_built **out_built, kiln_error *err)
+{
+    kilni_host_backend *host = (kilni_host_backend *)backend;
+    *out_built = NULL;
+    kiln_built *built = kiln_alloc(host->env, sizeof(*built));
+    if (built == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "null: no memory for a program");
+    }
+    built->program = program;
+    host->stats.programs_built++;
+    *out_built = built;
+    return KILN_STATUS_OK;
+}
+
+static void program_free(kiln_backend *backend, kiln_built *built)
+{
+    kiln_free(((kilni_host_backend *)backend)->env, built);
+}
+
+static kiln_status program_launch(kiln_backend *backend, kiln_built *built,
+                                  const kiln_launch *launch, kiln_error *err)
+{
+    if (launch->launch >= built->program->n_launches) {
+        return kiln_fail(err, INVALID_ARGUMENT, "null: launch %u of a program with %u",
+                         launch->launch, built->program->n_launches);
+    }
+    ((kilni_host_backend *)backend)->stats.kernels_launched++;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status program_time(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                                uint64_t *out_ns, kiln_error *err)
+{
+    *out_ns = 0;
+    return program_launch(backend, built, launch, err);
+}
+
+static const kiln_backend_ops null_ops = {
+    .struct_size = sizeof(kiln_backend_ops),
+    .scheme = "null",
+    .close = kilni_host_close,
+    .info = kilni_host_info,
+    .dtype_usage = kilni_host_dtype_usage,
+    .stats = kilni_host_stats,
+    .alloc = kilni_host_alloc,
+    .free = kilni_host_free,
+    .trim = kilni_host_trim,
+    .upload = kilni_host_upload,
+    .read = kilni_host_read,
+    .copy = kilni_host_copy,
+    .execute = execute,
+    .flush = kilni_host_flush,
+    .sync = kilni_host_sync,
+    .program_build = program_build,
+    .program_free = program_free,
+    .program_launch = program_launch,
+    .program_time = program_time,
+};
+
+/* Figures of an ordinary CPU, so that fusers find fusing worth it. */
+static const kiln_device_info null_info = {
+    .name = "null",
+    .vendor = "kiln",
+    .platform = "host",
+    .driver = KILN_VERSION_STRING,
+    .extensions = "",
+    .type = KILN_DEVICE_HOST,
+    .features = KILN_FEATURE_FP16 | KILN_FEATURE_FP64 | KILN_FEATURE_COMPILER |
+                KILN_FEATURE_UNIFIED_MEMORY | KILN_FEATURE_PROGRAMS,
+    .compute_units = 8,
+    .vector_bytes = 32,
+    .memory_align = 128,
+    .cl_version = 120,
+    .memory_bytes = UINT64_C(1) << 36,
+    .max_alloc_bytes = UINT64_C(1) << 34,
+    .local_bytes = 65536,
+    .max_work_group = 4096,
+    .bytes_per_s = UINT64_C(20000000000),
+    .flops_f32 = UINT64_C(200000000000),
+    .launch_ns = 5000,
+};
+
+static kiln_status open_null(const kiln_env *env, const char *address, kiln_backend **out_backend,
+                             kiln_error *err, void *user)
+{
+    (void)address;
+    (void)user;
+    return kilni_host_open(env, &null_ops, &null_info, out_backend, err);
+}
+
+const kiln_backend_provider *kiln_ir_null_provider(void)
+{
+    static const kiln_backend_provider provider = {
+        .struct_size = sizeof(kiln_backend_provider),
+        .scheme = "null",
+        .open = open_null,
+    };
+    return &provider;
+}

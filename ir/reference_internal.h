@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_REFERENCE_INTERNAL_H
+#define KILN_REFERENCE_INTERNAL_H
+
+/// What the reference evaluator's files share: host memory, one element of any dtype as a wide value, and
+/// a walk over broadcast views. Apart from ir_internal.h because each backend defines its own kiln_buffer.
+
+#include "ir_internal.h"
+
+struct kiln_buffer { ///< of the reference and null backends
+    unsigned char *data;
+    size_t bytes;
+};
+
+/// One element: floats in `f`, signed integers in `i`, unsigned integers and bool in `u`.
+typedef union kilni_ref_value {
+    double f;
+    int64_t i;
+    uint64_t u;
+} kilni_ref_value;
+
+/// Reads and writes the element at `at` elements from the view's first. Writing rounds floats once, to
+/// nearest even, and keeps the low bits of integers.
+kilni_ref_value kilni_ref_load(const kiln_view *view, int64_t at);
+void kilni_ref_store(const kiln_view *view, int64_t at, kilni_ref_value value);
+
+bool kilni_ref_is_float(kiln_dtype dtype);
+bool kilni_ref_is_signed(kiln_dtype dtype);
+kilni_ref_value kilni_ref_of_bool(bool truth);
+kilni_ref_value kilni_ref_of_float(double value);
+
+/// Scalar attribute as an element of `dtype`, its fallback when absent.
+kilni_ref_value kilni_ref_scalar(const kiln_op_record *call, kiln_attr_key key, kiln_dtype dtype);
+
+/// Smallest and largest value of a dtype, infinities for floats.
+kilni_ref_value kilni_ref_lowest(kiln_dtype dtype);
+kilni_ref_value kilni_ref_highest(kiln_dtype dtype);
+
+/// a < b and a == b in the order of `dtype`; false when one is NaN. NaN in maximum and minimum wins.
+bool kilni_ref_less(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+bool kilni_ref_equal(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+bool kilni_ref_is_nan(kilni_ref_value a, kiln_dtype dtype);
+kilni_ref_value kilni_ref_max(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+kilni_ref_value kilni_ref_min(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+kilni_ref_value kilni_ref_abs(kilni_ref_value a, kiln_dtype dtype);
+
+/// Visits every index of a shape in row-major order; `at[k]` is the k-th view's element there.
+enum { KILNI_REF_WALK_VIEWS = 4 };
+typedef struct kilni_ref_walk {
+    uint32_t rank;
+    uint32_t n_views;
+    int64_t dims[KILN_MAX_RANK];
+    int64_t index[KILN_MAX_RANK];
+    int64_t strides[KILNI_REF_WALK_VIEWS][KILN_MAX_RANK];
+    int64_t at[KILNI_REF_WALK_VIEWS];
+    bool done;
+} kilni_ref_walk;
+
+/// Begins over `dims`; `add` aligns a view to the last axes, with length 1 repeated.
+void kilni_ref_walk_init(kilni_ref_walk *walk, const int64_t *dims, uint32_t rank);
+void kilni_ref_walk_add(kilni_ref_walk *walk, const kiln_view *view);
+void kilni_ref_walk_next(kilni_ref_walk *walk);
+
+/// Copies every element of `source` to the one at the same place of `target`; equal shapes and dtypes.
+void kilni_ref_copy(const kiln_view *source, const kiln_view *target);
+
+/// Element offset of an index into a view.
+int64_t kilni_ref_offset(const kiln_view *view, const int64_t *index);
+
+#endif
