@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Written by tools/gen_ops from ir/ops.def and ir/attrs.def. */
+#ifndef KILN_FUSER_OPS_H
+#define KILN_FUSER_OPS_H
+
+/* Permanent numbers of operators, attributes and element types, as fusers see them. */
+
+#define KF_OP_ABS 1u /* v1: absolute value; of the smallest integer: itself */
+#define KF_OP_NEG 2u /* v1: -x; integers wrap */
+#define KF_OP_SIGN 3u /* v1: -1, 0 or 1; NaN stays NaN, a zero keeps its sign */
+#define KF_OP_EXP 4u /* v1: e raised to x */
+#define KF_OP_EXPM1 5u /* v1: exp(x) - 1, accurate near 0 */
+#define KF_OP_LOG 6u /* v1: natural logarithm */
+#define KF_OP_LOG1P 7u /* v1: log(1 + x), accurate near 0 */
+#define KF_OP_ERF 8u /* v1: error function */
+#define KF_OP_SQRT 9u /* v1: square root */
+#define KF_OP_RSQRT 10u /* v1: 1 / sqrt(x) */
+#define KF_OP_RECIP 11u /* v1: 1 / x */
+#define KF_OP_SIN 12u /* v1: sine of x in radians */
+#define KF_OP_COS 13u /* v1: cosine of x in radians */
+#define KF_OP_TAN 14u /* v1: tangent of x in radians */
+#define KF_OP_SINH 15u /* v1: hyperbolic sine */
+#define KF_OP_COSH 16u /* v1: hyperbolic cosine */
+#define KF_OP_TANH 17u /* v1: hyperbolic tangent */
+#define KF_OP_ASIN 18u /* v1: inverse sine */
+#define KF_OP_ACOS 19u /* v1: inverse cosine */
+#define KF_OP_ATAN 20u /* v1: inverse tangent */
+#define KF_OP_ASINH 21u /* v1: inverse hyperbolic sine */
+#define KF_OP_ACOSH 22u /* v1: inverse hyperbolic cosine */
+#define KF_OP_ATANH 23u /* v1: inverse hyperbolic tangent */
+#define KF_OP_ROUND 24u /* v1: nearest integer, halves to even */
+#define KF_OP_FLOOR 25u /* v1: largest integer not above x */
+#define KF_OP_CEIL 26u /* v1: smallest integer not below x */
+#define KF_OP_TRUNC 27u /* v1: integer part of x */
+#define KF_OP_RELU 28u /* v1: max(x, 0); NaN stays NaN */
+#define KF_OP_SIGMOID 29u /* v1: 1 / (1 + exp(-x)) */
+#define KF_OP_IS_NAN 30u /* v1: whether x is not a number */
+#define KF_OP_IS_INF 31u /* v1: whether x is an infinity */
+#define KF_OP_LOGICAL_NOT 32u /* v1: not x */
+#define KF_OP_BITWISE_NOT 33u /* v1: all bits of x inverted */
+#define KF_OP_ADD 40u /* v1: a + b; integers wrap */
+#define KF_OP_SUB 41u /* v1: a - b; integers wrap */
+#define KF_OP_MUL 42u /* v1: a * b; integers wrap */
+#define KF_OP_DIV 43u /* v1: a / b; integers round to 0, x/0 = 0, smallest/-1 = smallest */
+#define KF_OP_REM 44u /* v1: a - b * floor(a / b): the sign of b; integer x%0 = 0 */
+#define KF_OP_FMOD 45u /* v1: a - b * trunc(a / b): the sign of a; integer x%0 = 0 */
+#define KF_OP_POW 46u /* v1: a raised to b; integers wrap, a negative exponent truncates the true value, 0 to it is 0 */
+#define KF_OP_MINIMUM 47u /* v1: the smaller; NaN if either is NaN */
+#define KF_OP_MAXIMUM 48u /* v1: the larger; NaN if either is NaN */
+#define KF_OP_ATAN2 49u /* v1: angle of the point (b, a) */
+#define KF_OP_HYPOT 50u /* v1: sqrt(a*a + b*b) without overflow */
+#define KF_OP_EQUAL 51u /* v1: a == b; NaN equals nothing */
+#define KF_OP_NOT_EQUAL 52u /* v1: a != b */
+#define KF_OP_LESS 53u /* v1: a < b */
+#define KF_OP_LESS_EQUAL 54u /* v1: a <= b */
+#define KF_OP_GREATER 55u /* v1: a > b */
+#define KF_OP_GREATER_EQUAL 56u /* v1: a >= b */
+#define KF_OP_LOGICAL_AND 57u /* v1: a and b */
+#define KF_OP_LOGICAL_OR 58u /* v1: a or b */
+#define KF_OP_LOGICAL_XOR 59u /* v1: either a or b */
+#define KF_OP_BITWISE_AND 60u /* v1: bits set in both */
+#define KF_OP_BITWISE_OR 61u /* v1: bits set in any */
+#define KF_OP_BITWISE_XOR 62u /* v1: bits set in one */
+#define KF_OP_SHIFT_LEFT 63u /* v1: a * 2^b; 0 when b is negative or the width or more */
+#define KF_OP_SHIFT_RIGHT 64u /* v1: a shifted right, with the sign when signed; 0 when b is negative or the width or more */
+#define KF_OP_ADD_SCALAR 70u /* v1: x + value */
+#define KF_OP_SUB_SCALAR 71u /* v1: x - value */
+#define KF_OP_MUL_SCALAR 72u /* v1: x * value */
+#define KF_OP_DIV_SCALAR 73u /* v1: x / value, as div */
+#define KF_OP_REM_SCALAR 74u /* v1: as rem with value */
+#define KF_OP_POW_SCALAR 75u /* v1: as pow with value */
+#define KF_OP_CLAMP_MIN 76u /* v1: max(x, value); NaN stays NaN */
+#define KF_OP_CLAMP_MAX 77u /* v1: min(x, value); NaN stays NaN */
+#define KF_OP_EQUAL_SCALAR 78u /* v1: x == value */
+#define KF_OP_NOT_EQUAL_SCALAR 79u /* v1: x != value */
+#define KF_OP_LESS_SCALAR 80u /* v1: x < value */
+#define KF_OP_LESS_EQUAL_SCALAR 81u /* v1: x <= value */
+#define KF_OP_GREATER_SCALAR 82u /* v1: x > value */
+#define KF_OP_GREATER_EQUAL_SCALAR 83u /* v1: x >= value */
+#define KF_OP_BITWISE_AND_SCALAR 84u /* v1: as bitwise_and with value */
+#define KF_OP_BITWISE_OR_SCALAR 85u /* v1: as bitwise_or with value */
+#define KF_OP_BITWISE_XOR_SCALAR 86u /* v1: as bitwise_xor with value */
+#define KF_OP_SHIFT_LEFT_SCALAR 87u /* v1: as shift_left with value */
+#define KF_OP_SHIFT_RIGHT_SCALAR 88u /* v1: as shift_right with value */
+#define KF_OP_CLAMP 100u /* v1: min(max(x, min), max); NaN stays NaN */
+#define KF_OP_LEAKY_RELU 101u /* v1: x where x >= 0, else slope * x */
+#define KF_OP_WHERE 102u /* v1: a where mask, else b; the mask is bool */
+#define KF_OP_MASK_FILL 103u /* v1: value where mask, else x; the mask is bool */
+#define KF_OP_CAST 104u /* v1: x as dtype; float to integer saturates and truncates, NaN gives 0; integers wrap; bool is x != 0 */
+#define KF_OP_CONTIGUOUS 105u /* v1: a copy of x with dense row-major layout */
+#define KF_OP_RESHAPE 120u /* v1: x with other lengths, same elements in row-major order; one length may be -1 */
+#define KF_OP_EXPAND 121u /* v1: x broadcast to shape; -1 keeps a length */
+#define KF_OP_PERMUTE 122u /* v1: axis i of the result is axis axes[i] of x; empty: reversed */
+#define KF_OP_SLICE 123u /* v1: x[starts:ends:steps] as in Python, for every axis in order */
+#define KF_OP_FLIP 124u /* v1: x reversed along axes; empty: along all */
+#define KF_OP_SUM 140u /* v1: sum; of nothing: 0 */
+#define KF_OP_MEAN 141u /* v1: arithmetic mean; of nothing: NaN */
+#define KF_OP_PROD 142u /* v1: product; of nothing: 1 */
+#define KF_OP_MAX 143u /* v1: largest; NaN if any is NaN; of nothing: the smallest value of the dtype, -inf for floats */
+#define KF_OP_MIN 144u /* v1: smallest; NaN if any is NaN; of nothing: the largest value of the dtype, inf for floats */
+#define KF_OP_MAX_ABS 145u /* v1: largest absolute value; NaN if any is NaN; of nothing: 0 */
+#define KF_OP_ANY 146u /* v1: whether any is true; of nothing: false */
+#define KF_OP_ALL 147u /* v1: whether all are true; of nothing: true */
+#define KF_OP_ARGMAX 150u /* v1: index of the largest along axis; NaN counts as largest */
+#define KF_OP_ARGMIN 151u /* v1: index of the smallest along axis; NaN counts as smallest */
+#define KF_OP_MATMUL 160u /* v1: matrix product over the last two axes, the others broadcast; rank 1 as in NumPy */
+#define KF_OP_CONV2D 161u /* v1: cross-correlation of x [n,c,h,w] with weight [o,c/groups,kh,kw], plus bias [o] */
+#define KF_OP_MAX_POOL2D 162u /* v1: largest of each window of x [n,c,h,w]; padding never wins; NaN propagates */
+#define KF_OP_AVG_POOL2D 163u /* v1: mean of each window of x [n,c,h,w] */
+#define KF_OP_SOFTMAX 180u /* v1: exp(x - max) / sum of it along axis */
+#define KF_OP_LOG_SOFTMAX 181u /* v1: logarithm of softmax, computed without it */
+#define KF_OP_BATCH_NORM 182u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, each of length x.dims[1] */
+#define KF_OP_GATHER 200u /* v1: out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter */
+#define KF_OP_SELECT 201u /* v1: x at indices (i32, i64, rank 1) along axis */
+#define KF_OP_CONCAT 220u /* v1: inputs one after the other along axis */
+#define KF_OP_PAD 221u /* v1: x with elements added; mode constant, edge or reflect; negative padding removes */
+#define KF_OP_FULL 222u /* v1: every element is value */
+#define KF_OP_ARANGE 223u /* v1: start + i * step for i in [0, count) */
+#define KF_OP_DROP 250u /* v1: x is not used any more */
+
+#define KF_OPSET_MAX 250u /* the largest number above */
+
+#define KF_ATTR_AXIS 1u /* axis; negative counts from the last */
+#define KF_ATTR_AXES 2u /* axes; negative counts from the last; empty: all */
+#define KF_ATTR_KEEPDIMS 3u /* keep reduced axes with length 1 */
+#define KF_ATTR_SHAPE 4u /* lengths of the result */
+#define KF_ATTR_DTYPE 5u /* element type of the result */
+#define KF_ATTR_VALUE 6u /* scalar operand */
+#define KF_ATTR_MIN 7u /* lower bound */
+#define KF_ATTR_MAX 8u /* upper bound */
+#define KF_ATTR_STARTS 9u /* first index of each axis, clamped like Python's */
+#define KF_ATTR_ENDS 10u /* index after the last of each axis, clamped like Python's */
+#define KF_ATTR_STEPS 11u /* step of each axis, not 0; empty: 1 */
+#define KF_ATTR_STRIDES 12u /* step of the window along each spatial axis */
+#define KF_ATTR_PADDING 13u /* elements added: all beginnings, then all ends */
+#define KF_ATTR_DILATIONS 14u /* distance of window elements along each spatial axis */
+#define KF_ATTR_GROUPS 15u /* number of channel groups */
+#define KF_ATTR_KERNEL 16u /* window length along each spatial axis */
+#define KF_ATTR_CEIL_MODE 17u /* round the number of windows up; each must start inside input or left padding */
+#define KF_ATTR_INCLUDE_PAD 18u /* divide by the window length with its padding */
+#define KF_ATTR_EPSILON 19u /* added to the variance */
+#define KF_ATTR_TRANSPOSE_A 20u /* swap the last two axes of a */
+#define KF_ATTR_TRANSPOSE_B 21u /* swap the last two axes of b */
+#define KF_ATTR_MODE 22u /* named variant */
+#define KF_ATTR_START 23u /* first value */
+#define KF_ATTR_STEP 24u /* difference of neighbours */
+#define KF_ATTR_SLOPE 25u /* factor for negative elements */
+#define KF_ATTR_LAST 26u /* of equal elements take the last, not the first */
+#define KF_ATTR_COUNT 27u /* number of elements */
+
+#define KF_DTYPE_BOOL 1
+#define KF_DTYPE_U8 2
+#define KF_DTYPE_U16 3
+#define KF_DTYPE_U32 4
+#define KF_DTYPE_U64 5
+#define KF_DTYPE_I8 6
+#define KF_DTYPE_I16 7
+#define KF_DTYPE_I32 8
+#define KF_DTYPE_I64 9
+#define KF_DTYPE_F16 10
+#define KF_DTYPE_BF16 11
+#define KF_DTYPE_F32 12
+#define KF_DTYPE_F64 13
+
+#endif
