@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_ONNX_H
+#define KILN_ONNX_H
+
+/// onnx: ONNX files as operations. A model is a decoded file; nothing of it has run. Files are hostile until
+/// checked: every count, length, path and depth is bounded before it is used.
+
+#include "ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- models ------------------------------------------------------------------------------------
+
+typedef struct kiln_onnx_model kiln_onnx_model;
+
+typedef enum kiln_onnx_kind {
+    KILN_ONNX_KIND_NONE = 0, ///< the file does not say
+    KILN_ONNX_KIND_TENSOR = 1,
+    KILN_ONNX_KIND_SEQUENCE = 2,
+    KILN_ONNX_KIND_MAP = 3,
+    KILN_ONNX_KIND_OPTIONAL = 4,
+    KILN_ONNX_KIND_SPARSE = 5
+} kiln_onnx_kind;
+
+typedef struct kiln_onnx_dim {
+    int64_t length;     ///< -1: not known before a run
+    const char *symbol; ///< name of an unknown length, or NULL
+} kiln_onnx_dim;
+
+typedef struct kiln_onnx_value_info { ///< texts belong to the model
+    const char *name;
+    kiln_onnx_kind kind;
+    kiln_dtype dtype;      ///< KILN_DTYPE_NONE for a type that Kiln has not
+    const char *type_name; ///< ONNX's name of the element type, such as "float16"
+    bool has_shape;
+    uint32_t rank;
+    kiln_onnx_dim dims[KILN_MAX_RANK];
+} kiln_onnx_value_info;
+
+/// Opens a model file, or one in memory. The file is mapped: it must not change while the model is open.
+/// External data is looked for below the file's folder, or below `folder` (NULL: refused).
+/// Ownership: `*out_model` is the caller's (kiln_onnx_model_close); `bytes` are borrowed.
+/// Lifetime: until closed; `env`, and `bytes`, must outlive it. Thread: any.
+/// Errors: NOT_FOUND, PERMISSION_DENIED, DATA_LOSS for a damaged file, INVALID_ARGUMENT for one that
+/// contradicts itself, UNIMPLEMENTED for what Kiln cannot hold, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path,
+                                                         kiln_onnx_model **out_model,
+                                                         kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open_memory(const kiln_env *env,
+                                                                const void *bytes, size_t length,
+                                                                const char *folder,
+                                                                kiln_onnx_model **out_model,
+                                                                kiln_error *err);
+KILN_API void kiln_onnx_model_close(kiln_onnx_model *model);
+
+/// What a run needs and gives: the graph's inputs without those that have an initialiser, and its outputs.
+/// Ownership: borrowed. Lifetime: the model's. Thread: any. Errors: none.
+KILN_API const kiln_onnx_value_info *kiln_onnx_model_inputs(const kiln_onnx_model *model,
+                                                            size_t *out_count);
+KILN_API const kiln_onnx_value_info *kiln_onnx_model_outputs(const kiln_onnx_model *model,
+                                                             size_t *out_count);
+
+/// Version of the operator set of `domain` ("" for the standard one) that the model uses; 0 when none.
+/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
+KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
+KILN_API size_t kiln_onnx_model_node_count(const kiln_onnx_model *model);
+
+// ---- tensors in files --------------------------------------------------------------------------
+
+/// A file that holds one TensorProto, as ONNX's test cases do.
+typedef struct kiln_onnx_tensor_file kiln_onnx_tensor_file;
+
+typedef struct kiln_onnx_tensor_info {
+    const char *name;
+    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that Kiln has not: no data then
+    const char *type_name;
+    uint32_t rank;
+    int64_t dims[KILN_MAX_RANK];
+    const void *data; ///< dense, little-endian, at any address
+    size_t bytes;
+} kiln_onnx_tensor_info;
+
+/// Opens such a file. Ownership: `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_info` points
+/// into it. Lifetime: until closed; `env` must outlive it. Thread: any.
+/// Errors: those of kiln_onnx_model_open.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
+                                                          kiln_onnx_tensor_file **out_file,
+                                                          kiln_onnx_tensor_info *out_info,
+                                                          kiln_error *err);
+KILN_API void kiln_onnx_tensor_close(kiln_onnx_tensor_file *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Files in memory: the model itself and the files of its external data. Decides which external paths are
+// followed: relative ones that stay below the model's folder, symbolic links resolved. What the bytes
+// mean is the decoder's business.
+#include "onnx_model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static kiln_status fail_errno(kiln_error *err, const char *path)
+{
+    if (errno == ENOENT || errno == ENOTDIR) {
+        return kiln_fail(err, NOT_FOUND, "no such file: %s", path);
+    }
+    if (errno == EACCES) {
+        return kiln_fail(err, PERMISSION_DENIED, "cannot read %s: permission denied", path);
+    }
+    return kiln_fail(err, UNAVAILABLE, "cannot read %s: %s", path, strerror(errno));
+}
+
+static kiln_status map_descriptor(int fd, const char *path, kilni_onnx_mapping *out_mapping,
+                                  kiln_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return fail_errno(err, path);
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "not a plain file: %s", path);
+    }
+    out_mapping->bytes = (size_t)info.st_size;
+    if (info.st_size == 0) {
+        return KILN_STATUS_OK;
+    }
+    void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        return fail_errno(err, path);
+    }
+    out_mapping->data = data;
+    out_mapping->mapped = true;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *out_mapping, kiln_error *err)
+{
+    *out_mapping = (kilni_onnx_mapping){0};
+    /* O_NONBLOCK: opening a fifo must not wait for a writer. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return fail_errno(err, path);
+    }
+    kiln_status st = map_descriptor(fd, path, out_mapping, err);
+    close(fd);
+    return st;
+}
+
+void kilni_onnx_unmap(kilni_onnx_mapping *mapping)
+{
+    if (mapping->mapped) {
+        munmap((void *)(uintptr_t)mapping->data, mapping->bytes);
+    }
+    *mapping = (kilni_onnx_mapping){0};
+}
+
+/* A location is relative and names no parent folder. */
+static bool location_is_plain(const char *location)
+{
+    if (location[0] == '\0' || location[0] == '/' || strchr(location, '\\') != NULL) {
+        return false;
+    }
+    for (const char *part = location; part != NULL;) {
+        size_t length = strcspn(part, "/");
+        if (length == 2 && part[0] == '.' && part[1] == '.') {
+            return false;
+        }
+        part = part[length] == '/' ? part + length + 1 : NULL;
+    }
+    return true;
+}
+
+static bool path_is_below(const char *path, const char *folder)
+{
+    size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 &&
+           (path[length] == '/' || (length > 0 && folder[length - 1] == '/'));
+}
+
+/* Resolves links, so that what is opened lies below the folder in truth. */
+static kiln_status resolve_location(const kiln_onnx_model *model, const char *location,
+                                    char *out_path, kiln_error *err)
+{
+    char folder[PATH_MAX];
+    char joined[PATH_MAX];
+    if (realpath(model->folder, folder) == NULL) {
+        return fail_errno(err, model->folder);
+    }
+    size_t folder_length = strlen(folder);
+    size_t location_length = strlen(location);
+    if (folder_length + location_length + 2 > sizeof(joined)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "external data path of %zu bytes is too long",
+                         location_length);
+    }
+    memcpy(joined, folder, folder_length);
+    joined[folder_length] = '/';
+    memcpy(joined + folder_length + 1, location, location_length + 1);
+    if (realpath(joined, out_path) == NULL) {
+        return fail_errno(err, joined);
+    }
+    if (!path_is_below(out_path, folder)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "external data '%s' lies outside the model's folder", location);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status find_external(kiln_onnx_model *model, const char *location,
+                                 const kilni_onnx_mapping **out_mapping, kiln_error *err)
+{
+    for (uint32_t i = 0; i < model->n_externals; i++) {
+        if (strcmp(model->externals[i].location, location) == 0) {
+            *out_mapping = &model->externals[i].mapping;
+            return KILN_STATUS_OK;
+        }
+    }
+    if (model->n_externals == KILNI_ONNX_MAX_FILES) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "more than %d external data files",
+                         KILNI_ONNX_MAX_FILES);
+    }
+    char path[PATH_MAX];
+    kilni_onnx_external *external = &model->externals[model->n_externals];
+    kiln_status st = resolve_location(model, location, path, err);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_onnx_map(path, &external->mapping, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        external->location = location;
+        model->n_externals++;
+        *out_mapping = &external->mapping;
+    }
+    return st;
+}
+
+kiln_status kilni_onnx_external_bytes(kiln_onnx_model *model, const char *location, int64_t offset,
+                                      int64_t length, const uint8_t **out_data, size_t *out_bytes,
+                                      kiln_error *err)
+{
+    if (model->folder == NULL) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "external data '%s' in a model that has no folder", location);
+    }
+    if (!location_is_plain(location)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "external data path '%s' is not a relative path below the model", location);
+    }
+    const kilni_onnx_mapping *mapping = NULL;
+    kiln_status st = find_external(model, location, &mapping, err);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    if (offset < 0 || (uint64_t)offset > mapping->bytes) {
+        return kiln_fail(err, DATA_LOSS, "external data '%s' ends at %zu, before offset %lld",
+                         location, mapping->bytes, (long long)offset);
+    }
+    size_t rest = mapping->bytes - (size_t)offset;
+    if (length >= 0 && (uint64_t)length > rest) {
+        return kiln_fail(err, DATA_LOSS, "external data '%s' has %zu of %lld bytes at offset %lld",
+                         location, rest, (long long)length, (long long)offset);
+    }
+    *out_data = mapping->data == NULL ? NULL : mapping->data + offset;
+    *out_bytes = length < 0 ? rest : (size_t)length;
+    return KILN_STATUS_OK;
+}
