@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -24,7 +25,7 @@ class Tree:
     def _list(self):
         command = ["git", "-C", self.root, "ls-files", "-z", "--cached", "--others",
                    "--exclude-standard"]
-        if os.path.exists(os.path.join(self.root, ".git")):
+        if shutil.which("git") and os.path.exists(os.path.join(self.root, ".git")):
             listed = subprocess.run(command, capture_output=True, check=False)
             if listed.returncode == 0:
                 names = set(listed.stdout.decode().split("\0")) - {""}

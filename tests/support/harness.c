@@ -269,8 +269,8 @@ static void set_environment(void)
     setenv("POCL_CACHE_DIR", KILN_TEST_POCL_CACHE, 0);
     setenv("KILN_CACHE_DIR", KILN_TEST_BUILD_DIR "/test-cache", 0);
     setenv("KILN_PLUGIN_PATH", KILN_TEST_BUILD_DIR "/lib/kiln/plugins", 0);
-    mkdir(getenv("POCL_CACHE_DIR"), 0700);
-    mkdir(getenv("KILN_CACHE_DIR"), 0700);
+    mkdir(KILN_TEST_POCL_CACHE, 0700);
+    mkdir(KILN_TEST_BUILD_DIR "/test-cache", 0700);
 }
 
 /* CUnit runs tests without arguments, so each case runs as its own CUnit test with `current` set. */
