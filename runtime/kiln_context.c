@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The context: configuration, cache, providers of backends and the registry of fusers. Decides when each of them is
+// made; what they do is theirs. Fusers and devices are opened when first needed, so an empty context is cheap.
+
+#include "runtime_internal.h"
+
+#include "cl_backend.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static kiln_status open_store(kiln_context *context, kiln_error *err) {
+    char folder[4096];
+    kiln_error ignored = KILN_ERROR_INIT;
+    if (kiln_cache_dir(&context->env, folder, sizeof(folder), &ignored) != KILN_STATUS_OK) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kiln_store_open(&context->env, folder, &context->store, &ignored);
+    if (status == KILN_STATUS_RESOURCE_EXHAUSTED) {
+        *err = ignored;
+        return status;
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_log(&context->env, KILN_LOG_WARN, "runtime", "going on without a cache: %s",
+                 ignored.message);
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_context_create(const kiln_context_options *options, kiln_context **out_context,
+                                kiln_error *err) {
+    *out_context = NULL;
+    kiln_context_options defaults = KILN_CONTEXT_OPTIONS_INIT;
+    kiln_error local = KILN_ERROR_INIT;
+    err = err == NULL ? &local : err;
+    options = options == NULL ? &defaults : options;
+    kiln_env env = {.log = options->log, .log_user = options->log_user};
+    env.allocator = options->allocator != NULL ? *options->allocator : kiln_allocator_default();
+
+    kiln_context *context = kiln_alloc(&env, sizeof(*context));
+    if (context == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a context");
+    }
+    kiln_status status = kiln_config_create(&env.allocator, options->config_path,
+                                            options->ignore_environment == 0, &env.config, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(&env, context);
+        return status;
+    }
+    atomic_init(&context->refs, 1);
+    context->env = env;
+    pthread_mutex_init(&context->lock, NULL);
+    context->providers[context->n_providers++] = kiln_cl_provider();
+    context->providers[context->n_providers++] = kiln_ir_reference_provider();
+    context->providers[context->n_providers++] = kiln_ir_null_provider();
+    *out_context = context;
+    return KILN_STATUS_OK;
+}
+
+void kilni_context_retain(kiln_context *context) {
+    atomic_fetch_add(&context->refs, 1);
+}
+
+void kilni_context_release(kiln_context *context) {
+    if (context == NULL || atomic_fetch_sub(&context->refs, 1) != 1) {
+        return;
+    }
+    kiln_env env = context->env;
+    kiln_fuse_registry_destroy(context->registry);
+    kiln_store_close(context->store);
+    pthread_mutex_destroy(&context->lock);
+    kiln_free(&env, context);
+    kiln_config_destroy(env.config);
+}
+
+void kiln_context_destroy(kiln_context *context) {
+    kilni_context_release(context);
+}
+
+kiln_status kiln_context_set(kiln_context *context, const char *name, const char *value,
+                             kiln_error *err) {
+    if (context == NULL || name == NULL || value == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context, name and value must not be NULL");
+    }
+    return kiln_config_set(context->env.config, name, value, KILN_ORIGIN_FLAG, err);
+}
+
+const kiln_env *kiln_context_env(const kiln_context *context) {
+    return &context->env;
+}
+
+kiln_store *kiln_context_store(const kiln_context *context) {
+    kiln_context *self = (kiln_context *)(uintptr_t)context;
+    kiln_error err = KILN_ERROR_INIT;
+    pthread_mutex_lock(&self->lock);
+    if (self->store == NULL && open_store(self, &err) != KILN_STATUS_OK) {
+        kiln_log(&self->env, KILN_LOG_WARN, "runtime", "%s", err.message);
+    }
+    kiln_store *store = self->store;
+    pthread_mutex_unlock(&self->lock);
+    return store;
+}
+
+kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_provider *provider,
+                                      kiln_error *err) {
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&context->lock);
+    for (size_t i = 0; i < context->n_providers && status == KILN_STATUS_OK; i++) {
+        if (strcmp(context->providers[i]->scheme, provider->scheme) == 0) {
+            status = kiln_fail(err, ALREADY_EXISTS, "a provider of \"%s\" is there already",
+                               provider->scheme);
+        }
+    }
+    size_t capacity = sizeof(context->providers) / sizeof(context->providers[0]);
+    if (status == KILN_STATUS_OK && context->n_providers == capacity) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no more than %zu providers", capacity);
+    }
+    if (status == KILN_STATUS_OK) {
+        context->providers[context->n_providers++] = provider;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+// ---- fusers ------------------------------------------------------------------------------------
+
+/// The folder of the fusers that ship with Kiln: `kiln/plugins` beside libkiln, or `../lib/kiln/plugins` beside
+/// the program when Kiln is linked into it. The layout is the same in the build tree and when installed.
+static bool shipped_folder(char *out_path, size_t capacity) {
+    static const char *const tails[] = {"kiln/plugins", "../lib/kiln/plugins"};
+    Dl_info info;
+    union {
+        const char *(*function)(void);
+        void *address;
+    } here = {.function = kiln_version};
+    char resolved[4096];
+    if (dladdr(here.address, &info) == 0 || info.dli_fname == NULL) {
+        return false;
+    }
+    const char *self = strchr(info.dli_fname, '/') != NULL ? info.dli_fname : "/proc/self/exe";
+    char *path = realpath(self, resolved);
+    char *slash = path != NULL ? strrchr(resolved, '/') : NULL;
+    if (slash == NULL) {
+        return false;
+    }
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+        char candidate[4200];
+        char real[4096];
+        snprintf(candidate, sizeof(candidate), "%s/%s", resolved, tails[i]);
+        if (realpath(candidate, real) != NULL && strlen(real) < capacity) {
+            memcpy(out_path, real, strlen(real) + 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+static kiln_status registry_locked(kiln_context *context, kiln_error *err) {
+    if (context->registry != NULL) {
+        return KILN_STATUS_OK;
+    }
+    char folder[4096];
+    kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
+    options.shipped_folder = shipped_folder(folder, sizeof(folder)) ? folder : NULL;
+    return kiln_fuse_registry_create(&context->env, &options, &context->registry, err);
+}
+
+kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
+                                   kiln_error *err) {
+    pthread_mutex_lock(&context->lock);
+    kiln_status status = registry_locked(context, err);
+    *out_registry = context->registry;
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error *err) {
+    if (context == NULL || path == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context and path must not be NULL");
+    }
+    pthread_mutex_lock(&context->lock);
+    kiln_status status = registry_locked(context, err);
+    if (status == KILN_STATUS_OK && context->devices != NULL) {
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "load fusers before the first device is opened");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_fuse_registry_add(context->registry, path, err);
+    }
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+static const char *state_name(kiln_fuse_plugin_state state) {
+    switch (state) {
+    case KILN_FUSE_TAKEN:
+        return "taken";
+    case KILN_FUSE_SWITCHED_OFF:
+        return "off";
+    default:
+        return "refused";
+    }
+}
+
+kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_info *out_info,
+                            kiln_error *err) {
+    kiln_fuse_registry *registry = NULL;
+    kiln_status status = kilni_context_registry(context, &registry, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (index >= kiln_fuse_registry_count(registry)) {
+        return kiln_fail(err, NOT_FOUND, "there are %zu plugin files",
+                         kiln_fuse_registry_count(registry));
+    }
+    const kiln_fuse_plugin_info *found = kiln_fuse_registry_plugin(registry, index);
+    uint32_t size = out_info->struct_size;
+    kiln_plugin_info info = {
+        .struct_size = size,
+        .n_fusers = found->n_fusers,
+        .path = found->path,
+        .id = found->id,
+        .version = found->version,
+        .vendor = found->vendor,
+        .state = state_name(found->state),
+        .reason = found->reason,
+        .load_ns = found->load_ns,
+    };
+    memcpy(out_info, &info, size < sizeof(info) ? size : sizeof(info));
+    return KILN_STATUS_OK;
+}
+
+const char *kiln_version(void) {
+    return "0.1.0";
+}

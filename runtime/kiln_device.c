@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Devices: opening by address, the streams of each thread, flush and sync, statistics. Decides which stream a
+// thread records on and when a device ends; planning is fusion_host's, running a plan is plan_exec.c's.
+
+#include "runtime_internal.h"
+
+#include <stdio.h>
+
+// Streams of threads that have nothing queued are kept up to this number, so that a thread that comes back finds
+// its own; beyond it they are made again when needed.
+enum { IDLE_STREAMS = 32 };
+
+// ---- open and close ------------------------------------------------------------------------------
+
+static const kiln_backend_provider *find_provider(kiln_context *context, const char *address) {
+    for (size_t i = 0; i < context->n_providers; i++) {
+        const char *scheme = context->providers[i]->scheme;
+        size_t length = strlen(scheme);
+        if (strncmp(address, scheme, length) == 0 &&
+            (address[length] == ':' || address[length] == '\0')) {
+            return context->providers[i];
+        }
+    }
+    return NULL;
+}
+
+static kiln_device *find_open(kiln_context *context, const char *address) {
+    for (kiln_device *device = context->devices; device != NULL; device = device->next) {
+        unsigned refs = atomic_load(&device->refs);
+        while (strcmp(device->address, address) == 0 && refs > 0) {
+            if (atomic_compare_exchange_weak(&device->refs, &refs, refs + 1)) {
+                return device;
+            }
+        }
+    }
+    return NULL;
+}
+
+static kiln_status create_engines(kiln_device *device, kiln_error *err) {
+    kiln_fuse_registry *registry = NULL;
+    kiln_context *context = device->context;
+    const kiln_device_info *info = device->backend->ops->info(device->backend);
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.fusion_off = 1;
+    kiln_status status = kilni_context_registry(context, &registry, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_fuse_engine_create(registry, info, &options, &device->plain, err);
+    }
+    device->fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
+                     device->backend->ops->program_launch != NULL;
+    if (status == KILN_STATUS_OK && device->fusion) {
+        options.fusion_off = 0;
+        options.store = kiln_context_store(context);
+        status = kiln_fuse_engine_create(registry, info, &options, &device->engine, err);
+    }
+    device->facts[KILN_FACT_COMPUTE_UNITS] = info->compute_units;
+    device->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)info->max_work_group;
+    device->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)info->local_bytes;
+    return status;
+}
+
+static void free_device(kiln_device *device) {
+    kiln_context *context = device->context;
+    kiln_fuse_engine_destroy(device->engine);
+    kiln_fuse_engine_destroy(device->plain);
+    while (device->free_tensors != NULL) {
+        kiln_tensor *tensor = device->free_tensors;
+        device->free_tensors = tensor->next_free;
+        kiln_free(&context->env, tensor);
+    }
+    kiln_free(&context->env, device->places);
+    if (device->fault != NULL) {
+        kilni_fault_release(device, device->fault);
+    }
+    if (device->backend != NULL) {
+        device->backend->ops->close(device->backend);
+    }
+    pthread_mutex_destroy(&device->lock);
+    kiln_free(&context->env, device);
+    kilni_context_release(context);
+}
+
+static kiln_status create_device(kiln_context *context, const char *address,
+                                 const kiln_backend_provider *provider, kiln_device **out_device,
+                                 kiln_error *err) {
+    kiln_device *device = kiln_alloc(&context->env, sizeof(*device));
+    if (device == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device");
+    }
+    kilni_context_retain(context);
+    atomic_init(&device->refs, 1);
+    device->context = context;
+    snprintf(device->address, sizeof(device->address), "%s", address);
+    pthread_mutex_init(&device->lock, NULL);
+    device->no_memory.refs = 1;
+    (void)kiln_fail(&device->no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
+    kiln_status status =
+        provider->open(&context->env, address, &device->backend, err, provider->user);
+    if (status == KILN_STATUS_OK) {
+        status = create_engines(device, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        free_device(device);
+        return status;
+    }
+    *out_device = device;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status default_address(kiln_context *context, char out_address[64], kiln_error *err) {
+    const char *configured = kiln_config_string(context->env.config, KILN_KNOB_DEVICE);
+    char line[192];
+    if (configured != NULL && configured[0] != '\0') {
+        snprintf(out_address, 64, "%s", configured);
+        return KILN_STATUS_OK;
+    }
+    return kiln_device_describe(context, 0, out_address, line, err);
+}
+
+static void list_add(kiln_context *context, kiln_device *device) {
+    pthread_mutex_lock(&context->lock);
+    device->next = context->devices;
+    context->devices = device;
+    pthread_mutex_unlock(&context->lock);
+}
+
+kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_device **out_device,
+                             kiln_error *err) {
+    char chosen[64];
+    *out_device = NULL;
+    if (context == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
+    }
+    if (address == NULL) {
+        kiln_status status = default_address(context, chosen, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    } else if ((size_t)snprintf(chosen, sizeof(chosen), "%s", address) >= sizeof(chosen)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device address \"%.40s...\" is too long", address);
+    }
+    pthread_mutex_lock(&context->lock);
+    const kiln_backend_provider *provider = find_provider(context, chosen);
+    kiln_device *device = find_open(context, chosen);
+    pthread_mutex_unlock(&context->lock);
+    if (device != NULL) {
+        *out_device = device;
+        return KILN_STATUS_OK;
+    }
+    if (provider == NULL) {
+        return kiln_fail(err, NOT_FOUND,
+                         "no kind of device answers to \"%s\"; try opencl:0, reference or null",
+                         chosen);
+    }
+    kiln_status status = create_device(context, chosen, provider, &device, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    list_add(context, device);
+    *out_device = device;
+    return KILN_STATUS_OK;
+}
+
+kiln_device *kiln_device_retain(kiln_device *device) {
+    if (device != NULL) {
+        atomic_fetch_add(&device->refs, 1);
+    }
+    return device;
+}
+
+static void close_device(kiln_device *device) {
+    kiln_context *context = device->context;
+    pthread_mutex_lock(&context->lock);
+    kiln_device **link = &context->devices;
+    while (*link != NULL && *link != device) {
+        link = &(*link)->next;
+    }
+    if (*link == device) {
+        *link = device->next;
+    }
+    pthread_mutex_unlock(&context->lock);
+    pthread_mutex_lock(&device->lock);
+    while (device->streams != NULL) {
+        kilni_stream *stream = device->streams;
+        device->streams = stream->next;
+        kilni_stream_destroy(stream);
+    }
+    pthread_mutex_unlock(&device->lock);
+    free_device(device);
+}
+
+void kiln_device_release(kiln_device *device) {
+    if (device != NULL && atomic_fetch_sub(&device->refs, 1) == 1) {
+        close_device(device);
+    }
+}
+
+// ---- descriptions --------------------------------------------------------------------------------
+
+kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_address[64],
+                                 char out_line[192], kiln_error *err) {
+    size_t seen = 0;
+    for (size_t i = 0; i < context->n_providers; i++) {
+        const kiln_backend_provider *provider = context->providers[i];
+        for (size_t k = 0; provider->describe != NULL; k++) {
+            kiln_error local = KILN_ERROR_INIT;
+            kiln_status status = provider->describe(&context->env, k, out_address, out_line, &local,
+                                                    provider->user);
+            if (status != KILN_STATUS_OK) {
+                break;
+            }
+            if (seen++ == index) {
+                return KILN_STATUS_OK;
+            }
+        }
+    }
+    return kiln_fail(err, NOT_FOUND, "there are %zu devices; number %zu does not exist", seen, index);
+}
+
+const kiln_device_info *kiln_device_info_of(const kiln_device *device) {
+    return device->backend->ops->info(device->backend);
+}
+
+const char *kiln_device_address(const kiln_device *device) {
+    return device->address;
+}
+
+kiln_context *kiln_device_context(const kiln_device *device) {
+    return device->context;
+}
+
+uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype) {
+    pthread_mutex_lock(&device->lock);
+    uint32_t usage = device->backend->ops->dtype_usage(device->backend, dtype);
+    pthread_mutex_unlock(&device->lock);
+    return usage;
+}
+
+void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats) {
+    kiln_fuse_stats with = {0};
+    kiln_fuse_stats without = {0};
+    kiln_device_stats stats = {.struct_size = out_stats->struct_size};
+    pthread_mutex_lock(&device->lock);
+    if (device->engine != NULL) {
+        kiln_fuse_engine_stats(device->engine, &with);
+    }
+    kiln_fuse_engine_stats(device->plain, &without);
+    device->backend->ops->stats(device->backend, &stats.backend);
+    stats.ops_recorded = with.ops_recorded + without.ops_recorded;
+    stats.plans_searched = with.plans_searched + without.plans_searched;
+    stats.plans_found = with.plans_found + without.plans_found;
+    stats.blocks_fused = device->blocks_fused;
+    stats.ops_fused = device->ops_fused;
+    stats.tensors_live = device->tensors_live;
+    pthread_mutex_unlock(&device->lock);
+    size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
+    memcpy(out_stats, &stats, size);
+}
+
+static kiln_status report_fault(kiln_device *device, kiln_error *err) {
+    if (device->fault == NULL) {
+        return KILN_STATUS_OK;
+    }
+    if (err != NULL) {
+        *err = device->fault->error;
+    }
+    return (kiln_status)device->fault->error.code;
+}
+
+kiln_status kiln_device_status(kiln_device *device, kiln_error *err) {
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = report_fault(device, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+// ---- streams -------------------------------------------------------------------------------------
+
+kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
+                                kiln_error *err) {
+    kilni_stream *stream = kiln_alloc(&device->context->env, sizeof(*stream));
+    if (stream == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
+    }
+    stream->device = device;
+    stream->thread = kiln_thread_id();
+    stream->capturing = whole;
+    kiln_status status =
+        kiln_fuse_stream_create(kilni_device_engine(device), whole, &stream->queue, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(&device->context->env, stream);
+        return status;
+    }
+    *out_stream = stream;
+    return KILN_STATUS_OK;
+}
+
+void kilni_segment_unpin(const kiln_fuse_segment *segment) {
+    for (uint32_t i = 0; i < segment->plan->n_ops; i++) {
+        const kiln_op_record *record = &segment->ops[i];
+        size_t n = (size_t)record->n_inputs + record->n_outputs;
+        for (size_t k = 0; k < n; k++) {
+            kilni_tensor_unpin(segment->operands[i][k]);
+        }
+    }
+}
+
+/// What is still queued is let go without being run.
+void kilni_stream_destroy(kilni_stream *stream) {
+    if (stream == NULL) {
+        return;
+    }
+    const kiln_fuse_segment *segment = NULL;
+    kiln_error ignored = KILN_ERROR_INIT;
+    while (!stream->replaying &&
+           kiln_fuse_stream_next(stream->queue, /*drain=*/true, &segment, &ignored) ==
+               KILN_STATUS_OK &&
+           segment != NULL) {
+        kilni_segment_unpin(segment);
+        kiln_fuse_stream_done(stream->queue, segment);
+    }
+    if (stream->device->current == stream) {
+        stream->device->current = NULL;
+    }
+    kiln_fuse_stream_destroy(stream->queue);
+    kiln_free(&stream->device->context->env, stream);
+}
+
+static void prune_idle(kiln_device *device) {
+    kilni_stream **link = &device->streams;
+    while (*link != NULL) {
+        kilni_stream *stream = *link;
+        if (!stream->capturing && kiln_fuse_stream_pending(stream->queue) == 0) {
+            *link = stream->next;
+            device->n_streams--;
+            kilni_stream_destroy(stream);
+        } else {
+            link = &stream->next;
+        }
+    }
+}
+
+kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err) {
+    uint64_t thread = kiln_thread_id();
+    kilni_stream *stream = device->current;
+    if (stream != NULL && stream->thread == thread) {
+        *out_stream = stream;
+        return KILN_STATUS_OK;
+    }
+    // A capture is put in front of the thread's own stream, so it is found first.
+    for (stream = device->streams; stream != NULL && stream->thread != thread;) {
+        stream = stream->next;
+    }
+    if (stream == NULL) {
+        if (device->n_streams >= IDLE_STREAMS) {
+            prune_idle(device);
+        }
+        kiln_status status = kilni_stream_create(device, /*whole=*/false, &stream, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        stream->next = device->streams;
+        device->streams = stream;
+        device->n_streams++;
+    }
+    device->current = stream;
+    *out_stream = stream;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error *err) {
+    if (count <= device->places_capacity) {
+        return KILN_STATUS_OK;
+    }
+    size_t capacity = count * 2;
+    kilni_place **places =
+        kiln_realloc(&device->context->env, device->places,
+                     device->places_capacity * sizeof(*places), capacity * sizeof(*places));
+    if (places == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu tensors of a segment", count);
+    }
+    device->places = places;
+    device->places_capacity = capacity;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err) {
+    kiln_device *device = stream->device;
+    for (;;) {
+        const kiln_fuse_segment *segment = NULL;
+        kiln_status status = kiln_fuse_stream_next(stream->queue, drain, &segment, err);
+        if (status != KILN_STATUS_OK || segment == NULL) {
+            return status;
+        }
+        status = reserve_places(device, segment->plan->n_tensors, err);
+        if (status != KILN_STATUS_OK) {
+            kiln_fuse_stream_done(stream->queue, segment);
+            return status;
+        }
+        for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
+            kiln_tensor *tensor = segment->tokens[i];
+            tensor->slot = i;
+            device->places[i] = &tensor->place;
+        }
+        kilni_run run = {.device = device,
+                         .engine = kilni_device_engine(device),
+                         .segment = segment,
+                         .places = device->places};
+        kilni_plan_run(&run);
+        kilni_segment_unpin(segment);
+        kiln_fuse_stream_done(stream->queue, segment);
+    }
+}
+
+static kiln_status drain_all(kiln_device *device, kiln_error *err) {
+    kiln_status status = KILN_STATUS_OK;
+    for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
+        if (!s->capturing) {
+            status = kilni_stream_run(s, /*drain=*/true, err);
+        }
+    }
+    return status;
+}
+
+kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err) {
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = drain_all(device, err);
+    for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
+        if (s->capturing) {
+            status = kiln_fail(err, FAILED_PRECONDITION, "a graph is being captured");
+        }
+    }
+    if (status == KILN_STATUS_OK && on && device->engine == NULL) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "%s takes no programs, so nothing can be fused",
+                           device->address);
+    }
+    if (status == KILN_STATUS_OK && device->fusion != on) {
+        prune_idle(device);
+        device->fusion = on;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+kiln_status kiln_flush(kiln_device *device, kiln_error *err) {
+    pthread_mutex_lock(&device->lock);
+    kilni_stream *stream = NULL;
+    kiln_status status = kilni_stream_current(device, &stream, err);
+    if (status == KILN_STATUS_OK && stream->capturing) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "flush inside a capture");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_run(stream, /*drain=*/true, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->flush(device->backend, err);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+kiln_status kiln_sync(kiln_device *device, kiln_error *err) {
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = drain_all(device, err);
+    if (status == KILN_STATUS_OK) {
+        kiln_error local = KILN_ERROR_INIT;
+        status = device->backend->ops->sync(device->backend, &local);
+        if (status != KILN_STATUS_OK && device->fault == NULL) {
+            device->fault = kilni_fault_create(device, &local);
+        }
+        if (status != KILN_STATUS_OK && err != NULL) {
+            *err = local;
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = report_fault(device, err);
+        // Reported once; only a lost device stays so.
+        if (device->fault != NULL && status != KILN_STATUS_DEVICE_LOST) {
+            kilni_fault_release(device, device->fault);
+            device->fault = NULL;
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void kiln_device_trim(kiln_device *device) {
+    pthread_mutex_lock(&device->lock);
+    if (device->backend->ops->trim != NULL) {
+        device->backend->ops->trim(device->backend);
+    }
+    pthread_mutex_unlock(&device->lock);
+}

@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Graphs: a capture is one segment that is kept; a run gives its tensors places and hands it to the executor, with no
+// recording and no search. Other shapes get a binding of their own: the operations recorded again on placeholders of
+// those shapes. Decides which places a run uses; planning and running are elsewhere.
+
+#include "runtime_internal.h"
+
+/// A captured segment for one set of input shapes.
+typedef struct binding {
+    kilni_stream *stream;
+    const kiln_fuse_segment *segment; ///< NULL when nothing was recorded
+    uint32_t n_tensors;
+    kiln_tensor **inputs;  ///< the tensors of begin, or placeholders; held
+    kiln_tensor **outputs; ///< captured tensors; held
+    kilni_place *locals;   ///< per segment tensor, for values inside a run
+    kilni_place **places;  ///< per segment tensor, as the executor sees it
+    struct binding *next;
+} binding;
+
+struct kiln_graph {
+    kiln_device *device;
+    size_t n_inputs;
+    size_t n_outputs;
+    binding *bindings; ///< the first is what was captured
+    kiln_tensor **leftover_inputs;  ///< of a binding that failed, released without the lock
+    kiln_tensor **leftover_outputs;
+};
+
+/// Bindings kept of a graph: the captured one and those for the shapes seen last.
+enum { MAX_BINDINGS = 16 };
+
+static const kiln_env *env_of(const kiln_device *device) {
+    return &device->context->env;
+}
+
+// ---- capture -------------------------------------------------------------------------------------
+
+static kilni_stream *find_capture(kiln_device *device, uint64_t thread) {
+    for (kilni_stream *stream = device->streams; stream != NULL; stream = stream->next) {
+        if (stream->capturing && stream->thread == thread) {
+            return stream;
+        }
+    }
+    return NULL;
+}
+
+static void unlist(kiln_device *device, kilni_stream *stream) {
+    kilni_stream **link = &device->streams;
+    while (*link != NULL && *link != stream) {
+        link = &(*link)->next;
+    }
+    if (*link == stream) {
+        *link = stream->next;
+        device->n_streams--;
+    }
+    device->current = NULL;
+}
+
+/// Holds on tensors, in an array of their own. NULL: no memory.
+static kiln_tensor **hold_all(kiln_device *device, kiln_tensor *const *tensors, size_t count) {
+    kiln_tensor **held = kiln_alloc_array(env_of(device), count + 1, sizeof(*held));
+    for (size_t i = 0; held != NULL && i < count; i++) {
+        held[i] = kiln_retain(tensors[i]);
+    }
+    return held;
+}
+
+static void release_all(kiln_device *device, kiln_tensor **tensors, size_t count) {
+    for (size_t i = 0; tensors != NULL && i < count; i++) {
+        kiln_release(tensors[i]);
+    }
+    kiln_free(env_of(device), tensors);
+}
+
+static kiln_status check_tensors(const kiln_device *device, kiln_tensor *const *tensors,
+                                 size_t count, const char *what, kiln_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i] == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "%s %zu is NULL", what, i);
+        }
+        if (tensors[i]->device != device) {
+            return kiln_fail(err, FAILED_PRECONDITION, "%s %zu is on %s, the graph on %s", what, i,
+                             tensors[i]->device->address, device->address);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Values that other streams have yet to compute are computed.
+static kiln_status place_inputs(kiln_tensor *const *tensors, size_t count, kiln_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        kiln_tensor *tensor = tensors[i];
+        if (tensor->captured) {
+            return kiln_fail(err, FAILED_PRECONDITION,
+                             "input %zu stands for a value of a captured graph", i);
+        }
+        if (!tensor->place.placed && tensor->stream != NULL) {
+            kiln_status status = kilni_stream_run(tensor->stream, /*drain=*/true, err);
+            if (status != KILN_STATUS_OK) {
+                return status;
+            }
+        }
+        if (!tensor->place.placed) {
+            return kiln_fail(err, INTERNAL, "input %zu has no value", i);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, size_t n_inputs,
+                             kiln_error *err) {
+    if (device == NULL || (inputs == NULL && n_inputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and inputs must not be NULL");
+    }
+    kiln_status status = check_tensors(device, inputs, n_inputs, "input", err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_stream *stream = NULL;
+    pthread_mutex_lock(&device->lock);
+    if (find_capture(device, kiln_thread_id()) != NULL) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "this thread captures a graph already");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = place_inputs(inputs, n_inputs, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_create(device, /*whole=*/true, &stream, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        stream->inputs = hold_all(device, inputs, n_inputs);
+        stream->n_inputs = n_inputs;
+        stream->next = device->streams;
+        device->streams = stream;
+        device->n_streams++;
+        device->current = stream;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status == KILN_STATUS_OK && stream->inputs == NULL) {
+        kiln_graph_cancel(device);
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a capture");
+    }
+    return status;
+}
+
+void kiln_graph_cancel(kiln_device *device) {
+    pthread_mutex_lock(&device->lock);
+    kilni_stream *stream = find_capture(device, kiln_thread_id());
+    kiln_tensor **inputs = stream != NULL ? stream->inputs : NULL;
+    size_t n_inputs = stream != NULL ? stream->n_inputs : 0;
+    if (stream != NULL) {
+        unlist(device, stream);
+        kilni_stream_destroy(stream);
+    }
+    pthread_mutex_unlock(&device->lock);
+    release_all(device, inputs, n_inputs);
+}
+
+// ---- bindings ------------------------------------------------------------------------------------
+
+static void binding_free(kiln_graph *graph, binding *bound) {
+    if (bound == NULL) {
+        return;
+    }
+    kiln_device *device = graph->device;
+    pthread_mutex_lock(&device->lock);
+    if (bound->segment != NULL) {
+        kilni_segment_unpin(bound->segment);
+        kiln_fuse_stream_done(bound->stream->queue, bound->segment);
+    }
+    kilni_stream_destroy(bound->stream);
+    pthread_mutex_unlock(&device->lock);
+    release_all(device, bound->inputs, graph->n_inputs);
+    release_all(device, bound->outputs, graph->n_outputs);
+    kiln_free(env_of(device), bound->locals);
+    kiln_free(env_of(device), bound->places);
+    kiln_free(env_of(device), bound);
+}
+
+/// Ends recording on `stream` and makes what a run needs. The stream is the binding's from now on, also on failure.
+static kiln_status binding_create(kiln_device *device, kilni_stream *stream, binding **out_bound,
+                                  kiln_error *err) {
+    binding *bound = kiln_alloc(env_of(device), sizeof(*bound));
+    if (bound == NULL) {
+        kilni_stream_destroy(stream);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
+    }
+    *out_bound = bound;
+    bound->stream = stream;
+    kiln_status status = kiln_fuse_stream_next(stream->queue, /*drain=*/true, &bound->segment, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    stream->capturing = false;
+    stream->replaying = true;
+    if (bound->segment == NULL) {
+        return KILN_STATUS_OK;
+    }
+    bound->n_tensors = bound->segment->plan->n_tensors;
+    for (uint32_t i = 0; i < bound->n_tensors; i++) {
+        kiln_tensor *tensor = bound->segment->tokens[i];
+        if (tensor->captured) {
+            tensor->stream = NULL;
+        }
+    }
+    bound->locals = kiln_alloc_array(env_of(device), bound->n_tensors, sizeof(*bound->locals));
+    bound->places = kiln_alloc_array(env_of(device), bound->n_tensors, sizeof(*bound->places));
+    if (bound->locals == NULL || bound->places == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph of %u tensors",
+                         bound->n_tensors);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const *outputs,
+                                 size_t n_outputs, kiln_error *err) {
+    for (size_t i = 0; i < n_outputs; i++) {
+        bool captured_here = outputs[i]->captured && outputs[i]->stream == stream;
+        if (!captured_here && !outputs[i]->place.placed) {
+            return kiln_fail(err, INVALID_ARGUMENT, "output %zu was not captured", i);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, size_t n_outputs,
+                           kiln_graph **out_graph, kiln_error *err) {
+    *out_graph = NULL;
+    kiln_status status = check_tensors(device, outputs, n_outputs, "output", err);
+    kiln_graph *graph = kiln_alloc(env_of(device), sizeof(*graph));
+    if (status == KILN_STATUS_OK && graph == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
+    }
+    pthread_mutex_lock(&device->lock);
+    kilni_stream *stream = find_capture(device, kiln_thread_id());
+    if (status == KILN_STATUS_OK && stream == NULL) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "this thread captures no graph");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = check_outputs(stream, outputs, n_outputs, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        kiln_tensor **inputs = stream->inputs;
+        graph->device = kiln_device_retain(device);
+        graph->n_inputs = stream->n_inputs;
+        graph->n_outputs = n_outputs;
+        stream->inputs = NULL;
+        unlist(device, stream);
+        status = binding_create(device, stream, &graph->bindings, err);
+        if (graph->bindings != NULL) {
+            graph->bindings->inputs = inputs;
+            graph->bindings->outputs = hold_all(device, outputs, n_outputs);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status == KILN_STATUS_OK && graph->bindings->outputs == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_graph_cancel(device);
+        if (graph != NULL && graph->device != NULL) {
+            kiln_graph_destroy(graph);
+        } else {
+            kiln_free(env_of(device), graph);
+        }
+        return status;
+    }
+    *out_graph = graph;
+    return KILN_STATUS_OK;
+}
+
+void kiln_graph_destroy(kiln_graph *graph) {
+    if (graph == NULL) {
+        return;
+    }
+    kiln_device *device = graph->device;
+    while (graph->bindings != NULL) {
+        binding *bound = graph->bindings;
+        graph->bindings = bound->next;
+        binding_free(graph, bound);
+    }
+    kiln_free(env_of(device), graph);
+    kiln_device_release(device);
+}
+
+// ---- other shapes ----------------------------------------------------------------------------------
+
+/// A tensor that stands for a dense input; it has facts but no memory.
+static kiln_tensor *make_placeholder(kiln_device *device, const kiln_tensor *like) {
+    kiln_tensor *tensor = kilni_tensor_new(device, &like->desc);
+    if (tensor != NULL) {
+        tensor->place.view = kiln_view_dense(&tensor->desc, NULL);
+        tensor->place.placed = true;
+    }
+    return tensor;
+}
+
+static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_tensor **map,
+                                kiln_error *err) {
+    const kiln_fuse_segment *segment = base->segment;
+    for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
+        const kiln_op_record *record = &segment->ops[op];
+        kiln_tensor *inputs[KILN_MAX_INPUTS];
+        kiln_tensor *outputs[KILN_MAX_OUTPUTS];
+        for (size_t i = 0; i < record->n_inputs; i++) {
+            inputs[i] = map[((const kiln_tensor *)segment->operands[op][i])->slot];
+        }
+        kiln_status status = KILN_STATUS_OK;
+        if (record->op == KILN_OP_DROP) {
+            status = kilni_stream_drop(stream, inputs[0], err);
+        } else {
+            status = kilni_stream_record(stream, record->op, inputs, record->n_inputs, record->attrs,
+                                         record->n_attrs, outputs, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);
+        }
+        for (size_t i = 0; i < record->n_outputs; i++) {
+            map[((const kiln_tensor *)segment->operands[op][record->n_inputs + i])->slot] =
+                outputs[i];
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Fills `map` for what comes from outside: placeholders for inputs, constants as they are.
+static kiln_status map_outside(kiln_graph *graph, const binding *base, kiln_tensor *const *inputs,
+                               binding *fresh, kiln_tensor **map, kiln_error *err) {
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        base->inputs[i]->slot = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < base->n_tensors; i++) {
+        kiln_tensor *tensor = base->segment->tokens[i];
+        tensor->slot = i;
+        map[i] = tensor->captured ? NULL : tensor;
+    }
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        fresh->inputs[i] = make_placeholder(graph->device, inputs[i]);
+        if (fresh->inputs[i] == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's inputs");
+        }
+        if (base->inputs[i]->slot != UINT32_MAX) {
+            map[base->inputs[i]->slot] = fresh->inputs[i];
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+/// The recorder gave each result a hold; only outputs keep theirs.
+static void drop_holds(const binding *base, kiln_tensor **map) {
+    for (uint32_t i = 0; i < base->n_tensors; i++) {
+        const kiln_tensor *original = base->segment->tokens[i];
+        if (original->captured && map[i] != NULL) {
+            kiln_device *device = map[i]->device;
+            if (atomic_fetch_sub(&map[i]->refs, 1) == 1) {
+                atomic_fetch_sub(&device->refs, 1); // the graph holds the device
+            }
+        }
+    }
+}
+
+static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
+                          kiln_error *err) {
+    const binding *base = graph->bindings;
+    kiln_device *device = graph->device;
+    binding scratch = {0};
+    kilni_stream *stream = NULL;
+    kiln_tensor **map = kiln_alloc_array(env_of(device), base->n_tensors + 1u, sizeof(*map));
+    scratch.inputs = kiln_alloc_array(env_of(device), graph->n_inputs + 1, sizeof(*map));
+    scratch.outputs = kiln_alloc_array(env_of(device), graph->n_outputs + 1, sizeof(*map));
+    kiln_status status = KILN_STATUS_OK;
+    if (map == NULL || scratch.inputs == NULL || scratch.outputs == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to bind a graph");
+        goto out;
+    }
+    KILN_TRY(out, status, map_outside(graph, base, inputs, &scratch, map, err));
+    KILN_TRY(out, status, kilni_stream_create(device, /*whole=*/true, &stream, err));
+    status = record_again(base, stream, map, err);
+    for (size_t i = 0; i < graph->n_outputs && status == KILN_STATUS_OK; i++) {
+        const kiln_tensor *output = base->outputs[i];
+        scratch.outputs[i] = kiln_retain(output->captured ? map[output->slot] : base->outputs[i]);
+    }
+    drop_holds(base, map);
+    if (status != KILN_STATUS_OK) {
+        kilni_stream_destroy(stream);
+        goto out;
+    }
+    status = binding_create(device, stream, out_bound, err);
+    if (*out_bound != NULL) {
+        (*out_bound)->inputs = scratch.inputs;
+        (*out_bound)->outputs = scratch.outputs;
+        scratch.inputs = NULL;
+        scratch.outputs = NULL;
+    }
+out:
+    kiln_free(env_of(device), map);
+    // What is left in scratch holds at most placeholders that nothing mentions: they go with the lock released.
+    graph->leftover_inputs = scratch.inputs;
+    graph->leftover_outputs = scratch.outputs;
+    return status;
+}
+
+// ---- run -----------------------------------------------------------------------------------------
+
+static bool fits(const kiln_graph *graph, const binding *bound, kiln_tensor *const *inputs) {
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        if (!kiln_desc_same_shape(&bound->inputs[i]->desc, &inputs[i]->desc)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// The binding for the shapes of `inputs`; `*out_evicted` is to be freed without the lock.
+static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
+                                binding **out_evicted, kiln_error *err) {
+    size_t count = 0;
+    binding *last = NULL;
+    for (binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
+        if (fits(graph, bound, inputs)) {
+            *out_bound = bound;
+            return KILN_STATUS_OK;
+        }
+        last = bound;
+        count++;
+    }
+    if (graph->bindings->segment == NULL) {
+        *out_bound = graph->bindings;
+        return KILN_STATUS_OK;
+    }
+    binding *fresh = NULL;
+    kiln_status status = rebind(graph, inputs, &fresh, err);
+    if (status != KILN_STATUS_OK) {
+        *out_evicted = fresh;
+        return status;
+    }
+    if (count >= MAX_BINDINGS) {
+        for (binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
+            if (bound->next == last) {
+                bound->next = NULL;
+            }
+        }
+        *out_evicted = last;
+    }
+    fresh->next = graph->bindings->next;
+    graph->bindings->next = fresh;
+    *out_bound = fresh;
+    return KILN_STATUS_OK;
+}
+
+/// An input that is not dense is copied, since the plan was made for dense ones.
+static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
+                              kilni_place **out_place, kiln_error *err) {
+    kiln_device *device = graph->device;
+    if (input->place.fault != NULL || kiln_view_is_contiguous(&input->place.view)) {
+        *out_place = &input->place;
+        return KILN_STATUS_OK;
+    }
+    const kiln_op_record record = {.op = KILN_OP_CONTIGUOUS,
+                                   .n_inputs = 1,
+                                   .n_outputs = 1,
+                                   .inputs = &input->desc,
+                                   .outputs = &input->desc};
+    kiln_status status = kilni_place_alloc(device, &input->desc, local, err);
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->execute(device->backend, &record, &input->place.view,
+                                               &local->view, err);
+    }
+    *out_place = local;
+    return status;
+}
+
+static kiln_status fill_places(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
+                               kiln_error *err) {
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        bound->inputs[i]->slot = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < bound->n_tensors; i++) {
+        kiln_tensor *tensor = bound->segment->tokens[i];
+        tensor->slot = i;
+        bound->places[i] = tensor->captured ? &bound->locals[i] : &tensor->place;
+    }
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < graph->n_inputs && status == KILN_STATUS_OK; i++) {
+        uint32_t slot = bound->inputs[i]->slot;
+        if (slot != UINT32_MAX) {
+            status = take_input(graph, inputs[i], &bound->locals[slot], &bound->places[slot], err);
+        }
+    }
+    return status;
+}
+
+static const kilni_place *output_place(const kiln_graph *graph, const binding *bound,
+                                       kiln_tensor *const *inputs, size_t output) {
+    const kiln_tensor *tensor = bound->outputs[output];
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        if (bound->inputs[i] == tensor) {
+            return &inputs[i]->place;
+        }
+    }
+    return tensor->captured ? bound->places[tensor->slot] : &tensor->place;
+}
+
+static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
+                                kiln_tensor **out_tensors, kiln_error *err) {
+    for (size_t i = 0; i < graph->n_outputs; i++) {
+        const kilni_place *place = output_place(graph, bound, inputs, i);
+        out_tensors[i] = kilni_tensor_new(graph->device, &bound->outputs[i]->desc);
+        if (out_tensors[i] == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+        }
+        if (place->fault != NULL) {
+            kilni_place_fail(graph->device, &out_tensors[i]->place, place->fault);
+        } else {
+            kilni_place_share(&out_tensors[i]->place, place, &place->view);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
+                              kiln_tensor **out_tensors, binding **out_evicted, kiln_error *err) {
+    kiln_device *device = graph->device;
+    binding *bound = NULL;
+    kiln_status status = place_inputs(inputs, graph->n_inputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = find_binding(graph, inputs, &bound, out_evicted, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = fill_places(graph, bound, inputs, err);
+    if (status == KILN_STATUS_OK && bound->segment != NULL) {
+        kilni_run run = {.device = device,
+                         .engine = kilni_device_engine(device),
+                         .segment = bound->segment,
+                         .places = bound->places};
+        kilni_plan_run(&run);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = take_outputs(graph, bound, inputs, out_tensors, err);
+    }
+    for (uint32_t i = 0; i < bound->n_tensors; i++) {
+        kilni_place_clear(device, &bound->locals[i]);
+    }
+    return status;
+}
+
+static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inputs,
+                                size_t n_inputs, size_t n_outputs, kiln_error *err) {
+    if (n_inputs != graph->n_inputs || n_outputs != graph->n_outputs) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "the graph has %zu inputs and %zu outputs, not %zu and %zu",
+                         graph->n_inputs, graph->n_outputs, n_inputs, n_outputs);
+    }
+    for (size_t i = 0; i < n_inputs; i++) {
+        kiln_dtype wanted = graph->bindings->inputs[i]->desc.dtype;
+        if (inputs[i] != NULL && inputs[i]->desc.dtype != wanted) {
+            return kiln_fail(err, INVALID_ARGUMENT, "input %zu is %s; the graph wants %s", i,
+                             kiln_dtype_name(inputs[i]->desc.dtype), kiln_dtype_name(wanted));
+        }
+    }
+    return check_tensors(graph->device, inputs, n_inputs, "input", err);
+}
+
+kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_inputs,
+                           kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err) {
+    for (size_t i = 0; i < n_outputs; i++) {
+        out_tensors[i] = NULL;
+    }
+    kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    binding *evicted = NULL;
+    pthread_mutex_lock(&graph->device->lock);
+    status = run_locked(graph, inputs, out_tensors, &evicted, err);
+    kiln_tensor **leftover_inputs = graph->leftover_inputs;
+    kiln_tensor **leftover_outputs = graph->leftover_outputs;
+    graph->leftover_inputs = NULL;
+    graph->leftover_outputs = NULL;
+    pthread_mutex_unlock(&graph->device->lock);
+    release_all(graph->device, leftover_inputs, graph->n_inputs);
+    release_all(graph->device, leftover_outputs, graph->n_outputs);
+    binding_free(graph, evicted);
+    for (size_t i = 0; status != KILN_STATUS_OK && i < n_outputs; i++) {
+        kiln_release(out_tensors[i]);
+        out_tensors[i] = NULL;
+    }
+    return status;
+}
+
+// ---- description ---------------------------------------------------------------------------------
+
+void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info) {
+    kiln_graph_info info = {.struct_size = out_info->struct_size};
+    const kiln_fuse_segment *segment = graph->bindings->segment;
+    for (uint32_t i = 0; segment != NULL && i < segment->plan->n_ops; i++) {
+        info.ops += kiln_op_info_of(segment->ops[i].op)->cls != KILN_CLASS_CONTROL;
+    }
+    for (uint32_t i = 0; segment != NULL && i < segment->plan->n_blocks; i++) {
+        const kiln_plan_block *block = &segment->plan->blocks[i];
+        info.blocks++;
+        for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
+            info.ops_fused += kiln_op_info_of(segment->ops[op].op)->cls != KILN_CLASS_CONTROL;
+        }
+    }
+    info.steps = segment != NULL ? segment->plan->n_steps : 0;
+    size_t size = info.struct_size < sizeof(info) ? info.struct_size : sizeof(info);
+    memcpy(out_info, &info, size);
+}
+
+kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_text,
+                               kiln_error *err) {
+    *out_text = NULL;
+    kiln_device *device = graph->device;
+    kiln_string text;
+    kiln_string_init(&text, env_of(device));
+    kiln_status status = KILN_STATUS_OK;
+    kiln_string_append(&text, "", 0);
+    pthread_mutex_lock(&device->lock);
+    if (graph->bindings->segment != NULL) {
+        status = kiln_fuse_explain(kilni_device_engine(device), graph->bindings->segment,
+                                   (flags & KILN_EXPLAIN_SOURCE) != 0 ? KILN_FUSE_EXPLAIN_SOURCE : 0,
+                                   &text, err);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status == KILN_STATUS_OK && text.failed) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the explanation");
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_string_fini(&text);
+        return status;
+    }
+    *out_text = text.text;
+    return KILN_STATUS_OK;
+}
+
+void kiln_text_free(kiln_context *context, char *text) {
+    kiln_free(&context->env, text);
+}

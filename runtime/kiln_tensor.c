@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Tensors: handles to values, their holds and pins, data in and out. A tensor lives while the user holds it or a queued
+// operation mentions it. Decides what a release means: freed at once, or recorded as the tensor's last use.
+
+#include "runtime_internal.h"
+
+// Tensor records kept for reuse on each device.
+enum { KEPT_TENSORS = 256 };
+
+uint64_t kilni_tensor_next_id(void) {
+    static atomic_uint_fast64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc) {
+    kiln_tensor *tensor = device->free_tensors;
+    if (tensor != NULL) {
+        device->free_tensors = tensor->next_free;
+        device->n_free_tensors--;
+        memset(tensor, 0, offsetof(kiln_tensor, place.view));
+        tensor->next_free = NULL;
+    } else {
+        tensor = kiln_alloc(&device->context->env, sizeof(*tensor));
+        if (tensor == NULL) {
+            return NULL;
+        }
+    }
+    atomic_init(&tensor->refs, 1);
+    tensor->device = kiln_device_retain(device);
+    tensor->desc = *desc;
+    tensor->desc.id = kilni_tensor_next_id();
+    tensor->desc.flags = 0;
+    device->tensors_live++;
+    return tensor;
+}
+
+static void free_tensor(kiln_tensor *tensor) {
+    kiln_device *device = tensor->device;
+    kilni_place_clear(device, &tensor->place);
+    device->tensors_live--;
+    if (device->n_free_tensors < KEPT_TENSORS) {
+        tensor->next_free = device->free_tensors;
+        device->free_tensors = tensor;
+        device->n_free_tensors++;
+    } else {
+        kiln_free(&device->context->env, tensor);
+    }
+}
+
+void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream) {
+    tensor->shared = tensor->pins > 0 && (tensor->shared || tensor->stream != stream);
+    tensor->stream = stream;
+    tensor->pins++;
+}
+
+void kilni_tensor_unpin(kiln_tensor *tensor) {
+    if (--tensor->pins > 0) {
+        return;
+    }
+    tensor->stream = NULL;
+    if (atomic_load(&tensor->refs) == 0) {
+        free_tensor(tensor);
+    }
+}
+
+kiln_tensor *kiln_retain(kiln_tensor *tensor) {
+    if (tensor != NULL) {
+        atomic_fetch_add(&tensor->refs, 1);
+    }
+    return tensor;
+}
+
+/// The last hold is gone. A tensor that queued operations mention is dropped in the order of its stream, so that the plan
+/// knows its last use; a value of a graph, or one queued on several streams, just goes when nobody mentions it.
+static void let_go(kiln_tensor *tensor) {
+    if (tensor->pins == 0) {
+        free_tensor(tensor);
+        return;
+    }
+    kilni_stream *stream = tensor->stream;
+    bool outside = stream != NULL && stream->capturing && tensor->place.placed;
+    if (stream != NULL && !tensor->shared && !outside && !stream->replaying) {
+        kiln_error ignored = KILN_ERROR_INIT;
+        // Without memory for the record the tensor only lives until the queue has run.
+        (void)kilni_stream_drop(stream, tensor, &ignored);
+    }
+}
+
+void kiln_release(kiln_tensor *tensor) {
+    if (tensor == NULL || atomic_fetch_sub(&tensor->refs, 1) != 1) {
+        return;
+    }
+    kiln_device *device = tensor->device;
+    pthread_mutex_lock(&device->lock);
+    let_go(tensor);
+    pthread_mutex_unlock(&device->lock);
+    kiln_device_release(device);
+}
+
+// ---- description ---------------------------------------------------------------------------------
+
+kiln_dtype kiln_tensor_dtype(const kiln_tensor *tensor) {
+    return tensor->desc.dtype;
+}
+
+size_t kiln_tensor_rank(const kiln_tensor *tensor) {
+    return tensor->desc.rank;
+}
+
+const int64_t *kiln_tensor_dims(const kiln_tensor *tensor) {
+    return tensor->desc.dims;
+}
+
+int64_t kiln_tensor_count(const kiln_tensor *tensor) {
+    return kiln_desc_count(&tensor->desc);
+}
+
+size_t kiln_tensor_bytes(const kiln_tensor *tensor) {
+    return (size_t)kiln_desc_bytes(&tensor->desc);
+}
+
+kiln_device *kiln_tensor_device(const kiln_tensor *tensor) {
+    return tensor->device;
+}
+
+void kiln_tensor_mark_constant(kiln_tensor *tensor) {
+    pthread_mutex_lock(&tensor->device->lock);
+    tensor->desc.flags |= KILN_TENSOR_CONST;
+    pthread_mutex_unlock(&tensor->device->lock);
+}
+
+// ---- data in -------------------------------------------------------------------------------------
+
+static kiln_status describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
+                            kiln_tensor_desc *out_desc, kiln_error *err) {
+    kiln_tensor_desc desc = {.dtype = dtype, .rank = (uint8_t)rank};
+    if (kiln_dtype_name(dtype) == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%d is no dtype", (int)dtype);
+    }
+    if (rank > KILN_MAX_RANK || (rank > 0 && dims == NULL)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "rank %zu; at most %d, with dims", rank,
+                         KILN_MAX_RANK);
+    }
+    for (size_t i = 0; i < rank; i++) {
+        if (dims[i] < 0) {
+            return kiln_fail(err, INVALID_ARGUMENT, "dims[%zu] is %lld", i, (long long)dims[i]);
+        }
+        desc.dims[i] = dims[i];
+    }
+    if (kiln_desc_bytes(&desc) < 0) {
+        return kiln_fail(err, OUT_OF_RANGE, "a tensor has more bytes than an int64 can say");
+    }
+    *out_desc = desc;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *data,
+                        kiln_error *err) {
+    size_t bytes = kiln_tensor_bytes(tensor);
+    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    if (status != KILN_STATUS_OK || bytes == 0) {
+        return status;
+    }
+    if (data != NULL) {
+        return device->backend->ops->upload(device->backend, tensor->place.storage->buffer, 0, data,
+                                            bytes, err);
+    }
+    // Zeros are made on the device.
+    const kiln_attr attrs[] = {kilni_attr_ints(tensor->desc.dims, tensor->desc.rank),
+                               kilni_attr_i64(0), kilni_attr_dtype(tensor->desc.dtype)};
+    const kiln_op_record record = {
+        .op = KILN_OP_FULL, .n_outputs = 1, .n_attrs = 3, .outputs = &tensor->desc, .attrs = attrs};
+    return device->backend->ops->execute(device->backend, &record, NULL, &tensor->place.view, err);
+}
+
+kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t rank,
+                               const int64_t *dims, const void *data, kiln_tensor **out_tensor,
+                               kiln_error *err) {
+    *out_tensor = NULL;
+    kiln_tensor_desc desc;
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    kiln_status status = describe(dtype, rank, dims, &desc, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&device->lock);
+    kiln_tensor *tensor = NULL;
+    if ((device->backend->ops->dtype_usage(device->backend, dtype) & KILN_USAGE_STORAGE) == 0) {
+        status = kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
+                           kiln_dtype_name(dtype));
+    } else if ((tensor = kilni_tensor_new(device, &desc)) == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+    } else {
+        status = fill(device, tensor, data, err);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status != KILN_STATUS_OK) {
+        kiln_release(tensor);
+        return status;
+    }
+    *out_tensor = tensor;
+    return KILN_STATUS_OK;
+}
+
+// ---- data out ------------------------------------------------------------------------------------
+
+static kiln_status read_dense(kiln_device *device, const kiln_view *view, void *out_data,
+                              size_t bytes, kiln_error *err) {
+    return device->backend->ops->read(device->backend, view->buffer, (size_t)view->offset_bytes,
+                                      out_data, bytes, err);
+}
+
+/// A view with other strides is made dense on the device first.
+static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t bytes,
+                                kiln_error *err) {
+    kiln_device *device = tensor->device;
+    kilni_place dense = {0};
+    kiln_status status = kilni_place_alloc(device, &tensor->desc, &dense, err);
+    if (status == KILN_STATUS_OK) {
+        const kiln_op_record record = {.op = KILN_OP_CONTIGUOUS,
+                                       .n_inputs = 1,
+                                       .n_outputs = 1,
+                                       .inputs = &tensor->desc,
+                                       .outputs = &tensor->desc};
+        status = device->backend->ops->execute(device->backend, &record, &tensor->place.view,
+                                               &dense.view, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = read_dense(device, &dense.view, out_data, bytes, err);
+    }
+    kilni_place_clear(device, &dense);
+    return status;
+}
+
+static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err) {
+    kiln_device *device = tensor->device;
+    if (tensor->captured) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the tensor stands for a value of a captured graph; run the graph");
+    }
+    if (!tensor->place.placed && tensor->stream != NULL) {
+        kiln_status status = kilni_stream_run(tensor->stream, /*drain=*/true, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    if (!tensor->place.placed) {
+        return kiln_fail(err, INTERNAL, "the plan gave no value to tensor %llu",
+                         (unsigned long long)tensor->desc.id);
+    }
+    if (tensor->place.fault != NULL) {
+        if (err != NULL) {
+            *err = tensor->place.fault->error;
+        }
+        return (kiln_status)tensor->place.fault->error.code;
+    }
+    if (bytes == 0) {
+        return KILN_STATUS_OK;
+    }
+    return kiln_view_is_contiguous(&tensor->place.view)
+               ? read_dense(device, &tensor->place.view, out_data, bytes, err)
+               : read_strided(tensor, out_data, bytes, err);
+}
+
+kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err) {
+    if (tensor == NULL || (out_data == NULL && bytes > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tensor and out_data must not be NULL");
+    }
+    if (bytes != kiln_tensor_bytes(tensor)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "the tensor has %zu bytes, not %zu",
+                         kiln_tensor_bytes(tensor), bytes);
+    }
+    pthread_mutex_lock(&tensor->device->lock);
+    kiln_status status = read_locked(tensor, out_data, bytes, err);
+    pthread_mutex_unlock(&tensor->device->lock);
+    return status;
+}
+
+kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
+                           kiln_error *err) {
+    *out_tensor = NULL;
+    if (tensor == NULL || device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
+    }
+    if (tensor->device == device) {
+        *out_tensor = kiln_retain(tensor);
+        return KILN_STATUS_OK;
+    }
+    const kiln_env *env = &device->context->env;
+    size_t bytes = kiln_tensor_bytes(tensor);
+    void *staging = kiln_alloc(env, bytes > 0 ? bytes : 1);
+    if (staging == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+    }
+    kiln_status status = kiln_read(tensor, staging, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_tensor_create(device, tensor->desc.dtype, tensor->desc.rank, tensor->desc.dims,
+                                    staging, out_tensor, err);
+    }
+    kiln_free(env, staging);
+    return status;
+}

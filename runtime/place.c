@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Where tensors are: buffers shared by views, and faults shared by everything that depended on one.
+// Decides when memory goes back to the backend: with the last view of it. All under the device's lock.
+
+#include "runtime_internal.h"
+
+kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause) {
+    kilni_fault *fault = kiln_alloc(&device->context->env, sizeof(*fault));
+    if (fault == NULL) {
+        device->no_memory.refs++;
+        return &device->no_memory;
+    }
+    fault->refs = 1;
+    fault->error = *cause;
+    return fault;
+}
+
+void kilni_fault_release(kiln_device *device, kilni_fault *fault) {
+    if (fault != NULL && --fault->refs == 0) {
+        kiln_free(&device->context->env, fault);
+    }
+}
+
+kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
+                              kiln_error *err) {
+    int64_t bytes = kiln_desc_bytes(desc);
+    if (bytes < 0) {
+        return kiln_fail(err, OUT_OF_RANGE, "a tensor has more bytes than an int64 can say");
+    }
+    kilni_storage *storage = NULL;
+    if (bytes > 0) {
+        storage = kiln_alloc(&device->context->env, sizeof(*storage));
+        if (storage == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
+        }
+        kiln_status status =
+            device->backend->ops->alloc(device->backend, (size_t)bytes, &storage->buffer, err);
+        if (status != KILN_STATUS_OK) {
+            kiln_free(&device->context->env, storage);
+            return status;
+        }
+        storage->refs = 1;
+    }
+    place->storage = storage;
+    place->view = kiln_view_dense(desc, storage != NULL ? storage->buffer : NULL);
+    place->placed = true;
+    return KILN_STATUS_OK;
+}
+
+void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view) {
+    place->storage = source->storage;
+    if (place->storage != NULL) {
+        place->storage->refs++;
+    }
+    place->view = *view;
+    place->placed = true;
+}
+
+void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault) {
+    kilni_place_clear(device, place);
+    fault->refs++;
+    place->fault = fault;
+    place->placed = true;
+}
+
+void kilni_place_clear(kiln_device *device, kilni_place *place) {
+    kilni_storage *storage = place->storage;
+    if (storage != NULL && --storage->refs == 0) {
+        device->backend->ops->free(device->backend, storage->buffer);
+        kiln_free(&device->context->env, storage);
+    }
+    kilni_fault_release(device, place->fault);
+    place->storage = NULL;
+    place->fault = NULL;
+    place->placed = false;
+}

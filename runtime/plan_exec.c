@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs plans: evaluates formulas, assigns buffers, enqueues launches and single operations, in the plan's order.
+// Decides where results go (a new buffer, or that of an input whose last use this is) and what happens when a block
+// cannot be built or launched: its operations run one by one. Failures stay with the tensors that they reach.
+
+#include "runtime_internal.h"
+
+/// What the executor keeps with a block of a plan.
+typedef struct block_state {
+    kiln_device *device;
+    kiln_built *built;
+    bool failed; ///< never tried again
+} block_state;
+
+static void block_state_free(void *pointer) {
+    block_state *state = pointer;
+    if (state->built != NULL) {
+        state->device->backend->ops->program_free(state->device->backend, state->built);
+    }
+    kiln_free(&state->device->context->env, state);
+}
+
+// ---- places --------------------------------------------------------------------------------------
+
+static uint32_t operand_slot(const kilni_run *run, uint32_t op, size_t operand) {
+    return ((const kiln_tensor *)run->segment->operands[op][operand])->slot;
+}
+
+static bool is_dying(const kiln_plan_step *step, uint32_t slot) {
+    for (uint32_t i = 0; step != NULL && i < step->n_dies; i++) {
+        if (step->dies[i] == slot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Whether `source` may be overwritten by a result like `desc`: nobody else sees its memory.
+static bool can_reuse(const kilni_place *source, const kiln_tensor_desc *desc) {
+    if (!source->placed || source->storage == NULL || source->storage->refs != 1 ||
+        source->view.offset_bytes != 0 || !kiln_view_is_contiguous(&source->view) ||
+        kiln_dtype_size(source->view.dtype) != kiln_dtype_size(desc->dtype) ||
+        source->view.rank != desc->rank) {
+        return false;
+    }
+    return memcmp(source->view.dims, desc->dims, desc->rank * sizeof(desc->dims[0])) == 0;
+}
+
+/// Gives `target` the memory of `source`, seen with the target's dtype.
+static void reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc) {
+    kiln_view view = kiln_view_dense(desc, source->storage->buffer);
+    kilni_place_share(target, source, &view);
+}
+
+static void note_failure(const kilni_run *run, const kiln_error *cause) {
+    if (run->device->fault == NULL) {
+        run->device->fault = kilni_fault_create(run->device, cause);
+    }
+}
+
+// ---- one operation alone ---------------------------------------------------------------------------
+
+static void fail_outputs(const kilni_run *run, uint32_t op, kilni_fault *fault) {
+    const kiln_op_record *record = &run->segment->ops[op];
+    for (size_t i = 0; i < record->n_outputs; i++) {
+        kilni_place_fail(run->device, run->places[operand_slot(run, op, record->n_inputs + i)], fault);
+    }
+}
+
+static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
+                                size_t output, kiln_error *err) {
+    const kiln_op_record *record = &run->segment->ops[op];
+    const kiln_tensor_desc *desc = &record->outputs[output];
+    kilni_place *target = run->places[operand_slot(run, op, record->n_inputs + output)];
+    bool elementwise = kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE;
+    for (size_t i = 0; elementwise && i < record->n_inputs; i++) {
+        uint32_t slot = operand_slot(run, op, i);
+        if (is_dying(step, slot) && can_reuse(run->places[slot], desc)) {
+            reuse(target, run->places[slot], desc);
+            return KILN_STATUS_OK;
+        }
+    }
+    return kilni_place_alloc(run->device, desc, target, err);
+}
+
+static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
+                              kiln_error *err) {
+    kiln_view inputs[KILN_MAX_INPUTS];
+    kiln_view outputs[KILN_MAX_OUTPUTS];
+    const kiln_op_record *record = &run->segment->ops[op];
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        inputs[i] = run->places[operand_slot(run, op, i)]->view;
+    }
+    kilni_place *first = run->places[operand_slot(run, op, record->n_inputs)];
+    if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
+        kiln_view_apply(record, &inputs[0], &outputs[0])) {
+        kilni_place_share(first, run->places[operand_slot(run, op, 0)], &outputs[0]);
+        return KILN_STATUS_OK;
+    }
+    for (size_t i = 0; i < record->n_outputs; i++) {
+        kiln_status status = place_output(run, step, op, i, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        outputs[i] = run->places[operand_slot(run, op, record->n_inputs + i)]->view;
+    }
+    return run->device->backend->ops->execute(run->device->backend, record, inputs, outputs, err);
+}
+
+static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op) {
+    const kiln_op_record *record = &run->segment->ops[op];
+    if (kiln_op_info_of(record->op)->cls == KILN_CLASS_CONTROL) {
+        return;
+    }
+    kiln_error err = KILN_ERROR_INIT;
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        const kilni_place *place = run->places[operand_slot(run, op, i)];
+        if (place->fault != NULL) {
+            fail_outputs(run, op, place->fault);
+            return;
+        }
+        if (!place->placed) {
+            (void)kiln_fail(&err, INTERNAL, "%s: input %zu has no value",
+                            kiln_op_info_of(record->op)->name, i);
+        }
+    }
+    if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK) {
+        return;
+    }
+    kilni_fault *fault = kilni_fault_create(run->device, &err);
+    fail_outputs(run, op, fault);
+    note_failure(run, &err);
+    kilni_fault_release(run->device, fault);
+}
+
+// ---- one launch of a block ---------------------------------------------------------------------------
+
+/// A block's numbers resolved to values: what formulas and arguments refer to.
+typedef struct block_view {
+    const kilni_run *run;
+    const kiln_plan_block *block;
+    int64_t *symbols;
+} block_view;
+
+static uint32_t slot_of(const block_view *view, uint32_t ref) {
+    return view->block->tensors[ref];
+}
+
+static kiln_status evaluate(const block_view *view, const kiln_formula *formula, int64_t *out_value,
+                            kiln_error *err) {
+    return kiln_formula_eval(formula, view->symbols, view->block->n_symbols,
+                             view->run->device->facts, KILN_FACT_COUNT, out_value, err);
+}
+
+/// Puts a number into an argument in the form of the kernel's parameter.
+static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, int64_t i, double f) {
+    arg->kind = KILN_VALUE_BYTES;
+    arg->length = (uint32_t)kiln_dtype_size(dtype);
+    arg->bytes = 0;
+    if (kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT) {
+        double wide = is_float ? f : (double)i;
+        float narrow = (float)wide;
+        const void *from = dtype == KILN_DTYPE_F64 ? (const void *)&wide : (const void *)&narrow;
+        arg->length = dtype == KILN_DTYPE_F64 ? 8 : 4; // 16-bit floats travel as f32
+        memcpy(&arg->bytes, from, arg->length);
+        return;
+    }
+    int64_t integer = i;
+    if (is_float) {
+        integer = f != f ? 0 : f >= 9.2233720368547758e18 ? INT64_MAX
+                           : f <= -9.2233720368547758e18  ? INT64_MIN
+                                                          : (int64_t)f;
+    }
+    memcpy(&arg->bytes, &integer, 8); // little-endian: the low bytes come first
+}
+
+/// Memory for a tensor that the launch writes: that of an input in its last use when the program allows it.
+static kiln_status place_written(const block_view *view, const kiln_plan_step *step,
+                                 const kiln_program_launch *launch, uint32_t slot,
+                                 kiln_error *err) {
+    const kilni_run *run = view->run;
+    const kiln_tensor_desc *desc = &run->segment->tensors[slot];
+    bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
+    for (uint32_t i = 0; in_place && i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ) {
+            continue;
+        }
+        uint32_t source = slot_of(view, arg->ref);
+        if (is_dying(step, source) && can_reuse(run->places[source], desc)) {
+            reuse(run->places[slot], run->places[source], desc);
+            return KILN_STATUS_OK;
+        }
+    }
+    return kilni_place_alloc(run->device, desc, run->places[slot], err);
+}
+
+/// One temporary of a program while a segment runs.
+typedef struct temp_list {
+    kilni_place *places;
+    uint32_t count;
+} temp_list;
+
+static kiln_status set_arg(const block_view *view, const kiln_plan_step *step,
+                           const kiln_program_launch *launch, const kiln_program_arg *arg,
+                           const temp_list *temps, kiln_launch_arg *out_arg, kiln_error *err) {
+    const kilni_run *run = view->run;
+    int64_t value = 0;
+    const kilni_place *place = NULL;
+    if (arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_OFFSET ||
+        arg->kind == KILN_ARG_STRIDE) {
+        uint32_t slot = slot_of(view, arg->ref);
+        kilni_place *target = run->places[slot];
+        if (!target->placed) {
+            kiln_status status = place_written(view, step, launch, slot, err);
+            if (status != KILN_STATUS_OK) {
+                return status;
+            }
+        }
+        place = target;
+    }
+    switch (arg->kind) {
+    case KILN_ARG_TENSOR:
+        *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER, .buffer = place->view.buffer};
+        return KILN_STATUS_OK;
+    case KILN_ARG_TEMP:
+        *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER,
+                                     .buffer = temps->places[arg->ref].view.buffer};
+        return KILN_STATUS_OK;
+    case KILN_ARG_OFFSET:
+        value = place->view.offset_bytes / (int64_t)kiln_dtype_size(place->view.dtype);
+        break;
+    case KILN_ARG_STRIDE:
+        value = place->view.strides[arg->axis];
+        break;
+    case KILN_ARG_DIM:
+        value = view->symbols[arg->ref];
+        break;
+    case KILN_ARG_SCALAR: {
+        const kiln_attr *scalar = &run->segment->scalars[view->block->scalars[arg->ref]];
+        bool is_float = scalar->type == KILN_ATTR_F64;
+        set_number(out_arg, arg->dtype, is_float, is_float ? 0 : scalar->v.i,
+                   is_float ? scalar->v.f : 0);
+        return KILN_STATUS_OK;
+    }
+    case KILN_ARG_LOCAL:
+    case KILN_ARG_FORMULA: {
+        kiln_status status = evaluate(view, &arg->value, &value, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        if (arg->kind == KILN_ARG_LOCAL) {
+            *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_LOCAL, .bytes = (uint64_t)value};
+            return value > 0 ? KILN_STATUS_OK
+                             : kiln_fail(err, OUT_OF_RANGE, "%lld bytes of local memory",
+                                         (long long)value);
+        }
+        break;
+    }
+    }
+    set_number(out_arg, arg->dtype, /*is_float=*/false, value, 0);
+    return KILN_STATUS_OK;
+}
+
+static kiln_status evaluate_size(const block_view *view, const kiln_formula *formulas,
+                                 uint32_t n_dims, size_t out_sizes[3], kiln_error *err) {
+    for (uint32_t i = 0; i < n_dims; i++) {
+        int64_t value = 0;
+        kiln_status status = evaluate(view, &formulas[i], &value, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        if (value <= 0) {
+            return kiln_fail(err, OUT_OF_RANGE, "a launch of %lld work-items", (long long)value);
+        }
+        out_sizes[i] = (size_t)value;
+    }
+    return KILN_STATUS_OK;
+}
+
+enum { MAX_LAUNCH_ARGS = 192 };
+
+static kiln_status enqueue(const block_view *view, const kiln_plan_step *step, uint32_t index,
+                           const temp_list *temps, kiln_error *err) {
+    const kiln_program_launch *launch = &view->block->program->launches[index];
+    kiln_device *device = view->run->device;
+    kiln_launch_arg args[MAX_LAUNCH_ARGS];
+    kiln_launch ready = {.launch = index, .n_dims = launch->n_dims, .args = args};
+    ready.n_args = launch->n_args;
+    if (launch->n_args > MAX_LAUNCH_ARGS) {
+        return kiln_fail(err, UNIMPLEMENTED, "kernel %s has %u arguments; at most %d",
+                         launch->kernel, launch->n_args, MAX_LAUNCH_ARGS);
+    }
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < launch->n_args && status == KILN_STATUS_OK; i++) {
+        status = set_arg(view, step, launch, &launch->args[i], temps, &args[i], err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = evaluate_size(view, launch->global, launch->n_dims, ready.global, err);
+    }
+    if (status == KILN_STATUS_OK && launch->local[0].count > 0) {
+        status = evaluate_size(view, launch->local, launch->n_dims, ready.local, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const block_state *state = view->block->state;
+    return device->backend->ops->program_launch(device->backend, state->built, &ready, err);
+}
+
+/// A launch that would write only tensors without elements is left out.
+static bool writes_something(const block_view *view, const kiln_program_launch *launch) {
+    bool writes_tensor = false;
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_WRITE) != 0) {
+            writes_tensor = true;
+            if (kiln_desc_count(&view->run->segment->tensors[slot_of(view, arg->ref)]) > 0) {
+                return true;
+            }
+        }
+    }
+    return !writes_tensor;
+}
+
+/// The first fault among what a launch reads, or NULL.
+static kilni_fault *input_fault(const block_view *view, const kiln_program_launch *launch) {
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0 &&
+            view->run->places[slot_of(view, arg->ref)]->fault != NULL) {
+            return view->run->places[slot_of(view, arg->ref)]->fault;
+        }
+    }
+    return NULL;
+}
+
+static void each_written(const block_view *view, const kiln_program_launch *launch,
+                         kilni_fault *fault) {
+    kiln_error err = KILN_ERROR_INIT;
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind != KILN_ARG_TENSOR || (arg->access & KILN_ACCESS_WRITE) == 0) {
+            continue;
+        }
+        uint32_t slot = slot_of(view, arg->ref);
+        kilni_place *place = view->run->places[slot];
+        if (fault != NULL) {
+            kilni_place_fail(view->run->device, place, fault);
+        } else if (!place->placed) {
+            // No elements, so no memory, so no failure.
+            (void)kilni_place_alloc(view->run->device, &view->run->segment->tensors[slot], place,
+                                    &err);
+        }
+    }
+}
+
+// ---- blocks --------------------------------------------------------------------------------------
+
+static kiln_status prepare_block(const block_view *view, kiln_error *err) {
+    kiln_plan_block *block = (kiln_plan_block *)(uintptr_t)view->block;
+    kiln_device *device = view->run->device;
+    block_state *state = block->state;
+    if (state == NULL) {
+        state = kiln_alloc(&device->context->env, sizeof(*state));
+        if (state == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a block");
+        }
+        state->device = device;
+        block->state = state;
+        block->state_free = block_state_free;
+        kiln_status status = device->backend->ops->program_build(device->backend, block->program,
+                                                                 &state->built, err);
+        if (status != KILN_STATUS_OK) {
+            state->failed = true;
+            kiln_fuse_block_failed(view->run->engine, block, err);
+            return status;
+        }
+    }
+    if (state->failed) {
+        return kiln_fail(err, FAILED_PRECONDITION, "the block failed before");
+    }
+    if (block->program->guard.count > 0) {
+        int64_t holds = 0;
+        kiln_status status = evaluate(view, &block->program->guard, &holds, err);
+        if (status != KILN_STATUS_OK || holds == 0) {
+            return kiln_fail(err, FAILED_PRECONDITION, "the program's guard does not hold");
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static void run_block_unfused(const block_view *view) {
+    const kiln_plan_block *block = view->block;
+    for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
+        const kiln_op_record *record = &view->run->segment->ops[op];
+        for (size_t i = 0; i < record->n_outputs; i++) {
+            kilni_place_clear(view->run->device,
+                              view->run->places[operand_slot(view->run, op, record->n_inputs + i)]);
+        }
+        run_op(view->run, NULL, op);
+    }
+}
+
+enum { SMALL_SYMBOLS = 48 };
+
+/// What a segment's run knows of the block that it is in.
+typedef struct block_run {
+    uint32_t block; ///< UINT32_MAX: none
+    bool unfused;
+    bool counted;
+    int64_t symbols[SMALL_SYMBOLS]; ///< memory of view.symbols when it suffices
+    block_view view;
+    temp_list temps;
+} block_run;
+
+static void block_end(const kilni_run *run, block_run *current) {
+    const kiln_env *env = &run->device->context->env;
+    for (uint32_t i = 0; i < current->temps.count; i++) {
+        kilni_place_clear(run->device, &current->temps.places[i]);
+    }
+    kiln_free(env, current->temps.places);
+    if (current->view.symbols != current->symbols) {
+        kiln_free(env, current->view.symbols);
+    }
+    current->block = UINT32_MAX;
+    current->unfused = false;
+    current->counted = false;
+    current->temps = (temp_list){0};
+    current->view = (block_view){0};
+}
+
+static kiln_status alloc_temps(block_run *current, kiln_error *err) {
+    const kiln_program *program = current->view.block->program;
+    kiln_device *device = current->view.run->device;
+    if (program->n_temps == 0) {
+        return KILN_STATUS_OK;
+    }
+    current->temps.places =
+        kiln_alloc_array(&device->context->env, program->n_temps, sizeof(kilni_place));
+    if (current->temps.places == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for temporaries");
+    }
+    current->temps.count = program->n_temps;
+    for (uint32_t i = 0; i < program->n_temps; i++) {
+        int64_t bytes = 0;
+        kiln_status status = evaluate(&current->view, &program->temps[i].bytes, &bytes, err);
+        if (status == KILN_STATUS_OK && bytes <= 0) {
+            status = kiln_fail(err, OUT_OF_RANGE, "a temporary of %lld bytes", (long long)bytes);
+        }
+        if (status == KILN_STATUS_OK) {
+            kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
+            status = kilni_place_alloc(device, &desc, &current->temps.places[i], err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status block_begin(const kilni_run *run, uint32_t index, block_run *current,
+                               kiln_error *err) {
+    const kiln_plan_block *block = &run->segment->plan->blocks[index];
+    current->block = index;
+    current->view = (block_view){.run = run, .block = block};
+    current->view.symbols = current->symbols;
+    if (block->n_symbols > SMALL_SYMBOLS) {
+        current->view.symbols = kiln_alloc_array(&run->device->context->env, block->n_symbols,
+                                                 sizeof(int64_t));
+    }
+    if (current->view.symbols == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a block's symbols");
+    }
+    for (uint32_t i = 0; i < block->n_symbols; i++) {
+        current->view.symbols[i] = run->segment->symbols[block->symbols[i]];
+    }
+    kiln_status status = prepare_block(&current->view, err);
+    if (status == KILN_STATUS_OK) {
+        status = alloc_temps(current, err);
+    }
+    for (uint32_t i = 0; i < block->program->n_temps && status == KILN_STATUS_OK; i++) {
+        const kiln_program_temp *temp = &block->program->temps[i];
+        if ((temp->flags & KILN_TEMP_PERSISTENT) != 0) {
+            status = enqueue(&current->view, NULL, temp->prepack_launch, &current->temps, err);
+        }
+    }
+    return status;
+}
+
+static void count_block(const kilni_run *run, block_run *current) {
+    const kiln_plan_block *block = current->view.block;
+    if (current->counted) {
+        return;
+    }
+    current->counted = true;
+    run->device->blocks_fused++;
+    for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
+        if (kiln_op_info_of(run->segment->ops[op].op)->cls != KILN_CLASS_CONTROL) {
+            run->device->ops_fused++;
+        }
+    }
+}
+
+static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause) {
+    kiln_log(&run->device->context->env, KILN_LOG_WARN, "runtime", "block of %s runs unfused: %s",
+             current->view.block->fuser, cause->message);
+    current->unfused = true;
+    run_block_unfused(&current->view);
+}
+
+static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current) {
+    kiln_error err = KILN_ERROR_INIT;
+    if (current->block != step->block) {
+        block_end(run, current);
+        if (block_begin(run, step->block, current, &err) != KILN_STATUS_OK) {
+            give_up_fusion(run, current, &err);
+            return;
+        }
+    }
+    if (current->unfused) {
+        return;
+    }
+    const kiln_program_launch *launch = &current->view.block->program->launches[step->index];
+    kilni_fault *fault = input_fault(&current->view, launch);
+    if (fault != NULL || !writes_something(&current->view, launch)) {
+        each_written(&current->view, launch, fault);
+        return;
+    }
+    if (enqueue(&current->view, step, step->index, &current->temps, &err) == KILN_STATUS_OK) {
+        count_block(run, current);
+        return;
+    }
+    // Nothing of this launch was enqueued, so its inputs are whole. Later launches may have lost theirs.
+    kiln_fuse_block_failed(run->engine, current->view.block, &err);
+    ((block_state *)current->view.block->state)->failed = true;
+    if (step->index == 0) {
+        give_up_fusion(run, current, &err);
+        return;
+    }
+    fault = kilni_fault_create(run->device, &err);
+    each_written(&current->view, launch, fault);
+    note_failure(run, &err);
+    kilni_fault_release(run->device, fault);
+}
+
+static bool covered_by(const block_run *current, uint32_t op) {
+    return current->block != UINT32_MAX && current->unfused &&
+           op >= current->view.block->first_op &&
+           op < current->view.block->first_op + current->view.block->n_ops;
+}
+
+void kilni_plan_run(const kilni_run *run) {
+    const kiln_plan *plan = run->segment->plan;
+    block_run current;
+    current.block = UINT32_MAX;
+    current.unfused = false;
+    current.counted = false;
+    current.temps = (temp_list){0};
+    current.view = (block_view){0};
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const kiln_plan_step *step = &plan->steps[i];
+        if (step->kind == KILN_STEP_LAUNCH) {
+            run_launch(run, step, &current);
+        } else if (!covered_by(&current, step->index)) {
+            run_op(run, step, step->index);
+        }
+        for (uint32_t k = 0; k < step->n_dies; k++) {
+            kilni_place_clear(run->device, run->places[step->dies[k]]);
+        }
+    }
+    block_end(run, &current);
+}

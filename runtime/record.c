@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Recording: from a call to a queued operation. Checks the call against the table at once, makes the handles of its
+// results, and hands what is ready to the executor. The hot path of the library: nothing here searches or waits.
+
+#include "runtime_internal.h"
+
+typedef struct call {
+    kiln_tensor_desc inputs[KILN_MAX_INPUTS];
+    kiln_tensor_desc outputs[KILN_MAX_OUTPUTS];
+    void *tokens[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
+} call;
+
+/// Brings the facts about a tensor's memory into its description.
+static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc) {
+    *out_desc = tensor->desc;
+    if (!tensor->place.placed) {
+        return;
+    }
+    out_desc->flags |= KILN_TENSOR_PLACED;
+    if (tensor->place.fault != NULL) {
+        return;
+    }
+    if (kiln_view_is_contiguous(&tensor->place.view)) {
+        out_desc->flags |= KILN_TENSOR_CONTIGUOUS;
+    }
+    uint64_t offset = (uint64_t)tensor->place.view.offset_bytes;
+    uint8_t align = 7; // what every backend gives the start of a buffer: 128 bytes
+    while (align > 0 && (offset & ((1u << align) - 1)) != 0) {
+        align--;
+    }
+    out_desc->align_log2 = align;
+}
+
+/// A value that another stream has yet to compute is computed first.
+static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err) {
+    if (tensor->place.placed || (tensor->stream == stream && tensor->pins > 0)) {
+        return KILN_STATUS_OK;
+    }
+    if (tensor->captured) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "an input stands for a value of another captured graph");
+    }
+    if (tensor->stream == NULL) {
+        return kiln_fail(err, INTERNAL, "an input has no value");
+    }
+    return kilni_stream_run(tensor->stream, /*drain=*/true, err);
+}
+
+static void undo(kiln_tensor **tensors, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        // Nothing mentions it yet: only the handle goes.
+        kiln_tensor *tensor = tensors[i];
+        tensors[i] = NULL;
+        atomic_store(&tensor->refs, 0);
+        tensor->pins = 1;
+        kiln_device *device = tensor->device;
+        kilni_tensor_unpin(tensor);
+        atomic_fetch_sub(&device->refs, 1); // the caller holds the device
+    }
+}
+
+static kiln_status make_outputs(kilni_stream *stream, call *self, size_t n_inputs, size_t count,
+                                kiln_tensor **out_tensors, kiln_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        kiln_tensor *tensor = kilni_tensor_new(stream->device, &self->outputs[i]);
+        if (tensor == NULL) {
+            undo(out_tensors, i);
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+        }
+        tensor->stream = stream;
+        tensor->captured = stream->capturing;
+        self->outputs[i].id = tensor->desc.id;
+        self->tokens[n_inputs + i] = tensor;
+        out_tensors[i] = tensor;
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
+                                size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                                kiln_tensor **out_tensors, kiln_error *err) {
+    call self;
+    size_t n_outputs = kiln_op_info_of(op)->n_outputs;
+    for (size_t i = 0; i < n_inputs; i++) {
+        kiln_status status = make_usable(stream, inputs[i], err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        snapshot(inputs[i], &self.inputs[i]);
+        self.tokens[i] = inputs[i];
+    }
+    memset(self.outputs, 0, n_outputs * sizeof(self.outputs[0]));
+    const kiln_op_record record = {.op = op,
+                                   .n_inputs = (uint16_t)n_inputs,
+                                   .n_outputs = (uint8_t)n_outputs,
+                                   .n_attrs = (uint8_t)n_attrs,
+                                   .inputs = self.inputs,
+                                   .outputs = self.outputs,
+                                   .attrs = attrs};
+    kiln_status status = kiln_ir_infer(&record, self.outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = make_outputs(stream, &self, n_inputs, n_outputs, out_tensors, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = kiln_fuse_stream_push(stream->queue, &record, self.tokens, err);
+    if (status != KILN_STATUS_OK) {
+        undo(out_tensors, n_outputs);
+        return status;
+    }
+    for (size_t i = 0; i < n_inputs + n_outputs; i++) {
+        kilni_tensor_pin(self.tokens[i], stream);
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err) {
+    kiln_tensor_desc desc;
+    void *token = tensor;
+    snapshot(tensor, &desc);
+    const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
+    kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_tensor_pin(tensor, stream);
+    }
+    return status;
+}
+
+// ---- the public call -----------------------------------------------------------------------------
+
+static kiln_status find_device(kiln_device **device, kiln_op op, kiln_tensor *const *inputs,
+                               size_t n_inputs, size_t n_attrs, kiln_error *err) {
+    const kiln_op_info *info = kiln_op_info_of(op);
+    if (info == NULL || info->cls == KILN_CLASS_CONTROL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator to record", (int)op);
+    }
+    if (n_inputs > info->signature->max_inputs || n_inputs < info->signature->min_inputs) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s takes %u to %u inputs, not %zu", info->name,
+                         info->signature->min_inputs, info->signature->max_inputs, n_inputs);
+    }
+    if (n_attrs != info->signature->n_attrs) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s has %u attributes, not %zu", info->name,
+                         info->signature->n_attrs, n_attrs);
+    }
+    for (size_t i = 0; i < n_inputs; i++) {
+        if (inputs[i] == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "%s: input %zu is NULL", info->name, i);
+        }
+        *device = *device == NULL ? inputs[i]->device : *device;
+        if (inputs[i]->device != *device) {
+            return kiln_fail(err, FAILED_PRECONDITION,
+                             "%s: input %zu is on %s, the others on %s; move it with kiln_to_device",
+                             info->name, i, inputs[i]->device->address, (*device)->address);
+        }
+    }
+    if (*device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s needs a device", info->name);
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inputs, size_t n_inputs,
+                        const kiln_attr *attrs, size_t n_attrs, kiln_tensor **out_tensors,
+                        kiln_error *err) {
+    if (out_tensors == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
+    }
+    out_tensors[0] = NULL;
+    kiln_status status = find_device(&device, op, inputs, n_inputs, n_attrs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_stream *stream = NULL;
+    pthread_mutex_lock(&device->lock);
+    status = kilni_stream_current(device, &stream, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
+    }
+    if (status == KILN_STATUS_OK && !stream->capturing) {
+        // The operation is recorded whatever becomes of the planning of those before it.
+        kiln_error later = KILN_ERROR_INIT;
+        if (kilni_stream_run(stream, /*drain=*/false, &later) != KILN_STATUS_OK) {
+            kiln_log(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s", later.message);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_INTERNAL_H
+#define KILN_RUNTIME_INTERNAL_H
+
+/// What the files of runtime/ share: the objects behind kiln.h and the rules of their locks.
+///
+/// Locks: a context's lock guards its lists; a device's lock guards its streams, the placement of its tensors and all
+/// calls of its backend. Order: context, device. Fields say which lock guards them.
+
+#include "fusion_host.h"
+#include "kiln.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+// ---- context -----------------------------------------------------------------------------------
+
+struct kiln_context {
+    atomic_uint refs; ///< the caller's one, and one for each device
+    kiln_env env;
+    pthread_mutex_t lock;
+    kiln_store *store; ///< NULL: off
+    kiln_fuse_registry *registry; ///< made when first needed (lock)
+    const kiln_backend_provider *providers[16]; ///< (lock)
+    size_t n_providers;
+    kiln_device *devices; ///< list through `next` (lock); not owned
+};
+
+kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
+                                   kiln_error *err);
+void kilni_context_retain(kiln_context *context);
+void kilni_context_release(kiln_context *context);
+
+// ---- memory of tensors ---------------------------------------------------------------------------
+
+/// The cause of a failure, shared by everything that depended on it. Counted under the device's lock.
+typedef struct kilni_fault {
+    uint32_t refs;
+    kiln_error error;
+} kilni_fault;
+
+/// A buffer shared by views. Counted under the device's lock.
+typedef struct kilni_storage {
+    uint32_t refs;
+    kiln_buffer *buffer;
+} kilni_storage;
+
+/// Where a tensor's elements are, once it is placed; with a fault there are none.
+typedef struct kilni_place {
+    bool placed;
+    kilni_storage *storage; ///< NULL for a tensor without elements
+    kilni_fault *fault;
+    kiln_view view;
+} kilni_place;
+
+// ---- streams and tensors ---------------------------------------------------------------------------
+
+/// The operations of one thread on one device, or of one capture. Guarded by the device's lock.
+typedef struct kilni_stream {
+    kiln_device *device;
+    uint64_t thread;
+    kiln_fuse_stream *queue;
+    bool capturing; ///< nothing is handed out: a graph is being recorded
+    bool replaying; ///< belongs to a finished graph
+    kiln_tensor **inputs; ///< of a capture, held
+    size_t n_inputs;
+    struct kilni_stream *next;
+} kilni_stream;
+
+struct kiln_tensor {
+    atomic_uint refs; ///< the user's holds; while there are some, the device is held too
+    kiln_device *device;
+    // From here: the device's lock.
+    uint32_t pins;        ///< occurrences in queued operations
+    uint32_t slot;        ///< number in the segment that runs now
+    bool shared;          ///< queued on more than one stream: its last use is not known
+    bool captured;        ///< stands for a value of a graph: never placed itself
+    kilni_stream *stream; ///< that queued it last; NULL when none does, or only a finished graph
+    kilni_place place;
+    kiln_tensor_desc desc; ///< id, dtype, rank and dims never change
+    kiln_tensor *next_free;
+};
+
+struct kiln_device {
+    atomic_uint refs;
+    kiln_context *context;
+    kiln_device *next; ///< the context's lock
+    char address[64];
+    kiln_backend *backend;
+    int64_t facts[KILN_FACT_COUNT];
+    pthread_mutex_t lock;
+    // From here: the device's lock.
+    kiln_fuse_engine *engine; ///< with fusers
+    kiln_fuse_engine *plain;  ///< one operation at a time
+    bool fusion;
+    kilni_stream *streams;
+    size_t n_streams;
+    kilni_stream *current; ///< the stream found last
+    kilni_place **places;  ///< scratch of the executor
+    size_t places_capacity;
+    kiln_tensor *free_tensors;
+    size_t n_free_tensors;
+    kilni_fault *fault;    ///< first failure of queued work
+    kilni_fault no_memory; ///< stands in when there is none for a fault's record
+    uint64_t blocks_fused;
+    uint64_t ops_fused;
+    uint64_t tensors_live;
+};
+
+static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device) {
+    return device->fusion ? device->engine : device->plain;
+}
+
+/// The stream on which this thread records, made when needed. Under the lock.
+kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err);
+kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
+                                kiln_error *err);
+void kilni_stream_destroy(kilni_stream *stream);
+
+/// Takes back the pins that queueing the segment's operations gave.
+void kilni_segment_unpin(const kiln_fuse_segment *segment);
+
+/// Runs what is ready on a stream; with `drain`, all of it. Under the lock. Failures of the operations stay with their
+/// tensors; what is returned is a failure of the planning itself.
+kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err);
+
+/// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
+kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc);
+void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream);
+void kilni_tensor_unpin(kiln_tensor *tensor);
+uint64_t kilni_tensor_next_id(void);
+
+/// Checks the operation, makes its outputs and queues it. Under the lock.
+kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
+                                size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                                kiln_tensor **out_tensors, kiln_error *err);
+kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err);
+
+// ---- places (all under the lock) -------------------------------------------------------------------
+
+kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
+                              kiln_error *err);
+void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view);
+void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault);
+void kilni_place_clear(kiln_device *device, kilni_place *place);
+/// Never NULL.
+kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
+void kilni_fault_release(kiln_device *device, kilni_fault *fault);
+
+// ---- executor ------------------------------------------------------------------------------------
+
+/// A segment with the places of its tensors, in the order of the plan's numbers.
+typedef struct kilni_run {
+    kiln_device *device;
+    kiln_fuse_engine *engine;
+    const kiln_fuse_segment *segment;
+    kilni_place **places;
+} kilni_run;
+
+/// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under the lock.
+void kilni_plan_run(const kilni_run *run);
+
+// ---- attributes for the builders ---------------------------------------------------------------------
+
+static inline kiln_attr kilni_attr_i64(int64_t value) {
+    return (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = value};
+}
+
+static inline kiln_attr kilni_attr_f64(double value) {
+    return (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = value};
+}
+
+static inline kiln_attr kilni_attr_bool(bool value) {
+    return (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = value};
+}
+
+static inline kiln_attr kilni_attr_dtype(kiln_dtype value) {
+    return (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = (int64_t)value};
+}
+
+static inline kiln_attr kilni_attr_ints(const int64_t *values, size_t count) {
+    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = (uint32_t)count, .v.ints = values};
+}
+
+static inline kiln_attr kilni_attr_text(const char *text) {
+    if (text == NULL) {
+        return (kiln_attr){.type = KILN_ATTR_NONE};
+    }
+    return (kiln_attr){.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(text), .v.text = text};
+}
+
+static inline kiln_attr kilni_attr_number(kiln_number number) {
+    return number.is_integer ? kilni_attr_i64(number.v.i) : kilni_attr_f64(number.v.f);
+}
+
+/// Inputs before the first NULL. Optional inputs are at the end.
+static inline size_t kilni_count_present(kiln_tensor *const *inputs, size_t count) {
+    while (count > 0 && inputs[count - 1] == NULL) {
+        count--;
+    }
+    return count;
+}
+
+#endif

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Writes what derives from the operator table: the builders (kiln_ops.h, kiln_ops.c), the operator
+// numbers for fusers (kiln_fuser_ops.h), the documentation (ops.md) and the golden list of operators.
+// Usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden FILE. The files are committed; a test
+// compares them with what this tool writes.
+
+#include "base.h"
+#include "ir.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const licence = "SPDX-License-Identifier: MIT OR Apache-2.0";
+static const char *const origin = "Written by tools/gen_ops from ir/ops.def and ir/attrs.def.";
+
+// An operator whose attributes need more parameters than this takes them as a struct.
+enum { MAX_ATTR_PARAMETERS = 6 };
+
+static bool is_variadic(const kiln_op_signature *signature) {
+    return signature->max_inputs == KILN_MAX_INPUTS;
+}
+
+static size_t attr_parameters(const kiln_op_signature *signature) {
+    size_t count = 0;
+    for (size_t i = 0; i < signature->n_attrs; i++) {
+        kiln_attr_type type = kiln_attr_type_of(signature->attrs[i].key);
+        count += type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST ? 2 : 1;
+    }
+    return count;
+}
+
+static bool takes_options(const kiln_op_signature *signature) {
+    return attr_parameters(signature) > MAX_ATTR_PARAMETERS;
+}
+
+static const char *attr_c_type(kiln_attr_type type) {
+    switch (type) {
+    case KILN_ATTR_I64:
+        return "int64_t ";
+    case KILN_ATTR_F64:
+        return "double ";
+    case KILN_ATTR_BOOL:
+        return "bool ";
+    case KILN_ATTR_DTYPE:
+        return "kiln_dtype ";
+    case KILN_ATTR_I64_LIST:
+        return "const int64_t *";
+    case KILN_ATTR_F64_LIST:
+        return "const double *";
+    case KILN_ATTR_STRING:
+        return "const char *";
+    case KILN_ATTR_NUMBER:
+        return "kiln_number ";
+    default:
+        return NULL;
+    }
+}
+
+static bool is_list(kiln_attr_type type) {
+    return type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST;
+}
+
+static void print_upper(FILE *file, const char *text) {
+    for (; *text != '\0'; text++) {
+        fputc(toupper((unsigned char)*text), file);
+    }
+}
+
+// ---- kiln_ops.h and kiln_ops.c -------------------------------------------------------------------
+
+static void print_options_struct(FILE *file, const kiln_op_info *info) {
+    const kiln_op_signature *signature = info->signature;
+    fprintf(file, "typedef struct kiln_%s_options {\n    uint32_t struct_size;\n", info->name);
+    for (size_t i = 0; i < signature->n_attrs; i++) {
+        kiln_attr_key key = signature->attrs[i].key;
+        kiln_attr_type type = kiln_attr_type_of(key);
+        fprintf(file, "    %s%s; ///< %s\n", attr_c_type(type), kiln_attr_name(key),
+                kiln_attr_doc(key));
+        if (is_list(type)) {
+            fprintf(file, "    size_t n_%s;\n", kiln_attr_name(key));
+        }
+    }
+    fprintf(file, "} kiln_%s_options;\n\n#define KILN_", info->name);
+    print_upper(file, info->name);
+    fprintf(file, "_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_%s_options)", info->name);
+    for (size_t i = 0; i < signature->n_attrs; i++) {
+        const kiln_attr_spec *spec = &signature->attrs[i];
+        kiln_attr_type type = kiln_attr_type_of(spec->key);
+        if (spec->optional && type == KILN_ATTR_I64 && spec->fallback != 0) {
+            fprintf(file, ", .%s = %g", kiln_attr_name(spec->key), spec->fallback);
+        }
+    }
+    fprintf(file, "}\n\n");
+}
+
+static void print_prototype(FILE *file, const kiln_op_info *info) {
+    const kiln_op_signature *signature = info->signature;
+    fprintf(file, "kiln_status kiln_%s(", info->name);
+    if (signature->max_inputs == 0) {
+        fprintf(file, "kiln_device *device, ");
+    }
+    if (is_variadic(signature)) {
+        fprintf(file, "kiln_tensor *const *%s, size_t n_%s, ", signature->inputs[0],
+                signature->inputs[0]);
+    } else {
+        for (size_t i = 0; i < signature->max_inputs; i++) {
+            fprintf(file, "kiln_tensor *%s, ", signature->inputs[i]);
+        }
+    }
+    if (takes_options(signature)) {
+        fprintf(file, "const kiln_%s_options *options, ", info->name);
+    } else {
+        for (size_t i = 0; i < signature->n_attrs; i++) {
+            kiln_attr_key key = signature->attrs[i].key;
+            kiln_attr_type type = kiln_attr_type_of(key);
+            fprintf(file, "%s%s, ", attr_c_type(type), kiln_attr_name(key));
+            if (is_list(type)) {
+                fprintf(file, "size_t n_%s, ", kiln_attr_name(key));
+            }
+        }
+    }
+    fprintf(file, "kiln_tensor **out_tensor, kiln_error *err)");
+}
+
+static void print_comment(FILE *file, const kiln_op_info *info) {
+    const kiln_op_signature *signature = info->signature;
+    fprintf(file, "/// %s.\n", info->doc);
+    if (takes_options(signature)) {
+        fprintf(file, "/// `options` may be NULL only when nothing in it is required.\n");
+    } else {
+        for (size_t i = 0; i < signature->n_attrs; i++) {
+            const kiln_attr_spec *spec = &signature->attrs[i];
+            fprintf(file, "/// `%s`: %s.\n", kiln_attr_name(spec->key), kiln_attr_doc(spec->key));
+        }
+    }
+    if (!is_variadic(signature) && signature->min_inputs < signature->max_inputs) {
+        fprintf(file, "/// `%s` may be NULL.\n", signature->inputs[signature->max_inputs - 1]);
+    }
+}
+
+static bool has_builder(const kiln_op_info *info) {
+    return info->cls != KILN_CLASS_CONTROL;
+}
+
+static void write_builders_header(FILE *file) {
+    fprintf(file,
+            "// %s\n// %s\n#ifndef KILN_KILN_OPS_H\n#define KILN_KILN_OPS_H\n\n"
+            "/// The operators of Kiln as functions. Each records one operation and gives a handle to its\n"
+            "/// result at once; see kiln_record in kiln.h. For every function below:\n"
+            "///\n"
+            "/// Ownership: inputs are borrowed, attributes copied; `*out_tensor` is the caller's hold\n"
+            "///            (kiln_release).\n"
+            "/// Lifetime:  the result lives until its last release, its device as long.\n"
+            "/// Thread:    any; operations of one thread on one device run in the order of recording.\n"
+            "/// Errors:    INVALID_ARGUMENT with operator, shapes and values; RESOURCE_EXHAUSTED;\n"
+            "///            FAILED_PRECONDITION for inputs of different devices.\n\n"
+            "#include \"kiln.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n// clang-format off\n",
+            licence, origin);
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        if (!has_builder(info)) {
+            continue;
+        }
+        if (takes_options(info->signature)) {
+            print_options_struct(file, info);
+        }
+        print_comment(file, info);
+        fprintf(file, "KILN_NODISCARD KILN_API ");
+        print_prototype(file, info);
+        fprintf(file, ";\n\n");
+    }
+    fprintf(file, "// clang-format on\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}
+
+static void print_attr_value(FILE *file, const kiln_attr_spec *spec, bool options) {
+    const char *name = kiln_attr_name(spec->key);
+    const char *from = options ? "options->" : "";
+    switch (kiln_attr_type_of(spec->key)) {
+    case KILN_ATTR_I64:
+        fprintf(file, "kilni_attr_i64(%s%s)", from, name);
+        break;
+    case KILN_ATTR_F64:
+        fprintf(file, "kilni_attr_f64(%s%s)", from, name);
+        break;
+    case KILN_ATTR_BOOL:
+        fprintf(file, "kilni_attr_bool(%s%s)", from, name);
+        break;
+    case KILN_ATTR_DTYPE:
+        fprintf(file, "kilni_attr_dtype(%s%s)", from, name);
+        break;
+    case KILN_ATTR_I64_LIST:
+        fprintf(file, "kilni_attr_ints(%s%s, %sn_%s)", from, name, from, name);
+        break;
+    case KILN_ATTR_F64_LIST:
+        fprintf(file, "kilni_attr_floats(%s%s, %sn_%s)", from, name, from, name);
+        break;
+    case KILN_ATTR_STRING:
+        fprintf(file, "kilni_attr_text(%s%s)", from, name);
+        break;
+    default:
+        fprintf(file, "kilni_attr_number(%s%s)", from, name);
+        break;
+    }
+}
+
+static void write_body(FILE *file, const kiln_op_info *info) {
+    const kiln_op_signature *signature = info->signature;
+    bool options = takes_options(signature);
+    print_prototype(file, info);
+    fprintf(file, " {\n");
+    if (options) {
+        fprintf(file, "    kiln_%s_options defaults = KILN_", info->name);
+        print_upper(file, info->name);
+        fprintf(file, "_OPTIONS_INIT;\n    options = options == NULL ? &defaults : options;\n");
+    }
+    if (signature->n_attrs > 0) {
+        fprintf(file, "    const kiln_attr attrs[] = {\n");
+        for (size_t i = 0; i < signature->n_attrs; i++) {
+            fprintf(file, "        ");
+            print_attr_value(file, &signature->attrs[i], options);
+            fprintf(file, ",\n");
+        }
+        fprintf(file, "    };\n");
+    }
+    const char *device = signature->max_inputs == 0 ? "device" : "NULL";
+    char inputs[64] = "NULL, 0";
+    if (is_variadic(signature)) {
+        snprintf(inputs, sizeof(inputs), "%s, n_%s", signature->inputs[0], signature->inputs[0]);
+    } else if (signature->max_inputs > 0) {
+        fprintf(file, "    kiln_tensor *const inputs[] = {");
+        for (size_t i = 0; i < signature->max_inputs; i++) {
+            fprintf(file, "%s%s", i == 0 ? "" : ", ", signature->inputs[i]);
+        }
+        fprintf(file, "};\n");
+        if (signature->min_inputs < signature->max_inputs) {
+            snprintf(inputs, sizeof(inputs), "inputs, kilni_count_present(inputs, %u)",
+                     signature->max_inputs);
+        } else {
+            snprintf(inputs, sizeof(inputs), "inputs, %u", signature->max_inputs);
+        }
+    }
+    fprintf(file, "    return kiln_record(%s, KILN_OP_", device);
+    print_upper(file, info->name);
+    fprintf(file, ", %s, %s, %u, out_tensor, err);\n}\n\n", inputs,
+            signature->n_attrs > 0 ? "attrs" : "NULL", signature->n_attrs);
+}
+
+static void write_builders_source(FILE *file) {
+    fprintf(file,
+            "// %s\n// %s\n// The operators as functions: each packs its attributes and calls kiln_record.\n\n"
+            "#include \"kiln.h\"\n#include \"runtime_internal.h\"\n\n// clang-format off\n",
+            licence, origin);
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        if (has_builder(info)) {
+            write_body(file, info);
+        }
+    }
+    fprintf(file, "// clang-format on\n");
+}
+
+// ---- kiln_fuser_ops.h ------------------------------------------------------------------------------
+
+static void write_fuser_header(FILE *file) {
+    fprintf(file,
+            "/* %s */\n/* %s */\n#ifndef KILN_FUSER_OPS_H\n#define KILN_FUSER_OPS_H\n\n"
+            "/* Permanent numbers of operators, attributes and element types, as fusers see them. */\n\n",
+            licence, origin);
+    uint16_t largest = 0;
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        fprintf(file, "#define KF_OP_");
+        print_upper(file, info->name);
+        fprintf(file, " %uu /* v%u: %s */\n", info->wire, info->since, info->doc);
+        largest = info->wire > largest ? info->wire : largest;
+    }
+    fprintf(file, "\n#define KF_OPSET_MAX %uu /* the largest number above */\n\n", largest);
+    for (int key = 1; key < KILN_KEY_LIMIT; key++) {
+        if (kiln_attr_name((kiln_attr_key)key) != NULL) {
+            fprintf(file, "#define KF_ATTR_");
+            print_upper(file, kiln_attr_name((kiln_attr_key)key));
+            fprintf(file, " %du /* %s */\n", key, kiln_attr_doc((kiln_attr_key)key));
+        }
+    }
+    fprintf(file, "\n");
+    for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
+        fprintf(file, "#define KF_DTYPE_");
+        print_upper(file, kiln_dtype_name((kiln_dtype)dtype));
+        fprintf(file, " %du\n", dtype);
+    }
+    fprintf(file, "\n#endif\n");
+}
+
+// ---- documentation and golden list -----------------------------------------------------------------
+
+static const char *class_name(kiln_op_class cls) {
+    static const char *const names[] = {"",       "elementwise", "view",     "reduce", "contraction",
+                                        "gather", "window",      "along rows", "creation", "control"};
+    return names[cls];
+}
+
+static const char *result_name(kiln_result result) {
+    static const char *const names[] = {"", "as input", "bool", "i64", "`dtype`", "nothing"};
+    return names[result];
+}
+
+static const char *accept_name(kiln_accept accept) {
+    switch (accept) {
+    case KILN_ACCEPT_LOGIC:
+        return "bool";
+    case KILN_ACCEPT_INTEGER:
+        return "integer";
+    case KILN_ACCEPT_INTLOGIC:
+        return "integer, bool";
+    case KILN_ACCEPT_FLOAT:
+        return "float";
+    case KILN_ACCEPT_SIGNED:
+        return "signed, float";
+    case KILN_ACCEPT_NUMERIC:
+        return "integer, float";
+    default:
+        return "any";
+    }
+}
+
+static void print_inputs(FILE *file, const kiln_op_signature *signature) {
+    if (is_variadic(signature)) {
+        fprintf(file, "%s...", signature->inputs[0]);
+        return;
+    }
+    for (size_t i = 0; i < signature->max_inputs; i++) {
+        fprintf(file, "%s%s%s", i == 0 ? "" : ", ", signature->inputs[i],
+                i >= signature->min_inputs ? "?" : "");
+    }
+}
+
+static void print_attr_names(FILE *file, const kiln_op_signature *signature) {
+    for (size_t i = 0; i < signature->n_attrs; i++) {
+        fprintf(file, "%s%s%s", i == 0 ? "" : ", ", kiln_attr_name(signature->attrs[i].key),
+                signature->attrs[i].optional ? "?" : "");
+    }
+}
+
+static void write_markdown(FILE *file) {
+    fprintf(file,
+            "# Operators\n\n<!-- %s -->\n<!-- %s -->\n\n"
+            "A question mark stands for optional. `kiln_<name>` of `kiln_ops.h` records the operator;\n"
+            "`kiln ops` prints this table. The number is permanent and stands in the fuser ABI.\n",
+            licence, origin);
+    kiln_op_class last = KILN_CLASS_CONTROL;
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        if (op == 0 || info->cls != last) {
+            fprintf(file,
+                    "\n## %c%s\n\n| operator | number | inputs | attributes | takes | gives | meaning |\n"
+                    "|---|---|---|---|---|---|---|\n",
+                    toupper((unsigned char)class_name(info->cls)[0]), class_name(info->cls) + 1);
+        }
+        last = info->cls;
+        fprintf(file, "| `%s` | %u | ", info->name, info->wire);
+        print_inputs(file, info->signature);
+        fprintf(file, " | ");
+        print_attr_names(file, info->signature);
+        fprintf(file, " | %s | %s | %s |\n", accept_name(info->accept), result_name(info->result),
+                info->doc);
+    }
+    fprintf(file, "\n## Attributes\n\n| attribute | number | meaning |\n|---|---|---|\n");
+    for (int key = 1; key < KILN_KEY_LIMIT; key++) {
+        if (kiln_attr_name((kiln_attr_key)key) != NULL) {
+            fprintf(file, "| `%s` | %d | %s |\n", kiln_attr_name((kiln_attr_key)key), key,
+                    kiln_attr_doc((kiln_attr_key)key));
+        }
+    }
+}
+
+static void write_golden(FILE *file) {
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        fprintf(file, "%u %s ", info->wire, info->name);
+        print_inputs(file, info->signature);
+        fprintf(file, "; ");
+        print_attr_names(file, info->signature);
+        fprintf(file, "\n");
+    }
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*write)(FILE *file);
+    } outputs[] = {
+        {"builders-h", write_builders_header}, {"builders-c", write_builders_source},
+        {"fuser-h", write_fuser_header},       {"markdown", write_markdown},
+        {"golden", write_golden},
+    };
+    for (size_t i = 0; argc == 3 && i < sizeof(outputs) / sizeof(outputs[0]); i++) {
+        if (strcmp(argv[1], outputs[i].name) == 0) {
+            FILE *file = fopen(argv[2], "w");
+            if (file == NULL) {
+                fprintf(stderr, "gen_ops: cannot write %s\n", argv[2]);
+                return 1;
+            }
+            outputs[i].write(file);
+            return fclose(file) == 0 ? 0 : 1;
+        }
+    }
+    fprintf(stderr, "usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden FILE\n");
+    return 2;
+}
