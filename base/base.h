@@ -210,7 +210,7 @@ KILN_API void kiln_free(const kiln_env *env, void *pointer);
 
 /// Says something to the log when the level of `module` lets it through.
 /// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
-KILN_API void kiln_log(const kiln_env *env, kiln_log_level level, const char *module,
+KILN_API void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module,
                        const char *format, ...) KILN_PRINTF(4, 5);
 KILN_API bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *module);
 

@@ -83,7 +83,7 @@ bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *mod
     return (int)level <= level_of(kiln_config_string(env->config, KILN_KNOB_LOG), module);
 }
 
-void kiln_log(const kiln_env *env, kiln_log_level level, const char *module, const char *format,
+void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module, const char *format,
               ...)
 {
     if (!kiln_log_enabled(env, level, module)) {

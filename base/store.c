@@ -144,7 +144,7 @@ static void tend_row(kiln_store *store, const found_row *row)
 {
     int64_t now = (int64_t)time(NULL);
     if (!row->sound) {
-        kiln_log(store->env, KILN_LOG_WARN, "base", "a damaged entry of %s is removed",
+        kiln_log_write(store->env, KILN_LOG_WARN, "base", "a damaged entry of %s is removed",
                  store->path);
         run_with_id(store, STATEMENT_REMOVE, row->id, /*value=*/0);
     } else if (row->used > now || now - row->used > STALE_SECONDS) {

@@ -148,18 +148,18 @@
 #define KF_ATTR_LAST 26u /* of equal elements take the last, not the first */
 #define KF_ATTR_COUNT 27u /* number of elements */
 
-#define KF_DTYPE_BOOL 1
-#define KF_DTYPE_U8 2
-#define KF_DTYPE_U16 3
-#define KF_DTYPE_U32 4
-#define KF_DTYPE_U64 5
-#define KF_DTYPE_I8 6
-#define KF_DTYPE_I16 7
-#define KF_DTYPE_I32 8
-#define KF_DTYPE_I64 9
-#define KF_DTYPE_F16 10
-#define KF_DTYPE_BF16 11
-#define KF_DTYPE_F32 12
-#define KF_DTYPE_F64 13
+#define KF_DTYPE_BOOL 1u
+#define KF_DTYPE_U8 2u
+#define KF_DTYPE_U16 3u
+#define KF_DTYPE_U32 4u
+#define KF_DTYPE_U64 5u
+#define KF_DTYPE_I8 6u
+#define KF_DTYPE_I16 7u
+#define KF_DTYPE_I32 8u
+#define KF_DTYPE_I64 9u
+#define KF_DTYPE_F16 10u
+#define KF_DTYPE_BF16 11u
+#define KF_DTYPE_F32 12u
+#define KF_DTYPE_F64 13u
 
 #endif

@@ -22,7 +22,7 @@ static kiln_status open_store(kiln_context *context, kiln_error *err) {
         return status;
     }
     if (status != KILN_STATUS_OK) {
-        kiln_log(&context->env, KILN_LOG_WARN, "runtime", "going on without a cache: %s",
+        kiln_log_write(&context->env, KILN_LOG_WARN, "runtime", "going on without a cache: %s",
                  ignored.message);
     }
     return KILN_STATUS_OK;
@@ -95,7 +95,7 @@ kiln_store *kiln_context_store(const kiln_context *context) {
     kiln_error err = KILN_ERROR_INIT;
     pthread_mutex_lock(&self->lock);
     if (self->store == NULL && open_store(self, &err) != KILN_STATUS_OK) {
-        kiln_log(&self->env, KILN_LOG_WARN, "runtime", "%s", err.message);
+        kiln_log_write(&self->env, KILN_LOG_WARN, "runtime", "%s", err.message);
     }
     kiln_store *store = self->store;
     pthread_mutex_unlock(&self->lock);

@@ -503,7 +503,7 @@ static void count_block(const kilni_run *run, block_run *current) {
 }
 
 static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause) {
-    kiln_log(&run->device->context->env, KILN_LOG_WARN, "runtime", "block of %s runs unfused: %s",
+    kiln_log_write(&run->device->context->env, KILN_LOG_WARN, "runtime", "block of %s runs unfused: %s",
              current->view.block->fuser, cause->message);
     current->unfused = true;
     run_block_unfused(&current->view);

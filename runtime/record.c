@@ -181,7 +181,7 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
         // The operation is recorded whatever becomes of the planning of those before it.
         kiln_error later = KILN_ERROR_INIT;
         if (kilni_stream_run(stream, /*drain=*/false, &later) != KILN_STATUS_OK) {
-            kiln_log(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s", later.message);
+            kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s", later.message);
         }
     }
     pthread_mutex_unlock(&device->lock);

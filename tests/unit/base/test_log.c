@@ -56,9 +56,9 @@ static void test_record(void)
 {
     heard ear = {0};
     kiln_env env = env_with("info", &ear);
-    kiln_log(&env, KILN_LOG_DEBUG, "ir", "not heard");
+    kiln_log_write(&env, KILN_LOG_DEBUG, "ir", "not heard");
     KILN_CHECK_INT(ear.count, 0);
-    kiln_log(&env, KILN_LOG_INFO, "ir", "two\nlines %d", 5);
+    kiln_log_write(&env, KILN_LOG_INFO, "ir", "two\nlines %d", 5);
     KILN_CHECK_INT(ear.count, 1);
     KILN_CHECK_INT(ear.level, KILN_LOG_INFO);
     KILN_CHECK_STR(ear.module, "ir");
@@ -66,7 +66,7 @@ static void test_record(void)
     char text[5000];
     memset(text, 'z', sizeof text);
     text[sizeof text - 1] = 0;
-    kiln_log(&env, KILN_LOG_ERROR, "ir", "%s", text);
+    kiln_log_write(&env, KILN_LOG_ERROR, "ir", "%s", text);
     KILN_CHECK(strlen(ear.message) < 2048);
     kiln_config_destroy(env.config);
 }
@@ -75,13 +75,13 @@ static void test_silence(void)
 {
     kiln_env env = {.allocator = kiln_allocator_default()};
     KILN_CHECK(!kiln_log_enabled(&env, KILN_LOG_ERROR, "ir"));
-    kiln_log(&env, KILN_LOG_ERROR, "ir", "to nobody");
-    kiln_log(NULL, KILN_LOG_ERROR, "ir", "to nobody");
+    kiln_log_write(&env, KILN_LOG_ERROR, "ir", "to nobody");
+    kiln_log_write(NULL, KILN_LOG_ERROR, "ir", "to nobody");
     heard ear = {0};
     env.log = hear;
     env.log_user = &ear;
-    kiln_log(&env, KILN_LOG_WARN, "ir", "without a configuration the defaults hold");
-    kiln_log(&env, KILN_LOG_INFO, "ir", "not heard");
+    kiln_log_write(&env, KILN_LOG_WARN, "ir", "without a configuration the defaults hold");
+    kiln_log_write(&env, KILN_LOG_INFO, "ir", "not heard");
     KILN_CHECK_INT(ear.count, 1);
 }
 

@@ -1,0 +1,755 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Written by tools/gen_ops from ir/ops.def and ir/attrs.def.
+// The operators as functions: each packs its attributes and calls kiln_record.
+
+#include "kiln.h"
+#include "runtime_internal.h"
+
+// clang-format off
+kiln_status kiln_abs(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ABS, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_neg(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_NEG, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_sign(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SIGN, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_exp(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_EXP, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_expm1(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_EXPM1, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_log(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LOG, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_log1p(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LOG1P, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_erf(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ERF, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_sqrt(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SQRT, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_rsqrt(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_RSQRT, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_recip(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_RECIP, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_sin(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SIN, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_cos(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_COS, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_tan(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_TAN, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_sinh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SINH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_cosh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_COSH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_tanh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_TANH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_asin(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ASIN, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_acos(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ACOS, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_atan(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ATAN, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_asinh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ASINH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_acosh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ACOSH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_atanh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ATANH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_round(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ROUND, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_floor(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_FLOOR, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_ceil(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CEIL, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_trunc(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_TRUNC, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_relu(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_RELU, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_sigmoid(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SIGMOID, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_is_nan(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_IS_NAN, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_is_inf(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_IS_INF, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_logical_not(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LOGICAL_NOT, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_not(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_BITWISE_NOT, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_add(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_ADD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_sub(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_SUB, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_mul(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_MUL, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_div(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_DIV, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_rem(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_REM, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_fmod(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_FMOD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_pow(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_POW, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_minimum(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_MINIMUM, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_maximum(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_MAXIMUM, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_atan2(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_ATAN2, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_hypot(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_HYPOT, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_EQUAL, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_not_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_NOT_EQUAL, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_less(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_LESS, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_less_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_LESS_EQUAL, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_greater(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_GREATER, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_greater_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_GREATER_EQUAL, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_logical_and(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_LOGICAL_AND, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_logical_or(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_LOGICAL_OR, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_logical_xor(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_LOGICAL_XOR, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_and(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_BITWISE_AND, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_or(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_BITWISE_OR, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_xor(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_BITWISE_XOR, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_shift_left(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_SHIFT_LEFT, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_shift_right(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_SHIFT_RIGHT, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_add_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ADD_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_sub_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SUB_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_mul_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MUL_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_div_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_DIV_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_rem_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_REM_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_pow_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_POW_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_clamp_min(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CLAMP_MIN, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_clamp_max(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CLAMP_MAX, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_EQUAL_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_not_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_NOT_EQUAL_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_less_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LESS_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_less_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LESS_EQUAL_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_greater_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_GREATER_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_greater_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_GREATER_EQUAL_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_and_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_BITWISE_AND_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_or_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_BITWISE_OR_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_bitwise_xor_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_BITWISE_XOR_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_shift_left_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SHIFT_LEFT_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_shift_right_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SHIFT_RIGHT_SCALAR, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_clamp(kiln_tensor *x, kiln_number min, kiln_number max, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(min),
+        kilni_attr_number(max),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CLAMP, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_leaky_relu(kiln_tensor *x, double slope, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(slope),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LEAKY_RELU, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_where(kiln_tensor *a, kiln_tensor *b, kiln_tensor *mask, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {a, b, mask};
+    return kiln_record(NULL, KILN_OP_WHERE, inputs, 3, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_mask_fill(kiln_tensor *x, kiln_tensor *mask, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x, mask};
+    return kiln_record(NULL, KILN_OP_MASK_FILL, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_cast(kiln_tensor *x, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_dtype(dtype),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CAST, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_contiguous(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CONTIGUOUS, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_reshape(kiln_tensor *x, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_RESHAPE, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_expand(kiln_tensor *x, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_EXPAND, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_permute(kiln_tensor *x, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_PERMUTE, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_slice(kiln_tensor *x, const int64_t *starts, size_t n_starts, const int64_t *ends, size_t n_ends, const int64_t *steps, size_t n_steps, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(starts, n_starts),
+        kilni_attr_ints(ends, n_ends),
+        kilni_attr_ints(steps, n_steps),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SLICE, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_flip(kiln_tensor *x, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_FLIP, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_sum(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SUM, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_mean(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MEAN, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_prod(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_PROD, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_max(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MAX, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_min(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MIN, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_max_abs(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MAX_ABS, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_any(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ANY, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_all(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(axes, n_axes),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ALL, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_argmax(kiln_tensor *x, int64_t axis, bool keepdims, bool last, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(keepdims),
+        kilni_attr_bool(last),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ARGMAX, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_argmin(kiln_tensor *x, int64_t axis, bool keepdims, bool last, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(keepdims),
+        kilni_attr_bool(last),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ARGMIN, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_matmul(kiln_tensor *a, kiln_tensor *b, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_bool(transpose_a),
+        kilni_attr_bool(transpose_b),
+    };
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_MATMUL, inputs, 2, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_conv2d(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv2d_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv2d_options defaults = KILN_CONV2D_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+    };
+    kiln_tensor *const inputs[] = {x, weight, bias};
+    return kiln_record(NULL, KILN_OP_CONV2D, inputs, kilni_count_present(inputs, 3), attrs, 4, out_tensor, err);
+}
+
+kiln_status kiln_max_pool2d(kiln_tensor *x, const kiln_max_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_max_pool2d_options defaults = KILN_MAX_POOL2D_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_bool(options->ceil_mode),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MAX_POOL2D, inputs, 1, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_avg_pool2d(kiln_tensor *x, const kiln_avg_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_avg_pool2d_options defaults = KILN_AVG_POOL2D_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_bool(options->ceil_mode),
+        kilni_attr_bool(options->include_pad),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_AVG_POOL2D, inputs, 1, attrs, 6, out_tensor, err);
+}
+
+kiln_status kiln_softmax(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SOFTMAX, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_log_softmax(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LOG_SOFTMAX, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_batch_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, kiln_tensor *mean, kiln_tensor *variance, double epsilon, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {x, scale, bias, mean, variance};
+    return kiln_record(NULL, KILN_OP_BATCH_NORM, inputs, 5, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_gather(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {x, indices};
+    return kiln_record(NULL, KILN_OP_GATHER, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_select(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {x, indices};
+    return kiln_record(NULL, KILN_OP_SELECT, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_concat(kiln_tensor *const *inputs, size_t n_inputs, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    return kiln_record(NULL, KILN_OP_CONCAT, inputs, n_inputs, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_pad(kiln_tensor *x, const int64_t *padding, size_t n_padding, const char *mode, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(padding, n_padding),
+        kilni_attr_text(mode),
+        kilni_attr_number(value),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_PAD, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_full(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, kiln_number value, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+        kilni_attr_dtype(dtype),
+        kilni_attr_number(value),
+    };
+    return kiln_record(device, KILN_OP_FULL, NULL, 0, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_arange(kiln_device *device, int64_t count, kiln_dtype dtype, kiln_number start, kiln_number step, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+        kilni_attr_dtype(dtype),
+        kilni_attr_number(start),
+        kilni_attr_number(step),
+    };
+    return kiln_record(device, KILN_OP_ARANGE, NULL, 0, attrs, 4, out_tensor, err);
+}
+
+// clang-format on

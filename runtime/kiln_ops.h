@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Written by tools/gen_ops from ir/ops.def and ir/attrs.def.
+#ifndef KILN_KILN_OPS_H
+#define KILN_KILN_OPS_H
+
+/// The operators of Kiln as functions. Each records one operation and gives a handle to its
+/// result at once; see kiln_record in kiln.h. For every function below:
+///
+/// Ownership: inputs are borrowed, attributes copied; `*out_tensor` is the caller's hold
+///            (kiln_release).
+/// Lifetime:  the result lives until its last release, its device as long.
+/// Thread:    any; operations of one thread on one device run in the order of recording.
+/// Errors:    INVALID_ARGUMENT with operator, shapes and values; RESOURCE_EXHAUSTED;
+///            FAILED_PRECONDITION for inputs of different devices.
+
+#include "kiln.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// clang-format off
+/// absolute value; of the smallest integer: itself.
+KILN_NODISCARD KILN_API kiln_status kiln_abs(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// -x; integers wrap.
+KILN_NODISCARD KILN_API kiln_status kiln_neg(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// -1, 0 or 1; NaN stays NaN, a zero keeps its sign.
+KILN_NODISCARD KILN_API kiln_status kiln_sign(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// e raised to x.
+KILN_NODISCARD KILN_API kiln_status kiln_exp(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// exp(x) - 1, accurate near 0.
+KILN_NODISCARD KILN_API kiln_status kiln_expm1(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// natural logarithm.
+KILN_NODISCARD KILN_API kiln_status kiln_log(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// log(1 + x), accurate near 0.
+KILN_NODISCARD KILN_API kiln_status kiln_log1p(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// error function.
+KILN_NODISCARD KILN_API kiln_status kiln_erf(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// square root.
+KILN_NODISCARD KILN_API kiln_status kiln_sqrt(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// 1 / sqrt(x).
+KILN_NODISCARD KILN_API kiln_status kiln_rsqrt(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// 1 / x.
+KILN_NODISCARD KILN_API kiln_status kiln_recip(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// sine of x in radians.
+KILN_NODISCARD KILN_API kiln_status kiln_sin(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// cosine of x in radians.
+KILN_NODISCARD KILN_API kiln_status kiln_cos(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// tangent of x in radians.
+KILN_NODISCARD KILN_API kiln_status kiln_tan(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// hyperbolic sine.
+KILN_NODISCARD KILN_API kiln_status kiln_sinh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// hyperbolic cosine.
+KILN_NODISCARD KILN_API kiln_status kiln_cosh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// hyperbolic tangent.
+KILN_NODISCARD KILN_API kiln_status kiln_tanh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inverse sine.
+KILN_NODISCARD KILN_API kiln_status kiln_asin(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inverse cosine.
+KILN_NODISCARD KILN_API kiln_status kiln_acos(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inverse tangent.
+KILN_NODISCARD KILN_API kiln_status kiln_atan(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inverse hyperbolic sine.
+KILN_NODISCARD KILN_API kiln_status kiln_asinh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inverse hyperbolic cosine.
+KILN_NODISCARD KILN_API kiln_status kiln_acosh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inverse hyperbolic tangent.
+KILN_NODISCARD KILN_API kiln_status kiln_atanh(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// nearest integer, halves to even.
+KILN_NODISCARD KILN_API kiln_status kiln_round(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// largest integer not above x.
+KILN_NODISCARD KILN_API kiln_status kiln_floor(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// smallest integer not below x.
+KILN_NODISCARD KILN_API kiln_status kiln_ceil(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// integer part of x.
+KILN_NODISCARD KILN_API kiln_status kiln_trunc(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// max(x, 0); NaN stays NaN.
+KILN_NODISCARD KILN_API kiln_status kiln_relu(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// 1 / (1 + exp(-x)).
+KILN_NODISCARD KILN_API kiln_status kiln_sigmoid(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// whether x is not a number.
+KILN_NODISCARD KILN_API kiln_status kiln_is_nan(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// whether x is an infinity.
+KILN_NODISCARD KILN_API kiln_status kiln_is_inf(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// not x.
+KILN_NODISCARD KILN_API kiln_status kiln_logical_not(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// all bits of x inverted.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_not(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a + b; integers wrap.
+KILN_NODISCARD KILN_API kiln_status kiln_add(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a - b; integers wrap.
+KILN_NODISCARD KILN_API kiln_status kiln_sub(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a * b; integers wrap.
+KILN_NODISCARD KILN_API kiln_status kiln_mul(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a / b; integers round to 0, x/0 = 0, smallest/-1 = smallest.
+KILN_NODISCARD KILN_API kiln_status kiln_div(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a - b * floor(a / b): the sign of b; integer x%0 = 0.
+KILN_NODISCARD KILN_API kiln_status kiln_rem(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a - b * trunc(a / b): the sign of a; integer x%0 = 0.
+KILN_NODISCARD KILN_API kiln_status kiln_fmod(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a raised to b; integers wrap, a negative exponent truncates the true value, 0 to it is 0.
+KILN_NODISCARD KILN_API kiln_status kiln_pow(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// the smaller; NaN if either is NaN.
+KILN_NODISCARD KILN_API kiln_status kiln_minimum(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// the larger; NaN if either is NaN.
+KILN_NODISCARD KILN_API kiln_status kiln_maximum(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// angle of the point (b, a).
+KILN_NODISCARD KILN_API kiln_status kiln_atan2(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// sqrt(a*a + b*b) without overflow.
+KILN_NODISCARD KILN_API kiln_status kiln_hypot(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a == b; NaN equals nothing.
+KILN_NODISCARD KILN_API kiln_status kiln_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a != b.
+KILN_NODISCARD KILN_API kiln_status kiln_not_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a < b.
+KILN_NODISCARD KILN_API kiln_status kiln_less(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a <= b.
+KILN_NODISCARD KILN_API kiln_status kiln_less_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a > b.
+KILN_NODISCARD KILN_API kiln_status kiln_greater(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a >= b.
+KILN_NODISCARD KILN_API kiln_status kiln_greater_equal(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a and b.
+KILN_NODISCARD KILN_API kiln_status kiln_logical_and(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a or b.
+KILN_NODISCARD KILN_API kiln_status kiln_logical_or(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// either a or b.
+KILN_NODISCARD KILN_API kiln_status kiln_logical_xor(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// bits set in both.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_and(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// bits set in any.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_or(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// bits set in one.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_xor(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a * 2^b; 0 when b is negative or the width or more.
+KILN_NODISCARD KILN_API kiln_status kiln_shift_left(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a shifted right, with the sign when signed; 0 when b is negative or the width or more.
+KILN_NODISCARD KILN_API kiln_status kiln_shift_right(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x + value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_add_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x - value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_sub_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x * value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_mul_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x / value, as div.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_div_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as rem with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_rem_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as pow with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_pow_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// max(x, value); NaN stays NaN.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_clamp_min(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// min(x, value); NaN stays NaN.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_clamp_max(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x == value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x != value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_not_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x < value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_less_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x <= value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_less_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x > value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_greater_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x >= value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_greater_equal_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as bitwise_and with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_and_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as bitwise_or with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_or_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as bitwise_xor with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_bitwise_xor_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as shift_left with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_shift_left_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as shift_right with value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_shift_right_scalar(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// min(max(x, min), max); NaN stays NaN.
+/// `min`: lower bound.
+/// `max`: upper bound.
+KILN_NODISCARD KILN_API kiln_status kiln_clamp(kiln_tensor *x, kiln_number min, kiln_number max, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x where x >= 0, else slope * x.
+/// `slope`: factor for negative elements.
+KILN_NODISCARD KILN_API kiln_status kiln_leaky_relu(kiln_tensor *x, double slope, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a where mask, else b; the mask is bool.
+KILN_NODISCARD KILN_API kiln_status kiln_where(kiln_tensor *a, kiln_tensor *b, kiln_tensor *mask, kiln_tensor **out_tensor, kiln_error *err);
+
+/// value where mask, else x; the mask is bool.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_mask_fill(kiln_tensor *x, kiln_tensor *mask, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x as dtype; float to integer saturates and truncates, NaN gives 0; integers wrap; bool is x != 0.
+/// `dtype`: element type of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_cast(kiln_tensor *x, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a copy of x with dense row-major layout.
+KILN_NODISCARD KILN_API kiln_status kiln_contiguous(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with other lengths, same elements in row-major order; one length may be -1.
+/// `shape`: lengths of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_reshape(kiln_tensor *x, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x broadcast to shape; -1 keeps a length.
+/// `shape`: lengths of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_expand(kiln_tensor *x, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err);
+
+/// axis i of the result is axis axes[i] of x; empty: reversed.
+/// `axes`: axes; negative counts from the last; empty: all.
+KILN_NODISCARD KILN_API kiln_status kiln_permute(kiln_tensor *x, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x[starts:ends:steps] as in Python, for every axis in order.
+/// `starts`: first index of each axis, clamped like Python's.
+/// `ends`: index after the last of each axis, clamped like Python's.
+/// `steps`: step of each axis, not 0; empty: 1.
+KILN_NODISCARD KILN_API kiln_status kiln_slice(kiln_tensor *x, const int64_t *starts, size_t n_starts, const int64_t *ends, size_t n_ends, const int64_t *steps, size_t n_steps, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x reversed along axes; empty: along all.
+/// `axes`: axes; negative counts from the last; empty: all.
+KILN_NODISCARD KILN_API kiln_status kiln_flip(kiln_tensor *x, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err);
+
+/// sum; of nothing: 0.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_sum(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// arithmetic mean; of nothing: NaN.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_mean(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// product; of nothing: 1.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_prod(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// largest; NaN if any is NaN; of nothing: the smallest value of the dtype, -inf for floats.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_max(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// smallest; NaN if any is NaN; of nothing: the largest value of the dtype, inf for floats.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_min(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// largest absolute value; NaN if any is NaN; of nothing: 0.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_max_abs(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// whether any is true; of nothing: false.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_any(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// whether all are true; of nothing: true.
+/// `axes`: axes; negative counts from the last; empty: all.
+/// `keepdims`: keep reduced axes with length 1.
+KILN_NODISCARD KILN_API kiln_status kiln_all(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// index of the largest along axis; NaN counts as largest.
+/// `axis`: axis; negative counts from the last.
+/// `keepdims`: keep reduced axes with length 1.
+/// `last`: of equal elements take the last, not the first.
+KILN_NODISCARD KILN_API kiln_status kiln_argmax(kiln_tensor *x, int64_t axis, bool keepdims, bool last, kiln_tensor **out_tensor, kiln_error *err);
+
+/// index of the smallest along axis; NaN counts as smallest.
+/// `axis`: axis; negative counts from the last.
+/// `keepdims`: keep reduced axes with length 1.
+/// `last`: of equal elements take the last, not the first.
+KILN_NODISCARD KILN_API kiln_status kiln_argmin(kiln_tensor *x, int64_t axis, bool keepdims, bool last, kiln_tensor **out_tensor, kiln_error *err);
+
+/// matrix product over the last two axes, the others broadcast; rank 1 as in NumPy.
+/// `transpose_a`: swap the last two axes of a.
+/// `transpose_b`: swap the last two axes of b.
+KILN_NODISCARD KILN_API kiln_status kiln_matmul(kiln_tensor *a, kiln_tensor *b, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_conv2d_options {
+    uint32_t struct_size;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+} kiln_conv2d_options;
+
+#define KILN_CONV2D_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv2d_options), .groups = 1}
+
+/// cross-correlation of x [n,c,h,w] with weight [o,c/groups,kh,kw], plus bias [o].
+/// `options` may be NULL only when nothing in it is required.
+/// `bias` may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_conv2d(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_max_pool2d_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
+} kiln_max_pool2d_options;
+
+#define KILN_MAX_POOL2D_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_max_pool2d_options)}
+
+/// largest of each window of x [n,c,h,w]; padding never wins; NaN propagates.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_max_pool2d(kiln_tensor *x, const kiln_max_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_avg_pool2d_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
+    bool include_pad; ///< divide by the window length with its padding
+} kiln_avg_pool2d_options;
+
+#define KILN_AVG_POOL2D_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_avg_pool2d_options)}
+
+/// mean of each window of x [n,c,h,w].
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_avg_pool2d(kiln_tensor *x, const kiln_avg_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+/// exp(x - max) / sum of it along axis.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_softmax(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// logarithm of softmax, computed without it.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_log_softmax(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias, each of length x.dims[1].
+/// `epsilon`: added to the variance.
+KILN_NODISCARD KILN_API kiln_status kiln_batch_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, kiln_tensor *mean, kiln_tensor *variance, double epsilon, kiln_tensor **out_tensor, kiln_error *err);
+
+/// out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_gather(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x at indices (i32, i64, rank 1) along axis.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_select(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// inputs one after the other along axis.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_concat(kiln_tensor *const *inputs, size_t n_inputs, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with elements added; mode constant, edge or reflect; negative padding removes.
+/// `padding`: elements added: all beginnings, then all ends.
+/// `mode`: named variant.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_pad(kiln_tensor *x, const int64_t *padding, size_t n_padding, const char *mode, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// every element is value.
+/// `shape`: lengths of the result.
+/// `dtype`: element type of the result.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_full(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// start + i * step for i in [0, count).
+/// `count`: number of elements.
+/// `dtype`: element type of the result.
+/// `start`: first value.
+/// `step`: difference of neighbours.
+KILN_NODISCARD KILN_API kiln_status kiln_arange(kiln_device *device, int64_t count, kiln_dtype dtype, kiln_number start, kiln_number step, kiln_tensor **out_tensor, kiln_error *err);
+
+// clang-format on
+#ifdef __cplusplus
+}
+#endif
+#endif
