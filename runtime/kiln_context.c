@@ -233,5 +233,5 @@ kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_inf
 }
 
 const char *kiln_version(void) {
-    return "0.1.0";
+    return KILN_VERSION_STRING;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes what derives from the operator table: the builders (kiln_ops.h, kiln_ops.c), the operator
 // numbers for fusers (kiln_fuser_ops.h), the documentation (ops.md) and the golden list of operators.
-// Usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden FILE. The files are committed; a test
-// compares them with what this tool writes.
+// Usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden, to standard output. The files are committed; a
+// test compares them with what this tool writes.
 
 #include "base.h"
 #include "ir.h"
@@ -394,17 +394,12 @@ int main(int argc, char **argv) {
         {"fuser-h", write_fuser_header},       {"markdown", write_markdown},
         {"golden", write_golden},
     };
-    for (size_t i = 0; argc == 3 && i < sizeof(outputs) / sizeof(outputs[0]); i++) {
+    for (size_t i = 0; argc == 2 && i < sizeof(outputs) / sizeof(outputs[0]); i++) {
         if (strcmp(argv[1], outputs[i].name) == 0) {
-            FILE *file = fopen(argv[2], "w");
-            if (file == NULL) {
-                fprintf(stderr, "gen_ops: cannot write %s\n", argv[2]);
-                return 1;
-            }
-            outputs[i].write(file);
-            return fclose(file) == 0 ? 0 : 1;
+            outputs[i].write(stdout);
+            return fflush(stdout) == 0 ? 0 : 1;
         }
     }
-    fprintf(stderr, "usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden FILE\n");
+    fprintf(stderr, "usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden\n");
     return 2;
 }
