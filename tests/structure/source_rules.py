@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Rules that are read off the source text: licence lines, unique names, contracts, banned calls."""
+import json
 import os
 import re
 import sys
@@ -105,21 +106,31 @@ def file_comments(tree):
 
 
 def orphans(tree):
-    """Each .c is named in the CMake file of its folder or of one above it."""
+    """Each .c is named in the CMake file of its folder or of one above it; each test is compiled."""
     bad = []
+    compiled = compiled_files(tree)
     for name in tree.sources(".c", top=structure.MODULES + ("cli", "tests", "bench", "tools")):
         if "/template/" in name or "/consumer/" in name:
             continue
+        if name.startswith("tests/") and compiled:
+            if os.path.realpath(os.path.join(tree.root, name)) not in compiled:
+                bad.append(f"{name} is compiled into nothing")
+            continue
+        word = re.compile(r"(?<![\w.])" + re.escape(os.path.basename(name)) + r"(?!\w)")
         folder = os.path.dirname(name)
-        # A tests folder may list its programs in a loop, by name without ending.
-        wanted = os.path.basename(name)
-        wanted = wanted[:-2] if name.startswith("tests/") else wanted
-        word = re.compile(r"(?<![\w.])" + re.escape(wanted) + r"(?!\w)")
         while folder and not named_in(tree, folder, word):
             folder = os.path.dirname(folder)
         if not folder:
             bad.append(f"{name} is in no CMakeLists.txt")
     return bad
+
+
+def compiled_files(tree):
+    path = os.path.join(tree.config.get("build_dir", ""), "compile_commands.json")
+    if not os.path.exists(path):
+        return set()
+    with open(path) as file:
+        return {os.path.realpath(entry["file"]) for entry in json.load(file)}
 
 
 def named_in(tree, folder, word):
