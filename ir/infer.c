@@ -62,7 +62,7 @@ static kiln_status check_desc(const kiln_op_info *info, unsigned index, const ki
 
 static bool has_bit(uint8_t bits, unsigned index)
 {
-    return index < 8 && (bits >> index & 1u) != 0;
+    return index < 8 && (((unsigned)bits >> index) & 1u) != 0;
 }
 
 static kiln_status check_input(const kiln_op_record *call, const kiln_op_info *info, unsigned index,
@@ -82,7 +82,7 @@ static kiln_status check_input(const kiln_op_record *call, const kiln_op_info *i
                    : kiln_fail(err, INVALID_ARGUMENT, "%s: input %s is %s, it must be i32 or i64",
                                info->name, input_name(info, index), dtype);
     }
-    if ((kiln_dtype_kind_of(desc->dtype) & info->accept) == 0) {
+    if (((unsigned)kiln_dtype_kind_of(desc->dtype) & (unsigned)info->accept) == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: does not take %s (input %s)", info->name,
                          dtype, input_name(info, index));
     }
@@ -177,7 +177,7 @@ static kiln_status check_call(const kiln_op_record *call, const kiln_op_info *in
     }
     kiln_dtype dtype = call->n_inputs > 0 ? call->inputs[0].dtype
                                           : (kiln_dtype)kiln_op_attr_i64(call, KILN_KEY_DTYPE);
-    if (call->n_inputs == 0 && (kiln_dtype_kind_of(dtype) & info->accept) == 0) {
+    if (call->n_inputs == 0 && ((unsigned)kiln_dtype_kind_of(dtype) & (unsigned)info->accept) == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s", info->name,
                          kiln_dtype_name(dtype));
     }
