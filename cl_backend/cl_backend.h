@@ -25,12 +25,12 @@ KILN_API const kiln_backend_provider *kiln_cl_provider(void);
 
 typedef struct kiln_cl_counters { ///< beside kiln_backend_stats
     uint32_t struct_size;
-    uint32_t programs_held;  ///< in memory
-    uint64_t cache_misses;   ///< programs that the store did not have
-    uint64_t cache_damaged;  ///< entries that were refused and built again
-    uint64_t cache_saved;    ///< binaries written to the store
-    uint64_t pool_hits;      ///< allocations served from the pool
-    uint64_t pool_creates;   ///< and by the driver
+    uint32_t programs_held; ///< in memory
+    uint64_t cache_misses; ///< programs that the store did not have
+    uint64_t cache_damaged; ///< entries that were refused and built again
+    uint64_t cache_saved; ///< binaries written to the store
+    uint64_t pool_hits; ///< allocations served from the pool
+    uint64_t pool_creates; ///< and by the driver
     uint64_t transfer_bytes; ///< uploaded and read
     uint64_t host_waits;
 } kiln_cl_counters;

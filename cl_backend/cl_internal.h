@@ -6,22 +6,25 @@
 /// caller lets one thread in at a time (ir.h), so nothing here locks. Kernels reach the device
 /// through four steps: kilni_cl_kernel_get, kilni_cl_args_begin, kilni_cl_push_*, kilni_cl_enqueue.
 
-#define CL_TARGET_OPENCL_VERSION 210
+#define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+
+#include <stdatomic.h>
 
 #include "cl_backend.h"
 
-// ---- memory (pool.c) ----------------------------------------------------------------------------
+// ---- memory (cl_pool.c) ----------------------------------------------------------------------------
 
 typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     cl_mem mem;
-    size_t bytes;    ///< asked for
+    size_t bytes; ///< asked for
     size_t capacity; ///< of `mem`
     uint32_t size_class;
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 
-static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer) {
+static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer)
+{
     return (kilni_cl_buffer *)(void *)buffer;
 }
 
@@ -29,21 +32,29 @@ enum { KILNI_CL_CLASSES = 192 }; ///< four for each power of two, from 256 bytes
 
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
-    uint64_t budget;     ///< bytes that the pool may hold, used or not
+    uint64_t budget; ///< bytes that the pool may hold, used or not
     uint64_t idle_bytes;
     uint64_t held_bytes; ///< used and idle
     uint64_t hits;
     uint64_t creates;
 } kilni_cl_pool;
 
-// ---- programs and kernels (program.c, program_cache.c) ---------------------------------------------
+// ---- programs and kernels (cl_program.c, cl_program_cache.c) ---------------------------------------------
 
 typedef struct kilni_cl_program kilni_cl_program;
 
-typedef struct kilni_cl_kernel { ///< owned by the backend, valid until it closes
+enum { KILNI_CL_SHAPES = 8 };
+
+typedef struct
+    kilni_cl_kernel { ///< owned by its program; a built-in one is valid until the backend closes
     cl_kernel kernel;
     kilni_cl_program *program;
     char *name;
+    struct kilni_cl_kernel *next; ///< of the same program
+    size_t required_local[3]; ///< reqd_work_group_size; 0: none
+    cl_uint n_args;
+    uint32_t n_shapes;
+    uint64_t shapes[KILNI_CL_SHAPES]; ///< launch shapes seen, as PoCL compiles them apart
 } kilni_cl_kernel;
 
 /// A built-in kernel: `file` is an embedded source such as "elementwise.cl", `defines` compiler options
@@ -64,18 +75,24 @@ typedef struct kilni_cl_source { ///< one embedded file; the table ends with a N
 
 extern const kilni_cl_source kilni_cl_sources[]; ///< written by the build from kernels/*.cl
 
+typedef struct kilni_cl_kernel_slot { ///< from the three texts of a key to a kernel
+    uint64_t hash;
+    kilni_cl_kernel *kernel; ///< NULL: free
+    char *texts; ///< file, defines and kernel, each terminated
+    size_t length;
+} kilni_cl_kernel_slot;
+
 typedef struct kilni_cl_programs { ///< the programs and kernels that a backend has made ready
-    kilni_cl_program **slots; ///< open addressing by key
-    uint32_t capacity;
+    kilni_cl_program *list; ///< most recently used first
     uint32_t count;
-    struct kilni_cl_kernel_slot *kernels;
-    uint32_t kernel_capacity;
-    uint32_t kernel_count;
-    kilni_cl_program *dirty; ///< to be written to the store at the next wait
-    uint64_t damaged;        ///< entries of the store that the driver refused
+    kilni_cl_kernel_slot *slots; ///< built-in kernels, open addressing
+    uint32_t capacity;
+    uint32_t used;
+    uint32_t dirty; ///< programs whose binaries the store lacks
+    uint64_t last_dirty_ns;
 } kilni_cl_programs;
 
-// ---- transfers (transfer.c) ------------------------------------------------------------------------
+// ---- transfers (cl_transfer.c) ------------------------------------------------------------------------
 
 enum { KILNI_CL_STAGES = 4 };
 
@@ -95,7 +112,11 @@ typedef struct kilni_cl_transfer {
 
 // ---- the backend -----------------------------------------------------------------------------------
 
-enum { KILNI_CL_WINDOW = 512 }; ///< kernels between two marks of the queue; at most three windows are in flight
+enum {
+    KILNI_CL_FLUSH = 32, ///< commands between two flushes
+    KILNI_CL_WINDOW =
+        512 ///< commands between two marks of the queue; at most three windows are in flight
+};
 
 typedef struct kilni_cl_backend {
     kiln_backend base; ///< first
@@ -110,16 +131,19 @@ typedef struct kilni_cl_backend {
     kilni_cl_pool pool;
     kilni_cl_programs programs;
     kilni_cl_transfer transfer;
-    kiln_store *store;  ///< NULL when the cache is off
-    bool pocl;          ///< compiles for each local size at the first enqueue
+    kiln_store *store; ///< NULL when the cache is off
+    const char *exact_options; ///< compiler options for strict arithmetic, with a space at the end
+    bool pocl; ///< compiles for each local size at the first enqueue
     bool blas_used;
-    kiln_status failed; ///< what queued work came to: reported by the next read or sync
-    bool lost;          ///< DEVICE_LOST until reopened
+    atomic_int gate_failed; ///< status that a gate was signalled with
+    bool lost; ///< DEVICE_LOST until reopened
+    kiln_cl_counters counters;
     uint32_t since_mark;
     cl_event marks[2];
 } kilni_cl_backend;
 
-static inline kilni_cl_backend *kilni_cl_backend_of(kiln_backend *backend) {
+static inline kilni_cl_backend *kilni_cl_backend_of(kiln_backend *backend)
+{
     return (kilni_cl_backend *)(void *)backend;
 }
 
@@ -210,25 +234,38 @@ void kilni_cl_blas_close(kilni_cl_backend *backend);
 
 /// Name of a CL error code, such as "CL_OUT_OF_RESOURCES".
 const char *kilni_cl_code_name(cl_int code);
+bool kilni_cl_is_memory_code(cl_int code); ///< worth another try after a trim
 
-/// Status for a CL error code; marks the backend lost where the code says so. Fills `err` with
-/// "text: CL_NAME (number)".
-kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, cl_int code,
-                             const char *file, int line, const char *format, ...)
-    KILN_PRINTF(6, 7);
-#define kilni_cl_fail(backend, err, code, ...)                                                     \
-    kilni_cl_fail_at((backend), (err), (code), KILN_FILE_NAME, __LINE__, __VA_ARGS__)
+/// Status for a CL error code, with "text: CL_NAME (number)" in `err`. Marks the backend (which may be NULL) lost
+/// where the code says so; `_wait` is for codes that a wait gave, where more of them say so.
+kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, bool waited, cl_int code,
+                             const char *file, int line, const char *format, ...) KILN_PRINTF(7, 8);
+#define kilni_cl_fail(backend, err, code, ...) \
+    kilni_cl_fail_at((backend), (err), false, (code), KILN_FILE_NAME, __LINE__, __VA_ARGS__)
+#define kilni_cl_fail_wait(backend, err, code, ...) \
+    kilni_cl_fail_at((backend), (err), true, (code), KILN_FILE_NAME, __LINE__, __VA_ARGS__)
+
+// cl_queue.c
 
 /// OK, or DEVICE_LOST when the device was lost before.
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err);
 
-/// Waits for the queue, then does what waits for a quiet moment: writes new binaries to the store.
+/// Waits for the queue and reports what failed since the last wait.
 kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err);
+
+/// The failure that a gate was signalled with, once; OK when there was none.
+kiln_status kilni_cl_take_failure(kilni_cl_backend *backend, kiln_error *err);
 
 /// Counts one enqueued command; flushes and bounds what is in flight.
 kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err);
 
-// device.c
+/// Queues on a given queue, with an optional event; the rest as kilni_cl_enqueue.
+kiln_status kilni_cl_enqueue_on(kilni_cl_args *args, cl_command_queue queue, cl_uint dims,
+                                const size_t *global, const size_t *local, cl_event *out_event,
+                                kiln_error *err);
+void kilni_cl_queue_close(kilni_cl_backend *backend);
+
+// cl_device.c
 kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
                                  cl_platform_id *out_platform, cl_device_id *out_device,
                                  kiln_error *err);
@@ -236,29 +273,61 @@ kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out
                                      char out_line[192], kiln_error *err, void *user);
 kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err);
 void kilni_cl_device_info_free(kilni_cl_backend *backend);
+void kilni_cl_device_recall(kilni_cl_backend *backend); ///< what kiln_cl_measure stored
 
-// pool.c
+// cl_pool.c
 void kilni_cl_pool_init(kilni_cl_backend *backend);
 void kilni_cl_pool_trim(kilni_cl_backend *backend);
 
-// program.c, program_cache.c
+// cl_program.c
 typedef struct kilni_cl_build { ///< what a program is made from
     kiln_source_format format;
     const void *code;
     size_t length;
     const char *options; ///< all of them, for the compiler and for the key
-    const char *label;   ///< for people
+    const char *label; ///< for people
 } kilni_cl_build;
+
+typedef struct
+    kilni_cl_shape { ///< a way in which a kernel was launched, on drivers that compile it apart
+    uint64_t kernel;
+    uint64_t shape;
+} kilni_cl_shape;
+
+struct kilni_cl_program {
+    kilni_cl_program *next; ///< in the list of the backend
+    kiln_hash128 key;
+    cl_program program;
+    char *label;
+    kilni_cl_kernel *kernels;
+    kilni_cl_shape *shapes; ///< compiled in `program`, or in the stored binary
+    uint32_t n_shapes;
+    uint32_t shape_capacity;
+    uint32_t users; ///< built-in kernels count as one for ever
+    bool storable;
+    bool dirty;
+};
 
 kiln_status kilni_cl_program_get(kilni_cl_backend *backend, const kilni_cl_build *build,
                                  kilni_cl_program **out_program, kiln_error *err);
+void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *program);
 kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program *program,
                                     const char *name, kilni_cl_kernel **out_kernel,
                                     kiln_error *err);
-void kilni_cl_program_used(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl_uint dims,
-                           const size_t *global, const size_t *local);
-void kilni_cl_programs_save(kilni_cl_backend *backend);
 void kilni_cl_programs_close(kilni_cl_backend *backend);
+
+// cl_program_cache.c
+kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_build *build);
+bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *build,
+                           kilni_cl_program *program);
+void kilni_cl_program_compiled(kilni_cl_backend *backend, kilni_cl_program *program);
+void kilni_cl_program_ran(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl_uint dims,
+                          const size_t *global, const size_t *local);
+void kilni_cl_programs_save(kilni_cl_backend *backend);
+void kilni_cl_programs_quiet(kilni_cl_backend *backend); ///< saves when no build was near
+
+// cl_kernel.c: built-in kernels, cl_built.c: programs of fusers
+void kilni_cl_kernels_close(kilni_cl_backend *backend);
 kiln_status kilni_cl_built_create(kiln_backend *backend, const kiln_program *program,
                                   kiln_built **out_built, kiln_error *err);
 void kilni_cl_built_free(kiln_backend *backend, kiln_built *built);
@@ -267,7 +336,7 @@ kiln_status kilni_cl_built_launch(kiln_backend *backend, kiln_built *built,
 kiln_status kilni_cl_built_time(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
                                 uint64_t *out_ns, kiln_error *err);
 
-// transfer.c
+// cl_transfer.c
 kiln_status kilni_cl_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                             const void *source, size_t bytes, kiln_error *err);
 kiln_status kilni_cl_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Opens and closes a device and fills the table of the backend interface. What each entry does lies in the other
+// files; here is only the order of construction, and which of BLAS and Kiln's own kernels gets an operation.
+
+#include <string.h>
+
+#include "cl_internal.h"
+
+// ---- closing -----------------------------------------------------------------------------------------
+
+static void backend_close(kiln_backend *base)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    if (backend == NULL) {
+        return;
+    }
+    if (backend->queue != NULL && !backend->lost && clFinish(backend->queue) == CL_SUCCESS) {
+        kilni_cl_programs_save(backend);
+    }
+    kilni_cl_kernels_close(backend);
+    kilni_cl_programs_close(backend);
+    if (backend->queue != NULL) {
+        kilni_cl_transfer_close(backend);
+    }
+    kilni_cl_pool_trim(backend);
+    kilni_cl_blas_close(backend);
+    kilni_cl_queue_close(backend);
+    if (backend->context != NULL) {
+        clReleaseContext(backend->context);
+    }
+    kiln_store_close(backend->store);
+    kilni_cl_device_info_free(backend);
+    kiln_free(backend->env, backend);
+}
+
+// ---- the table ---------------------------------------------------------------------------------------
+
+static const kiln_device_info *backend_info(kiln_backend *base)
+{
+    return &kilni_cl_backend_of(base)->info;
+}
+
+static uint32_t backend_dtype_usage(kiln_backend *base, kiln_dtype dtype)
+{
+    const kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    uint32_t both = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
+    switch (dtype) {
+    case KILN_DTYPE_BF16:
+        return KILN_USAGE_STORAGE;
+    case KILN_DTYPE_F16:
+        return (backend->info.features & KILN_FEATURE_FP16) != 0 ? both : KILN_USAGE_STORAGE;
+    case KILN_DTYPE_F64:
+        return (backend->info.features & KILN_FEATURE_FP64) != 0 ? both : KILN_USAGE_STORAGE;
+    default:
+        return kiln_dtype_size(dtype) != 0 ? both : 0;
+    }
+}
+
+static void backend_stats(kiln_backend *base, kiln_backend_stats *out_stats)
+{
+    *out_stats = kilni_cl_backend_of(base)->stats;
+}
+
+static kiln_status backend_alloc(kiln_backend *base, size_t bytes, kiln_buffer **out_buffer,
+                                 kiln_error *err)
+{
+    return kilni_cl_alloc(kilni_cl_backend_of(base), bytes, out_buffer, err);
+}
+
+static void backend_free(kiln_backend *base, kiln_buffer *buffer)
+{
+    kilni_cl_free(kilni_cl_backend_of(base), buffer);
+}
+
+static void backend_trim(kiln_backend *base)
+{
+    kilni_cl_pool_trim(kilni_cl_backend_of(base));
+}
+
+static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *record,
+                                   const kiln_view *inputs, const kiln_view *outputs,
+                                   kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    bool done = false;
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status == KILN_STATUS_OK && record->op == KILN_OP_MATMUL) {
+        status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
+    }
+    if (status == KILN_STATUS_OK && !done) {
+        status = kilni_cl_execute_own(backend, record, inputs, outputs, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        backend->stats.ops_executed++;
+    }
+    return status;
+}
+
+static kiln_status backend_flush(kiln_backend *base, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    cl_int code = clFlush(backend->queue);
+    return code == CL_SUCCESS ? KILN_STATUS_OK
+                              : kilni_cl_fail(backend, err, code, "flushing the queue");
+}
+
+static kiln_status backend_sync(kiln_backend *base, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_status status = kilni_cl_drain(backend, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_programs_quiet(backend);
+    }
+    return status;
+}
+
+static const kiln_backend_ops cl_ops = {
+    .struct_size = sizeof(kiln_backend_ops),
+    .scheme = "opencl",
+    .close = backend_close,
+    .info = backend_info,
+    .dtype_usage = backend_dtype_usage,
+    .stats = backend_stats,
+    .alloc = backend_alloc,
+    .free = backend_free,
+    .trim = backend_trim,
+    .upload = kilni_cl_upload,
+    .read = kilni_cl_read,
+    .copy = kilni_cl_copy,
+    .execute = backend_execute,
+    .flush = backend_flush,
+    .sync = backend_sync,
+    .program_build = kilni_cl_built_create,
+    .program_free = kilni_cl_built_free,
+    .program_launch = kilni_cl_built_launch,
+    .program_time = kilni_cl_built_time,
+};
+
+bool kiln_cl_is(const kiln_backend *backend)
+{
+    return backend != NULL && backend->ops == &cl_ops;
+}
+
+void kiln_cl_counters_get(kiln_backend *base, kiln_cl_counters *out_counters)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    backend->counters.struct_size = (uint32_t)sizeof(kiln_cl_counters);
+    backend->counters.programs_held = backend->programs.count;
+    backend->counters.pool_hits = backend->pool.hits;
+    backend->counters.pool_creates = backend->pool.creates;
+    *out_counters = backend->counters;
+}
+
+// ---- opening -----------------------------------------------------------------------------------------
+
+static void CL_CALLBACK context_said(const char *text, const void *bytes, size_t length, void *user)
+{
+    (void)bytes;
+    (void)length;
+    kiln_log(user, KILN_LOG_WARN, "cl_backend", "driver: %s", text);
+}
+
+static kiln_status open_queue(kilni_cl_backend *backend, kiln_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)backend->platform, 0};
+    backend->context = clCreateContext(properties, 1, &backend->device, context_said,
+                                       (void *)(uintptr_t)backend->env, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(NULL, err, code, "a context on %s", backend->info.name);
+    }
+    backend->queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
+    return code == CL_SUCCESS ? KILN_STATUS_OK
+                              : kilni_cl_fail(NULL, err, code, "a queue on %s", backend->info.name);
+}
+
+// Without a store everything works, each process compiling for itself.
+static void open_store(kilni_cl_backend *backend)
+{
+    char folder[1024];
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = kiln_cache_dir(backend->env, folder, sizeof(folder), &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_store_open(backend->env, folder, &backend->store, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        return;
+    }
+    backend->store = NULL;
+    bool expected =
+        status == KILN_STATUS_FAILED_PRECONDITION || status == KILN_STATUS_UNIMPLEMENTED;
+    kiln_log(backend->env, expected ? KILN_LOG_DEBUG : KILN_LOG_WARN, "cl_backend",
+             "no program cache on disk: %s", err.message);
+}
+
+static kiln_status open_backend(const kiln_env *env, const char *address,
+                                kiln_backend **out_backend, kiln_error *err, void *user)
+{
+    (void)user;
+    *out_backend = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    kilni_cl_backend *backend = kiln_alloc(env, sizeof(*backend));
+    if (backend == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device");
+    }
+    backend->base.ops = &cl_ops;
+    backend->env = env;
+    KILN_TRY(out, status,
+             kilni_cl_device_find(env, address, &backend->platform, &backend->device, err));
+    KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
+    KILN_TRY(out, status, open_queue(backend, err));
+    open_store(backend);
+    kilni_cl_device_recall(backend);
+    kilni_cl_pool_init(backend);
+    *out_backend = &backend->base;
+    backend = NULL;
+out:
+    if (backend != NULL) {
+        backend_close(&backend->base);
+    }
+    return status;
+}
+
+static const kiln_backend_provider provider = {
+    .struct_size = sizeof(kiln_backend_provider),
+    .scheme = "opencl",
+    .open = open_backend,
+    .describe = kilni_cl_device_describe,
+};
+
+const kiln_backend_provider *kiln_cl_provider(void)
+{
+    return &provider;
+}

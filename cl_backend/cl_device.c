@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which devices there are, which one an address means, and what is known about one. Speeds are estimates by the type
+// of device until kiln_cl_measure (cl_measure.c) has stored better ones.
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl_internal.h"
+
+enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64 };
+
+#define KILNI_CL_DEVICE_IL_VERSION 0x105B // of OpenCL 2.1 and cl_khr_il_program
+
+typedef struct device_list { ///< all devices in the loader's order
+    cl_uint n_platforms;
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n_devices;
+    cl_device_id devices[MAX_DEVICES];
+    cl_uint platform_of[MAX_DEVICES];
+    cl_uint within[MAX_DEVICES]; ///< number inside its platform
+} device_list;
+
+// ---- enumeration -------------------------------------------------------------------------------------
+
+static void list_platform(device_list *list, cl_uint platform)
+{
+    cl_device_id found[MAX_DEVICES];
+    cl_uint count = 0;
+    cl_int code =
+        clGetDeviceIDs(list->platforms[platform], CL_DEVICE_TYPE_ALL, MAX_DEVICES, found, &count);
+    if (code != CL_SUCCESS) {
+        return; // a platform without devices
+    }
+    for (cl_uint i = 0; i < count && i < MAX_DEVICES && list->n_devices < MAX_DEVICES; i++) {
+        list->devices[list->n_devices] = found[i];
+        list->platform_of[list->n_devices] = platform;
+        list->within[list->n_devices] = i;
+        list->n_devices++;
+    }
+}
+
+static kiln_status list_devices(device_list *list, kiln_error *err)
+{
+    memset(list, 0, sizeof(*list));
+    cl_int code = clGetPlatformIDs(MAX_PLATFORMS, list->platforms, &list->n_platforms);
+    if (code != CL_SUCCESS || list->n_platforms == 0) {
+        return kiln_fail(err, NOT_FOUND,
+                         "no OpenCL platform is installed; Debian has one in pocl-opencl-icd");
+    }
+    list->n_platforms = list->n_platforms < MAX_PLATFORMS ? list->n_platforms : MAX_PLATFORMS;
+    for (cl_uint i = 0; i < list->n_platforms; i++) {
+        list_platform(list, i);
+    }
+    if (list->n_devices == 0) {
+        return kiln_fail(err, NOT_FOUND, "%u OpenCL platforms, but none has a device",
+                         list->n_platforms);
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- addresses ---------------------------------------------------------------------------------------
+
+static bool contains_ignoring_case(const char *text, const char *part)
+{
+    size_t length = strlen(part);
+    for (; *text != '\0'; text++) {
+        size_t i = 0;
+        while (i < length && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) {
+            i++;
+        }
+        if (i == length) {
+            return true;
+        }
+    }
+    return length == 0;
+}
+
+static bool parse_number(const char **text, cl_uint *out_number)
+{
+    char *end = NULL;
+    if (!isdigit((unsigned char)**text)) {
+        return false;
+    }
+    unsigned long number = strtoul(*text, &end, 10);
+    *out_number = number < 1000000 ? (cl_uint)number : 1000000;
+    *text = end;
+    return true;
+}
+
+static kiln_status find_by_name(const device_list *list, const char *part, cl_uint *out_index,
+                                kiln_error *err)
+{
+    for (cl_uint i = 0; i < list->n_devices; i++) {
+        char name[256] = "";
+        clGetDeviceInfo(list->devices[i], CL_DEVICE_NAME, sizeof(name) - 1, name, NULL);
+        if (contains_ignoring_case(name, part)) {
+            *out_index = i;
+            return KILN_STATUS_OK;
+        }
+    }
+    return kiln_fail(err, NOT_FOUND, "none of the %u OpenCL devices has \"%.80s\" in its name",
+                     list->n_devices, part);
+}
+
+static kiln_status find_in_platform(const device_list *list, cl_uint platform, cl_uint device,
+                                    cl_uint *out_index, kiln_error *err)
+{
+    cl_uint count = 0;
+    for (cl_uint i = 0; i < list->n_devices; i++) {
+        if (list->platform_of[i] != platform) {
+            continue;
+        }
+        if (list->within[i] == device) {
+            *out_index = i;
+            return KILN_STATUS_OK;
+        }
+        count++;
+    }
+    if (platform >= list->n_platforms) {
+        return kiln_fail(err, NOT_FOUND, "no OpenCL platform %u: there are %u, counted from 0",
+                         platform, list->n_platforms);
+    }
+    return kiln_fail(err, NOT_FOUND, "no OpenCL device %u/%u: platform %u has %u, counted from 0",
+                     platform, device, platform, count);
+}
+
+static kiln_status find_index(const device_list *list, const char *address, cl_uint *out_index,
+                              kiln_error *err)
+{
+    static const char scheme[] = "opencl";
+    const char *text = address;
+    cl_uint first = 0;
+    cl_uint second = 0;
+    if (strncmp(text, scheme, sizeof(scheme) - 1) == 0) {
+        text += sizeof(scheme) - 1;
+        text += *text == ':';
+    }
+    if (*text == '\0') {
+        *out_index = 0;
+        return KILN_STATUS_OK;
+    }
+    if (strncmp(text, "name=", 5) == 0) {
+        return find_by_name(list, text + 5, out_index, err);
+    }
+    bool valid = parse_number(&text, &first);
+    bool pair = valid && *text == '/';
+    if (pair) {
+        text++;
+        valid = parse_number(&text, &second);
+    }
+    if (!valid || *text != '\0') {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "address \"%.60s\" is none of opencl:N, opencl:PLATFORM/DEVICE and "
+                         "opencl:name=TEXT",
+                         address);
+    }
+    if (pair) {
+        return find_in_platform(list, first, second, out_index, err);
+    }
+    if (first >= list->n_devices) {
+        return kiln_fail(err, NOT_FOUND, "no OpenCL device %u: there %s %u, counted from 0", first,
+                         list->n_devices == 1 ? "is" : "are", list->n_devices);
+    }
+    *out_index = first;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
+                                 cl_platform_id *out_platform, cl_device_id *out_device,
+                                 kiln_error *err)
+{
+    (void)env;
+    device_list list;
+    cl_uint index = 0;
+    kiln_status status = list_devices(&list, err);
+    if (status == KILN_STATUS_OK) {
+        status = find_index(&list, address, &index, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_platform = list.platforms[list.platform_of[index]];
+        *out_device = list.devices[index];
+    }
+    return status;
+}
+
+kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out_address[64],
+                                     char out_line[192], kiln_error *err, void *user)
+{
+    (void)env;
+    (void)user;
+    device_list list;
+    kiln_status status = list_devices(&list, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (index >= list.n_devices) {
+        return kiln_fail(err, NOT_FOUND, "there are %u OpenCL devices", list.n_devices);
+    }
+    char name[96] = "";
+    char platform[64] = "";
+    char version[64] = "";
+    cl_uint units = 0;
+    cl_ulong bytes = 0;
+    cl_device_id device = list.devices[index];
+    // A text that is longer than its array is left empty by the driver.
+    clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(name) - 1, name, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_VERSION, sizeof(version) - 1, version, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
+    clGetPlatformInfo(list.platforms[list.platform_of[index]], CL_PLATFORM_NAME,
+                      sizeof(platform) - 1, platform, NULL);
+    snprintf(out_address, 64, "opencl:%zu", index);
+    snprintf(out_line, 192, "%.72s, %u compute units, %.1f GiB, %.30s (%.50s)", name, units,
+             (double)bytes / 1073741824.0, version, platform);
+    return KILN_STATUS_OK;
+}
+
+// ---- facts about one device --------------------------------------------------------------------------
+
+static const char *device_text(kilni_cl_backend *backend, cl_device_info what)
+{
+    size_t length = 0;
+    clGetDeviceInfo(backend->device, what, 0, NULL, &length);
+    char *text = kiln_alloc(backend->env, length + 1);
+    if (text != NULL && length > 0) {
+        clGetDeviceInfo(backend->device, what, length, text, NULL);
+    }
+    return text;
+}
+
+static const char *platform_text(kilni_cl_backend *backend, cl_platform_info what)
+{
+    size_t length = 0;
+    clGetPlatformInfo(backend->platform, what, 0, NULL, &length);
+    char *text = kiln_alloc(backend->env, length + 1);
+    if (text != NULL && length > 0) {
+        clGetPlatformInfo(backend->platform, what, length, text, NULL);
+    }
+    return text;
+}
+
+static uint64_t device_number(const kilni_cl_backend *backend, cl_device_info what)
+{
+    uint64_t number = 0; // little-endian: a shorter value fills the low bytes
+    if (clGetDeviceInfo(backend->device, what, sizeof(number), &number, NULL) != CL_SUCCESS) {
+        return 0;
+    }
+    return number;
+}
+
+static bool has_extension(const kiln_device_info *info, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = strstr(info->extensions, name); at != NULL;
+         at = strstr(at + length, name)) {
+        if (at[length] == ' ' || at[length] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t parse_version(const char *text)
+{
+    unsigned major = 0;
+    unsigned minor = 0;
+    if (sscanf(text, "OpenCL %u.%u", &major, &minor) != 2) {
+        return 0;
+    }
+    return 100 * major + 10 * minor;
+}
+
+static kiln_device_type device_type(const kilni_cl_backend *backend)
+{
+    uint64_t type = device_number(backend, CL_DEVICE_TYPE);
+    if ((type & CL_DEVICE_TYPE_GPU) != 0) {
+        return KILN_DEVICE_GPU;
+    }
+    return (type & CL_DEVICE_TYPE_CPU) != 0 ? KILN_DEVICE_CPU : KILN_DEVICE_ACCELERATOR;
+}
+
+static uint32_t device_features(const kilni_cl_backend *backend)
+{
+    const kiln_device_info *info = &backend->info;
+    size_t il_length = 0;
+    uint32_t features = KILN_FEATURE_PROGRAMS;
+    features |= has_extension(info, "cl_khr_fp16") ? KILN_FEATURE_FP16 : 0;
+    features |= has_extension(info, "cl_khr_fp64") ? KILN_FEATURE_FP64 : 0;
+    features |= device_number(backend, CL_DEVICE_COMPILER_AVAILABLE) ? KILN_FEATURE_COMPILER : 0;
+    features |=
+        device_number(backend, CL_DEVICE_HOST_UNIFIED_MEMORY) ? KILN_FEATURE_UNIFIED_MEMORY : 0;
+    clGetDeviceInfo(backend->device, KILNI_CL_DEVICE_IL_VERSION, 0, NULL, &il_length);
+    features |= il_length > 1 ? KILN_FEATURE_IL_SPIRV : 0;
+    return features;
+}
+
+static void estimate_speeds(kilni_cl_backend *backend)
+{
+    kiln_device_info *info = &backend->info;
+    uint64_t hertz = device_number(backend, CL_DEVICE_MAX_CLOCK_FREQUENCY) * 1000000;
+    uint64_t lanes = info->vector_bytes / 4;
+    switch (info->type) {
+    case KILN_DEVICE_GPU:
+        info->bytes_per_s = 300000000000;
+        info->launch_ns = 7000;
+        lanes = 64;
+        break;
+    case KILN_DEVICE_CPU:
+        info->bytes_per_s = 12000000000;
+        info->launch_ns = 2000;
+        lanes *= 2; // two units that multiply and add
+        break;
+    default:
+        info->bytes_per_s = 20000000000;
+        info->launch_ns = 50000;
+        break;
+    }
+    info->flops_f32 = info->compute_units * lanes * 2 * hertz;
+}
+
+static void fingerprint(kilni_cl_backend *backend, const char *platform_version)
+{
+    kiln_device_info *info = &backend->info;
+    kiln_string text;
+    kiln_string_init(&text, backend->env);
+    kiln_string_printf(&text, "%s\n%s\n%s\n%s", info->name, info->driver, platform_version,
+                       info->extensions);
+    info->fingerprint = kiln_hash_bytes(text.text != NULL ? text.text : "", text.length);
+    kiln_string_fini(&text);
+}
+
+static void read_numbers(kilni_cl_backend *backend)
+{
+    kiln_device_info *info = &backend->info;
+    info->type = device_type(backend);
+    info->vendor_id = (uint32_t)device_number(backend, CL_DEVICE_VENDOR_ID);
+    info->compute_units = (uint32_t)device_number(backend, CL_DEVICE_MAX_COMPUTE_UNITS);
+    uint64_t width = device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    info->vector_bytes = width >= 4 ? (uint32_t)width * 4 : 16;
+    info->memory_align = (uint32_t)device_number(backend, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    info->memory_bytes = device_number(backend, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->max_alloc_bytes = device_number(backend, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    info->local_bytes = device_number(backend, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->max_work_group = device_number(backend, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+}
+
+kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err)
+{
+    kiln_device_info *info = &backend->info;
+    info->name = device_text(backend, CL_DEVICE_NAME);
+    info->vendor = device_text(backend, CL_DEVICE_VENDOR);
+    info->driver = device_text(backend, CL_DRIVER_VERSION);
+    info->extensions = device_text(backend, CL_DEVICE_EXTENSIONS);
+    info->platform = platform_text(backend, CL_PLATFORM_NAME);
+    const char *version = device_text(backend, CL_DEVICE_VERSION);
+    const char *platform_version = platform_text(backend, CL_PLATFORM_VERSION);
+    kiln_status status = KILN_STATUS_OK;
+    if (info->name == NULL || info->vendor == NULL || info->driver == NULL ||
+        info->extensions == NULL || info->platform == NULL || version == NULL ||
+        platform_version == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device's description");
+        goto out;
+    }
+    info->cl_version = parse_version(version);
+    read_numbers(backend);
+    info->features = device_features(backend);
+    fingerprint(backend, platform_version);
+    estimate_speeds(backend);
+    backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
+    uint64_t single = device_number(backend, CL_DEVICE_SINGLE_FP_CONFIG);
+    backend->exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
+                                 ? "-cl-fp32-correctly-rounded-divide-sqrt "
+                                 : "";
+out:
+    kiln_free(backend->env, (void *)(uintptr_t)version);
+    kiln_free(backend->env, (void *)(uintptr_t)platform_version);
+    return status;
+}
+
+void kilni_cl_device_info_free(kilni_cl_backend *backend)
+{
+    const char *const texts[] = {backend->info.name, backend->info.vendor, backend->info.platform,
+                                 backend->info.driver, backend->info.extensions};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        kiln_free(backend->env, (void *)(uintptr_t)texts[i]);
+    }
+}

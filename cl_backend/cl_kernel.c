@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Built-in kernels: from (file, defines, kernel) to a kernel made ready, fast when it was asked for before. Also where
+// the text of a file comes from. Which kernels exist is the matter of kernels/.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cl_internal.h"
+
+static const char prelude_name[] = "prelude.cl";
+
+// ---- texts -------------------------------------------------------------------------------------------
+
+static const kilni_cl_source *embedded(const char *name)
+{
+    for (const kilni_cl_source *source = kilni_cl_sources; source->name != NULL; source++) {
+        if (strcmp(source->name, name) == 0) {
+            return source;
+        }
+    }
+    return NULL;
+}
+
+// Appends the file from the folder of KILN_KERNEL_DIR. Gives false when there is none such.
+static bool append_from_folder(const kilni_cl_backend *backend, const char *name, kiln_string *text)
+{
+    const char *folder = kiln_config_string(backend->env->config, KILN_KNOB_KERNEL_DIR);
+    char path[1024];
+    if (folder == NULL || folder[0] == '\0' ||
+        (size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path)) {
+        return false;
+    }
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return false;
+    }
+    char block[4096];
+    for (size_t n = fread(block, 1, sizeof(block), file); n > 0;
+         n = fread(block, 1, sizeof(block), file)) {
+        kiln_string_append(text, block, n);
+    }
+    fclose(file);
+    return true;
+}
+
+static kiln_status append_file(const kilni_cl_backend *backend, const char *name, kiln_string *text,
+                               kiln_error *err)
+{
+    kiln_string_printf(text, "#line 1 \"%s\"\n", name);
+    if (append_from_folder(backend, name, text)) {
+        return KILN_STATUS_OK;
+    }
+    const kilni_cl_source *source = embedded(name);
+    if (source == NULL) {
+        return kiln_fail(err, NOT_FOUND, "no kernel source is called %s", name);
+    }
+    kiln_string_append(text, source->text, source->length);
+    return KILN_STATUS_OK;
+}
+
+// ---- the table of kernels ----------------------------------------------------------------------------
+
+static uint64_t key_hash(const kilni_cl_kernel_key *key)
+{
+    uint64_t hash = kiln_hash64(key->file, strlen(key->file), 0);
+    hash = kiln_hash64(key->defines, strlen(key->defines), hash);
+    return kiln_hash64(key->kernel, strlen(key->kernel), hash);
+}
+
+static bool slot_matches(const kilni_cl_kernel_slot *slot, uint64_t hash,
+                         const kilni_cl_kernel_key *key)
+{
+    if (slot->hash != hash) {
+        return false;
+    }
+    const char *defines = slot->texts + strlen(slot->texts) + 1;
+    const char *kernel = defines + strlen(defines) + 1;
+    return strcmp(slot->texts, key->file) == 0 && strcmp(defines, key->defines) == 0 &&
+           strcmp(kernel, key->kernel) == 0;
+}
+
+static kilni_cl_kernel_slot *find_slot(const kilni_cl_programs *programs, uint64_t hash,
+                                       const kilni_cl_kernel_key *key)
+{
+    for (uint32_t i = (uint32_t)hash & (programs->capacity - 1);;
+         i = (i + 1) & (programs->capacity - 1)) {
+        kilni_cl_kernel_slot *slot = &programs->slots[i];
+        if (slot->kernel == NULL || (key != NULL && slot_matches(slot, hash, key))) {
+            return slot;
+        }
+    }
+}
+
+static bool grow(kilni_cl_backend *backend)
+{
+    kilni_cl_programs *programs = &backend->programs;
+    if (programs->used * 2 < programs->capacity) {
+        return true;
+    }
+    kilni_cl_programs grown = {.capacity = programs->capacity != 0 ? programs->capacity * 2 : 128};
+    grown.slots = kiln_alloc_array(backend->env, grown.capacity, sizeof(*grown.slots));
+    if (grown.slots == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < programs->capacity; i++) {
+        if (programs->slots[i].kernel != NULL) {
+            *find_slot(&grown, programs->slots[i].hash, NULL) = programs->slots[i];
+        }
+    }
+    kiln_free(backend->env, programs->slots);
+    programs->slots = grown.slots;
+    programs->capacity = grown.capacity;
+    return true;
+}
+
+static char *join_key(const kilni_cl_backend *backend, const kilni_cl_kernel_key *key,
+                      size_t *out_length)
+{
+    size_t file = strlen(key->file) + 1;
+    size_t defines = strlen(key->defines) + 1;
+    size_t kernel = strlen(key->kernel) + 1;
+    char *texts = kiln_alloc(backend->env, file + defines + kernel);
+    if (texts != NULL) {
+        memcpy(texts, key->file, file);
+        memcpy(texts + file, key->defines, defines);
+        memcpy(texts + file + defines, key->kernel, kernel);
+    }
+    *out_length = file + defines + kernel;
+    return texts;
+}
+
+// ---- making a kernel ---------------------------------------------------------------------------------
+
+static kiln_status build(kilni_cl_backend *backend, const kilni_cl_kernel_key *key,
+                         kilni_cl_kernel **out_kernel, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    kilni_cl_program *program = NULL;
+    kiln_string text;
+    kiln_string options;
+    kiln_string label;
+    kiln_string_init(&text, backend->env);
+    kiln_string_init(&options, backend->env);
+    kiln_string_init(&label, backend->env);
+    if (embedded(prelude_name) != NULL) {
+        KILN_TRY(out, status, append_file(backend, prelude_name, &text, err));
+    }
+    KILN_TRY(out, status, append_file(backend, key->file, &text, err));
+    kiln_string_printf(&options, "-cl-std=CL1.2 %s%s", backend->exact_options, key->defines);
+    kiln_string_printf(&label, "%s %s", key->file, key->defines);
+    if (text.failed || options.failed || label.failed) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the source of %s", key->file);
+        goto out;
+    }
+    kilni_cl_build what = {.format = KILN_SOURCE_OPENCL_C,
+                           .code = text.text,
+                           .length = text.length,
+                           .options = options.text,
+                           .label = label.text};
+    KILN_TRY(out, status, kilni_cl_program_get(backend, &what, &program, err));
+    KILN_TRY(out, status, kilni_cl_program_kernel(backend, program, key->kernel, out_kernel, err));
+    program = NULL;
+out:
+    kilni_cl_program_release(backend, program);
+    kiln_string_fini(&text);
+    kiln_string_fini(&options);
+    kiln_string_fini(&label);
+    return status;
+}
+
+kiln_status kilni_cl_kernel_get(kilni_cl_backend *backend, const kilni_cl_kernel_key *key,
+                                kilni_cl_kernel **out_kernel, kiln_error *err)
+{
+    *out_kernel = NULL;
+    if (!grow(backend)) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the table of kernels");
+    }
+    uint64_t hash = key_hash(key);
+    kilni_cl_kernel_slot *slot = find_slot(&backend->programs, hash, key);
+    if (slot->kernel != NULL) {
+        *out_kernel = slot->kernel;
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = build(backend, key, out_kernel, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    slot->texts = join_key(backend, key, &slot->length);
+    if (slot->texts == NULL) {
+        *out_kernel = NULL;
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the table of kernels");
+    }
+    slot->hash = hash;
+    slot->kernel = *out_kernel;
+    backend->programs.used++;
+    return KILN_STATUS_OK;
+}
+
+void kilni_cl_kernels_close(kilni_cl_backend *backend)
+{
+    kilni_cl_programs *programs = &backend->programs;
+    for (uint32_t i = 0; i < programs->capacity; i++) {
+        kiln_free(backend->env, programs->slots[i].texts);
+    }
+    kiln_free(backend->env, programs->slots);
+    programs->slots = NULL;
+    programs->capacity = 0;
+    programs->used = 0;
+}

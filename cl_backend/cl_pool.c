@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Device memory: one buffer for each allocation, kept in size classes after free. A freed buffer may be given
+// out at once because the queue is in order. Decides rounding, the budget, and what goes when memory is short.
+
+#include "cl_internal.h"
+
+enum {
+    SMALLEST_LOG2 = 8, ///< 256 bytes, a multiple of every base alignment seen
+    EXACT_CLASS = KILNI_CL_CLASSES, ///< rounding would exceed the largest allocation: not kept
+};
+
+// Classes 4 * i + j hold 2^(8 + i) * (4 + j) / 4 bytes: at most a quarter is lost.
+static size_t class_bytes(uint32_t size_class)
+{
+    size_t power = (size_t)1 << (SMALLEST_LOG2 + size_class / 4);
+    return power + power / 4 * (size_class % 4);
+}
+
+static uint32_t class_of(size_t bytes)
+{
+    uint32_t size_class = 0;
+    for (size_t rest = bytes >> SMALLEST_LOG2; rest > 1; rest >>= 1) {
+        size_class += 4;
+    }
+    while (size_class < KILNI_CL_CLASSES && class_bytes(size_class) < bytes) {
+        size_class++;
+    }
+    return size_class;
+}
+
+void kilni_cl_pool_init(kilni_cl_backend *backend)
+{
+    int64_t wanted = kiln_config_int(backend->env->config, KILN_KNOB_MEMORY_BUDGET);
+    uint64_t budget = backend->info.memory_bytes;
+    if (wanted > 0) {
+        budget = (uint64_t)wanted;
+    }
+    backend->pool.budget = budget;
+}
+
+static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    pool->held_bytes -= buffer->capacity;
+    backend->stats.bytes_pooled = pool->held_bytes;
+    clReleaseMemObject(buffer->mem);
+    kiln_free(backend->env, buffer);
+}
+
+void kilni_cl_pool_trim(kilni_cl_backend *backend)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    for (uint32_t i = 0; i < KILNI_CL_CLASSES; i++) {
+        while (pool->idle[i] != NULL) {
+            kilni_cl_buffer *buffer = pool->idle[i];
+            pool->idle[i] = buffer->next;
+            pool->idle_bytes -= buffer->capacity;
+            destroy(backend, buffer);
+        }
+    }
+}
+
+// Gives back idle buffers, the largest first, until `bytes` more fit into the budget.
+static void make_room(kilni_cl_backend *backend, size_t bytes)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    for (uint32_t i = KILNI_CL_CLASSES; i-- > 0;) {
+        while (pool->idle[i] != NULL && pool->held_bytes + bytes > pool->budget) {
+            kilni_cl_buffer *buffer = pool->idle[i];
+            pool->idle[i] = buffer->next;
+            pool->idle_bytes -= buffer->capacity;
+            destroy(backend, buffer);
+        }
+    }
+}
+
+static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, kiln_error *err)
+{
+    const kilni_cl_pool *pool = &backend->pool;
+    return kiln_fail(
+        err, RESOURCE_EXHAUSTED,
+        "no device memory for %zu bytes: %llu bytes in %llu buffers are in use, the budget "
+        "is %llu",
+        bytes, (unsigned long long)(pool->held_bytes - pool->idle_bytes),
+        (unsigned long long)backend->stats.buffers_live, (unsigned long long)pool->budget);
+}
+
+static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, size_t capacity,
+                              cl_mem *out_mem, kiln_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    *out_mem = clCreateBuffer(backend->context, CL_MEM_READ_WRITE, capacity, NULL, &code);
+    if (kilni_cl_is_memory_code(code)) {
+        kiln_status status = kilni_cl_drain(backend, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        kilni_cl_pool_trim(backend);
+        *out_mem = clCreateBuffer(backend->context, CL_MEM_READ_WRITE, capacity, NULL, &code);
+    }
+    if (kilni_cl_is_memory_code(code)) {
+        *out_mem = NULL;
+        return out_of_memory(backend, bytes, err);
+    }
+    if (code != CL_SUCCESS) {
+        *out_mem = NULL;
+        return kilni_cl_fail(backend, err, code, "a buffer of %zu bytes", capacity);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capacity,
+                          uint32_t size_class, kilni_cl_buffer **out_buffer, kiln_error *err)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    if (pool->held_bytes + capacity > pool->budget) {
+        make_room(backend, capacity);
+    }
+    if (pool->held_bytes + capacity > pool->budget) {
+        return out_of_memory(backend, bytes, err);
+    }
+    kilni_cl_buffer *buffer = kiln_alloc(backend->env, sizeof(*buffer));
+    if (buffer == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's description");
+    }
+    kiln_status status = create_mem(backend, bytes, capacity, &buffer->mem, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(backend->env, buffer);
+        return status;
+    }
+    buffer->capacity = capacity;
+    buffer->size_class = size_class;
+    pool->creates++;
+    pool->held_bytes += capacity;
+    backend->stats.bytes_pooled = pool->held_bytes;
+    *out_buffer = buffer;
+    return KILN_STATUS_OK;
+}
+
+static kilni_cl_buffer *take_idle(kilni_cl_pool *pool, uint32_t size_class)
+{
+    kilni_cl_buffer *buffer = pool->idle[size_class];
+    if (buffer != NULL) {
+        pool->idle[size_class] = buffer->next;
+        pool->idle_bytes -= buffer->capacity;
+        buffer->next = NULL;
+        pool->hits++;
+    }
+    return buffer;
+}
+
+kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                           kiln_error *err)
+{
+    *out_buffer = NULL;
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (bytes > backend->info.max_alloc_bytes) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED,
+                         "%zu bytes exceed the device's largest buffer of %llu", bytes,
+                         (unsigned long long)backend->info.max_alloc_bytes);
+    }
+    uint32_t size_class = class_of(bytes);
+    size_t capacity = class_bytes(size_class);
+    if (capacity > backend->info.max_alloc_bytes || capacity > backend->pool.budget) {
+        size_class = EXACT_CLASS;
+        capacity = bytes;
+    }
+    kilni_cl_buffer *buffer =
+        size_class < KILNI_CL_CLASSES ? take_idle(&backend->pool, size_class) : NULL;
+    if (buffer == NULL) {
+        status = create(backend, bytes, capacity, size_class, &buffer, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    buffer->bytes = bytes;
+    backend->stats.buffers_live++;
+    backend->stats.bytes_used += bytes;
+    if (backend->stats.bytes_used > backend->stats.bytes_peak) {
+        backend->stats.bytes_peak = backend->stats.bytes_used;
+    }
+    *out_buffer = (kiln_buffer *)(void *)buffer;
+    return KILN_STATUS_OK;
+}
+
+void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
+{
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    if (buffer == NULL) {
+        return;
+    }
+    kilni_cl_pool *pool = &backend->pool;
+    backend->stats.buffers_live--;
+    backend->stats.bytes_used -= buffer->bytes;
+    if (buffer->size_class >= KILNI_CL_CLASSES) {
+        destroy(backend, buffer);
+        return;
+    }
+    buffer->next = pool->idle[buffer->size_class];
+    pool->idle[buffer->size_class] = buffer;
+    pool->idle_bytes += buffer->capacity;
+}

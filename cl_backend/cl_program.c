@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs in memory: found by key, loaded from the store, or compiled; their kernels; how many are kept. A
+// compiler's log becomes an error here. What lies in the store is decided in cl_program_cache.c.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cl_internal.h"
+
+enum { PROGRAM_LIMIT = 512 }; ///< programs without users that stay in memory
+
+// Strict arithmetic unless the options say otherwise; optional types are switched on where the device has them.
+static const char opening[] = "#ifndef KILN_CONTRACT\n"
+                              "#pragma OPENCL FP_CONTRACT OFF\n"
+                              "#endif\n"
+                              "#ifdef cl_khr_fp64\n"
+                              "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+                              "#endif\n"
+                              "#ifdef cl_khr_fp16\n"
+                              "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+                              "#endif\n"
+                              "#line 1\n";
+
+// ---- the compiler's log ----------------------------------------------------------------------------
+
+static void log_lines(const kilni_cl_backend *backend, char *text)
+{
+    for (char *line = text; line != NULL;) {
+        char *end = strchr(line, '\n');
+        if (end != NULL) {
+            *end = '\0';
+        }
+        kiln_log(backend->env, KILN_LOG_ERROR, "cl_backend", "compiler: %s", line);
+        if (end != NULL) {
+            *end = '\n';
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+}
+
+// The first lines from the first error on, as one line.
+static void summarize(const char *text, char *out, size_t capacity)
+{
+    const char *error = strstr(text, "error:");
+    while (error != NULL && error > text && error[-1] != '\n') {
+        error--;
+    }
+    const char *from = error != NULL ? error : text;
+    size_t length = 0;
+    for (; *from != '\0' && length + 1 < capacity; from++) {
+        bool space = *from == '\n' || *from == ' ' || *from == '\t';
+        if (!space) {
+            out[length++] = *from;
+        } else if (length > 0 && out[length - 1] != ' ') {
+            out[length++] = ' ';
+        }
+    }
+    out[length] = '\0';
+}
+
+static kiln_status build_failed(kilni_cl_backend *backend, cl_program program, cl_int code,
+                                const kilni_cl_build *build, kiln_error *err)
+{
+    size_t length = 0;
+    clGetProgramBuildInfo(program, backend->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &length);
+    char *text = kiln_alloc(backend->env, length + 1);
+    char summary[150] = "";
+    if (text != NULL && length > 0) {
+        clGetProgramBuildInfo(program, backend->device, CL_PROGRAM_BUILD_LOG, length, text, NULL);
+        log_lines(backend, text);
+        summarize(text, summary, sizeof(summary));
+    }
+    kiln_free(backend->env, text);
+    return kiln_fail(err, BUILD_FAILED, "%s does not compile (%s): %s", build->label,
+                     kilni_cl_code_name(code), summary[0] != '\0' ? summary : "no log");
+}
+
+// ---- making a program ------------------------------------------------------------------------------
+
+typedef cl_program(CL_API_CALL *create_with_il_fn)(cl_context, const void *, size_t, cl_int *);
+
+static create_with_il_fn find_create_with_il(const kilni_cl_backend *backend)
+{
+    union { // ISO C has no conversion from an object pointer to a function pointer
+        void *object;
+        create_with_il_fn function;
+    } entry = {.object = clGetExtensionFunctionAddressForPlatform(backend->platform,
+                                                                  "clCreateProgramWithILKHR")};
+    return entry.function;
+}
+
+static cl_program create_program(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                 cl_int *out_code)
+{
+    if (build->format == KILN_SOURCE_BINARY) {
+        const unsigned char *bytes = build->code;
+        cl_int refused = CL_SUCCESS;
+        cl_program program = clCreateProgramWithBinary(backend->context, 1, &backend->device,
+                                                       &build->length, &bytes, &refused, out_code);
+        if (*out_code == CL_SUCCESS && refused != CL_SUCCESS) {
+            *out_code = refused;
+        }
+        return program;
+    }
+    if (build->format == KILN_SOURCE_SPIRV) {
+        create_with_il_fn create = find_create_with_il(backend);
+        *out_code = CL_INVALID_OPERATION;
+        return create != NULL ? create(backend->context, build->code, build->length, out_code)
+                              : NULL;
+    }
+    const char *texts[2] = {opening, build->code};
+    size_t lengths[2] = {sizeof(opening) - 1, build->length};
+    return clCreateProgramWithSource(backend->context, 2, texts, lengths, out_code);
+}
+
+static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *build,
+                           kilni_cl_program *program, kiln_error *err)
+{
+    if (build->format == KILN_SOURCE_OPENCL_C &&
+        (backend->info.features & KILN_FEATURE_COMPILER) == 0) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s: device %s has no compiler", build->label,
+                         backend->info.name);
+    }
+    uint64_t begin = kiln_time_ns();
+    cl_int code = CL_SUCCESS;
+    program->program = create_program(backend, build, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "creating %s", build->label);
+    }
+    code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
+    backend->stats.build_ns += kiln_time_ns() - begin;
+    if (code != CL_SUCCESS) {
+        return build_failed(backend, program->program, code, build, err);
+    }
+    if (build->format != KILN_SOURCE_BINARY) {
+        backend->stats.programs_built++;
+        program->storable = true;
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- keeping programs --------------------------------------------------------------------------------
+
+static void program_destroy(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    while (program->kernels != NULL) {
+        kilni_cl_kernel *kernel = program->kernels;
+        program->kernels = kernel->next;
+        clReleaseKernel(kernel->kernel);
+        kiln_free(backend->env, kernel->name);
+        kiln_free(backend->env, kernel);
+    }
+    if (program->program != NULL) {
+        clReleaseProgram(program->program);
+    }
+    if (program->dirty) {
+        backend->programs.dirty--;
+    }
+    kiln_free(backend->env, program->shapes);
+    kiln_free(backend->env, program->label);
+    kiln_free(backend->env, program);
+}
+
+static void unlink_program(kilni_cl_programs *programs, kilni_cl_program *program)
+{
+    kilni_cl_program **link = &programs->list;
+    while (*link != program) {
+        link = &(*link)->next;
+    }
+    *link = program->next;
+    programs->count--;
+}
+
+static void push_program(kilni_cl_programs *programs, kilni_cl_program *program)
+{
+    program->next = programs->list;
+    programs->list = program;
+    programs->count++;
+}
+
+static kilni_cl_program *find_program(kilni_cl_programs *programs, kiln_hash128 key)
+{
+    for (kilni_cl_program *program = programs->list; program != NULL; program = program->next) {
+        if (program->key.low == key.low && program->key.high == key.high) {
+            return program;
+        }
+    }
+    return NULL;
+}
+
+// Drops the least recently used program that nobody holds, once there are too many.
+static void evict(kilni_cl_backend *backend)
+{
+    kilni_cl_program *oldest = NULL;
+    uint32_t idle = 0;
+    for (kilni_cl_program *p = backend->programs.list; p != NULL; p = p->next) {
+        if (p->users == 0) {
+            oldest = p;
+            idle++;
+        }
+    }
+    if (idle > PROGRAM_LIMIT) {
+        unlink_program(&backend->programs, oldest);
+        program_destroy(backend, oldest);
+    }
+}
+
+static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                kiln_hash128 key, kilni_cl_program **out_program, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    kilni_cl_program *program = kiln_alloc(backend->env, sizeof(*program));
+    char *label = kiln_strdup(backend->env, build->label);
+    if (program == NULL || label == NULL) {
+        kiln_free(backend->env, program);
+        kiln_free(backend->env, label);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a program");
+    }
+    program->key = key;
+    program->label = label;
+    bool stored = backend->store != NULL && build->format != KILN_SOURCE_BINARY;
+    if (!stored || !kilni_cl_program_load(backend, build, program)) {
+        backend->counters.cache_misses += stored;
+        KILN_TRY(out, status, compile(backend, build, program, err));
+        kilni_cl_program_compiled(backend, program);
+    }
+    *out_program = program;
+    program = NULL;
+out:
+    if (program != NULL) {
+        program_destroy(backend, program);
+    }
+    return status;
+}
+
+kiln_status kilni_cl_program_get(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                 kilni_cl_program **out_program, kiln_error *err)
+{
+    kilni_cl_programs *programs = &backend->programs;
+    kiln_hash128 key = kilni_cl_build_key(backend, build);
+    kilni_cl_program *program = find_program(programs, key);
+    *out_program = NULL;
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (program != NULL) {
+        unlink_program(programs, program);
+    } else {
+        KILN_TRY(out, status, program_make(backend, build, key, &program, err));
+    }
+    push_program(programs, program);
+    program->users++;
+    *out_program = program;
+out:
+    return status;
+}
+
+void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    if (program != NULL) {
+        program->users--;
+        evict(backend);
+    }
+}
+
+void kilni_cl_programs_close(kilni_cl_backend *backend)
+{
+    while (backend->programs.list != NULL) {
+        kilni_cl_program *program = backend->programs.list;
+        backend->programs.list = program->next;
+        program_destroy(backend, program);
+    }
+    backend->programs.count = 0;
+}
+
+// ---- kernels -----------------------------------------------------------------------------------------
+
+static kiln_status kernel_make(kilni_cl_backend *backend, kilni_cl_program *program,
+                               const char *name, kilni_cl_kernel **out_kernel, kiln_error *err)
+{
+    kilni_cl_kernel *kernel = kiln_alloc(backend->env, sizeof(*kernel));
+    char *copy = kiln_strdup(backend->env, name);
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    if (kernel != NULL && copy != NULL) {
+        kernel->kernel = clCreateKernel(program->program, name, &code);
+    }
+    if (code != CL_SUCCESS) {
+        kiln_free(backend->env, kernel);
+        kiln_free(backend->env, copy);
+        return kilni_cl_fail(backend, err, code, "kernel %s of %s", name, program->label);
+    }
+    kernel->program = program;
+    kernel->name = copy;
+    clGetKernelWorkGroupInfo(kernel->kernel, backend->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                             sizeof(kernel->required_local), kernel->required_local, NULL);
+    clGetKernelInfo(kernel->kernel, CL_KERNEL_NUM_ARGS, sizeof(kernel->n_args), &kernel->n_args,
+                    NULL);
+    kernel->next = program->kernels;
+    program->kernels = kernel;
+    *out_kernel = kernel;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program *program,
+                                    const char *name, kilni_cl_kernel **out_kernel, kiln_error *err)
+{
+    for (kilni_cl_kernel *kernel = program->kernels; kernel != NULL; kernel = kernel->next) {
+        if (strcmp(kernel->name, name) == 0) {
+            *out_kernel = kernel;
+            return KILN_STATUS_OK;
+        }
+    }
+    *out_kernel = NULL;
+    return kernel_make(backend, program, name, out_kernel, err);
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Programs on disk: the key under which a binary is stored, the form of an entry, when binaries are taken and written.
+//
+// PoCL compiles a kernel anew for each local size (and for small grids) at its first enqueue, and only a binary taken
+// after that spares the next process the work. So an entry lists the launch shapes that were compiled into it; a
+// launch of a shape that it lacks makes the program dirty. Taking a binary costs PoCL more compiling, so dirty programs
+// are written when the backend closes, and by a long-lived process one at a time once no build was near.
+
+#include <string.h>
+
+#include "cl_internal.h"
+
+enum {
+    CACHE_FORMAT = 1, ///< of key and entry
+    MAX_SHAPES = 64,
+    QUIET_NS = 2000000000
+};
+
+typedef struct entry_head { ///< then `n_shapes` shapes, then the binary
+    uint32_t magic;
+    uint32_t format;
+    uint64_t n_shapes;
+    uint64_t binary_bytes;
+} entry_head;
+
+static const uint32_t entry_magic = 0x424c434bu; // "KCLB"
+
+kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_build *build)
+{
+    struct {
+        kiln_hash128 device;
+        kiln_hash128 code;
+        kiln_hash128 options;
+        uint64_t format;
+    } parts;
+    memset(&parts, 0, sizeof(parts));
+    parts.device = backend->info.fingerprint;
+    parts.code = kiln_hash_bytes(build->code, build->length);
+    parts.options = kiln_hash_bytes(build->options, strlen(build->options));
+    parts.format = (uint64_t)build->format << 32 | CACHE_FORMAT;
+    return kiln_hash_bytes(&parts, sizeof(parts));
+}
+
+// ---- launch shapes -----------------------------------------------------------------------------------
+
+static uint64_t shape_of(cl_uint dims, const size_t *global, const size_t *local)
+{
+    uint64_t shape = 0;
+    size_t groups = 0;
+    for (cl_uint i = 0; i < dims; i++) {
+        size_t length = local != NULL ? local[i] : 1;
+        size_t count = length > 0 ? global[i] / length : 0;
+        groups = count > groups ? count : groups;
+        shape |= local != NULL ? (uint64_t)(length & 0xffff) << 16 * i : 0;
+    }
+    // PoCL also keeps grids below 65535 groups apart; without a local size it chooses one from the grid.
+    return shape | (uint64_t)(groups < 65535) << 63;
+}
+
+static bool has_shape(const kilni_cl_program *program, kilni_cl_shape shape)
+{
+    for (uint32_t i = 0; i < program->n_shapes; i++) {
+        if (program->shapes[i].kernel == shape.kernel && program->shapes[i].shape == shape.shape) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool add_shape(kilni_cl_backend *backend, kilni_cl_program *program, kilni_cl_shape shape)
+{
+    if (program->n_shapes == program->shape_capacity) {
+        uint32_t capacity = program->shape_capacity * 2 + 2;
+        kilni_cl_shape *grown =
+            kiln_realloc(backend->env, program->shapes, program->shape_capacity * sizeof(shape),
+                         capacity * sizeof(shape));
+        if (grown == NULL) {
+            return false;
+        }
+        program->shapes = grown;
+        program->shape_capacity = capacity;
+    }
+    program->shapes[program->n_shapes++] = shape;
+    return true;
+}
+
+static void set_dirty(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    if (backend->store == NULL || !program->storable) {
+        return;
+    }
+    backend->programs.last_dirty_ns = kiln_time_ns();
+    if (!program->dirty) {
+        program->dirty = true;
+        backend->programs.dirty++;
+    }
+}
+
+void kilni_cl_program_compiled(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    if (!backend->pocl) {
+        set_dirty(backend, program);
+    }
+}
+
+static void new_shape(kilni_cl_backend *backend, kilni_cl_kernel *kernel, uint64_t shape)
+{
+    kilni_cl_program *program = kernel->program;
+    if (kernel->n_shapes < KILNI_CL_SHAPES) {
+        kernel->shapes[kernel->n_shapes++] = shape;
+    }
+    kilni_cl_shape full = {.kernel = kiln_hash64(kernel->name, strlen(kernel->name), 0),
+                           .shape = shape};
+    if (program->n_shapes < MAX_SHAPES && !has_shape(program, full) &&
+        add_shape(backend, program, full)) {
+        set_dirty(backend, program);
+    }
+}
+
+void kilni_cl_program_ran(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl_uint dims,
+                          const size_t *global, const size_t *local)
+{
+    if (!backend->pocl) {
+        return;
+    }
+    uint64_t shape = shape_of(dims, global, local);
+    for (uint32_t i = 0; i < kernel->n_shapes; i++) {
+        if (kernel->shapes[i] == shape) {
+            return;
+        }
+    }
+    new_shape(backend, kernel, shape);
+}
+
+// ---- loading -----------------------------------------------------------------------------------------
+
+static bool read_shapes(kilni_cl_backend *backend, const unsigned char *bytes, uint64_t count,
+                        kilni_cl_program *program)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        kilni_cl_shape shape;
+        memcpy(&shape, bytes + i * sizeof(shape), sizeof(shape));
+        if (!add_shape(backend, program, shape)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool load_binary(kilni_cl_backend *backend, const kilni_cl_build *build,
+                        const unsigned char *bytes, size_t length, kilni_cl_program *program)
+{
+    cl_int refused = CL_SUCCESS;
+    cl_int code = CL_SUCCESS;
+    program->program = clCreateProgramWithBinary(backend->context, 1, &backend->device, &length,
+                                                 &bytes, &refused, &code);
+    if (code == CL_SUCCESS && refused == CL_SUCCESS) {
+        code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
+    }
+    if (code == CL_SUCCESS && refused == CL_SUCCESS) {
+        return true;
+    }
+    if (program->program != NULL) {
+        clReleaseProgram(program->program);
+        program->program = NULL;
+    }
+    return false;
+}
+
+static bool load_entry(kilni_cl_backend *backend, const kilni_cl_build *build,
+                       const kiln_blob *entry, kilni_cl_program *program)
+{
+    entry_head head;
+    if (entry->length < sizeof(head)) {
+        return false;
+    }
+    memcpy(&head, entry->data, sizeof(head));
+    size_t rest = entry->length - sizeof(head);
+    if (head.magic != entry_magic || head.format != CACHE_FORMAT || head.n_shapes > MAX_SHAPES ||
+        rest < head.n_shapes * sizeof(kilni_cl_shape)) {
+        return false;
+    }
+    size_t shape_bytes = (size_t)head.n_shapes * sizeof(kilni_cl_shape);
+    if (rest - shape_bytes != head.binary_bytes || head.binary_bytes == 0) {
+        return false;
+    }
+    const unsigned char *bytes = (const unsigned char *)entry->data + sizeof(head);
+    return load_binary(backend, build, bytes + shape_bytes, (size_t)head.binary_bytes, program) &&
+           read_shapes(backend, bytes, head.n_shapes, program);
+}
+
+bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *build,
+                           kilni_cl_program *program)
+{
+    kiln_blob entry = {0};
+    if (kiln_store_get(backend->store, KILN_STORE_PROGRAMS, program->key, &entry, NULL) !=
+        KILN_STATUS_OK) {
+        return false;
+    }
+    uint64_t begin = kiln_time_ns();
+    bool loaded = load_entry(backend, build, &entry, program);
+    kiln_free(backend->env, entry.data);
+    if (!loaded) {
+        program->n_shapes = 0;
+        backend->counters.cache_damaged++;
+        kiln_log(backend->env, KILN_LOG_WARN, "cl_backend",
+                 "stored binary of %s is damaged or refused; it is built again", build->label);
+        return false;
+    }
+    program->storable = true;
+    backend->stats.programs_loaded++;
+    backend->stats.build_ns += kiln_time_ns() - begin;
+    return true;
+}
+
+// ---- saving ------------------------------------------------------------------------------------------
+
+static bool take_binary(const kilni_cl_program *program, size_t length, unsigned char *out_bytes)
+{
+    return clGetProgramInfo(program->program, CL_PROGRAM_BINARIES, sizeof(out_bytes), &out_bytes,
+                            NULL) == CL_SUCCESS &&
+           length > 0;
+}
+
+static bool save(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    size_t length = 0;
+    if (clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length,
+                         NULL) != CL_SUCCESS ||
+        length == 0) {
+        return false;
+    }
+    entry_head head = {.magic = entry_magic,
+                       .format = CACHE_FORMAT,
+                       .n_shapes = program->n_shapes,
+                       .binary_bytes = length};
+    size_t shape_bytes = program->n_shapes * sizeof(kilni_cl_shape);
+    size_t total = sizeof(head) + shape_bytes + length;
+    unsigned char *entry = kiln_alloc(backend->env, total);
+    if (entry == NULL) {
+        return false;
+    }
+    memcpy(entry, &head, sizeof(head));
+    if (shape_bytes > 0) {
+        memcpy(entry + sizeof(head), program->shapes, shape_bytes);
+    }
+    kiln_error err = KILN_ERROR_INIT;
+    bool done = take_binary(program, length, entry + sizeof(head) + shape_bytes);
+    if (done && kiln_store_put(backend->store, KILN_STORE_PROGRAMS, program->key, entry, total,
+                               &err) != KILN_STATUS_OK) {
+        kiln_log(backend->env, KILN_LOG_WARN, "cl_backend", "binary of %s not stored: %s",
+                 program->label, err.message);
+        done = false;
+    }
+    kiln_free(backend->env, entry);
+    return done;
+}
+
+static void save_dirty(kilni_cl_backend *backend, uint32_t limit)
+{
+    kilni_cl_program *program = backend->programs.list;
+    for (; program != NULL && limit > 0; program = program->next) {
+        if (program->dirty) {
+            program->dirty = false;
+            backend->programs.dirty--;
+            backend->counters.cache_saved += save(backend, program);
+            limit--;
+        }
+    }
+}
+
+void kilni_cl_programs_save(kilni_cl_backend *backend)
+{
+    if (backend->store != NULL && !backend->lost) {
+        save_dirty(backend, UINT32_MAX);
+    }
+}
+
+void kilni_cl_programs_quiet(kilni_cl_backend *backend)
+{
+    if (backend->programs.dirty > 0 &&
+        kiln_time_ns() - backend->programs.last_dirty_ns > QUIET_NS) {
+        save_dirty(backend, 1);
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Bytes between host and device. Small ones go through staging memory, so an upload need not wait for the queue; large
+// ones go through it in chunks where a discrete device profits from pinned memory, and straight where the device
+// shares the host's memory. Also mapping. Which bytes travel and when is the caller's.
+
+#include <string.h>
+
+#include "cl_internal.h"
+
+enum {
+    STAGE_SHARED = 256 * 1024, ///< per stage, where memory is the host's own
+    STAGE_PINNED = 8 * 1024 * 1024 ///< 4 to 16 MiB reach the link's speed
+};
+
+static kiln_status check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
+                               kiln_error *err)
+{
+    if (buffer == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
+        return kiln_fail(err, OUT_OF_RANGE, "%zu bytes at offset %zu of a buffer of %zu bytes",
+                         bytes, offset, buffer != NULL ? buffer->bytes : (size_t)0);
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- staging memory ------------------------------------------------------------------------------
+
+static kiln_status stage_make(kilni_cl_backend *backend, kilni_cl_stage *stage, kiln_error *err)
+{
+    kilni_cl_transfer *transfer = &backend->transfer;
+    if (!transfer->pinned) {
+        stage->host = kiln_alloc(backend->env, transfer->stage_bytes);
+        return stage->host != NULL ? KILN_STATUS_OK
+                                   : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for staging");
+    }
+    cl_int code = CL_SUCCESS;
+    stage->mem = clCreateBuffer(backend->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
+                                transfer->stage_bytes, NULL, &code);
+    if (code == CL_SUCCESS) {
+        stage->host =
+            clEnqueueMapBuffer(backend->queue, stage->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                               transfer->stage_bytes, 0, NULL, NULL, &code);
+    }
+    if (code != CL_SUCCESS) {
+        if (stage->mem != NULL) {
+            clReleaseMemObject(stage->mem);
+        }
+        stage->mem = NULL;
+        stage->host = NULL;
+        return kilni_cl_fail(backend, err, code, "pinned staging of %zu bytes",
+                             transfer->stage_bytes);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status stage_wait(kilni_cl_backend *backend, kilni_cl_stage *stage, kiln_error *err)
+{
+    stage->used = 0;
+    if (stage->busy == NULL) {
+        return KILN_STATUS_OK;
+    }
+    cl_int code = clWaitForEvents(1, &stage->busy);
+    clReleaseEvent(stage->busy);
+    stage->busy = NULL;
+    return code == CL_SUCCESS ? KILN_STATUS_OK
+                              : kilni_cl_fail_wait(backend, err, code, "waiting for a transfer");
+}
+
+static kilni_cl_stage *stage_current(kilni_cl_backend *backend)
+{
+    return &backend->transfer.stages[backend->transfer.current];
+}
+
+// Room for `bytes` (at most a stage), waiting for the oldest transfer when all stages are taken.
+static kiln_status stage_reserve(kilni_cl_backend *backend, size_t bytes, unsigned char **out_host,
+                                 kiln_error *err)
+{
+    kilni_cl_transfer *transfer = &backend->transfer;
+    kiln_status status = KILN_STATUS_OK;
+    if (transfer->stage_bytes == 0) {
+        transfer->pinned = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) == 0;
+        transfer->stage_bytes = transfer->pinned ? STAGE_PINNED : STAGE_SHARED;
+    }
+    kilni_cl_stage *stage = stage_current(backend);
+    if (stage->used + bytes > transfer->stage_bytes) {
+        transfer->current = (transfer->current + 1) % KILNI_CL_STAGES;
+        stage = stage_current(backend);
+        KILN_TRY(out, status, stage_wait(backend, stage, err));
+    }
+    if (stage->host == NULL) {
+        KILN_TRY(out, status, stage_make(backend, stage, err));
+    }
+    *out_host = stage->host + stage->used;
+    stage->used += (bytes + 63) / 64 * 64;
+out:
+    return status;
+}
+
+static void stage_set_busy(kilni_cl_backend *backend, cl_event event)
+{
+    kilni_cl_stage *stage = stage_current(backend);
+    if (stage->busy != NULL) {
+        clReleaseEvent(stage->busy);
+    }
+    stage->busy = event;
+}
+
+void kilni_cl_transfer_close(kilni_cl_backend *backend)
+{
+    for (int i = 0; i < KILNI_CL_STAGES; i++) {
+        kilni_cl_stage *stage = &backend->transfer.stages[i];
+        if (stage->busy != NULL) {
+            clReleaseEvent(stage->busy);
+        }
+        if (stage->mem != NULL) {
+            clEnqueueUnmapMemObject(backend->queue, stage->mem, stage->host, 0, NULL, NULL);
+            clFinish(backend->queue);
+            clReleaseMemObject(stage->mem);
+        } else {
+            kiln_free(backend->env, stage->host);
+        }
+        *stage = (kilni_cl_stage){0};
+    }
+}
+
+// ---- upload --------------------------------------------------------------------------------------
+
+static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
+                                 const unsigned char *source, size_t bytes, kiln_error *err)
+{
+    unsigned char *host;
+    kiln_status status = stage_reserve(backend, bytes, &host, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    memcpy(host, source, bytes);
+    cl_event event;
+    cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes, host,
+                                       0, NULL, &event);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
+    }
+    stage_set_busy(backend, event);
+    return kilni_cl_queued(backend, err);
+}
+
+static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
+                                 const void *source, size_t bytes, kiln_error *err)
+{
+    cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_TRUE, offset, bytes, source,
+                                       0, NULL, NULL);
+    backend->counters.host_waits++;
+    return code == CL_SUCCESS
+               ? KILN_STATUS_OK
+               : kilni_cl_fail_wait(backend, err, code, "an upload of %zu bytes", bytes);
+}
+
+kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offset,
+                            const void *source, size_t bytes, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK || bytes == 0) {
+        return status;
+    }
+    KILN_TRY(out, status, check_range(buffer, offset, bytes, err));
+    backend->counters.transfer_bytes += bytes;
+    bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    if (unified && bytes > STAGE_SHARED / 2) {
+        return upload_direct(backend, buffer, offset, source, bytes, err);
+    }
+    size_t chunk = unified ? STAGE_SHARED : STAGE_PINNED;
+    for (size_t done = 0; done < bytes && status == KILN_STATUS_OK; done += chunk) {
+        size_t part = bytes - done < chunk ? bytes - done : chunk;
+        status = upload_staged(backend, buffer, offset + done, (const unsigned char *)source + done,
+                               part, err);
+    }
+out:
+    return status;
+}
+
+// ---- read ----------------------------------------------------------------------------------------
+
+static kiln_status read_direct(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
+                               void *out_data, size_t bytes, kiln_error *err)
+{
+    cl_int code = clEnqueueReadBuffer(backend->queue, buffer->mem, CL_TRUE, offset, bytes, out_data,
+                                      0, NULL, NULL);
+    return code == CL_SUCCESS
+               ? KILN_STATUS_OK
+               : kilni_cl_fail_wait(backend, err, code, "a read of %zu bytes", bytes);
+}
+
+typedef struct read_part {
+    kilni_cl_stage *stage;
+    const unsigned char *host;
+    unsigned char *target;
+    size_t bytes;
+} read_part;
+
+static kiln_status read_begin(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
+                              read_part *part, kiln_error *err)
+{
+    unsigned char *host;
+    kiln_status status = stage_reserve(backend, part->bytes, &host, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    part->host = host;
+    part->stage = stage_current(backend);
+    cl_event event;
+    cl_int code = clEnqueueReadBuffer(backend->queue, buffer->mem, CL_FALSE, offset, part->bytes,
+                                      host, 0, NULL, &event);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "a read of %zu bytes", part->bytes);
+    }
+    stage_set_busy(backend, event);
+    code = clFlush(backend->queue);
+    return code == CL_SUCCESS ? KILN_STATUS_OK
+                              : kilni_cl_fail(backend, err, code, "flushing the queue");
+}
+
+static kiln_status read_end(kilni_cl_backend *backend, read_part *part, kiln_error *err)
+{
+    kiln_status status = stage_wait(backend, part->stage, err);
+    if (status == KILN_STATUS_OK) {
+        memcpy(part->target, part->host, part->bytes);
+    }
+    return status;
+}
+
+// Two chunks at a time: one travels while the one before is copied out of its stage. Whole stages are used, so
+// each chunk has its own.
+static kiln_status read_pipelined(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
+                                  unsigned char *target, size_t bytes, kiln_error *err)
+{
+    read_part parts[2] = {{0}};
+    kiln_status status = KILN_STATUS_OK;
+    unsigned count = 0;
+    for (size_t done = 0; done < bytes; done += STAGE_PINNED, count++) {
+        read_part *part = &parts[count % 2];
+        if (count >= 2) {
+            KILN_TRY(out, status, read_end(backend, part, err));
+        }
+        part->bytes = bytes - done < STAGE_PINNED ? bytes - done : STAGE_PINNED;
+        part->target = target + done;
+        backend->transfer.current = (backend->transfer.current + 1) % KILNI_CL_STAGES;
+        KILN_TRY(out, status, stage_wait(backend, stage_current(backend), err));
+        KILN_TRY(out, status, read_begin(backend, buffer, offset + done, part, err));
+    }
+    for (unsigned i = count >= 2 ? count - 2 : 0; i < count; i++) {
+        KILN_TRY(out, status, read_end(backend, &parts[i % 2], err));
+    }
+out:
+    return status;
+}
+
+kiln_status kilni_cl_read(kiln_backend *base, kiln_buffer *given, size_t offset, void *out_data,
+                          size_t bytes, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    if (bytes == 0) {
+        return kilni_cl_drain(backend, err);
+    }
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    KILN_TRY(out, status, check_range(buffer, offset, bytes, err));
+    backend->counters.transfer_bytes += bytes;
+    backend->counters.host_waits++;
+    bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    if (unified || bytes <= STAGE_SHARED) {
+        KILN_TRY(out, status, read_direct(backend, buffer, offset, out_data, bytes, err));
+    } else {
+        KILN_TRY(out, status, read_pipelined(backend, buffer, offset, out_data, bytes, err));
+    }
+    KILN_TRY(out, status, kilni_cl_take_failure(backend, err));
+    kilni_cl_programs_quiet(backend);
+out:
+    return status;
+}
+
+// ---- copy and map --------------------------------------------------------------------------------
+
+kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source_offset,
+                          kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK || bytes == 0) {
+        return status;
+    }
+    kilni_cl_buffer *from = kilni_cl_buffer_of(source);
+    kilni_cl_buffer *to = kilni_cl_buffer_of(target);
+    KILN_TRY(out, status, check_range(from, source_offset, bytes, err));
+    KILN_TRY(out, status, check_range(to, target_offset, bytes, err));
+    cl_int code = clEnqueueCopyBuffer(backend->queue, from->mem, to->mem, source_offset,
+                                      target_offset, bytes, 0, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "a copy of %zu bytes", bytes);
+    }
+    status = kilni_cl_queued(backend, err);
+out:
+    return status;
+}
+
+kiln_status kiln_cl_map(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
+                        uint32_t access, void **out_pointer, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    *out_pointer = NULL;
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    KILN_TRY(out, status, check_range(buffer, offset, bytes, err));
+    cl_map_flags flags = 0;
+    flags |= (access & KILN_CL_MAP_READ) != 0 ? CL_MAP_READ : 0;
+    flags |= (access & KILN_CL_MAP_WRITE) != 0 ? CL_MAP_WRITE : 0;
+    if (bytes == 0 || flags == 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a map of %zu bytes with access %u", bytes, access);
+    }
+    cl_int code = CL_SUCCESS;
+    backend->counters.host_waits++;
+    void *pointer = clEnqueueMapBuffer(backend->queue, buffer->mem, CL_TRUE, flags, offset, bytes,
+                                       0, NULL, NULL, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail_wait(backend, err, code, "a map of %zu bytes", bytes);
+    }
+    *out_pointer = pointer;
+out:
+    return status;
+}
+
+kiln_status kiln_cl_unmap(kiln_backend *base, kiln_buffer *given, void *pointer, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    cl_int code = clEnqueueUnmapMemObject(backend->queue, kilni_cl_buffer_of(given)->mem, pointer,
+                                          0, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "an unmap");
+    }
+    return kilni_cl_queued(backend, err);
+}
