@@ -46,19 +46,24 @@ typedef struct kiln_error {
     char message[232];
 } kiln_error;
 
-#define KILN_ERROR_INIT {.struct_size = (uint32_t)sizeof(kiln_error)}
+#define KILN_ERROR_INIT                                                                            \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_error)                                                \
+    }
 
 /// Name of a status in lower case, "ok" for 0; "unknown" for a number that is none.
 /// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
 KILN_API const char *kiln_status_name(kiln_status status);
 
-/// Writes code, place and message into `err` (which may be NULL) and returns `code`. Call it through
-/// kiln_fail. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: returns `code`.
+/// Writes code, place and message into `err` (which may be NULL) and returns `code`. Call it
+/// through kiln_fail. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: returns
+/// `code`.
 KILN_API kiln_status kiln_error_set(kiln_error *err, kiln_status code, const char *file, int line,
                                     const char *format, ...) KILN_PRINTF(5, 6);
 
 /// Puts "text: " before the message that is in `err`; the cause stays. Returns err's code.
-/// Ownership: `err` is the caller's, may be NULL. Lifetime: n/a. Thread: any. Errors: none of its own.
+/// Ownership: `err` is the caller's, may be NULL. Lifetime: n/a. Thread: any. Errors: none of its
+/// own.
 KILN_API kiln_status kiln_error_context(kiln_error *err, const char *format, ...) KILN_PRINTF(2, 3);
 
 /// Fills `err` with code, place and text, and is the code: `return kiln_fail(err, NOT_FOUND, "…")`.
@@ -134,7 +139,7 @@ typedef enum kiln_log_level {
 typedef struct kiln_log_record {
     uint32_t struct_size;
     kiln_log_level level;
-    const char *module;  ///< folder name, such as "cl_backend"
+    const char *module; ///< folder name, such as "cl_backend"
     const char *message; ///< one line, valid during the call
 } kiln_log_record;
 
@@ -169,8 +174,8 @@ typedef struct kiln_env {
 /// Ownership: a value. Lifetime: the process. Thread: any. Errors: none.
 KILN_API kiln_allocator kiln_allocator_default(void);
 
-/// A configuration with defaults, then the file `path` when not NULL (lines `name = value`, # comments),
-/// then the environment when `use_environment` (ignored under elevated privilege).
+/// A configuration with defaults, then the file `path` when not NULL (lines `name = value`, #
+/// comments), then the environment when `use_environment` (ignored under elevated privilege).
 /// Ownership: `*out_config` is the caller's (kiln_config_destroy). Lifetime: until destroyed.
 /// Thread: any. Errors: NOT_FOUND, INVALID_ARGUMENT with the line, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_config_create(const kiln_allocator *allocator,
@@ -179,13 +184,15 @@ KILN_NODISCARD KILN_API kiln_status kiln_config_create(const kiln_allocator *all
 KILN_API void kiln_config_destroy(kiln_config *config);
 
 /// Sets a knob by name, as a flag does. An origin below the present one is ignored.
-/// Ownership: the text is copied. Lifetime: n/a. Thread: not while others read. Errors: NOT_FOUND, INVALID_ARGUMENT.
+/// Ownership: the text is copied. Lifetime: n/a. Thread: not while others read. Errors: NOT_FOUND,
+/// INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_config_set(kiln_config *config, const char *name,
                                                     const char *value, kiln_origin origin,
                                                     kiln_error *err);
 
-/// The value of a knob as text, integer or truth, and where it came from. A NULL config has the defaults.
-/// Ownership: borrowed. Lifetime: until the next set. Thread: any, while none sets. Errors: none.
+/// The value of a knob as text, integer or truth, and where it came from. A NULL config has the
+/// defaults. Ownership: borrowed. Lifetime: until the next set. Thread: any, while none sets.
+/// Errors: none.
 KILN_API const char *kiln_config_string(const kiln_config *config, kiln_knob knob);
 KILN_API int64_t kiln_config_int(const kiln_config *config, kiln_knob knob);
 KILN_API bool kiln_config_bool(const kiln_config *config, kiln_knob knob);
@@ -199,9 +206,9 @@ KILN_API const char *kiln_knob_environment(kiln_knob knob);
 // =================================================================================================
 
 /// Zeroed memory from the environment's allocator, aligned for any type; NULL when there is none.
-/// `kiln_realloc` keeps the first min(old, new) bytes, zeroes the rest, and leaves `pointer` valid on
-/// failure. `kiln_strdup` copies a text. Ownership: the caller's, back through kiln_free with the same
-/// environment. Lifetime: until freed. Thread: any. Errors: NULL.
+/// `kiln_realloc` keeps the first min(old, new) bytes, zeroes the rest, and leaves `pointer` valid
+/// on failure. `kiln_strdup` copies a text. Ownership: the caller's, back through kiln_free with
+/// the same environment. Lifetime: until freed. Thread: any. Errors: NULL.
 KILN_API void *kiln_alloc(const kiln_env *env, size_t bytes);
 KILN_API void *kiln_alloc_array(const kiln_env *env, size_t count, size_t bytes_each);
 KILN_API void *kiln_realloc(const kiln_env *env, void *pointer, size_t old_bytes, size_t new_bytes);
@@ -211,12 +218,13 @@ KILN_API void kiln_free(const kiln_env *env, void *pointer);
 /// Says something to the log when the level of `module` lets it through.
 /// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module,
-                       const char *format, ...) KILN_PRINTF(4, 5);
+                             const char *format, ...) KILN_PRINTF(4, 5);
 KILN_API bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *module);
 
-/// Memory that is freed as a whole. `kiln_arena_alloc` gives zeroed bytes aligned to 16, NULL when there
-/// is no memory. `reset` keeps the blocks for reuse. A plain struct: zero it with init.
-/// Ownership: blocks belong to the arena. Lifetime: until reset or fini. Thread: one at a time. Errors: NULL.
+/// Memory that is freed as a whole. `kiln_arena_alloc` gives zeroed bytes aligned to 16, NULL when
+/// there is no memory. `reset` keeps the blocks for reuse. A plain struct: zero it with init.
+/// Ownership: blocks belong to the arena. Lifetime: until reset or fini. Thread: one at a time.
+/// Errors: NULL.
 typedef struct kiln_arena {
     const kiln_env *env;
     void *blocks;
@@ -228,8 +236,9 @@ KILN_API void *kiln_arena_copy(kiln_arena *arena, const void *source, size_t byt
 KILN_API void kiln_arena_reset(kiln_arena *arena);
 KILN_API void kiln_arena_fini(kiln_arena *arena);
 
-/// A growing text, always terminated after the first append. On no memory `failed` is set and stays set.
-/// Ownership: `text` belongs to the builder. Lifetime: until fini. Thread: one at a time. Errors: `failed`.
+/// A growing text, always terminated after the first append. On no memory `failed` is set and stays
+/// set. Ownership: `text` belongs to the builder. Lifetime: until fini. Thread: one at a time.
+/// Errors: `failed`.
 typedef struct kiln_string {
     const kiln_env *env;
     char *text;
@@ -243,7 +252,8 @@ KILN_API void kiln_string_printf(kiln_string *string, const char *format, ...) K
 KILN_API void kiln_string_fini(kiln_string *string);
 
 /// XXH3 (xxhash.com) of bytes: 64 bits for tables in memory, 128 for keys on disk.
-/// `kiln_hash_hex` writes 32 digits and a terminator. Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
+/// `kiln_hash_hex` writes 32 digits and a terminator. Ownership: values. Lifetime: n/a. Thread:
+/// any. Errors: none.
 typedef struct kiln_hash128 {
     uint64_t low;
     uint64_t high;
@@ -259,23 +269,26 @@ KILN_API uint64_t kiln_thread_id(void);
 /// Monotonic clock in nanoseconds. Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API uint64_t kiln_time_ns(void);
 
-/// A shared object opened RTLD_NOW | RTLD_LOCAL. `close` only drops our handle: with `keep` set at open
-/// (RTLD_NODELETE) the code stays for the process. Ownership: the caller's. Lifetime: until closed. Thread: any.
-/// Errors: NOT_FOUND with the loader's text.
+/// A shared object opened RTLD_NOW | RTLD_LOCAL. `close` only drops our handle: with `keep` set at
+/// open (RTLD_NODELETE) the code stays for the process. Ownership: the caller's. Lifetime: until
+/// closed. Thread: any. Errors: NOT_FOUND with the loader's text.
 typedef struct kiln_dynlib kiln_dynlib;
-KILN_NODISCARD KILN_API kiln_status kiln_dynlib_open(const kiln_env *env, const char *path, bool keep,
-                                                     kiln_dynlib **out_library, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_dynlib_open(const kiln_env *env, const char *path,
+                                                     bool keep, kiln_dynlib **out_library,
+                                                     kiln_error *err);
 KILN_API void *kiln_dynlib_symbol(kiln_dynlib *library, const char *name);
 KILN_API void kiln_dynlib_close(kiln_dynlib *library);
 
 /// The folder of the cache as configured, or NULL when it is off. Written into `out_path`.
-/// Ownership: the caller's. Lifetime: n/a. Thread: any. Errors: FAILED_PRECONDITION when off or no home.
+/// Ownership: the caller's. Lifetime: n/a. Thread: any. Errors: FAILED_PRECONDITION when off or no
+/// home.
 KILN_NODISCARD KILN_API kiln_status kiln_cache_dir(const kiln_env *env, char *out_path,
                                                    size_t capacity, kiln_error *err);
 
-/// A database on disk: tables of key -> value with a checksum, shared by processes, safe against crashes,
-/// least recently used entries removed above the limit. SQLite below; absent in the minimal build, where open
-/// gives UNIMPLEMENTED. A damaged entry is a miss and is removed; a damaged file is set aside and begun anew.
+/// A database on disk: tables of key -> value with a checksum, shared by processes, safe against
+/// crashes, least recently used entries removed above the limit. SQLite below; absent in the
+/// minimal build, where open gives UNIMPLEMENTED. A damaged entry is a miss and is removed; a
+/// damaged file is set aside and begun anew.
 typedef struct kiln_store kiln_store;
 typedef struct kiln_blob {
     void *data;
@@ -301,17 +314,17 @@ KILN_NODISCARD KILN_API kiln_status kiln_store_open(const kiln_env *env, const c
                                                     kiln_store **out_store, kiln_error *err);
 KILN_API void kiln_store_close(kiln_store *store);
 
-/// `get` gives NOT_FOUND on a miss; the blob goes back through kiln_free(env, blob.data). `put` replaces.
-/// `clear` empties all tables. Ownership: key and value are copied. Lifetime: n/a. Thread: any.
-/// Errors: NOT_FOUND, UNAVAILABLE, RESOURCE_EXHAUSTED.
+/// `get` gives NOT_FOUND on a miss; the blob goes back through kiln_free(env, blob.data). `put`
+/// replaces. `clear` empties all tables. Ownership: key and value are copied. Lifetime: n/a.
+/// Thread: any. Errors: NOT_FOUND, UNAVAILABLE, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_store_get(kiln_store *store, kiln_store_table table,
                                                    kiln_hash128 key, kiln_blob *out_value,
                                                    kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_store_put(kiln_store *store, kiln_store_table table,
                                                    kiln_hash128 key, const void *value,
                                                    size_t length, kiln_error *err);
-KILN_NODISCARD KILN_API kiln_status kiln_store_stat_get(kiln_store *store, kiln_store_stat *out_stat,
-                                                        kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_store_stat_get(kiln_store *store,
+                                                        kiln_store_stat *out_stat, kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_store_clear(kiln_store *store, kiln_error *err);
 
 #ifdef __cplusplus

@@ -6,8 +6,8 @@
 
 #include "base.h"
 
-/// Copies `text` into `out` as one terminated line of UTF-8: control characters become blanks, bytes
-/// that are no UTF-8 become '?', and what does not fit is cut between two characters.
+/// Copies `text` into `out` as one terminated line of UTF-8: control characters become blanks,
+/// bytes that are no UTF-8 become '?', and what does not fit is cut between two characters.
 /// Ownership: the caller's. Lifetime: n/a. Thread: any. Errors: none. Returns the length.
 size_t kilni_base_one_line(char *out, size_t capacity, const char *text);
 
@@ -20,7 +20,8 @@ bool kilni_base_log_parse(const char *text, kiln_log_level *out_most);
 kiln_log_level kilni_base_config_log_most(const kiln_config *config);
 
 /// getenv that sees nothing in a process with elevated privilege.
-/// Ownership: borrowed. Lifetime: until the environment changes. Thread: any, while none sets. Errors: NULL.
+/// Ownership: borrowed. Lifetime: until the environment changes. Thread: any, while none sets.
+/// Errors: NULL.
 const char *kilni_base_getenv(const char *name);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The knobs of config.def: default, file, environment, flag, the later one wins; each value is checked
-// against its type where it enters. What a value means is decided by the module that reads it.
+// The knobs of config.def: default, file, environment, flag, the later one wins; each value is
+// checked against its type where it enters. What a value means is decided by the module that reads
+// it.
 #define _GNU_SOURCE // secure_getenv
 #include "base_internal.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shared objects: opened with every symbol bound and none shared. Which files may be loaded, and what is
-// asked of them, is decided by the modules that load.
+// Shared objects: opened with every symbol bound and none shared. Which files may be loaded, and
+// what is asked of them, is decided by the modules that load.
 #define _DEFAULT_SOURCE // RTLD_NODELETE
 #include "base.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which messages pass, by level and module as the LOG knob says ("info" or "warn,cl_backend=debug"),
-// and their way to the environment's sink. Nothing is ever printed here: the sink decides.
+// Which messages pass, by level and module as the LOG knob says ("info" or
+// "warn,cl_backend=debug"), and their way to the environment's sink. Nothing is ever printed here:
+// the sink decides.
 #include "base_internal.h"
 
 #include <stdio.h>
@@ -83,8 +84,8 @@ bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *mod
     return (int)level <= level_of(kiln_config_string(env->config, KILN_KNOB_LOG), module);
 }
 
-void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module, const char *format,
-              ...)
+void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module,
+                    const char *format, ...)
 {
     if (!kiln_log_enabled(env, level, module)) {
         return;
@@ -99,9 +100,7 @@ void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *modul
         return;
     }
     kilni_base_one_line(line, sizeof line, text);
-    kiln_log_record record = {.struct_size = (uint32_t)sizeof record,
-                              .level = level,
-                              .module = module,
-                              .message = line};
+    kiln_log_record record = {
+        .struct_size = (uint32_t)sizeof record, .level = level, .module = module, .message = line};
     env->log(&record, env->log_user);
 }

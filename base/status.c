@@ -21,8 +21,8 @@ const char *kiln_status_name(kiln_status status)
     return "unknown";
 }
 
-/// Length of the UTF-8 sequence at `text`, 0 when the bytes are none (RFC 3629: no overlong form, no
-/// surrogate, nothing above U+10FFFF).
+/// Length of the UTF-8 sequence at `text`, 0 when the bytes are none (RFC 3629: no overlong form,
+/// no surrogate, nothing above U+10FFFF).
 static size_t utf8_length(const unsigned char *text)
 {
     unsigned char first = text[0];

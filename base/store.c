@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The store's entries: get, put, statistics, clearing, and the removal of what was used longest ago. A hit
-// writes nothing while the entry's time of use is recent, so that a warm start only reads. A row whose
-// checksum is wrong is a miss and goes. Values are opaque: keys and contents belong to the callers.
+// The store's entries: get, put, statistics, clearing, and the removal of what was used longest
+// ago. A hit writes nothing while the entry's time of use is recent, so that a warm start only
+// reads. A row whose checksum is wrong is a miss and goes. Values are opaque: keys and contents
+// belong to the callers.
 #include "store_internal.h"
 
 #include <errno.h>
@@ -145,7 +146,7 @@ static void tend_row(kiln_store *store, const found_row *row)
     int64_t now = (int64_t)time(NULL);
     if (!row->sound) {
         kiln_log_write(store->env, KILN_LOG_WARN, "base", "a damaged entry of %s is removed",
-                 store->path);
+                       store->path);
         run_with_id(store, STATEMENT_REMOVE, row->id, /*value=*/0);
     } else if (row->used > now || now - row->used > STALE_SECONDS) {
         run_with_id(store, STATEMENT_TOUCH, row->id, now);

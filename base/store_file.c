@@ -164,7 +164,8 @@ kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
 {
     int code = open_once(store);
     if (kilni_store_is_damage(code)) {
-        kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew", store->path);
+        kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew",
+                       store->path);
         set_aside(store);
         code = open_once(store);
     }
@@ -173,7 +174,8 @@ kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
 
 kiln_status kilni_store_file_renew(kiln_store *store, kiln_error *err)
 {
-    kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew", store->path);
+    kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew",
+                   store->path);
     kilni_store_file_close(store);
     set_aside(store);
     return kilni_store_file_open(store, err);

@@ -25,7 +25,7 @@ typedef enum kilni_store_statement {
 struct kiln_store {
     const kiln_env *env;
     pthread_mutex_t mutex; ///< guards all below
-    sqlite3 *database;     ///< NULL after a damaged file could not be begun anew
+    sqlite3 *database; ///< NULL after a damaged file could not be begun anew
     sqlite3_stmt *statements[STATEMENT_COUNT];
     int64_t page_bytes;
     dev_t device; ///< of the open file, so that a damaged file is set aside once
@@ -52,7 +52,6 @@ static inline bool kilni_store_is_damage(int code)
 
 /// The status that SQLite's `code` stands for, with its text in `err`.
 /// Ownership: n/a. Lifetime: n/a. Thread: mutex held. Errors: the translated one.
-kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doing,
-                             kiln_error *err);
+kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doing, kiln_error *err);
 
 #endif

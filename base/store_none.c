@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The store of the minimal build, which has no SQLite: it cannot be opened, and says so. Callers treat that
-// as an empty cache.
+// The store of the minimal build, which has no SQLite: it cannot be opened, and says so. Callers
+// treat that as an empty cache.
 #include "base.h"
 
 kiln_status kiln_store_open(const kiln_env *env, const char *folder, kiln_store **out_store,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A text that grows. Failure to grow is remembered, so that a printer checks once, at its end.
+// A text that grows. Decides how a failure to grow is remembered, so that a printer checks once, at
+// its end; what is printed is for the callers.
 #include "base.h"
 
 #include <stdio.h>

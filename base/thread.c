@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The identity of a thread, the only thread-local value of Kiln: pthread_t and the kernel's number are
-// used again after a thread ends, and a stream must never be taken for another's. And the clock.
+// The identity of a thread, the only thread-local value of Kiln: pthread_t and the kernel's number
+// are used again after a thread ends, and a stream must never be taken for another's. And the
+// clock.
 #include "base.h"
 
 #include <stdatomic.h>

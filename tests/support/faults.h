@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fault injection for allocations: an allocator that counts what is alive and fails the k-th request.
+// Fault injection for allocations: an allocator that counts what is alive and fails the k-th
+// request.
 //
 //     for (size_t k = 1; kiln_faults_next(&faults, k); k++) { ... run with faults.allocator ... }
 //
@@ -15,17 +16,17 @@
 
 typedef struct kiln_faults {
     kiln_allocator allocator; /* hand this to the code under test */
-    atomic_size_t requests;   /* since the last kiln_faults_next */
-    atomic_size_t live;       /* allocated and not yet freed */
-    size_t fail_at;           /* 1: the first request; 0: none */
+    atomic_size_t requests; /* since the last kiln_faults_next */
+    atomic_size_t live; /* allocated and not yet freed */
+    size_t fail_at; /* 1: the first request; 0: none */
     bool started;
 } kiln_faults;
 
 /// Starts without failures. The struct must stay in place while the allocator is in use.
 void kiln_faults_init(kiln_faults *faults);
 
-/// Arms the k-th request to fail. False when the run before had fewer than k requests: all are done.
-/// Fails the running test when the run before left something allocated.
+/// Arms the k-th request to fail. False when the run before had fewer than k requests: all are
+/// done. Fails the running test when the run before left something allocated.
 bool kiln_faults_next(kiln_faults *faults, size_t k);
 
 #endif

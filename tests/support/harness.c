@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs a table of cases under CUnit and reports failures, skips and counts.
 // Decides: the output format that tools/test_summary.py parses, the environment that tests share,
-// temporary folders. CUnit keeps the registry and the assertion records; what a module needs for its
-// own tests (tensors, devices, reference values) belongs to that module's tests.
+// temporary folders. CUnit keeps the registry and the assertion records; what a module needs for
+// its own tests (tensors, devices, reference values) belongs to that module's tests.
 #include "harness.h"
 
 #include <CUnit/CUnit.h>
@@ -273,7 +273,8 @@ static void set_environment(void)
     mkdir(KILN_TEST_BUILD_DIR "/test-cache", 0700);
 }
 
-/* CUnit runs tests without arguments, so each case runs as its own CUnit test with `current` set. */
+/* CUnit runs tests without arguments, so each case runs as its own CUnit test with `current` set.
+ */
 static unsigned run_matching(const kiln_test_case *cases, size_t count, int argc, char **argv)
 {
     unsigned run_count = 0;

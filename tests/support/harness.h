@@ -18,8 +18,14 @@ typedef struct kiln_test_case {
     const void *param; /* kiln_test_param() inside the test; several cases can share one function */
 } kiln_test_case;
 
-#define KILN_TEST(function) {#function, function, NULL}
-#define KILN_TEST_PARAM(function, case_name, pointer) {case_name, function, pointer}
+#define KILN_TEST(function)                                                                        \
+    {                                                                                              \
+#function, function, NULL                                                                  \
+    }
+#define KILN_TEST_PARAM(function, case_name, pointer)                                              \
+    {                                                                                              \
+        case_name, function, pointer                                                               \
+    }
 
 #define KILN_TEST_MAIN(suite, ...)                                                                 \
     int main(int argc, char **argv)                                                                \
@@ -29,8 +35,8 @@ typedef struct kiln_test_case {
                              sizeof(kiln_test_table) / sizeof(kiln_test_table[0]), argc, argv);    \
     }
 
-/// Runs the cases and prints `kiln-test: N passed, N failed, N skipped` last. Returns the exit status:
-/// 0 when nothing failed, 1 when a check failed, 2 for a filter that matches nothing.
+/// Runs the cases and prints `kiln-test: N passed, N failed, N skipped` last. Returns the exit
+/// status: 0 when nothing failed, 1 when a check failed, 2 for a filter that matches nothing.
 int kiln_test_run(const char *suite, const kiln_test_case *cases, size_t count, int argc,
                   char **argv);
 
@@ -42,8 +48,8 @@ const char *kiln_test_name(void);
 /// A case that skips and fails counts as failed.
 void kiln_test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/// Marks the running case as failed, with a message. `kiln_test_check` does so when `ok` is false and
-/// returns `ok`, so that a test can stop: if (!KILN_CHECK(p != NULL)) { return; }
+/// Marks the running case as failed, with a message. `kiln_test_check` does so when `ok` is false
+/// and returns `ok`, so that a test can stop: if (!KILN_CHECK(p != NULL)) { return; }
 void kiln_test_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool kiln_test_check(bool ok, const char *file, int line, const char *text);
@@ -62,8 +68,7 @@ bool kiln_test_check_mem(const void *actual, const void *expected, size_t size_b
     kiln_test_check_int((int64_t)(actual), (int64_t)(expected), __FILE__, __LINE__, #actual)
 #define KILN_CHECK_STR(actual, expected)                                                           \
     kiln_test_check_str((actual), (expected), __FILE__, __LINE__, #actual)
-#define KILN_CHECK_CONTAINS(text, part)                                                            \
-    kiln_test_check_contains((text), (part), __FILE__, __LINE__)
+#define KILN_CHECK_CONTAINS(text, part) kiln_test_check_contains((text), (part), __FILE__, __LINE__)
 #define KILN_CHECK_NEAR(actual, expected, tolerance)                                               \
     kiln_test_check_near((actual), (expected), (tolerance), __FILE__, __LINE__, #actual)
 #define KILN_CHECK_MEM(actual, expected, size_bytes)                                               \
@@ -76,7 +81,8 @@ const char *kiln_test_tmpdir(void);
 const char *kiln_test_path(const char *folder, const char *name);
 /// Writes a file whole; fails the case and returns false when it cannot.
 bool kiln_test_write_file(const char *path, const void *data, size_t size_bytes);
-/// Reads a file whole into memory that the caller frees; NULL when it cannot. Adds a final zero byte.
+/// Reads a file whole into memory that the caller frees; NULL when it cannot. Adds a final zero
+/// byte.
 char *kiln_test_read_file(const char *path, size_t *out_size_bytes);
 
 #endif

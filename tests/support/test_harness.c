@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tests the harness itself: that a failing check fails the program, that a skip is counted and named, and
-// that parameters, folders and files work. Children of this program run the failing cases.
+// Tests the harness itself: that a failing check fails the program, that a skip is counted and
+// named, and that parameters, folders and files work. Children of this program run the failing
+// cases.
 #include "harness.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A user's program against the installed headers, valid C11 and C++17.
-// It adds two tensors on the reference device, so that it needs no OpenCL, and checks the answer; how fast or on
-// what else is for other tests.
+// It adds two tensors on the reference device, so that it needs no OpenCL, and checks the answer;
+// how fast or on what else is for other tests.
 #include <kiln/kiln.h>
 #include <stdio.h>
 #include <string.h>

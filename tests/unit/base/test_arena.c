@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Arenas: zeroed and aligned pieces that do not overlap, reset without new memory, failure without harm.
+// Arenas: zeroed and aligned pieces that do not overlap, reset without new memory, failure without
+// harm.
 #include <string.h>
 
 #include "base.h"

@@ -164,8 +164,7 @@ static void test_no_memory(void)
     for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
         kiln_config *config = NULL;
         kiln_error err = KILN_ERROR_INIT;
-        kiln_status status =
-            kiln_config_create(&faults.allocator, path, false, &config, &err);
+        kiln_status status = kiln_config_create(&faults.allocator, path, false, &config, &err);
         bool failed = atomic_load(&faults.requests) >= k;
         KILN_CHECK_INT(status, failed ? KILN_STATUS_RESOURCE_EXHAUSTED : KILN_STATUS_OK);
         KILN_CHECK((config == NULL) == failed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The table of element types, and the 16-bit floats against a model in double: every value of
-// 16 bits, every rounding boundary between two of them with its neighbours, and a sweep of binary32.
+// 16 bits, every rounding boundary between two of them with its neighbours, and a sweep of
+// binary32.
 #include <math.h>
 #include <string.h>
 
@@ -89,7 +90,8 @@ static void test_widen_all(void)
 static uint32_t nearest(const half_kind *kind, double value, uint32_t low)
 {
     double below = model(low, kind->fraction_bits, kind->bias);
-    double above = model(low + 1, kind->fraction_bits, kind->bias); // infinity: the next power of two
+    double above =
+        model(low + 1, kind->fraction_bits, kind->bias); // infinity: the next power of two
     if (value - below == above - value) {
         return (low & 1) == 0 ? low : low + 1;
     }

@@ -36,7 +36,8 @@ static void test_one_line(void)
     kiln_error err = KILN_ERROR_INIT;
     (void)kiln_fail(&err, INTERNAL, "one\ntwo\r\n\tthree\x7f\n");
     KILN_CHECK_STR(err.message, "one two   three");
-    (void)kiln_fail(&err, INTERNAL, "%s", "\xc3\xa4 \xff \xc0\x80 \xed\xa0\x80 \xf0\x9f\x94\xa5 \xe2\x82");
+    (void)kiln_fail(&err, INTERNAL, "%s",
+                    "\xc3\xa4 \xff \xc0\x80 \xed\xa0\x80 \xf0\x9f\x94\xa5 \xe2\x82");
     KILN_CHECK_STR(err.message, "\xc3\xa4 ? ?? ??? \xf0\x9f\x94\xa5 ??");
     (void)kiln_fail(&err, INTERNAL, "again: %s", err.message); // its own text as an argument
     KILN_CHECK_CONTAINS(err.message, "again: \xc3\xa4");

@@ -281,7 +281,8 @@ static void test_least_recently_used(void)
         KILN_CHECK_INT(put(store, KILN_STORE_PROGRAMS, i, 16000), 0);
     }
     sql(folder, "UPDATE entry SET used = used - 7200 - id"); // the last id is the oldest
-    KILN_CHECK_INT(get(&env, store, KILN_STORE_PROGRAMS, 9, 16000), 0); // used again: now the youngest
+    KILN_CHECK_INT(get(&env, store, KILN_STORE_PROGRAMS, 9, 16000),
+                   0); // used again: now the youngest
     for (uint64_t i = 10; i < 20; i++) {
         KILN_CHECK_INT(put(store, KILN_STORE_PROGRAMS, i, 16000), 0);
     }
