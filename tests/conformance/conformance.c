@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The backend suite: every operator of the table, every dtype, every sample, on the backend named by
+// --backend=ADDRESS or KILN_TEST_BACKEND, against the reference evaluator on dense memory. Each sample runs on
+// dense inputs, on one of the other layouts in turn, and in place where an input fits the result. f32, i32, i64
+// and bool are required; for other dtypes a backend may say UNIMPLEMENTED, which the last case lists.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "layout.h"
+#include "tolerance.h"
+#ifdef KILN_TEST_WITH_CL
+#include "cl_backend.h"
+#endif
+
+enum { MAX_REPORTS = 3 };
+
+typedef struct coverage {
+    unsigned samples;
+    unsigned runs;
+    unsigned unimplemented;
+    unsigned failures;
+} coverage;
+
+static kiln_env env;
+static kiln_backend *tested;
+static kiln_backend *judge;
+static coverage covered[KILN_OP_COUNT][KILN_DTYPE_LIMIT];
+
+typedef struct operands {
+    kiln_view inputs[KILN_MAX_INPUTS];
+    void *memory[KILN_MAX_INPUTS];
+    void *dense[KILN_MAX_INPUTS];
+    size_t bytes[KILN_MAX_INPUTS];
+    unsigned count;
+} operands;
+
+static void operands_fini(operands *o)
+{
+    for (unsigned i = 0; i < o->count; i++) {
+        free(o->memory[i]);
+        free(o->dense[i]);
+    }
+}
+
+static bool operands_init(operands *o, const kiln_op_record *record, const void *const *data,
+                          layout_kind kind)
+{
+    o->count = 0;
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        if (!layout_make(kind, &record->inputs[i], data[i], &o->inputs[i], &o->memory[i],
+                         &o->bytes[i], &o->dense[i])) {
+            operands_fini(o);
+            return false;
+        }
+        o->count++;
+    }
+    return true;
+}
+
+/* Uploads `memory`, runs, reads the result into `result`. in_place: the input whose memory takes it, or -1. */
+static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln_view *inputs,
+                       void *const *memory, const size_t *bytes, int in_place, void *result,
+                       kiln_error *err)
+{
+    const kiln_backend_ops *ops = backend->ops;
+    kiln_buffer *out_buffer = NULL;
+    size_t out_bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
+    kiln_status st = KILN_STATUS_OK;
+    unsigned made = 0;
+    for (; st == KILN_STATUS_OK && made < record->n_inputs; made++) {
+        st = ops->alloc(backend, bytes[made], &inputs[made].buffer, err);
+        if (st != KILN_STATUS_OK) {
+            break;
+        }
+        st = ops->upload(backend, inputs[made].buffer, 0, memory[made], bytes[made], err);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = ops->alloc(backend, out_bytes > 0 ? out_bytes : 1, &out_buffer, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        kiln_buffer *target = in_place >= 0 ? inputs[in_place].buffer : out_buffer;
+        kiln_view output = kiln_view_dense(&record->outputs[0], target);
+        st = ops->execute(backend, record, inputs, &output, err);
+        if (st == KILN_STATUS_OK) {
+            st = ops->read(backend, target, 0, result, out_bytes, err);
+        }
+    }
+    ops->free(backend, out_buffer);
+    while (made > 0) {
+        ops->free(backend, inputs[--made].buffer);
+    }
+    return st;
+}
+
+static void report(const kiln_op_record *record, coverage *cover, const char *layout,
+                   const char *text)
+{
+    kiln_string line;
+    if (cover->failures++ >= MAX_REPORTS) {
+        return;
+    }
+    kiln_string_init(&line, &env);
+    for (unsigned i = 0; i < record->n_inputs && i < 4; i++) {
+        kiln_string_printf(&line, "%s%s[", i > 0 ? " " : "",
+                           kiln_dtype_name(record->inputs[i].dtype));
+        for (unsigned d = 0; d < record->inputs[i].rank; d++) {
+            kiln_string_printf(&line, "%s%lld", d > 0 ? "," : "",
+                               (long long)record->inputs[i].dims[d]);
+        }
+        kiln_string_printf(&line, "]");
+    }
+    KILN_FAIL("%s(%s), %s: %s", kiln_op_info_of(record->op)->name,
+              line.text != NULL ? line.text : "", layout, text);
+    kiln_string_fini(&line);
+}
+
+static void compare(const kiln_op_record *record, coverage *cover, operands *o, layout_kind kind,
+                    int in_place, const void *expected)
+{
+    static const char *const names[LAYOUT_COUNT] = {"dense", "padded", "flipped", "expanded"};
+    const kiln_tensor_desc *out = &record->outputs[0];
+    char text[300];
+    kiln_error err = KILN_ERROR_INIT;
+    int64_t bytes = kiln_desc_bytes(out);
+    void *actual = malloc(bytes > 0 ? (size_t)bytes : 1);
+    if (actual == NULL) {
+        report(record, cover, names[kind], "no memory");
+        return;
+    }
+    kiln_status st = run(tested, record, o->inputs, o->memory, o->bytes, in_place, actual, &err);
+    if (st == KILN_STATUS_UNIMPLEMENTED) {
+        cover->unimplemented++;
+    } else if (st != KILN_STATUS_OK) {
+        report(record, cover, names[kind], err.message);
+    } else if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype,
+                                       kiln_desc_count(out), actual, expected, text,
+                                       sizeof(text))) {
+        report(record, cover, in_place >= 0 ? "in place" : names[kind], text);
+    }
+    cover->runs++;
+    free(actual);
+}
+
+static bool may_replace(const kiln_op_record *record, unsigned input)
+{
+    return kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE &&
+           record->inputs[input].dtype == record->outputs[0].dtype &&
+           kiln_desc_same_shape(&record->inputs[input], &record->outputs[0]);
+}
+
+static void try_layout(const kiln_op_record *record, const void *const *data, coverage *cover,
+                       layout_kind kind)
+{
+    kiln_view dense[KILN_MAX_INPUTS];
+    size_t bytes[KILN_MAX_INPUTS];
+    operands o;
+    kiln_error err = KILN_ERROR_INIT;
+    int64_t out_bytes = kiln_desc_bytes(&record->outputs[0]);
+    void *expected = malloc(out_bytes > 0 ? (size_t)out_bytes : 1);
+    if (expected == NULL || !operands_init(&o, record, data, kind)) {
+        report(record, cover, "layout", "no memory");
+        free(expected);
+        return;
+    }
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        dense[i] = kiln_view_dense(&record->inputs[i], NULL);
+        bytes[i] = (size_t)kiln_desc_bytes(&record->inputs[i]);
+    }
+    if (run(judge, record, dense, o.dense, bytes, -1, expected, &err) != KILN_STATUS_OK) {
+        report(record, cover, "reference", err.message);
+    } else {
+        compare(record, cover, &o, kind, -1, expected);
+        for (unsigned i = 0; kind == LAYOUT_DENSE && i < record->n_inputs; i++) {
+            if (may_replace(record, i)) {
+                compare(record, cover, &o, kind, (int)i, expected);
+            }
+        }
+    }
+    operands_fini(&o);
+    free(expected);
+}
+
+static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
+{
+    coverage *cover = user;
+    cover->samples++;
+    if (record->outputs == NULL) {
+        report(record, cover, "sample", "inference refuses it");
+        return;
+    }
+    try_layout(record, data, cover, LAYOUT_DENSE);
+    if (record->n_inputs > 0) {
+        try_layout(record, data, cover, (layout_kind)(1 + cover->samples % (LAYOUT_COUNT - 1)));
+    }
+}
+
+static bool is_required(kiln_dtype dtype)
+{
+    return dtype == KILN_DTYPE_F32 || dtype == KILN_DTYPE_I32 || dtype == KILN_DTYPE_I64 ||
+           dtype == KILN_DTYPE_BOOL;
+}
+
+static void test_op(void)
+{
+    kiln_op op = *(const kiln_op *)kiln_test_param();
+    const kiln_op_info *info = kiln_op_info_of(op);
+    if (tested == NULL) {
+        kiln_test_skip("no device");
+        return;
+    }
+    for (int d = 1; d < KILN_DTYPE_LIMIT; d++) {
+        kiln_dtype dtype = (kiln_dtype)d;
+        coverage *cover = &covered[op][dtype];
+        if ((kiln_dtype_kind_of(dtype) & info->accept) == 0) {
+            continue;
+        }
+        kiln_sample_sink sink = {.env = &env, .take = take_sample, .user = cover};
+        info->samples(op, dtype, &sink);
+        KILN_CHECK(cover->samples > 0);
+        if (cover->failures > MAX_REPORTS) {
+            KILN_FAIL("%s %s: %u of %u runs fail", info->name, kiln_dtype_name(dtype),
+                      cover->failures, cover->runs);
+        }
+        if (cover->unimplemented > 0 && is_required(dtype)) {
+            KILN_FAIL("%s %s is required: %u of %u runs are unimplemented", info->name,
+                      kiln_dtype_name(dtype), cover->unimplemented, cover->runs);
+        }
+    }
+}
+
+/* Last: what the other cases left open. A dtype is either there for all samples of an operator or for none. */
+static void test_coverage(void)
+{
+    unsigned there = 0;
+    unsigned missing = 0;
+    for (unsigned op = 0; op < KILN_OP_COUNT; op++) {
+        for (int d = 1; d < KILN_DTYPE_LIMIT; d++) {
+            const coverage *cover = &covered[op][d];
+            const char *name = kiln_op_info_of((kiln_op)op)->name;
+            there += cover->runs > 0 && cover->unimplemented == 0 ? 1 : 0;
+            if (cover->unimplemented > 0) {
+                missing++;
+                printf("    unimplemented: %s %s\n", name, kiln_dtype_name((kiln_dtype)d));
+            }
+            if (op != KILN_OP_CAST) {
+                KILN_CHECK(cover->unimplemented == 0 || cover->unimplemented == cover->runs);
+            }
+        }
+    }
+    printf("    coverage: %u of %u pairs of operator and dtype\n", there, there + missing);
+    if (tested == NULL) {
+        kiln_test_skip("no device");
+    }
+}
+
+static const kiln_backend_provider *provider_of(const char *address)
+{
+    const kiln_backend_provider *providers[] = {
+        kiln_ir_reference_provider(),
+#ifdef KILN_TEST_WITH_CL
+        kiln_cl_provider(),
+#endif
+    };
+    for (size_t i = 0; i < sizeof(providers) / sizeof(providers[0]); i++) {
+        size_t length = strlen(providers[i]->scheme);
+        if (strncmp(address, providers[i]->scheme, length) == 0 && address[length] == ':') {
+            return providers[i];
+        }
+    }
+    return NULL;
+}
+
+/* Takes --backend=ADDRESS out of the arguments. */
+static const char *take_address(int *argc, char **argv)
+{
+    const char *address = getenv("KILN_TEST_BACKEND");
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (strncmp(argv[i], "--backend=", 10) == 0) {
+            address = argv[i] + 10;
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    *argc = kept;
+    return address != NULL ? address : "reference:";
+}
+
+static bool open_backends(const char *address)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    const kiln_backend_provider *provider = provider_of(address);
+    const kiln_backend_provider *reference = kiln_ir_reference_provider();
+    if (provider == NULL) {
+        fprintf(stderr, "conformance: no backend for %s\n", address);
+        return false;
+    }
+    if (reference->open(&env, "reference:", &judge, &err, reference->user) != KILN_STATUS_OK) {
+        fprintf(stderr, "conformance: %s\n", err.message);
+        return false;
+    }
+    kiln_status st = provider->open(&env, address, &tested, &err, provider->user);
+    if (st != KILN_STATUS_OK && st != KILN_STATUS_NOT_FOUND) {
+        fprintf(stderr, "conformance: %s: %s\n", address, err.message);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static kiln_op ops[KILN_OP_COUNT];
+    static kiln_test_case cases[KILN_OP_COUNT + 1];
+    size_t count = 0;
+    const char *address = take_address(&argc, argv);
+    char suite[96];
+    env.allocator = kiln_allocator_default();
+    snprintf(suite, sizeof(suite), "conformance/%s", address);
+    if (!open_backends(address)) {
+        return 3;
+    }
+    for (unsigned i = 0; i < KILN_OP_COUNT; i++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)i);
+        ops[i] = (kiln_op)i;
+        if (info->cls != KILN_CLASS_CONTROL) {
+            cases[count++] = (kiln_test_case)KILN_TEST_PARAM(test_op, info->name, &ops[i]);
+        }
+    }
+    cases[count++] = (kiln_test_case)KILN_TEST(test_coverage);
+    int status = kiln_test_run(suite, cases, count, argc, argv);
+    if (tested != NULL) {
+        tested->ops->close(tested);
+    }
+    judge->ops->close(judge);
+    return status;
+}
