@@ -4,13 +4,15 @@
 
 /// kiln: record tensor operations, run them fused on any OpenCL device.
 ///
-/// A context holds configuration, fusers and devices; a device runs operations; a tensor is a handle to a value on one
-/// device. Recording an operation returns at once with a handle to the result; shapes and dtypes are checked there.
-/// Work is planned, fused and enqueued behind the calls; only kiln_read and kiln_sync wait.
-/// kiln_release says that the caller is done with a tensor: released early, an intermediate is never written to memory.
+/// A context holds configuration, fusers and devices; a device runs operations; a tensor is a
+/// handle to a value on one device. Recording an operation returns at once with a handle to the
+/// result; shapes and dtypes are checked there. Work is planned, fused and enqueued behind the
+/// calls; only kiln_read and kiln_sync wait. kiln_release says that the caller is done with a
+/// tensor: released early, an intermediate is never written to memory.
 ///
-/// Every call returns a status and fills `err` when it is not NULL. All calls may come from any thread, unless it says
-/// otherwise. The operators are in kiln_ops.h, generated from the operator table.
+/// Every call returns a status and fills `err` when it is not NULL. All calls may come from any
+/// thread, unless it says otherwise. The operators are in kiln_ops.h, generated from the operator
+/// table.
 
 #include "base.h"
 #include "ir.h"
@@ -29,26 +31,32 @@ typedef struct kiln_graph kiln_graph;
 typedef struct kiln_context_options {
     uint32_t struct_size;
     uint32_t ignore_environment; ///< 1: knobs from the environment are not read
-    const char *config_path;     ///< file of knobs, or NULL
+    const char *config_path; ///< file of knobs, or NULL
     const kiln_allocator *allocator; ///< NULL: the C library's
-    kiln_log_fn log;             ///< NULL: silence
+    kiln_log_fn log; ///< NULL: silence
     void *log_user;
 } kiln_context_options;
 
-#define KILN_CONTEXT_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_context_options)}
+#define KILN_CONTEXT_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_context_options)                                      \
+    }
 
-/// Makes a context: reads the configuration and opens the cache. Devices and fusers are opened when first used.
-/// Ownership: `*out_context` is the caller's (kiln_context_destroy). Lifetime: devices and tensors keep it alive.
-/// Thread: any. Errors: INVALID_ARGUMENT and NOT_FOUND from the configuration, RESOURCE_EXHAUSTED.
+/// Makes a context: reads the configuration and opens the cache. Devices and fusers are opened when
+/// first used. Ownership: `*out_context` is the caller's (kiln_context_destroy). Lifetime: devices
+/// and tensors keep it alive. Thread: any. Errors: INVALID_ARGUMENT and NOT_FOUND from the
+/// configuration, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_context_create(const kiln_context_options *options,
-                                                        kiln_context **out_context, kiln_error *err);
+                                                        kiln_context **out_context,
+                                                        kiln_error *err);
 
 /// Gives up the caller's hold; the context ends with its last device. Takes NULL.
 /// Ownership: ends the caller's. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_context_destroy(kiln_context *context);
 
 /// Sets a knob by name, as a command-line flag does. Takes effect for what is opened afterwards.
-/// Ownership: the text is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND, INVALID_ARGUMENT.
+/// Ownership: the text is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND,
+/// INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_context_set(kiln_context *context, const char *name,
                                                      const char *value, kiln_error *err);
 
@@ -56,11 +64,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_context_set(kiln_context *context, cons
 /// Ownership: borrowed. Lifetime: the context's. Thread: any. Errors: none.
 KILN_API const kiln_env *kiln_context_env(const kiln_context *context);
 
-/// The cache on disk, or NULL when it is off. Ownership: borrowed. Lifetime: the context's. Thread: any. Errors: none.
+/// The cache on disk, or NULL when it is off. Ownership: borrowed. Lifetime: the context's. Thread:
+/// any. Errors: none.
 KILN_API kiln_store *kiln_context_store(const kiln_context *context);
 
-/// Adds a kind of backend, before a device of its scheme is opened. Built in: opencl, reference, null.
-/// Ownership: the provider is borrowed. Lifetime: it must outlive the context. Thread: any.
+/// Adds a kind of backend, before a device of its scheme is opened. Built in: opencl, reference,
+/// null. Ownership: the provider is borrowed. Lifetime: it must outlive the context. Thread: any.
 /// Errors: ALREADY_EXISTS, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_context_add_provider(kiln_context *context,
                                                               const kiln_backend_provider *provider,
@@ -75,12 +84,15 @@ typedef struct kiln_plugin_info {
     const char *id;
     const char *version;
     const char *vendor;
-    const char *state;  ///< "taken", "refused" or "off"
+    const char *state; ///< "taken", "refused" or "off"
     const char *reason; ///< one line: why
     uint64_t load_ns;
 } kiln_plugin_info;
 
-#define KILN_PLUGIN_INFO_INIT {.struct_size = (uint32_t)sizeof(kiln_plugin_info)}
+#define KILN_PLUGIN_INFO_INIT                                                                      \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_plugin_info)                                          \
+    }
 
 /// Loads one more fuser by path, before the first device is opened.
 /// Ownership: the path is copied. Lifetime: loaded for the process. Thread: any.
@@ -89,21 +101,24 @@ KILN_NODISCARD KILN_API kiln_status kiln_plugin_load(kiln_context *context, cons
                                                      kiln_error *err);
 
 /// Every file that was looked at, by index from 0, with what became of it.
-/// Ownership: texts are borrowed. Lifetime: the context's. Thread: any. Errors: NOT_FOUND past the last.
+/// Ownership: texts are borrowed. Lifetime: the context's. Thread: any. Errors: NOT_FOUND past the
+/// last.
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_get(kiln_context *context, size_t index,
                                                     kiln_plugin_info *out_info, kiln_error *err);
 
 // ---- devices -----------------------------------------------------------------------------------
 
 /// Address ("opencl:0") and a line of description of the n-th device of all providers, from 0.
-/// Ownership: the caller's arrays. Lifetime: n/a. Thread: any. Errors: NOT_FOUND past the last, UNAVAILABLE.
+/// Ownership: the caller's arrays. Lifetime: n/a. Thread: any. Errors: NOT_FOUND past the last,
+/// UNAVAILABLE.
 KILN_NODISCARD KILN_API kiln_status kiln_device_describe(kiln_context *context, size_t index,
                                                          char out_address[64], char out_line[192],
                                                          kiln_error *err);
 
-/// Opens a device. NULL: the knob `device`, or the first OpenCL device. The same address gives the same device.
-/// Ownership: `*out_device` is the caller's hold (kiln_device_release). Lifetime: tensors keep it alive.
-/// Thread: any. Errors: NOT_FOUND (no such device, with how many there are), UNAVAILABLE, INVALID_ARGUMENT.
+/// Opens a device. NULL: the knob `device`, or the first OpenCL device. The same address gives the
+/// same device. Ownership: `*out_device` is the caller's hold (kiln_device_release). Lifetime:
+/// tensors keep it alive. Thread: any. Errors: NOT_FOUND (no such device, with how many there are),
+/// UNAVAILABLE, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_device_open(kiln_context *context, const char *address,
                                                      kiln_device **out_device, kiln_error *err);
 KILN_API kiln_device *kiln_device_retain(kiln_device *device);
@@ -114,38 +129,44 @@ KILN_API const kiln_device_info *kiln_device_info_of(const kiln_device *device);
 KILN_API const char *kiln_device_address(const kiln_device *device);
 KILN_API kiln_context *kiln_device_context(const kiln_device *device);
 
-/// KILN_USAGE_* of a dtype on the device. Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
+/// KILN_USAGE_* of a dtype on the device. Ownership: a value. Lifetime: n/a. Thread: any. Errors:
+/// none.
 KILN_API uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype);
 
 typedef struct kiln_device_stats {
     uint32_t struct_size;
     uint32_t reserved;
-    uint64_t ops_recorded;   ///< operations, drops not counted
-    uint64_t blocks_fused;   ///< fused blocks that ran
-    uint64_t ops_fused;      ///< operations in them
+    uint64_t ops_recorded; ///< operations, drops not counted
+    uint64_t blocks_fused; ///< fused blocks that ran
+    uint64_t ops_fused; ///< operations in them
     uint64_t plans_searched; ///< segments that fusers were asked about
-    uint64_t plans_found;    ///< segments whose plan was known
+    uint64_t plans_found; ///< segments whose plan was known
     uint64_t tensors_live;
     kiln_backend_stats backend;
 } kiln_device_stats;
 
-#define KILN_DEVICE_STATS_INIT {.struct_size = (uint32_t)sizeof(kiln_device_stats)}
+#define KILN_DEVICE_STATS_INIT                                                                     \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_device_stats)                                         \
+    }
 
-/// Counters since the device was opened. Ownership: the caller's struct. Lifetime: n/a. Thread: any. Errors: none.
+/// Counters since the device was opened. Ownership: the caller's struct. Lifetime: n/a. Thread:
+/// any. Errors: none.
 KILN_API void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats);
 
-/// The first failure of queued work on the device, or OK. A lost device stays lost until opened again.
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: the failure.
+/// The first failure of queued work on the device, or OK. A lost device stays lost until opened
+/// again. Ownership: values. Lifetime: n/a. Thread: any. Errors: the failure.
 KILN_API kiln_status kiln_device_status(kiln_device *device, kiln_error *err);
 
-/// Turns fusion off or on for what is recorded from now on; results are the same. It is on at first, where the device
-/// takes programs. Ownership: n/a. Lifetime: n/a. Thread: any. Errors: whatever draining the queues gives.
+/// Turns fusion off or on for what is recorded from now on; results are the same. It is on at
+/// first, where the device takes programs. Ownership: n/a. Lifetime: n/a. Thread: any. Errors:
+/// whatever draining the queues gives.
 KILN_NODISCARD KILN_API kiln_status kiln_device_set_fusion(kiln_device *device, bool on,
                                                            kiln_error *err);
 
-/// `flush` enqueues what this thread has recorded and does not wait; `sync` does so for all threads and waits.
-/// `trim` gives unused pooled memory back to the device.
-/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: the first failure of queued work that no read has reported.
+/// `flush` enqueues what this thread has recorded and does not wait; `sync` does so for all threads
+/// and waits. `trim` gives unused pooled memory back to the device. Ownership: n/a. Lifetime: n/a.
+/// Thread: any. Errors: the first failure of queued work that no read has reported.
 KILN_NODISCARD KILN_API kiln_status kiln_flush(kiln_device *device, kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_sync(kiln_device *device, kiln_error *err);
 KILN_API void kiln_device_trim(kiln_device *device);
@@ -153,19 +174,20 @@ KILN_API void kiln_device_trim(kiln_device *device);
 // ---- tensors -----------------------------------------------------------------------------------
 
 /// A tensor with a copy of `data`: dense, row-major, all of it; NULL: zeros. Rank 0 is one element.
-/// Ownership: `data` is copied before return; `*out_tensor` is the caller's hold (kiln_release). Lifetime: until the last
-/// release. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED (dtype not stored on the device).
+/// Ownership: `data` is copied before return; `*out_tensor` is the caller's hold (kiln_release).
+/// Lifetime: until the last release. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED,
+/// UNIMPLEMENTED (dtype not stored on the device).
 KILN_NODISCARD KILN_API kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype,
                                                        size_t rank, const int64_t *dims,
                                                        const void *data, kiln_tensor **out_tensor,
                                                        kiln_error *err);
 
-/// Marks a tensor as constant for as long as plans live (weights): fusers may prepare copies of it once.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+/// Marks a tensor as constant for as long as plans live (weights): fusers may prepare copies of it
+/// once. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_tensor_mark_constant(kiln_tensor *tensor);
 
-/// One more hold, and one less; both take NULL. The last release records that the tensor is not used any more.
-/// Ownership: as said. Lifetime: n/a. Thread: any. Errors: none.
+/// One more hold, and one less; both take NULL. The last release records that the tensor is not
+/// used any more. Ownership: as said. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API kiln_tensor *kiln_retain(kiln_tensor *tensor);
 KILN_API void kiln_release(kiln_tensor *tensor);
 
@@ -178,17 +200,19 @@ KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);
 KILN_API kiln_device *kiln_tensor_device(const kiln_tensor *tensor);
 
 /// Runs what the tensor needs, waits, and copies all of it, dense and row-major, to `out_data`.
-/// Ownership: the caller's memory. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT when `bytes` is not
-/// kiln_tensor_bytes; the first cause when something that it depends on failed.
+/// Ownership: the caller's memory. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT when
+/// `bytes` is not kiln_tensor_bytes; the first cause when something that it depends on failed.
 KILN_NODISCARD KILN_API kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes,
                                               kiln_error *err);
 
-/// A copy on another device, of whatever platform; on the same device one more hold of the tensor itself.
-/// Ownership: `*out_tensor` is the caller's hold. Lifetime: until released. Thread: any. Errors: as kiln_read and create.
+/// A copy on another device, of whatever platform; on the same device one more hold of the tensor
+/// itself. Ownership: `*out_tensor` is the caller's hold. Lifetime: until released. Thread: any.
+/// Errors: as kiln_read and create.
 KILN_NODISCARD KILN_API kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device,
                                                    kiln_tensor **out_tensor, kiln_error *err);
 
-// ---- operations by number ------------------------------------------------------------------------
+// ---- operations by number
+// ------------------------------------------------------------------------
 
 /// A scalar operand: kiln_f64(0.5) or kiln_i64(3). It is converted to the dtype of the operation.
 typedef struct kiln_number {
@@ -199,42 +223,48 @@ typedef struct kiln_number {
     } v;
 } kiln_number;
 
-static inline kiln_number kiln_f64(double value) {
+static inline kiln_number kiln_f64(double value)
+{
     kiln_number number;
     number.is_integer = false;
     number.v.f = value;
     return number;
 }
 
-static inline kiln_number kiln_i64(int64_t value) {
+static inline kiln_number kiln_i64(int64_t value)
+{
     kiln_number number;
     number.is_integer = true;
     number.v.i = value;
     return number;
 }
 
-/// Records any operator of the table; the functions of kiln_ops.h are this with names. `attrs` are in the order of
-/// the operator's schema, KILN_ATTR_NONE for an absent optional one. `device` may be NULL when there are inputs.
-/// Ownership: everything is copied; each out_tensors[i] is the caller's hold. Lifetime: until released. Thread: any;
-/// operations of one thread on one device run in the order of recording.
-/// Errors: INVALID_ARGUMENT with operator, shapes and values; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of different devices.
+/// Records any operator of the table; the functions of kiln_ops.h are this with names. `attrs` are
+/// in the order of the operator's schema, KILN_ATTR_NONE for an absent optional one. `device` may
+/// be NULL when there are inputs. Ownership: everything is copied; each out_tensors[i] is the
+/// caller's hold. Lifetime: until released. Thread: any; operations of one thread on one device run
+/// in the order of recording. Errors: INVALID_ARGUMENT with operator, shapes and values;
+/// RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of different devices.
 KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 kiln_tensor *const *inputs, size_t n_inputs,
                                                 const kiln_attr *attrs, size_t n_attrs,
                                                 kiln_tensor **out_tensors, kiln_error *err);
 
-// ---- graphs: record once, run often ----------------------------------------------------------------
+// ---- graphs: record once, run often
+// ----------------------------------------------------------------
 
-/// Between begin and end, what this thread records on the device is kept and not run. `inputs` are the tensors that
-/// later runs replace; other tensors from before are constants of the graph. Reading inside is an error.
-/// Ownership: the graph holds what it uses. Lifetime: n/a. Thread: begin and end on one thread.
-/// Errors: FAILED_PRECONDITION when this thread captures already.
-KILN_NODISCARD KILN_API kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs,
-                                                     size_t n_inputs, kiln_error *err);
+/// Between begin and end, what this thread records on the device is kept and not run. `inputs` are
+/// the tensors that later runs replace; other tensors from before are constants of the graph.
+/// Reading inside is an error. Ownership: the graph holds what it uses. Lifetime: n/a. Thread:
+/// begin and end on one thread. Errors: FAILED_PRECONDITION when this thread captures already.
+KILN_NODISCARD KILN_API kiln_status kiln_graph_begin(kiln_device *device,
+                                                     kiln_tensor *const *inputs, size_t n_inputs,
+                                                     kiln_error *err);
 
-/// Ends the capture; `outputs` are the tensors that each run produces. The captured tensors themselves never get values.
-/// Ownership: `*out_graph` is the caller's (kiln_graph_destroy). Lifetime: until destroyed. Thread: that of begin.
-/// Errors: FAILED_PRECONDITION without begin, INVALID_ARGUMENT for an output that was not captured, RESOURCE_EXHAUSTED.
+/// Ends the capture; `outputs` are the tensors that each run produces. The captured tensors
+/// themselves never get values. Ownership: `*out_graph` is the caller's (kiln_graph_destroy).
+/// Lifetime: until destroyed. Thread: that of begin. Errors: FAILED_PRECONDITION without begin,
+/// INVALID_ARGUMENT for an output that was not captured, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs,
                                                    size_t n_outputs, kiln_graph **out_graph,
                                                    kiln_error *err);
@@ -244,10 +274,11 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_end(kiln_device *device, kiln_ten
 KILN_API void kiln_graph_cancel(kiln_device *device);
 KILN_API void kiln_graph_destroy(kiln_graph *graph);
 
-/// Runs the graph on other inputs of the same dtypes. With other shapes the graph is bound again first: slower once
-/// for each set of shapes, and an error when an attribute does not fit them.
-/// Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold. Lifetime: until released. Thread: one at a
-/// time for a graph. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. A failure of queued work comes with the read.
+/// Runs the graph on other inputs of the same dtypes. With other shapes the graph is bound again
+/// first: slower once for each set of shapes, and an error when an attribute does not fit them.
+/// Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold. Lifetime: until
+/// released. Thread: one at a time for a graph. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. A
+/// failure of queued work comes with the read.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs,
                                                    size_t n_inputs, kiln_tensor **out_tensors,
                                                    size_t n_outputs, kiln_error *err);
@@ -255,26 +286,31 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_run(kiln_graph *graph, kiln_tenso
 typedef struct kiln_graph_info {
     uint32_t struct_size;
     uint32_t reserved;
-    uint64_t ops;       ///< operations, drops not counted
-    uint64_t blocks;    ///< fused blocks
+    uint64_t ops; ///< operations, drops not counted
+    uint64_t blocks; ///< fused blocks
     uint64_t ops_fused; ///< operations in them
-    uint64_t steps;     ///< what one run enqueues: launches and single operations
+    uint64_t steps; ///< what one run enqueues: launches and single operations
 } kiln_graph_info;
 
-#define KILN_GRAPH_INFO_INIT {.struct_size = (uint32_t)sizeof(kiln_graph_info)}
+#define KILN_GRAPH_INFO_INIT                                                                       \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_graph_info)                                           \
+    }
 
 KILN_API void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info);
 
 enum { KILN_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
 
-/// Writes what was decided for the graph and why: blocks, candidates, scores, winners, and the reasons for operations
-/// left alone. `*out_text` is freed with kiln_text_free.
-/// Ownership: the caller's text. Lifetime: until freed. Thread: one at a time for a graph. Errors: RESOURCE_EXHAUSTED.
+/// Writes what was decided for the graph and why: blocks, candidates, scores, winners, and the
+/// reasons for operations left alone. `*out_text` is freed with kiln_text_free. Ownership: the
+/// caller's text. Lifetime: until freed. Thread: one at a time for a graph. Errors:
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags,
                                                        char **out_text, kiln_error *err);
 KILN_API void kiln_text_free(kiln_context *context, char *text);
 
-/// Version of the library, such as "0.1.0". Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+/// Version of the library, such as "0.1.0". Ownership: static storage. Lifetime: the process.
+/// Thread: any. Errors: none.
 KILN_API const char *kiln_version(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The context: configuration, cache, providers of backends and the registry of fusers. Decides when each of them is
-// made; what they do is theirs. Fusers and devices are opened when first needed, so an empty context is cheap.
+// The context: configuration, cache, providers of backends and the registry of fusers. Decides when
+// each of them is made; what they do is theirs. Fusers and devices are opened when first needed, so
+// an empty context is cheap.
 
 #include "runtime_internal.h"
 
@@ -10,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static kiln_status open_store(kiln_context *context, kiln_error *err) {
+static kiln_status open_store(kiln_context *context, kiln_error *err)
+{
     char folder[4096];
     kiln_error ignored = KILN_ERROR_INIT;
     if (kiln_cache_dir(&context->env, folder, sizeof(folder), &ignored) != KILN_STATUS_OK) {
@@ -23,13 +25,14 @@ static kiln_status open_store(kiln_context *context, kiln_error *err) {
     }
     if (status != KILN_STATUS_OK) {
         kiln_log_write(&context->env, KILN_LOG_WARN, "runtime", "going on without a cache: %s",
-                 ignored.message);
+                       ignored.message);
     }
     return KILN_STATUS_OK;
 }
 
 kiln_status kiln_context_create(const kiln_context_options *options, kiln_context **out_context,
-                                kiln_error *err) {
+                                kiln_error *err)
+{
     *out_context = NULL;
     kiln_context_options defaults = KILN_CONTEXT_OPTIONS_INIT;
     kiln_error local = KILN_ERROR_INIT;
@@ -58,11 +61,13 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
     return KILN_STATUS_OK;
 }
 
-void kilni_context_retain(kiln_context *context) {
+void kilni_context_retain(kiln_context *context)
+{
     atomic_fetch_add(&context->refs, 1);
 }
 
-void kilni_context_release(kiln_context *context) {
+void kilni_context_release(kiln_context *context)
+{
     if (context == NULL || atomic_fetch_sub(&context->refs, 1) != 1) {
         return;
     }
@@ -74,23 +79,27 @@ void kilni_context_release(kiln_context *context) {
     kiln_config_destroy(env.config);
 }
 
-void kiln_context_destroy(kiln_context *context) {
+void kiln_context_destroy(kiln_context *context)
+{
     kilni_context_release(context);
 }
 
 kiln_status kiln_context_set(kiln_context *context, const char *name, const char *value,
-                             kiln_error *err) {
+                             kiln_error *err)
+{
     if (context == NULL || name == NULL || value == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context, name and value must not be NULL");
     }
     return kiln_config_set(context->env.config, name, value, KILN_ORIGIN_FLAG, err);
 }
 
-const kiln_env *kiln_context_env(const kiln_context *context) {
+const kiln_env *kiln_context_env(const kiln_context *context)
+{
     return &context->env;
 }
 
-kiln_store *kiln_context_store(const kiln_context *context) {
+kiln_store *kiln_context_store(const kiln_context *context)
+{
     kiln_context *self = (kiln_context *)(uintptr_t)context;
     kiln_error err = KILN_ERROR_INIT;
     pthread_mutex_lock(&self->lock);
@@ -103,7 +112,8 @@ kiln_store *kiln_context_store(const kiln_context *context) {
 }
 
 kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_provider *provider,
-                                      kiln_error *err) {
+                                      kiln_error *err)
+{
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&context->lock);
     for (size_t i = 0; i < context->n_providers && status == KILN_STATUS_OK; i++) {
@@ -125,9 +135,11 @@ kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_
 
 // ---- fusers ------------------------------------------------------------------------------------
 
-/// The folder of the fusers that ship with Kiln: `kiln/plugins` beside libkiln, or `../lib/kiln/plugins` beside
-/// the program when Kiln is linked into it. The layout is the same in the build tree and when installed.
-static bool shipped_folder(char *out_path, size_t capacity) {
+/// The folder of the fusers that ship with Kiln: `kiln/plugins` beside libkiln, or
+/// `../lib/kiln/plugins` beside the program when Kiln is linked into it. The layout is the same in
+/// the build tree and when installed.
+static bool shipped_folder(char *out_path, size_t capacity)
+{
     static const char *const tails[] = {"kiln/plugins", "../lib/kiln/plugins"};
     Dl_info info;
     union {
@@ -157,7 +169,8 @@ static bool shipped_folder(char *out_path, size_t capacity) {
     return false;
 }
 
-static kiln_status registry_locked(kiln_context *context, kiln_error *err) {
+static kiln_status registry_locked(kiln_context *context, kiln_error *err)
+{
     if (context->registry != NULL) {
         return KILN_STATUS_OK;
     }
@@ -168,7 +181,8 @@ static kiln_status registry_locked(kiln_context *context, kiln_error *err) {
 }
 
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
-                                   kiln_error *err) {
+                                   kiln_error *err)
+{
     pthread_mutex_lock(&context->lock);
     kiln_status status = registry_locked(context, err);
     *out_registry = context->registry;
@@ -176,15 +190,16 @@ kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **o
     return status;
 }
 
-kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error *err) {
+kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error *err)
+{
     if (context == NULL || path == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context and path must not be NULL");
     }
     pthread_mutex_lock(&context->lock);
     kiln_status status = registry_locked(context, err);
     if (status == KILN_STATUS_OK && context->devices != NULL) {
-        status = kiln_fail(err, FAILED_PRECONDITION,
-                           "load fusers before the first device is opened");
+        status =
+            kiln_fail(err, FAILED_PRECONDITION, "load fusers before the first device is opened");
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_fuse_registry_add(context->registry, path, err);
@@ -193,7 +208,8 @@ kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error
     return status;
 }
 
-static const char *state_name(kiln_fuse_plugin_state state) {
+static const char *state_name(kiln_fuse_plugin_state state)
+{
     switch (state) {
     case KILN_FUSE_TAKEN:
         return "taken";
@@ -205,7 +221,8 @@ static const char *state_name(kiln_fuse_plugin_state state) {
 }
 
 kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_info *out_info,
-                            kiln_error *err) {
+                            kiln_error *err)
+{
     kiln_fuse_registry *registry = NULL;
     kiln_status status = kilni_context_registry(context, &registry, err);
     if (status != KILN_STATUS_OK) {
@@ -232,6 +249,7 @@ kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_inf
     return KILN_STATUS_OK;
 }
 
-const char *kiln_version(void) {
+const char *kiln_version(void)
+{
     return KILN_VERSION_STRING;
 }

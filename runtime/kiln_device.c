@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Devices: opening by address, the streams of each thread, flush and sync, statistics. Decides which stream a
-// thread records on and when a device ends; planning is fusion_host's, running a plan is plan_exec.c's.
+// Devices: opening by address, the streams of each thread, flush and sync, statistics. Decides
+// which stream a thread records on and when a device ends; planning is fusion_host's, running a
+// plan is plan_exec.c's.
 
 #include "runtime_internal.h"
 
 #include <stdio.h>
 
-// Streams of threads that have nothing queued are kept up to this number, so that a thread that comes back finds
-// its own; beyond it they are made again when needed.
+// Streams of threads that have nothing queued are kept up to this number, so that a thread that
+// comes back finds its own; beyond it they are made again when needed.
 enum { IDLE_STREAMS = 32 };
 
-// ---- open and close ------------------------------------------------------------------------------
+// ---- open and close
+// ------------------------------------------------------------------------------
 
-static const kiln_backend_provider *find_provider(kiln_context *context, const char *address) {
+static const kiln_backend_provider *find_provider(kiln_context *context, const char *address)
+{
     for (size_t i = 0; i < context->n_providers; i++) {
         const char *scheme = context->providers[i]->scheme;
         size_t length = strlen(scheme);
@@ -24,7 +27,8 @@ static const kiln_backend_provider *find_provider(kiln_context *context, const c
     return NULL;
 }
 
-static kiln_device *find_open(kiln_context *context, const char *address) {
+static kiln_device *find_open(kiln_context *context, const char *address)
+{
     for (kiln_device *device = context->devices; device != NULL; device = device->next) {
         unsigned refs = atomic_load(&device->refs);
         while (strcmp(device->address, address) == 0 && refs > 0) {
@@ -36,7 +40,8 @@ static kiln_device *find_open(kiln_context *context, const char *address) {
     return NULL;
 }
 
-static kiln_status create_engines(kiln_device *device, kiln_error *err) {
+static kiln_status create_engines(kiln_device *device, kiln_error *err)
+{
     kiln_fuse_registry *registry = NULL;
     kiln_context *context = device->context;
     const kiln_device_info *info = device->backend->ops->info(device->backend);
@@ -59,7 +64,8 @@ static kiln_status create_engines(kiln_device *device, kiln_error *err) {
     return status;
 }
 
-static void free_device(kiln_device *device) {
+static void free_device(kiln_device *device)
+{
     kiln_context *context = device->context;
     kiln_fuse_engine_destroy(device->engine);
     kiln_fuse_engine_destroy(device->plain);
@@ -82,7 +88,8 @@ static void free_device(kiln_device *device) {
 
 static kiln_status create_device(kiln_context *context, const char *address,
                                  const kiln_backend_provider *provider, kiln_device **out_device,
-                                 kiln_error *err) {
+                                 kiln_error *err)
+{
     kiln_device *device = kiln_alloc(&context->env, sizeof(*device));
     if (device == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device");
@@ -107,7 +114,8 @@ static kiln_status create_device(kiln_context *context, const char *address,
     return KILN_STATUS_OK;
 }
 
-static kiln_status default_address(kiln_context *context, char out_address[64], kiln_error *err) {
+static kiln_status default_address(kiln_context *context, char out_address[64], kiln_error *err)
+{
     const char *configured = kiln_config_string(context->env.config, KILN_KNOB_DEVICE);
     char line[192];
     if (configured != NULL && configured[0] != '\0') {
@@ -117,7 +125,8 @@ static kiln_status default_address(kiln_context *context, char out_address[64], 
     return kiln_device_describe(context, 0, out_address, line, err);
 }
 
-static void list_add(kiln_context *context, kiln_device *device) {
+static void list_add(kiln_context *context, kiln_device *device)
+{
     pthread_mutex_lock(&context->lock);
     device->next = context->devices;
     context->devices = device;
@@ -125,7 +134,8 @@ static void list_add(kiln_context *context, kiln_device *device) {
 }
 
 kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_device **out_device,
-                             kiln_error *err) {
+                             kiln_error *err)
+{
     char chosen[64];
     *out_device = NULL;
     if (context == NULL) {
@@ -161,14 +171,16 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
     return KILN_STATUS_OK;
 }
 
-kiln_device *kiln_device_retain(kiln_device *device) {
+kiln_device *kiln_device_retain(kiln_device *device)
+{
     if (device != NULL) {
         atomic_fetch_add(&device->refs, 1);
     }
     return device;
 }
 
-static void close_device(kiln_device *device) {
+static void close_device(kiln_device *device)
+{
     kiln_context *context = device->context;
     pthread_mutex_lock(&context->lock);
     kiln_device **link = &context->devices;
@@ -189,23 +201,26 @@ static void close_device(kiln_device *device) {
     free_device(device);
 }
 
-void kiln_device_release(kiln_device *device) {
+void kiln_device_release(kiln_device *device)
+{
     if (device != NULL && atomic_fetch_sub(&device->refs, 1) == 1) {
         close_device(device);
     }
 }
 
-// ---- descriptions --------------------------------------------------------------------------------
+// ---- descriptions
+// --------------------------------------------------------------------------------
 
 kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_address[64],
-                                 char out_line[192], kiln_error *err) {
+                                 char out_line[192], kiln_error *err)
+{
     size_t seen = 0;
     for (size_t i = 0; i < context->n_providers; i++) {
         const kiln_backend_provider *provider = context->providers[i];
         for (size_t k = 0; provider->describe != NULL; k++) {
             kiln_error local = KILN_ERROR_INIT;
-            kiln_status status = provider->describe(&context->env, k, out_address, out_line, &local,
-                                                    provider->user);
+            kiln_status status =
+                provider->describe(&context->env, k, out_address, out_line, &local, provider->user);
             if (status != KILN_STATUS_OK) {
                 break;
             }
@@ -214,29 +229,35 @@ kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_a
             }
         }
     }
-    return kiln_fail(err, NOT_FOUND, "there are %zu devices; number %zu does not exist", seen, index);
+    return kiln_fail(err, NOT_FOUND, "there are %zu devices; number %zu does not exist", seen,
+                     index);
 }
 
-const kiln_device_info *kiln_device_info_of(const kiln_device *device) {
+const kiln_device_info *kiln_device_info_of(const kiln_device *device)
+{
     return device->backend->ops->info(device->backend);
 }
 
-const char *kiln_device_address(const kiln_device *device) {
+const char *kiln_device_address(const kiln_device *device)
+{
     return device->address;
 }
 
-kiln_context *kiln_device_context(const kiln_device *device) {
+kiln_context *kiln_device_context(const kiln_device *device)
+{
     return device->context;
 }
 
-uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype) {
+uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
+{
     pthread_mutex_lock(&device->lock);
     uint32_t usage = device->backend->ops->dtype_usage(device->backend, dtype);
     pthread_mutex_unlock(&device->lock);
     return usage;
 }
 
-void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats) {
+void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
+{
     kiln_fuse_stats with = {0};
     kiln_fuse_stats without = {0};
     kiln_device_stats stats = {.struct_size = out_stats->struct_size};
@@ -257,7 +278,8 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats) {
     memcpy(out_stats, &stats, size);
 }
 
-static kiln_status report_fault(kiln_device *device, kiln_error *err) {
+static kiln_status report_fault(kiln_device *device, kiln_error *err)
+{
     if (device->fault == NULL) {
         return KILN_STATUS_OK;
     }
@@ -267,17 +289,20 @@ static kiln_status report_fault(kiln_device *device, kiln_error *err) {
     return (kiln_status)device->fault->error.code;
 }
 
-kiln_status kiln_device_status(kiln_device *device, kiln_error *err) {
+kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
+{
     pthread_mutex_lock(&device->lock);
     kiln_status status = report_fault(device, err);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams
+// -------------------------------------------------------------------------------------
 
 kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
-                                kiln_error *err) {
+                                kiln_error *err)
+{
     kilni_stream *stream = kiln_alloc(&device->context->env, sizeof(*stream));
     if (stream == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
@@ -295,7 +320,8 @@ kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **
     return KILN_STATUS_OK;
 }
 
-void kilni_segment_unpin(const kiln_fuse_segment *segment) {
+void kilni_segment_unpin(const kiln_fuse_segment *segment)
+{
     for (uint32_t i = 0; i < segment->plan->n_ops; i++) {
         const kiln_op_record *record = &segment->ops[i];
         size_t n = (size_t)record->n_inputs + record->n_outputs;
@@ -306,7 +332,8 @@ void kilni_segment_unpin(const kiln_fuse_segment *segment) {
 }
 
 /// What is still queued is let go without being run.
-void kilni_stream_destroy(kilni_stream *stream) {
+void kilni_stream_destroy(kilni_stream *stream)
+{
     if (stream == NULL) {
         return;
     }
@@ -326,7 +353,8 @@ void kilni_stream_destroy(kilni_stream *stream) {
     kiln_free(&stream->device->context->env, stream);
 }
 
-static void prune_idle(kiln_device *device) {
+static void prune_idle(kiln_device *device)
+{
     kilni_stream **link = &device->streams;
     while (*link != NULL) {
         kilni_stream *stream = *link;
@@ -340,7 +368,8 @@ static void prune_idle(kiln_device *device) {
     }
 }
 
-kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err) {
+kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err)
+{
     uint64_t thread = kiln_thread_id();
     kilni_stream *stream = device->current;
     if (stream != NULL && stream->thread == thread) {
@@ -368,7 +397,8 @@ kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream,
     return KILN_STATUS_OK;
 }
 
-static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error *err) {
+static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error *err)
+{
     if (count <= device->places_capacity) {
         return KILN_STATUS_OK;
     }
@@ -384,7 +414,8 @@ static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error 
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err) {
+kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
+{
     kiln_device *device = stream->device;
     for (;;) {
         const kiln_fuse_segment *segment = NULL;
@@ -412,7 +443,8 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err) 
     }
 }
 
-static kiln_status drain_all(kiln_device *device, kiln_error *err) {
+static kiln_status drain_all(kiln_device *device, kiln_error *err)
+{
     kiln_status status = KILN_STATUS_OK;
     for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
         if (!s->capturing) {
@@ -422,7 +454,8 @@ static kiln_status drain_all(kiln_device *device, kiln_error *err) {
     return status;
 }
 
-kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err) {
+kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err)
+{
     pthread_mutex_lock(&device->lock);
     kiln_status status = drain_all(device, err);
     for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
@@ -431,8 +464,8 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
         }
     }
     if (status == KILN_STATUS_OK && on && device->engine == NULL) {
-        status = kiln_fail(err, FAILED_PRECONDITION, "%s takes no programs, so nothing can be fused",
-                           device->address);
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "%s takes no programs, so nothing can be fused", device->address);
     }
     if (status == KILN_STATUS_OK && device->fusion != on) {
         prune_idle(device);
@@ -442,7 +475,8 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
     return status;
 }
 
-kiln_status kiln_flush(kiln_device *device, kiln_error *err) {
+kiln_status kiln_flush(kiln_device *device, kiln_error *err)
+{
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = NULL;
     kiln_status status = kilni_stream_current(device, &stream, err);
@@ -459,7 +493,8 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err) {
     return status;
 }
 
-kiln_status kiln_sync(kiln_device *device, kiln_error *err) {
+kiln_status kiln_sync(kiln_device *device, kiln_error *err)
+{
     pthread_mutex_lock(&device->lock);
     kiln_status status = drain_all(device, err);
     if (status == KILN_STATUS_OK) {
@@ -484,7 +519,8 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err) {
     return status;
 }
 
-void kiln_device_trim(kiln_device *device) {
+void kiln_device_trim(kiln_device *device)
+{
     pthread_mutex_lock(&device->lock);
     if (device->backend->ops->trim != NULL) {
         device->backend->ops->trim(device->backend);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Graphs: a capture is one segment that is kept; a run gives its tensors places and hands it to the executor, with no
-// recording and no search. Other shapes get a binding of their own: the operations recorded again on placeholders of
-// those shapes. Decides which places a run uses; planning and running are elsewhere.
+// Graphs: a capture is one segment that is kept; a run gives its tensors places and hands it to the
+// executor, with no recording and no search. Other shapes get a binding of their own: the
+// operations recorded again on placeholders of those shapes. Decides which places a run uses;
+// planning and running are elsewhere.
 
 #include "runtime_internal.h"
 
@@ -10,10 +11,10 @@ typedef struct binding {
     kilni_stream *stream;
     const kiln_fuse_segment *segment; ///< NULL when nothing was recorded
     uint32_t n_tensors;
-    kiln_tensor **inputs;  ///< the tensors of begin, or placeholders; held
+    kiln_tensor **inputs; ///< the tensors of begin, or placeholders; held
     kiln_tensor **outputs; ///< captured tensors; held
-    kilni_place *locals;   ///< per segment tensor, for values inside a run
-    kilni_place **places;  ///< per segment tensor, as the executor sees it
+    kilni_place *locals; ///< per segment tensor, for values inside a run
+    kilni_place **places; ///< per segment tensor, as the executor sees it
     struct binding *next;
 } binding;
 
@@ -22,20 +23,23 @@ struct kiln_graph {
     size_t n_inputs;
     size_t n_outputs;
     binding *bindings; ///< the first is what was captured
-    kiln_tensor **leftover_inputs;  ///< of a binding that failed, released without the lock
+    kiln_tensor **leftover_inputs; ///< of a binding that failed, released without the lock
     kiln_tensor **leftover_outputs;
 };
 
 /// Bindings kept of a graph: the captured one and those for the shapes seen last.
 enum { MAX_BINDINGS = 16 };
 
-static const kiln_env *env_of(const kiln_device *device) {
+static const kiln_env *env_of(const kiln_device *device)
+{
     return &device->context->env;
 }
 
-// ---- capture -------------------------------------------------------------------------------------
+// ---- capture
+// -------------------------------------------------------------------------------------
 
-static kilni_stream *find_capture(kiln_device *device, uint64_t thread) {
+static kilni_stream *find_capture(kiln_device *device, uint64_t thread)
+{
     for (kilni_stream *stream = device->streams; stream != NULL; stream = stream->next) {
         if (stream->capturing && stream->thread == thread) {
             return stream;
@@ -44,7 +48,8 @@ static kilni_stream *find_capture(kiln_device *device, uint64_t thread) {
     return NULL;
 }
 
-static void unlist(kiln_device *device, kilni_stream *stream) {
+static void unlist(kiln_device *device, kilni_stream *stream)
+{
     kilni_stream **link = &device->streams;
     while (*link != NULL && *link != stream) {
         link = &(*link)->next;
@@ -57,7 +62,8 @@ static void unlist(kiln_device *device, kilni_stream *stream) {
 }
 
 /// Holds on tensors, in an array of their own. NULL: no memory.
-static kiln_tensor **hold_all(kiln_device *device, kiln_tensor *const *tensors, size_t count) {
+static kiln_tensor **hold_all(kiln_device *device, kiln_tensor *const *tensors, size_t count)
+{
     kiln_tensor **held = kiln_alloc_array(env_of(device), count + 1, sizeof(*held));
     for (size_t i = 0; held != NULL && i < count; i++) {
         held[i] = kiln_retain(tensors[i]);
@@ -65,7 +71,8 @@ static kiln_tensor **hold_all(kiln_device *device, kiln_tensor *const *tensors, 
     return held;
 }
 
-static void release_all(kiln_device *device, kiln_tensor **tensors, size_t count) {
+static void release_all(kiln_device *device, kiln_tensor **tensors, size_t count)
+{
     for (size_t i = 0; tensors != NULL && i < count; i++) {
         kiln_release(tensors[i]);
     }
@@ -73,7 +80,8 @@ static void release_all(kiln_device *device, kiln_tensor **tensors, size_t count
 }
 
 static kiln_status check_tensors(const kiln_device *device, kiln_tensor *const *tensors,
-                                 size_t count, const char *what, kiln_error *err) {
+                                 size_t count, const char *what, kiln_error *err)
+{
     for (size_t i = 0; i < count; i++) {
         if (tensors[i] == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "%s %zu is NULL", what, i);
@@ -87,7 +95,8 @@ static kiln_status check_tensors(const kiln_device *device, kiln_tensor *const *
 }
 
 /// Values that other streams have yet to compute are computed.
-static kiln_status place_inputs(kiln_tensor *const *tensors, size_t count, kiln_error *err) {
+static kiln_status place_inputs(kiln_tensor *const *tensors, size_t count, kiln_error *err)
+{
     for (size_t i = 0; i < count; i++) {
         kiln_tensor *tensor = tensors[i];
         if (tensor->captured) {
@@ -108,7 +117,8 @@ static kiln_status place_inputs(kiln_tensor *const *tensors, size_t count, kiln_
 }
 
 kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, size_t n_inputs,
-                             kiln_error *err) {
+                             kiln_error *err)
+{
     if (device == NULL || (inputs == NULL && n_inputs > 0)) {
         return kiln_fail(err, INVALID_ARGUMENT, "device and inputs must not be NULL");
     }
@@ -143,7 +153,8 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
     return status;
 }
 
-void kiln_graph_cancel(kiln_device *device) {
+void kiln_graph_cancel(kiln_device *device)
+{
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = find_capture(device, kiln_thread_id());
     kiln_tensor **inputs = stream != NULL ? stream->inputs : NULL;
@@ -156,9 +167,11 @@ void kiln_graph_cancel(kiln_device *device) {
     release_all(device, inputs, n_inputs);
 }
 
-// ---- bindings ------------------------------------------------------------------------------------
+// ---- bindings
+// ------------------------------------------------------------------------------------
 
-static void binding_free(kiln_graph *graph, binding *bound) {
+static void binding_free(kiln_graph *graph, binding *bound)
+{
     if (bound == NULL) {
         return;
     }
@@ -177,9 +190,11 @@ static void binding_free(kiln_graph *graph, binding *bound) {
     kiln_free(env_of(device), bound);
 }
 
-/// Ends recording on `stream` and makes what a run needs. The stream is the binding's from now on, also on failure.
+/// Ends recording on `stream` and makes what a run needs. The stream is the binding's from now on,
+/// also on failure.
 static kiln_status binding_create(kiln_device *device, kilni_stream *stream, binding **out_bound,
-                                  kiln_error *err) {
+                                  kiln_error *err)
+{
     binding *bound = kiln_alloc(env_of(device), sizeof(*bound));
     if (bound == NULL) {
         kilni_stream_destroy(stream);
@@ -213,7 +228,8 @@ static kiln_status binding_create(kiln_device *device, kilni_stream *stream, bin
 }
 
 static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const *outputs,
-                                 size_t n_outputs, kiln_error *err) {
+                                 size_t n_outputs, kiln_error *err)
+{
     for (size_t i = 0; i < n_outputs; i++) {
         bool captured_here = outputs[i]->captured && outputs[i]->stream == stream;
         if (!captured_here && !outputs[i]->place.placed) {
@@ -224,7 +240,8 @@ static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const 
 }
 
 kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, size_t n_outputs,
-                           kiln_graph **out_graph, kiln_error *err) {
+                           kiln_graph **out_graph, kiln_error *err)
+{
     *out_graph = NULL;
     kiln_status status = check_tensors(device, outputs, n_outputs, "output", err);
     kiln_graph *graph = kiln_alloc(env_of(device), sizeof(*graph));
@@ -269,7 +286,8 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     return KILN_STATUS_OK;
 }
 
-void kiln_graph_destroy(kiln_graph *graph) {
+void kiln_graph_destroy(kiln_graph *graph)
+{
     if (graph == NULL) {
         return;
     }
@@ -283,10 +301,12 @@ void kiln_graph_destroy(kiln_graph *graph) {
     kiln_device_release(device);
 }
 
-// ---- other shapes ----------------------------------------------------------------------------------
+// ---- other shapes
+// ----------------------------------------------------------------------------------
 
 /// A tensor that stands for a dense input; it has facts but no memory.
-static kiln_tensor *make_placeholder(kiln_device *device, const kiln_tensor *like) {
+static kiln_tensor *make_placeholder(kiln_device *device, const kiln_tensor *like)
+{
     kiln_tensor *tensor = kilni_tensor_new(device, &like->desc);
     if (tensor != NULL) {
         tensor->place.view = kiln_view_dense(&tensor->desc, NULL);
@@ -296,7 +316,8 @@ static kiln_tensor *make_placeholder(kiln_device *device, const kiln_tensor *lik
 }
 
 static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_tensor **map,
-                                kiln_error *err) {
+                                kiln_error *err)
+{
     const kiln_fuse_segment *segment = base->segment;
     for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
         const kiln_op_record *record = &segment->ops[op];
@@ -309,8 +330,8 @@ static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_
         if (record->op == KILN_OP_DROP) {
             status = kilni_stream_drop(stream, inputs[0], err);
         } else {
-            status = kilni_stream_record(stream, record->op, inputs, record->n_inputs, record->attrs,
-                                         record->n_attrs, outputs, err);
+            status = kilni_stream_record(stream, record->op, inputs, record->n_inputs,
+                                         record->attrs, record->n_attrs, outputs, err);
         }
         if (status != KILN_STATUS_OK) {
             return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);
@@ -325,7 +346,8 @@ static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_
 
 /// Fills `map` for what comes from outside: placeholders for inputs, constants as they are.
 static kiln_status map_outside(kiln_graph *graph, const binding *base, kiln_tensor *const *inputs,
-                               binding *fresh, kiln_tensor **map, kiln_error *err) {
+                               binding *fresh, kiln_tensor **map, kiln_error *err)
+{
     for (size_t i = 0; i < graph->n_inputs; i++) {
         base->inputs[i]->slot = UINT32_MAX;
     }
@@ -347,7 +369,8 @@ static kiln_status map_outside(kiln_graph *graph, const binding *base, kiln_tens
 }
 
 /// The recorder gave each result a hold; only outputs keep theirs.
-static void drop_holds(const binding *base, kiln_tensor **map) {
+static void drop_holds(const binding *base, kiln_tensor **map)
+{
     for (uint32_t i = 0; i < base->n_tensors; i++) {
         const kiln_tensor *original = base->segment->tokens[i];
         if (original->captured && map[i] != NULL) {
@@ -360,7 +383,8 @@ static void drop_holds(const binding *base, kiln_tensor **map) {
 }
 
 static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
-                          kiln_error *err) {
+                          kiln_error *err)
+{
     const binding *base = graph->bindings;
     kiln_device *device = graph->device;
     binding scratch = {0};
@@ -394,15 +418,18 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs, binding
     }
 out:
     kiln_free(env_of(device), map);
-    // What is left in scratch holds at most placeholders that nothing mentions: they go with the lock released.
+    // What is left in scratch holds at most placeholders that nothing mentions: they go with the
+    // lock released.
     graph->leftover_inputs = scratch.inputs;
     graph->leftover_outputs = scratch.outputs;
     return status;
 }
 
-// ---- run -----------------------------------------------------------------------------------------
+// ---- run
+// -----------------------------------------------------------------------------------------
 
-static bool fits(const kiln_graph *graph, const binding *bound, kiln_tensor *const *inputs) {
+static bool fits(const kiln_graph *graph, const binding *bound, kiln_tensor *const *inputs)
+{
     for (size_t i = 0; i < graph->n_inputs; i++) {
         if (!kiln_desc_same_shape(&bound->inputs[i]->desc, &inputs[i]->desc)) {
             return false;
@@ -413,7 +440,8 @@ static bool fits(const kiln_graph *graph, const binding *bound, kiln_tensor *con
 
 /// The binding for the shapes of `inputs`; `*out_evicted` is to be freed without the lock.
 static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
-                                binding **out_evicted, kiln_error *err) {
+                                binding **out_evicted, kiln_error *err)
+{
     size_t count = 0;
     binding *last = NULL;
     for (binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
@@ -450,7 +478,8 @@ static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, b
 
 /// An input that is not dense is copied, since the plan was made for dense ones.
 static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
-                              kilni_place **out_place, kiln_error *err) {
+                              kilni_place **out_place, kiln_error *err)
+{
     kiln_device *device = graph->device;
     if (input->place.fault != NULL || kiln_view_is_contiguous(&input->place.view)) {
         *out_place = &input->place;
@@ -471,7 +500,8 @@ static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place
 }
 
 static kiln_status fill_places(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
-                               kiln_error *err) {
+                               kiln_error *err)
+{
     for (size_t i = 0; i < graph->n_inputs; i++) {
         bound->inputs[i]->slot = UINT32_MAX;
     }
@@ -491,7 +521,8 @@ static kiln_status fill_places(kiln_graph *graph, binding *bound, kiln_tensor *c
 }
 
 static const kilni_place *output_place(const kiln_graph *graph, const binding *bound,
-                                       kiln_tensor *const *inputs, size_t output) {
+                                       kiln_tensor *const *inputs, size_t output)
+{
     const kiln_tensor *tensor = bound->outputs[output];
     for (size_t i = 0; i < graph->n_inputs; i++) {
         if (bound->inputs[i] == tensor) {
@@ -502,7 +533,8 @@ static const kilni_place *output_place(const kiln_graph *graph, const binding *b
 }
 
 static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
-                                kiln_tensor **out_tensors, kiln_error *err) {
+                                kiln_tensor **out_tensors, kiln_error *err)
+{
     for (size_t i = 0; i < graph->n_outputs; i++) {
         const kilni_place *place = output_place(graph, bound, inputs, i);
         out_tensors[i] = kilni_tensor_new(graph->device, &bound->outputs[i]->desc);
@@ -519,7 +551,8 @@ static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *
 }
 
 static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
-                              kiln_tensor **out_tensors, binding **out_evicted, kiln_error *err) {
+                              kiln_tensor **out_tensors, binding **out_evicted, kiln_error *err)
+{
     kiln_device *device = graph->device;
     binding *bound = NULL;
     kiln_status status = place_inputs(inputs, graph->n_inputs, err);
@@ -547,7 +580,8 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
 }
 
 static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inputs,
-                                size_t n_inputs, size_t n_outputs, kiln_error *err) {
+                                size_t n_inputs, size_t n_outputs, kiln_error *err)
+{
     if (n_inputs != graph->n_inputs || n_outputs != graph->n_outputs) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "the graph has %zu inputs and %zu outputs, not %zu and %zu",
@@ -564,7 +598,8 @@ static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inp
 }
 
 kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_inputs,
-                           kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err) {
+                           kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err)
+{
     for (size_t i = 0; i < n_outputs; i++) {
         out_tensors[i] = NULL;
     }
@@ -590,9 +625,11 @@ kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t
     return status;
 }
 
-// ---- description ---------------------------------------------------------------------------------
+// ---- description
+// ---------------------------------------------------------------------------------
 
-void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info) {
+void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
+{
     kiln_graph_info info = {.struct_size = out_info->struct_size};
     const kiln_fuse_segment *segment = graph->bindings->segment;
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_ops; i++) {
@@ -610,8 +647,8 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info) {
     memcpy(out_info, &info, size);
 }
 
-kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_text,
-                               kiln_error *err) {
+kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_text, kiln_error *err)
+{
     *out_text = NULL;
     kiln_device *device = graph->device;
     kiln_string text;
@@ -620,9 +657,9 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
     kiln_string_append(&text, "", 0);
     pthread_mutex_lock(&device->lock);
     if (graph->bindings->segment != NULL) {
-        status = kiln_fuse_explain(kilni_device_engine(device), graph->bindings->segment,
-                                   (flags & KILN_EXPLAIN_SOURCE) != 0 ? KILN_FUSE_EXPLAIN_SOURCE : 0,
-                                   &text, err);
+        status = kiln_fuse_explain(
+            kilni_device_engine(device), graph->bindings->segment,
+            (flags & KILN_EXPLAIN_SOURCE) != 0 ? KILN_FUSE_EXPLAIN_SOURCE : 0, &text, err);
     }
     pthread_mutex_unlock(&device->lock);
     if (status == KILN_STATUS_OK && text.failed) {
@@ -636,6 +673,7 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
     return KILN_STATUS_OK;
 }
 
-void kiln_text_free(kiln_context *context, char *text) {
+void kiln_text_free(kiln_context *context, char *text)
+{
     kiln_free(&context->env, text);
 }

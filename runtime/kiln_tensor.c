@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tensors: handles to values, their holds and pins, data in and out. A tensor lives while the user holds it or a queued
-// operation mentions it. Decides what a release means: freed at once, or recorded as the tensor's last use.
+// Tensors: handles to values, their holds and pins, data in and out. A tensor lives while the user
+// holds it or a queued operation mentions it. Decides what a release means: freed at once, or
+// recorded as the tensor's last use.
 
 #include "runtime_internal.h"
 
 // Tensor records kept for reuse on each device.
 enum { KEPT_TENSORS = 256 };
 
-uint64_t kilni_tensor_next_id(void) {
+uint64_t kilni_tensor_next_id(void)
+{
     static atomic_uint_fast64_t last;
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc) {
+kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc)
+{
     kiln_tensor *tensor = device->free_tensors;
     if (tensor != NULL) {
         device->free_tensors = tensor->next_free;
@@ -34,7 +37,8 @@ kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc)
     return tensor;
 }
 
-static void free_tensor(kiln_tensor *tensor) {
+static void free_tensor(kiln_tensor *tensor)
+{
     kiln_device *device = tensor->device;
     kilni_place_clear(device, &tensor->place);
     device->tensors_live--;
@@ -47,13 +51,15 @@ static void free_tensor(kiln_tensor *tensor) {
     }
 }
 
-void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream) {
+void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream)
+{
     tensor->shared = tensor->pins > 0 && (tensor->shared || tensor->stream != stream);
     tensor->stream = stream;
     tensor->pins++;
 }
 
-void kilni_tensor_unpin(kiln_tensor *tensor) {
+void kilni_tensor_unpin(kiln_tensor *tensor)
+{
     if (--tensor->pins > 0) {
         return;
     }
@@ -63,16 +69,19 @@ void kilni_tensor_unpin(kiln_tensor *tensor) {
     }
 }
 
-kiln_tensor *kiln_retain(kiln_tensor *tensor) {
+kiln_tensor *kiln_retain(kiln_tensor *tensor)
+{
     if (tensor != NULL) {
         atomic_fetch_add(&tensor->refs, 1);
     }
     return tensor;
 }
 
-/// The last hold is gone. A tensor that queued operations mention is dropped in the order of its stream, so that the plan
-/// knows its last use; a value of a graph, or one queued on several streams, just goes when nobody mentions it.
-static void let_go(kiln_tensor *tensor) {
+/// The last hold is gone. A tensor that queued operations mention is dropped in the order of its
+/// stream, so that the plan knows its last use; a value of a graph, or one queued on several
+/// streams, just goes when nobody mentions it.
+static void let_go(kiln_tensor *tensor)
+{
     if (tensor->pins == 0) {
         free_tensor(tensor);
         return;
@@ -86,7 +95,8 @@ static void let_go(kiln_tensor *tensor) {
     }
 }
 
-void kiln_release(kiln_tensor *tensor) {
+void kiln_release(kiln_tensor *tensor)
+{
     if (tensor == NULL || atomic_fetch_sub(&tensor->refs, 1) != 1) {
         return;
     }
@@ -97,42 +107,52 @@ void kiln_release(kiln_tensor *tensor) {
     kiln_device_release(device);
 }
 
-// ---- description ---------------------------------------------------------------------------------
+// ---- description
+// ---------------------------------------------------------------------------------
 
-kiln_dtype kiln_tensor_dtype(const kiln_tensor *tensor) {
+kiln_dtype kiln_tensor_dtype(const kiln_tensor *tensor)
+{
     return tensor->desc.dtype;
 }
 
-size_t kiln_tensor_rank(const kiln_tensor *tensor) {
+size_t kiln_tensor_rank(const kiln_tensor *tensor)
+{
     return tensor->desc.rank;
 }
 
-const int64_t *kiln_tensor_dims(const kiln_tensor *tensor) {
+const int64_t *kiln_tensor_dims(const kiln_tensor *tensor)
+{
     return tensor->desc.dims;
 }
 
-int64_t kiln_tensor_count(const kiln_tensor *tensor) {
+int64_t kiln_tensor_count(const kiln_tensor *tensor)
+{
     return kiln_desc_count(&tensor->desc);
 }
 
-size_t kiln_tensor_bytes(const kiln_tensor *tensor) {
+size_t kiln_tensor_bytes(const kiln_tensor *tensor)
+{
     return (size_t)kiln_desc_bytes(&tensor->desc);
 }
 
-kiln_device *kiln_tensor_device(const kiln_tensor *tensor) {
+kiln_device *kiln_tensor_device(const kiln_tensor *tensor)
+{
     return tensor->device;
 }
 
-void kiln_tensor_mark_constant(kiln_tensor *tensor) {
+void kiln_tensor_mark_constant(kiln_tensor *tensor)
+{
     pthread_mutex_lock(&tensor->device->lock);
     tensor->desc.flags |= KILN_TENSOR_CONST;
     pthread_mutex_unlock(&tensor->device->lock);
 }
 
-// ---- data in -------------------------------------------------------------------------------------
+// ---- data in
+// -------------------------------------------------------------------------------------
 
 static kiln_status describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
-                            kiln_tensor_desc *out_desc, kiln_error *err) {
+                            kiln_tensor_desc *out_desc, kiln_error *err)
+{
     kiln_tensor_desc desc = {.dtype = dtype, .rank = (uint8_t)rank};
     if (kiln_dtype_name(dtype) == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "%d is no dtype", (int)dtype);
@@ -154,8 +174,8 @@ static kiln_status describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
     return KILN_STATUS_OK;
 }
 
-static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *data,
-                        kiln_error *err) {
+static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *data, kiln_error *err)
+{
     size_t bytes = kiln_tensor_bytes(tensor);
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     if (status != KILN_STATUS_OK || bytes == 0) {
@@ -175,7 +195,8 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
 
 kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t rank,
                                const int64_t *dims, const void *data, kiln_tensor **out_tensor,
-                               kiln_error *err) {
+                               kiln_error *err)
+{
     *out_tensor = NULL;
     kiln_tensor_desc desc;
     if (device == NULL) {
@@ -204,17 +225,19 @@ kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t ran
     return KILN_STATUS_OK;
 }
 
-// ---- data out ------------------------------------------------------------------------------------
+// ---- data out
+// ------------------------------------------------------------------------------------
 
 static kiln_status read_dense(kiln_device *device, const kiln_view *view, void *out_data,
-                              size_t bytes, kiln_error *err) {
+                              size_t bytes, kiln_error *err)
+{
     return device->backend->ops->read(device->backend, view->buffer, (size_t)view->offset_bytes,
                                       out_data, bytes, err);
 }
 
 /// A view with other strides is made dense on the device first.
-static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t bytes,
-                                kiln_error *err) {
+static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
+{
     kiln_device *device = tensor->device;
     kilni_place dense = {0};
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &dense, err);
@@ -234,7 +257,8 @@ static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t byte
     return status;
 }
 
-static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err) {
+static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
+{
     kiln_device *device = tensor->device;
     if (tensor->captured) {
         return kiln_fail(err, FAILED_PRECONDITION,
@@ -264,7 +288,8 @@ static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes
                : read_strided(tensor, out_data, bytes, err);
 }
 
-kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err) {
+kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
+{
     if (tensor == NULL || (out_data == NULL && bytes > 0)) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and out_data must not be NULL");
     }
@@ -279,7 +304,8 @@ kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_er
 }
 
 kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
-                           kiln_error *err) {
+                           kiln_error *err)
+{
     *out_tensor = NULL;
     if (tensor == NULL || device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
@@ -296,8 +322,8 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
     }
     kiln_status status = kiln_read(tensor, staging, bytes, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_tensor_create(device, tensor->desc.dtype, tensor->desc.rank, tensor->desc.dims,
-                                    staging, out_tensor, err);
+        status = kiln_tensor_create(device, tensor->desc.dtype, tensor->desc.rank,
+                                    tensor->desc.dims, staging, out_tensor, err);
     }
     kiln_free(env, staging);
     return status;

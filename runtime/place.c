@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Where tensors are: buffers shared by views, and faults shared by everything that depended on one.
-// Decides when memory goes back to the backend: with the last view of it. All under the device's lock.
+// Decides when memory goes back to the backend: with the last view of it. All under the device's
+// lock.
 
 #include "runtime_internal.h"
 
-kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause) {
+kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause)
+{
     kilni_fault *fault = kiln_alloc(&device->context->env, sizeof(*fault));
     if (fault == NULL) {
         device->no_memory.refs++;
@@ -15,14 +17,16 @@ kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause) {
     return fault;
 }
 
-void kilni_fault_release(kiln_device *device, kilni_fault *fault) {
+void kilni_fault_release(kiln_device *device, kilni_fault *fault)
+{
     if (fault != NULL && --fault->refs == 0) {
         kiln_free(&device->context->env, fault);
     }
 }
 
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
-                              kiln_error *err) {
+                              kiln_error *err)
+{
     int64_t bytes = kiln_desc_bytes(desc);
     if (bytes < 0) {
         return kiln_fail(err, OUT_OF_RANGE, "a tensor has more bytes than an int64 can say");
@@ -47,7 +51,8 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
     return KILN_STATUS_OK;
 }
 
-void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view) {
+void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view)
+{
     place->storage = source->storage;
     if (place->storage != NULL) {
         place->storage->refs++;
@@ -56,14 +61,16 @@ void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln
     place->placed = true;
 }
 
-void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault) {
+void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault)
+{
     kilni_place_clear(device, place);
     fault->refs++;
     place->fault = fault;
     place->placed = true;
 }
 
-void kilni_place_clear(kiln_device *device, kilni_place *place) {
+void kilni_place_clear(kiln_device *device, kilni_place *place)
+{
     kilni_storage *storage = place->storage;
     if (storage != NULL && --storage->refs == 0) {
         device->backend->ops->free(device->backend, storage->buffer);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs plans: evaluates formulas, assigns buffers, enqueues launches and single operations, in the plan's order.
-// Decides where results go (a new buffer, or that of an input whose last use this is) and what happens when a block
-// cannot be built or launched: its operations run one by one. Failures stay with the tensors that they reach.
+// Runs plans: evaluates formulas, assigns buffers, enqueues launches and single operations, in the
+// plan's order. Decides where results go (a new buffer, or that of an input whose last use this is)
+// and what happens when a block cannot be built or launched: its operations run one by one.
+// Failures stay with the tensors that they reach.
 
 #include "runtime_internal.h"
 
@@ -12,7 +13,8 @@ typedef struct block_state {
     bool failed; ///< never tried again
 } block_state;
 
-static void block_state_free(void *pointer) {
+static void block_state_free(void *pointer)
+{
     block_state *state = pointer;
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
@@ -20,13 +22,16 @@ static void block_state_free(void *pointer) {
     kiln_free(&state->device->context->env, state);
 }
 
-// ---- places --------------------------------------------------------------------------------------
+// ---- places
+// --------------------------------------------------------------------------------------
 
-static uint32_t operand_slot(const kilni_run *run, uint32_t op, size_t operand) {
+static uint32_t operand_slot(const kilni_run *run, uint32_t op, size_t operand)
+{
     return ((const kiln_tensor *)run->segment->operands[op][operand])->slot;
 }
 
-static bool is_dying(const kiln_plan_step *step, uint32_t slot) {
+static bool is_dying(const kiln_plan_step *step, uint32_t slot)
+{
     for (uint32_t i = 0; step != NULL && i < step->n_dies; i++) {
         if (step->dies[i] == slot) {
             return true;
@@ -36,7 +41,8 @@ static bool is_dying(const kiln_plan_step *step, uint32_t slot) {
 }
 
 /// Whether `source` may be overwritten by a result like `desc`: nobody else sees its memory.
-static bool can_reuse(const kilni_place *source, const kiln_tensor_desc *desc) {
+static bool can_reuse(const kilni_place *source, const kiln_tensor_desc *desc)
+{
     if (!source->placed || source->storage == NULL || source->storage->refs != 1 ||
         source->view.offset_bytes != 0 || !kiln_view_is_contiguous(&source->view) ||
         kiln_dtype_size(source->view.dtype) != kiln_dtype_size(desc->dtype) ||
@@ -47,28 +53,34 @@ static bool can_reuse(const kilni_place *source, const kiln_tensor_desc *desc) {
 }
 
 /// Gives `target` the memory of `source`, seen with the target's dtype.
-static void reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc) {
+static void reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc)
+{
     kiln_view view = kiln_view_dense(desc, source->storage->buffer);
     kilni_place_share(target, source, &view);
 }
 
-static void note_failure(const kilni_run *run, const kiln_error *cause) {
+static void note_failure(const kilni_run *run, const kiln_error *cause)
+{
     if (run->device->fault == NULL) {
         run->device->fault = kilni_fault_create(run->device, cause);
     }
 }
 
-// ---- one operation alone ---------------------------------------------------------------------------
+// ---- one operation alone
+// ---------------------------------------------------------------------------
 
-static void fail_outputs(const kilni_run *run, uint32_t op, kilni_fault *fault) {
+static void fail_outputs(const kilni_run *run, uint32_t op, kilni_fault *fault)
+{
     const kiln_op_record *record = &run->segment->ops[op];
     for (size_t i = 0; i < record->n_outputs; i++) {
-        kilni_place_fail(run->device, run->places[operand_slot(run, op, record->n_inputs + i)], fault);
+        kilni_place_fail(run->device, run->places[operand_slot(run, op, record->n_inputs + i)],
+                         fault);
     }
 }
 
 static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
-                                size_t output, kiln_error *err) {
+                                size_t output, kiln_error *err)
+{
     const kiln_op_record *record = &run->segment->ops[op];
     const kiln_tensor_desc *desc = &record->outputs[output];
     kilni_place *target = run->places[operand_slot(run, op, record->n_inputs + output)];
@@ -84,7 +96,8 @@ static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step
 }
 
 static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
-                              kiln_error *err) {
+                              kiln_error *err)
+{
     kiln_view inputs[KILN_MAX_INPUTS];
     kiln_view outputs[KILN_MAX_OUTPUTS];
     const kiln_op_record *record = &run->segment->ops[op];
@@ -107,7 +120,8 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     return run->device->backend->ops->execute(run->device->backend, record, inputs, outputs, err);
 }
 
-static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op) {
+static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op)
+{
     const kiln_op_record *record = &run->segment->ops[op];
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_CONTROL) {
         return;
@@ -133,7 +147,8 @@ static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op
     kilni_fault_release(run->device, fault);
 }
 
-// ---- one launch of a block ---------------------------------------------------------------------------
+// ---- one launch of a block
+// ---------------------------------------------------------------------------
 
 /// A block's numbers resolved to values: what formulas and arguments refer to.
 typedef struct block_view {
@@ -142,18 +157,21 @@ typedef struct block_view {
     int64_t *symbols;
 } block_view;
 
-static uint32_t slot_of(const block_view *view, uint32_t ref) {
+static uint32_t slot_of(const block_view *view, uint32_t ref)
+{
     return view->block->tensors[ref];
 }
 
 static kiln_status evaluate(const block_view *view, const kiln_formula *formula, int64_t *out_value,
-                            kiln_error *err) {
+                            kiln_error *err)
+{
     return kiln_formula_eval(formula, view->symbols, view->block->n_symbols,
                              view->run->device->facts, KILN_FACT_COUNT, out_value, err);
 }
 
 /// Puts a number into an argument in the form of the kernel's parameter.
-static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, int64_t i, double f) {
+static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, int64_t i, double f)
+{
     arg->kind = KILN_VALUE_BYTES;
     arg->length = (uint32_t)kiln_dtype_size(dtype);
     arg->bytes = 0;
@@ -167,17 +185,19 @@ static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, in
     }
     int64_t integer = i;
     if (is_float) {
-        integer = f != f ? 0 : f >= 9.2233720368547758e18 ? INT64_MAX
-                           : f <= -9.2233720368547758e18  ? INT64_MIN
-                                                          : (int64_t)f;
+        integer = f != f                        ? 0
+                  : f >= 9.2233720368547758e18  ? INT64_MAX
+                  : f <= -9.2233720368547758e18 ? INT64_MIN
+                                                : (int64_t)f;
     }
     memcpy(&arg->bytes, &integer, 8); // little-endian: the low bytes come first
 }
 
-/// Memory for a tensor that the launch writes: that of an input in its last use when the program allows it.
+/// Memory for a tensor that the launch writes: that of an input in its last use when the program
+/// allows it.
 static kiln_status place_written(const block_view *view, const kiln_plan_step *step,
-                                 const kiln_program_launch *launch, uint32_t slot,
-                                 kiln_error *err) {
+                                 const kiln_program_launch *launch, uint32_t slot, kiln_error *err)
+{
     const kilni_run *run = view->run;
     const kiln_tensor_desc *desc = &run->segment->tensors[slot];
     bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
@@ -203,7 +223,8 @@ typedef struct temp_list {
 
 static kiln_status set_arg(const block_view *view, const kiln_plan_step *step,
                            const kiln_program_launch *launch, const kiln_program_arg *arg,
-                           const temp_list *temps, kiln_launch_arg *out_arg, kiln_error *err) {
+                           const temp_list *temps, kiln_launch_arg *out_arg, kiln_error *err)
+{
     const kilni_run *run = view->run;
     int64_t value = 0;
     const kilni_place *place = NULL;
@@ -263,7 +284,8 @@ static kiln_status set_arg(const block_view *view, const kiln_plan_step *step,
 }
 
 static kiln_status evaluate_size(const block_view *view, const kiln_formula *formulas,
-                                 uint32_t n_dims, size_t out_sizes[3], kiln_error *err) {
+                                 uint32_t n_dims, size_t out_sizes[3], kiln_error *err)
+{
     for (uint32_t i = 0; i < n_dims; i++) {
         int64_t value = 0;
         kiln_status status = evaluate(view, &formulas[i], &value, err);
@@ -281,7 +303,8 @@ static kiln_status evaluate_size(const block_view *view, const kiln_formula *for
 enum { MAX_LAUNCH_ARGS = 192 };
 
 static kiln_status enqueue(const block_view *view, const kiln_plan_step *step, uint32_t index,
-                           const temp_list *temps, kiln_error *err) {
+                           const temp_list *temps, kiln_error *err)
+{
     const kiln_program_launch *launch = &view->block->program->launches[index];
     kiln_device *device = view->run->device;
     kiln_launch_arg args[MAX_LAUNCH_ARGS];
@@ -309,7 +332,8 @@ static kiln_status enqueue(const block_view *view, const kiln_plan_step *step, u
 }
 
 /// A launch that would write only tensors without elements is left out.
-static bool writes_something(const block_view *view, const kiln_program_launch *launch) {
+static bool writes_something(const block_view *view, const kiln_program_launch *launch)
+{
     bool writes_tensor = false;
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
@@ -324,7 +348,8 @@ static bool writes_something(const block_view *view, const kiln_program_launch *
 }
 
 /// The first fault among what a launch reads, or NULL.
-static kilni_fault *input_fault(const block_view *view, const kiln_program_launch *launch) {
+static kilni_fault *input_fault(const block_view *view, const kiln_program_launch *launch)
+{
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0 &&
@@ -336,7 +361,8 @@ static kilni_fault *input_fault(const block_view *view, const kiln_program_launc
 }
 
 static void each_written(const block_view *view, const kiln_program_launch *launch,
-                         kilni_fault *fault) {
+                         kilni_fault *fault)
+{
     kiln_error err = KILN_ERROR_INIT;
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
@@ -355,9 +381,11 @@ static void each_written(const block_view *view, const kiln_program_launch *laun
     }
 }
 
-// ---- blocks --------------------------------------------------------------------------------------
+// ---- blocks
+// --------------------------------------------------------------------------------------
 
-static kiln_status prepare_block(const block_view *view, kiln_error *err) {
+static kiln_status prepare_block(const block_view *view, kiln_error *err)
+{
     kiln_plan_block *block = (kiln_plan_block *)(uintptr_t)view->block;
     kiln_device *device = view->run->device;
     block_state *state = block->state;
@@ -390,7 +418,8 @@ static kiln_status prepare_block(const block_view *view, kiln_error *err) {
     return KILN_STATUS_OK;
 }
 
-static void run_block_unfused(const block_view *view) {
+static void run_block_unfused(const block_view *view)
+{
     const kiln_plan_block *block = view->block;
     for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
         const kiln_op_record *record = &view->run->segment->ops[op];
@@ -414,7 +443,8 @@ typedef struct block_run {
     temp_list temps;
 } block_run;
 
-static void block_end(const kilni_run *run, block_run *current) {
+static void block_end(const kilni_run *run, block_run *current)
+{
     const kiln_env *env = &run->device->context->env;
     for (uint32_t i = 0; i < current->temps.count; i++) {
         kilni_place_clear(run->device, &current->temps.places[i]);
@@ -430,7 +460,8 @@ static void block_end(const kilni_run *run, block_run *current) {
     current->view = (block_view){0};
 }
 
-static kiln_status alloc_temps(block_run *current, kiln_error *err) {
+static kiln_status alloc_temps(block_run *current, kiln_error *err)
+{
     const kiln_program *program = current->view.block->program;
     kiln_device *device = current->view.run->device;
     if (program->n_temps == 0) {
@@ -460,14 +491,15 @@ static kiln_status alloc_temps(block_run *current, kiln_error *err) {
 }
 
 static kiln_status block_begin(const kilni_run *run, uint32_t index, block_run *current,
-                               kiln_error *err) {
+                               kiln_error *err)
+{
     const kiln_plan_block *block = &run->segment->plan->blocks[index];
     current->block = index;
     current->view = (block_view){.run = run, .block = block};
     current->view.symbols = current->symbols;
     if (block->n_symbols > SMALL_SYMBOLS) {
-        current->view.symbols = kiln_alloc_array(&run->device->context->env, block->n_symbols,
-                                                 sizeof(int64_t));
+        current->view.symbols =
+            kiln_alloc_array(&run->device->context->env, block->n_symbols, sizeof(int64_t));
     }
     if (current->view.symbols == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a block's symbols");
@@ -488,7 +520,8 @@ static kiln_status block_begin(const kilni_run *run, uint32_t index, block_run *
     return status;
 }
 
-static void count_block(const kilni_run *run, block_run *current) {
+static void count_block(const kilni_run *run, block_run *current)
+{
     const kiln_plan_block *block = current->view.block;
     if (current->counted) {
         return;
@@ -502,14 +535,16 @@ static void count_block(const kilni_run *run, block_run *current) {
     }
 }
 
-static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause) {
-    kiln_log_write(&run->device->context->env, KILN_LOG_WARN, "runtime", "block of %s runs unfused: %s",
-             current->view.block->fuser, cause->message);
+static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause)
+{
+    kiln_log_write(&run->device->context->env, KILN_LOG_WARN, "runtime",
+                   "block of %s runs unfused: %s", current->view.block->fuser, cause->message);
     current->unfused = true;
     run_block_unfused(&current->view);
 }
 
-static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current) {
+static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current)
+{
     kiln_error err = KILN_ERROR_INIT;
     if (current->block != step->block) {
         block_end(run, current);
@@ -531,7 +566,8 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         count_block(run, current);
         return;
     }
-    // Nothing of this launch was enqueued, so its inputs are whole. Later launches may have lost theirs.
+    // Nothing of this launch was enqueued, so its inputs are whole. Later launches may have lost
+    // theirs.
     kiln_fuse_block_failed(run->engine, current->view.block, &err);
     ((block_state *)current->view.block->state)->failed = true;
     if (step->index == 0) {
@@ -544,13 +580,15 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     kilni_fault_release(run->device, fault);
 }
 
-static bool covered_by(const block_run *current, uint32_t op) {
+static bool covered_by(const block_run *current, uint32_t op)
+{
     return current->block != UINT32_MAX && current->unfused &&
            op >= current->view.block->first_op &&
            op < current->view.block->first_op + current->view.block->n_ops;
 }
 
-void kilni_plan_run(const kilni_run *run) {
+void kilni_plan_run(const kilni_run *run)
+{
     const kiln_plan *plan = run->segment->plan;
     block_run current;
     current.block = UINT32_MAX;

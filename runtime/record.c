@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Recording: from a call to a queued operation. Checks the call against the table at once, makes the handles of its
-// results, and hands what is ready to the executor. The hot path of the library: nothing here searches or waits.
+// Recording: from a call to a queued operation. Checks the call against the table at once, makes
+// the handles of its results, and hands what is ready to the executor. The hot path of the library:
+// nothing here searches or waits.
 
 #include "runtime_internal.h"
 
@@ -11,7 +12,8 @@ typedef struct call {
 } call;
 
 /// Brings the facts about a tensor's memory into its description.
-static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc) {
+static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc)
+{
     *out_desc = tensor->desc;
     if (!tensor->place.placed) {
         return;
@@ -32,7 +34,8 @@ static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc) {
 }
 
 /// A value that another stream has yet to compute is computed first.
-static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err) {
+static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
+{
     if (tensor->place.placed || (tensor->stream == stream && tensor->pins > 0)) {
         return KILN_STATUS_OK;
     }
@@ -46,7 +49,8 @@ static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_e
     return kilni_stream_run(tensor->stream, /*drain=*/true, err);
 }
 
-static void undo(kiln_tensor **tensors, size_t count) {
+static void undo(kiln_tensor **tensors, size_t count)
+{
     for (size_t i = 0; i < count; i++) {
         // Nothing mentions it yet: only the handle goes.
         kiln_tensor *tensor = tensors[i];
@@ -60,7 +64,8 @@ static void undo(kiln_tensor **tensors, size_t count) {
 }
 
 static kiln_status make_outputs(kilni_stream *stream, call *self, size_t n_inputs, size_t count,
-                                kiln_tensor **out_tensors, kiln_error *err) {
+                                kiln_tensor **out_tensors, kiln_error *err)
+{
     for (size_t i = 0; i < count; i++) {
         kiln_tensor *tensor = kilni_tensor_new(stream->device, &self->outputs[i]);
         if (tensor == NULL) {
@@ -78,7 +83,8 @@ static kiln_status make_outputs(kilni_stream *stream, call *self, size_t n_input
 
 kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
-                                kiln_tensor **out_tensors, kiln_error *err) {
+                                kiln_tensor **out_tensors, kiln_error *err)
+{
     call self;
     size_t n_outputs = kiln_op_info_of(op)->n_outputs;
     for (size_t i = 0; i < n_inputs; i++) {
@@ -115,7 +121,8 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err) {
+kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
+{
     kiln_tensor_desc desc;
     void *token = tensor;
     snapshot(tensor, &desc);
@@ -127,10 +134,12 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
     return status;
 }
 
-// ---- the public call -----------------------------------------------------------------------------
+// ---- the public call
+// -----------------------------------------------------------------------------
 
 static kiln_status find_device(kiln_device **device, kiln_op op, kiln_tensor *const *inputs,
-                               size_t n_inputs, size_t n_attrs, kiln_error *err) {
+                               size_t n_inputs, size_t n_attrs, kiln_error *err)
+{
     const kiln_op_info *info = kiln_op_info_of(op);
     if (info == NULL || info->cls == KILN_CLASS_CONTROL) {
         return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator to record", (int)op);
@@ -149,9 +158,10 @@ static kiln_status find_device(kiln_device **device, kiln_op op, kiln_tensor *co
         }
         *device = *device == NULL ? inputs[i]->device : *device;
         if (inputs[i]->device != *device) {
-            return kiln_fail(err, FAILED_PRECONDITION,
-                             "%s: input %zu is on %s, the others on %s; move it with kiln_to_device",
-                             info->name, i, inputs[i]->device->address, (*device)->address);
+            return kiln_fail(
+                err, FAILED_PRECONDITION,
+                "%s: input %zu is on %s, the others on %s; move it with kiln_to_device", info->name,
+                i, inputs[i]->device->address, (*device)->address);
         }
     }
     if (*device == NULL) {
@@ -160,9 +170,10 @@ static kiln_status find_device(kiln_device **device, kiln_op op, kiln_tensor *co
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inputs, size_t n_inputs,
-                        const kiln_attr *attrs, size_t n_attrs, kiln_tensor **out_tensors,
-                        kiln_error *err) {
+kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+                        size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                        kiln_tensor **out_tensors, kiln_error *err)
+{
     if (out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
     }
@@ -175,13 +186,15 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     pthread_mutex_lock(&device->lock);
     status = kilni_stream_current(device, &stream, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
+        status =
+            kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
     }
     if (status == KILN_STATUS_OK && !stream->capturing) {
         // The operation is recorded whatever becomes of the planning of those before it.
         kiln_error later = KILN_ERROR_INIT;
         if (kilni_stream_run(stream, /*drain=*/false, &later) != KILN_STATUS_OK) {
-            kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s", later.message);
+            kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
+                           later.message);
         }
     }
     pthread_mutex_unlock(&device->lock);

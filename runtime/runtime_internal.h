@@ -4,8 +4,9 @@
 
 /// What the files of runtime/ share: the objects behind kiln.h and the rules of their locks.
 ///
-/// Locks: a context's lock guards its lists; a device's lock guards its streams, the placement of its tensors and all
-/// calls of its backend. Order: context, device. Fields say which lock guards them.
+/// Locks: a context's lock guards its lists; a device's lock guards its streams, the placement of
+/// its tensors and all calls of its backend. Order: context, device. Fields say which lock guards
+/// them.
 
 #include "fusion_host.h"
 #include "kiln.h"
@@ -32,9 +33,11 @@ kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **o
 void kilni_context_retain(kiln_context *context);
 void kilni_context_release(kiln_context *context);
 
-// ---- memory of tensors ---------------------------------------------------------------------------
+// ---- memory of tensors
+// ---------------------------------------------------------------------------
 
-/// The cause of a failure, shared by everything that depended on it. Counted under the device's lock.
+/// The cause of a failure, shared by everything that depended on it. Counted under the device's
+/// lock.
 typedef struct kilni_fault {
     uint32_t refs;
     kiln_error error;
@@ -54,7 +57,8 @@ typedef struct kilni_place {
     kiln_view view;
 } kilni_place;
 
-// ---- streams and tensors ---------------------------------------------------------------------------
+// ---- streams and tensors
+// ---------------------------------------------------------------------------
 
 /// The operations of one thread on one device, or of one capture. Guarded by the device's lock.
 typedef struct kilni_stream {
@@ -72,10 +76,10 @@ struct kiln_tensor {
     atomic_uint refs; ///< the user's holds; while there are some, the device is held too
     kiln_device *device;
     // From here: the device's lock.
-    uint32_t pins;        ///< occurrences in queued operations
-    uint32_t slot;        ///< number in the segment that runs now
-    bool shared;          ///< queued on more than one stream: its last use is not known
-    bool captured;        ///< stands for a value of a graph: never placed itself
+    uint32_t pins; ///< occurrences in queued operations
+    uint32_t slot; ///< number in the segment that runs now
+    bool shared; ///< queued on more than one stream: its last use is not known
+    bool captured; ///< stands for a value of a graph: never placed itself
     kilni_stream *stream; ///< that queued it last; NULL when none does, or only a finished graph
     kilni_place place;
     kiln_tensor_desc desc; ///< id, dtype, rank and dims never change
@@ -92,23 +96,24 @@ struct kiln_device {
     pthread_mutex_t lock;
     // From here: the device's lock.
     kiln_fuse_engine *engine; ///< with fusers
-    kiln_fuse_engine *plain;  ///< one operation at a time
+    kiln_fuse_engine *plain; ///< one operation at a time
     bool fusion;
     kilni_stream *streams;
     size_t n_streams;
     kilni_stream *current; ///< the stream found last
-    kilni_place **places;  ///< scratch of the executor
+    kilni_place **places; ///< scratch of the executor
     size_t places_capacity;
     kiln_tensor *free_tensors;
     size_t n_free_tensors;
-    kilni_fault *fault;    ///< first failure of queued work
+    kilni_fault *fault; ///< first failure of queued work
     kilni_fault no_memory; ///< stands in when there is none for a fault's record
     uint64_t blocks_fused;
     uint64_t ops_fused;
     uint64_t tensors_live;
 };
 
-static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device) {
+static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)
+{
     return device->fusion ? device->engine : device->plain;
 }
 
@@ -121,8 +126,8 @@ void kilni_stream_destroy(kilni_stream *stream);
 /// Takes back the pins that queueing the segment's operations gave.
 void kilni_segment_unpin(const kiln_fuse_segment *segment);
 
-/// Runs what is ready on a stream; with `drain`, all of it. Under the lock. Failures of the operations stay with their
-/// tensors; what is returned is a failure of the planning itself.
+/// Runs what is ready on a stream; with `drain`, all of it. Under the lock. Failures of the
+/// operations stay with their tensors; what is returned is a failure of the planning itself.
 kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err);
 
 /// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
@@ -137,7 +142,8 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
                                 kiln_tensor **out_tensors, kiln_error *err);
 kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err);
 
-// ---- places (all under the lock) -------------------------------------------------------------------
+// ---- places (all under the lock)
+// -------------------------------------------------------------------
 
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
                               kiln_error *err);
@@ -148,7 +154,8 @@ void kilni_place_clear(kiln_device *device, kilni_place *place);
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
 void kilni_fault_release(kiln_device *device, kilni_fault *fault);
 
-// ---- executor ------------------------------------------------------------------------------------
+// ---- executor
+// ------------------------------------------------------------------------------------
 
 /// A segment with the places of its tensors, in the order of the plan's numbers.
 typedef struct kilni_run {
@@ -158,44 +165,54 @@ typedef struct kilni_run {
     kilni_place **places;
 } kilni_run;
 
-/// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under the lock.
+/// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under
+/// the lock.
 void kilni_plan_run(const kilni_run *run);
 
-// ---- attributes for the builders ---------------------------------------------------------------------
+// ---- attributes for the builders
+// ---------------------------------------------------------------------
 
-static inline kiln_attr kilni_attr_i64(int64_t value) {
+static inline kiln_attr kilni_attr_i64(int64_t value)
+{
     return (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = value};
 }
 
-static inline kiln_attr kilni_attr_f64(double value) {
+static inline kiln_attr kilni_attr_f64(double value)
+{
     return (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = value};
 }
 
-static inline kiln_attr kilni_attr_bool(bool value) {
+static inline kiln_attr kilni_attr_bool(bool value)
+{
     return (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = value};
 }
 
-static inline kiln_attr kilni_attr_dtype(kiln_dtype value) {
+static inline kiln_attr kilni_attr_dtype(kiln_dtype value)
+{
     return (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = (int64_t)value};
 }
 
-static inline kiln_attr kilni_attr_ints(const int64_t *values, size_t count) {
+static inline kiln_attr kilni_attr_ints(const int64_t *values, size_t count)
+{
     return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = (uint32_t)count, .v.ints = values};
 }
 
-static inline kiln_attr kilni_attr_text(const char *text) {
+static inline kiln_attr kilni_attr_text(const char *text)
+{
     if (text == NULL) {
         return (kiln_attr){.type = KILN_ATTR_NONE};
     }
     return (kiln_attr){.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(text), .v.text = text};
 }
 
-static inline kiln_attr kilni_attr_number(kiln_number number) {
+static inline kiln_attr kilni_attr_number(kiln_number number)
+{
     return number.is_integer ? kilni_attr_i64(number.v.i) : kilni_attr_f64(number.v.f);
 }
 
 /// Inputs before the first NULL. Optional inputs are at the end.
-static inline size_t kilni_count_present(kiln_tensor *const *inputs, size_t count) {
+static inline size_t kilni_count_present(kiln_tensor *const *inputs, size_t count)
+{
     while (count > 0 && inputs[count - 1] == NULL) {
         count--;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes what derives from the operator table: the builders (kiln_ops.h, kiln_ops.c), the operator
-// numbers for fusers (kiln_fuser_ops.h), the documentation (ops.md) and the golden list of operators.
-// Usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden, to standard output. The files are committed; a
-// test compares them with what this tool writes.
+// numbers for fusers (kiln_fuser_ops.h), the documentation (ops.md) and the golden list of
+// operators. Usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden, to standard output. The
+// files are committed; a test compares them with what this tool writes.
 
 #include "base.h"
 #include "ir.h"
@@ -17,11 +17,13 @@ static const char *const origin = "Written by tools/gen_ops from ir/ops.def and 
 // An operator whose attributes need more parameters than this takes them as a struct.
 enum { MAX_ATTR_PARAMETERS = 6 };
 
-static bool is_variadic(const kiln_op_signature *signature) {
+static bool is_variadic(const kiln_op_signature *signature)
+{
     return signature->max_inputs == KILN_MAX_INPUTS;
 }
 
-static size_t attr_parameters(const kiln_op_signature *signature) {
+static size_t attr_parameters(const kiln_op_signature *signature)
+{
     size_t count = 0;
     for (size_t i = 0; i < signature->n_attrs; i++) {
         kiln_attr_type type = kiln_attr_type_of(signature->attrs[i].key);
@@ -30,11 +32,13 @@ static size_t attr_parameters(const kiln_op_signature *signature) {
     return count;
 }
 
-static bool takes_options(const kiln_op_signature *signature) {
+static bool takes_options(const kiln_op_signature *signature)
+{
     return attr_parameters(signature) > MAX_ATTR_PARAMETERS;
 }
 
-static const char *attr_c_type(kiln_attr_type type) {
+static const char *attr_c_type(kiln_attr_type type)
+{
     switch (type) {
     case KILN_ATTR_I64:
         return "int64_t ";
@@ -57,19 +61,23 @@ static const char *attr_c_type(kiln_attr_type type) {
     }
 }
 
-static bool is_list(kiln_attr_type type) {
+static bool is_list(kiln_attr_type type)
+{
     return type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST;
 }
 
-static void print_upper(FILE *file, const char *text) {
+static void print_upper(FILE *file, const char *text)
+{
     for (; *text != '\0'; text++) {
         fputc(toupper((unsigned char)*text), file);
     }
 }
 
-// ---- kiln_ops.h and kiln_ops.c -------------------------------------------------------------------
+// ---- kiln_ops.h and kiln_ops.c
+// -------------------------------------------------------------------
 
-static void print_options_struct(FILE *file, const kiln_op_info *info) {
+static void print_options_struct(FILE *file, const kiln_op_info *info)
+{
     const kiln_op_signature *signature = info->signature;
     fprintf(file, "typedef struct kiln_%s_options {\n    uint32_t struct_size;\n", info->name);
     for (size_t i = 0; i < signature->n_attrs; i++) {
@@ -94,7 +102,8 @@ static void print_options_struct(FILE *file, const kiln_op_info *info) {
     fprintf(file, "}\n\n");
 }
 
-static void print_prototype(FILE *file, const kiln_op_info *info) {
+static void print_prototype(FILE *file, const kiln_op_info *info)
+{
     const kiln_op_signature *signature = info->signature;
     fprintf(file, "kiln_status kiln_%s(", info->name);
     if (signature->max_inputs == 0) {
@@ -123,7 +132,8 @@ static void print_prototype(FILE *file, const kiln_op_info *info) {
     fprintf(file, "kiln_tensor **out_tensor, kiln_error *err)");
 }
 
-static void print_comment(FILE *file, const kiln_op_info *info) {
+static void print_comment(FILE *file, const kiln_op_info *info)
+{
     const kiln_op_signature *signature = info->signature;
     fprintf(file, "/// %s.\n", info->doc);
     if (takes_options(signature)) {
@@ -139,24 +149,31 @@ static void print_comment(FILE *file, const kiln_op_info *info) {
     }
 }
 
-static bool has_builder(const kiln_op_info *info) {
+static bool has_builder(const kiln_op_info *info)
+{
     return info->cls != KILN_CLASS_CONTROL;
 }
 
-static void write_builders_header(FILE *file) {
-    fprintf(file,
-            "// %s\n// %s\n#ifndef KILN_KILN_OPS_H\n#define KILN_KILN_OPS_H\n\n"
-            "/// The operators of Kiln as functions. Each records one operation and gives a handle to its\n"
-            "/// result at once; see kiln_record in kiln.h. For every function below:\n"
-            "///\n"
-            "/// Ownership: inputs are borrowed, attributes copied; `*out_tensor` is the caller's hold\n"
-            "///            (kiln_release).\n"
-            "/// Lifetime:  the result lives until its last release, its device as long.\n"
-            "/// Thread:    any; operations of one thread on one device run in the order of recording.\n"
-            "/// Errors:    INVALID_ARGUMENT with operator, shapes and values; RESOURCE_EXHAUSTED;\n"
-            "///            FAILED_PRECONDITION for inputs of different devices.\n\n"
-            "#include \"kiln.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n// clang-format off\n",
-            licence, origin);
+static void write_builders_header(FILE *file)
+{
+    fprintf(
+        file,
+        "// %s\n// %s\n#ifndef KILN_KILN_OPS_H\n#define KILN_KILN_OPS_H\n\n"
+        "/// The operators of Kiln as functions. Each records one operation and gives a handle to "
+        "its\n"
+        "/// result at once; see kiln_record in kiln.h. For every function below:\n"
+        "///\n"
+        "/// Ownership: inputs are borrowed, attributes copied; `*out_tensor` is the caller's "
+        "hold\n"
+        "///            (kiln_release).\n"
+        "/// Lifetime:  the result lives until its last release, its device as long.\n"
+        "/// Thread:    any; operations of one thread on one device run in the order of "
+        "recording.\n"
+        "/// Errors:    INVALID_ARGUMENT with operator, shapes and values; RESOURCE_EXHAUSTED;\n"
+        "///            FAILED_PRECONDITION for inputs of different devices.\n\n"
+        "#include \"kiln.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n// clang-format "
+        "off\n",
+        licence, origin);
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         if (!has_builder(info)) {
@@ -173,7 +190,8 @@ static void write_builders_header(FILE *file) {
     fprintf(file, "// clang-format on\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
-static void print_attr_value(FILE *file, const kiln_attr_spec *spec, bool options) {
+static void print_attr_value(FILE *file, const kiln_attr_spec *spec, bool options)
+{
     const char *name = kiln_attr_name(spec->key);
     const char *from = options ? "options->" : "";
     switch (kiln_attr_type_of(spec->key)) {
@@ -204,7 +222,8 @@ static void print_attr_value(FILE *file, const kiln_attr_spec *spec, bool option
     }
 }
 
-static void write_body(FILE *file, const kiln_op_info *info) {
+static void write_body(FILE *file, const kiln_op_info *info)
+{
     const kiln_op_signature *signature = info->signature;
     bool options = takes_options(signature);
     print_prototype(file, info);
@@ -246,9 +265,11 @@ static void write_body(FILE *file, const kiln_op_info *info) {
             signature->n_attrs > 0 ? "attrs" : "NULL", signature->n_attrs);
 }
 
-static void write_builders_source(FILE *file) {
+static void write_builders_source(FILE *file)
+{
     fprintf(file,
-            "// %s\n// %s\n// The operators as functions: each packs its attributes and calls kiln_record.\n\n"
+            "// %s\n// %s\n// The operators as functions: each packs its attributes and calls "
+            "kiln_record.\n\n"
             "#include \"kiln.h\"\n#include \"runtime_internal.h\"\n\n// clang-format off\n",
             licence, origin);
     for (int op = 0; op < KILN_OP_COUNT; op++) {
@@ -260,12 +281,15 @@ static void write_builders_source(FILE *file) {
     fprintf(file, "// clang-format on\n");
 }
 
-// ---- kiln_fuser_ops.h ------------------------------------------------------------------------------
+// ---- kiln_fuser_ops.h
+// ------------------------------------------------------------------------------
 
-static void write_fuser_header(FILE *file) {
+static void write_fuser_header(FILE *file)
+{
     fprintf(file,
             "/* %s */\n/* %s */\n#ifndef KILN_FUSER_OPS_H\n#define KILN_FUSER_OPS_H\n\n"
-            "/* Permanent numbers of operators, attributes and element types, as fusers see them. */\n\n",
+            "/* Permanent numbers of operators, attributes and element types, as fusers see them. "
+            "*/\n\n",
             licence, origin);
     uint16_t largest = 0;
     for (int op = 0; op < KILN_OP_COUNT; op++) {
@@ -292,20 +316,25 @@ static void write_fuser_header(FILE *file) {
     fprintf(file, "\n#endif\n");
 }
 
-// ---- documentation and golden list -----------------------------------------------------------------
+// ---- documentation and golden list
+// -----------------------------------------------------------------
 
-static const char *class_name(kiln_op_class cls) {
-    static const char *const names[] = {"",       "elementwise", "view",     "reduce", "contraction",
-                                        "gather", "window",      "along rows", "creation", "control"};
+static const char *class_name(kiln_op_class cls)
+{
+    static const char *const names[] = {
+        "",       "elementwise", "view",       "reduce",   "contraction",
+        "gather", "window",      "along rows", "creation", "control"};
     return names[cls];
 }
 
-static const char *result_name(kiln_result result) {
+static const char *result_name(kiln_result result)
+{
     static const char *const names[] = {"", "as input", "bool", "i64", "`dtype`", "nothing"};
     return names[result];
 }
 
-static const char *accept_name(kiln_accept accept) {
+static const char *accept_name(kiln_accept accept)
+{
     switch (accept) {
     case KILN_ACCEPT_LOGIC:
         return "bool";
@@ -324,7 +353,8 @@ static const char *accept_name(kiln_accept accept) {
     }
 }
 
-static void print_inputs(FILE *file, const kiln_op_signature *signature) {
+static void print_inputs(FILE *file, const kiln_op_signature *signature)
+{
     if (is_variadic(signature)) {
         fprintf(file, "%s...", signature->inputs[0]);
         return;
@@ -335,25 +365,29 @@ static void print_inputs(FILE *file, const kiln_op_signature *signature) {
     }
 }
 
-static void print_attr_names(FILE *file, const kiln_op_signature *signature) {
+static void print_attr_names(FILE *file, const kiln_op_signature *signature)
+{
     for (size_t i = 0; i < signature->n_attrs; i++) {
         fprintf(file, "%s%s%s", i == 0 ? "" : ", ", kiln_attr_name(signature->attrs[i].key),
                 signature->attrs[i].optional ? "?" : "");
     }
 }
 
-static void write_markdown(FILE *file) {
-    fprintf(file,
-            "# Operators\n\n<!-- %s -->\n<!-- %s -->\n\n"
-            "A question mark stands for optional. `kiln_<name>` of `kiln_ops.h` records the operator;\n"
-            "`kiln ops` prints this table. The number is permanent and stands in the fuser ABI.\n",
-            licence, origin);
+static void write_markdown(FILE *file)
+{
+    fprintf(
+        file,
+        "# Operators\n\n<!-- %s -->\n<!-- %s -->\n\n"
+        "A question mark stands for optional. `kiln_<name>` of `kiln_ops.h` records the operator;\n"
+        "`kiln ops` prints this table. The number is permanent and stands in the fuser ABI.\n",
+        licence, origin);
     kiln_op_class last = KILN_CLASS_CONTROL;
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         if (op == 0 || info->cls != last) {
             fprintf(file,
-                    "\n## %c%s\n\n| operator | number | inputs | attributes | takes | gives | meaning |\n"
+                    "\n## %c%s\n\n| operator | number | inputs | attributes | takes | gives | "
+                    "meaning |\n"
                     "|---|---|---|---|---|---|---|\n",
                     toupper((unsigned char)class_name(info->cls)[0]), class_name(info->cls) + 1);
         }
@@ -374,7 +408,8 @@ static void write_markdown(FILE *file) {
     }
 }
 
-static void write_golden(FILE *file) {
+static void write_golden(FILE *file)
+{
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         fprintf(file, "%u %s ", info->wire, info->name);
@@ -385,13 +420,16 @@ static void write_golden(FILE *file) {
     }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     static const struct {
         const char *name;
         void (*write)(FILE *file);
     } outputs[] = {
-        {"builders-h", write_builders_header}, {"builders-c", write_builders_source},
-        {"fuser-h", write_fuser_header},       {"markdown", write_markdown},
+        {"builders-h", write_builders_header},
+        {"builders-c", write_builders_source},
+        {"fuser-h", write_fuser_header},
+        {"markdown", write_markdown},
         {"golden", write_golden},
     };
     for (size_t i = 0; argc == 2 && i < sizeof(outputs) / sizeof(outputs[0]); i++) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_BENCH_H
+#define KILN_BENCH_H
+
+/// bench: what `kiln bench NAME` measures. Each figure stands beside a peer's from the same run, as
+/// a ratio that is always larger-is-better, with the device, the peer's version and the number of
+/// samples.
+
+#include "kiln.h"
+
+#include <stdio.h>
+
+typedef struct bench_options {
+    const char *device; ///< NULL: the first OpenCL device
+    const char *program; ///< path of the running command, for benches that start it again
+    const char *model; ///< of `start`
+    bool json;
+    uint32_t samples; ///< 0: the bench's own number
+} bench_options;
+
+typedef struct bench_result {
+    const char *name; ///< case
+    double value;
+    const char *unit;
+    const char *against; ///< what the ratio is to
+    double ratio; ///< larger is better
+    double bar; ///< what the ratio must reach; 0: none
+    const char *peer_version;
+    const char *device;
+    uint32_t samples;
+} bench_result;
+
+typedef struct bench_entry {
+    const char *name;
+    const char *summary;
+    kiln_status (*run)(const bench_options *options, kiln_error *err);
+} bench_entry;
+
+/// The benches; NULL past the last. Ownership: static storage. Lifetime: the process. Thread: any.
+/// Errors: none.
+const bench_entry *bench_at(size_t index);
+
+kiln_status bench_elementwise(const bench_options *options, kiln_error *err);
+kiln_status bench_overhead(const bench_options *options, kiln_error *err);
+kiln_status bench_start(const bench_options *options, kiln_error *err);
+
+/// One line of the table, or one JSON object. `bench_header` before the first.
+void bench_header(const bench_options *options);
+void bench_report(const bench_options *options, const bench_result *result);
+
+/// Sorts `samples` and gives the value at `quantile` (0.5: the median).
+double bench_quantile(double *samples, size_t count, double quantile);
+
+/// A copy kernel on a context of its own: the fastest of several shapes, chosen by trial. It is the
+/// ceiling that bandwidth-bound kernels are held against.
+typedef struct bench_copy bench_copy;
+kiln_status bench_copy_create(const char *device_name, size_t bytes, bench_copy **out_copy,
+                              kiln_error *err);
+void bench_copy_destroy(bench_copy *copy);
+
+/// Seconds of one copy, mean over `repeats` enqueued together. `bench_copy_shape` names the shape
+/// that won.
+kiln_status bench_copy_time(bench_copy *copy, uint32_t repeats, double *out_seconds,
+                            kiln_error *err);
+const char *bench_copy_shape(const bench_copy *copy);
+
+#endif

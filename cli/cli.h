@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_CLI_H
+#define KILN_CLI_H
+
+/// What the subcommands of `kiln` share: the table of commands, the options that open a device, and
+/// how errors are told. Exit status: 0, 1 for a failed job, 2 for wrong usage. Results go to
+/// standard output; errors are one line on standard error.
+
+#include "kiln.h"
+
+#include <argp.h>
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary; ///< one line for `kiln --help`
+    int (*run)(int argc, char **argv);
+} cli_command;
+
+int cmd_run(int argc, char **argv);
+int cmd_devices(int argc, char **argv);
+int cmd_plugin(int argc, char **argv);
+int cmd_ops(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
+int cmd_cache(int argc, char **argv);
+int cmd_config(int argc, char **argv);
+int cmd_check_onnx(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/// The options --device, --no-fusion, --plugin and --set; put cli_device_argp among an argp's
+/// children with a cli_device_options as its input.
+typedef struct cli_device_options {
+    const char *device; ///< NULL: the knob, or the first
+    bool no_fusion;
+    const char *plugins[16];
+    size_t n_plugins;
+    const char *settings[32]; ///< NAME=VALUE
+    size_t n_settings;
+} cli_device_options;
+
+extern const struct argp cli_device_argp;
+
+/// A context with the settings and plugins of the options; and the device that they name.
+kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
+                             kiln_error *err);
+kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
+                            kiln_device **out_device, kiln_error *err);
+
+/// Prints "kiln COMMAND: text" on standard error and gives the exit status that fits.
+int cli_fail(const char *command, const kiln_error *err);
+int cli_usage(const char *command, const char *format, ...) KILN_PRINTF(2, 3);
+
+/// "1.23 ms", "4.5 MiB": written into a buffer of the caller.
+const char *cli_format_ns(char out_text[32], double ns);
+const char *cli_format_bytes(char out_text[32], double bytes);
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `kiln cache stat|clear`: the database of programs, plans, winners and device measurements.
+
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    const char **action = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*action != NULL || (strcmp(text, "stat") != 0 && strcmp(text, "clear") != 0)) {
+            argp_error(state, "say stat or clear, not \"%s\"", text);
+        }
+        *action = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (*action == NULL) {
+            argp_error(state, "say stat or clear");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_stat(const char *folder, const kiln_store_stat *stat)
+{
+    static const char *const names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
+                                                              "devices"};
+    char bytes[32];
+    printf("%s, %s\n", folder, cli_format_bytes(bytes, (double)stat->file_bytes));
+    for (size_t i = 0; i < KILN_STORE_TABLE_COUNT; i++) {
+        printf("  %-9s %6llu  %s\n", names[i], (unsigned long long)stat->entries[i],
+               cli_format_bytes(bytes, (double)stat->bytes[i]));
+    }
+}
+
+int cmd_cache(int argc, char **argv)
+{
+    static const struct argp argp = {
+        NULL, parse, "stat|clear", "Shows or empties the cache on disk.", NULL, NULL, NULL};
+    const char *action = NULL;
+    argp_parse(&argp, argc, argv, 0, NULL, &action);
+    cli_device_options none = {0};
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_context *context = NULL;
+    if (cli_open_context(&none, &context, &err) != KILN_STATUS_OK) {
+        return cli_fail("cache", &err);
+    }
+    char folder[4096];
+    kiln_status status = kiln_cache_dir(kiln_context_env(context), folder, sizeof(folder), &err);
+    kiln_store *store = status == KILN_STATUS_OK ? kiln_context_store(context) : NULL;
+    if (status == KILN_STATUS_OK && store == NULL) {
+        status = kiln_fail(&err, UNAVAILABLE, "the cache in %s cannot be opened", folder);
+    }
+    if (status == KILN_STATUS_OK && strcmp(action, "clear") == 0) {
+        status = kiln_store_clear(store, &err);
+    }
+    kiln_store_stat stat;
+    if (status == KILN_STATUS_OK) {
+        status = kiln_store_stat_get(store, &stat, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        print_stat(folder, &stat);
+    }
+    kiln_context_destroy(context);
+    return status == KILN_STATUS_OK ? CLI_OK : cli_fail("cache", &err);
+}

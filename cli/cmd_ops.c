@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `kiln ops [NAME]`: the operator table, or one row of it in full.
+
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    const char **name = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*name != NULL) {
+            argp_error(state, "one operator at a time");
+        }
+        *name = text;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char *type_name(kiln_attr_type type)
+{
+    static const char *const names[] = {"",         "int",        "float", "bool",   "dtype",
+                                        "int list", "float list", "text",  "tensor", "number"};
+    return names[type];
+}
+
+static void print_inputs(const kiln_op_signature *signature)
+{
+    if (signature->max_inputs == KILN_MAX_INPUTS) {
+        printf("%s...", signature->inputs[0]);
+        return;
+    }
+    for (size_t i = 0; i < signature->max_inputs; i++) {
+        printf("%s%s%s", i == 0 ? "" : ", ", signature->inputs[i],
+               i >= signature->min_inputs ? "?" : "");
+    }
+}
+
+static void print_row(const kiln_op_info *info)
+{
+    printf("%-20s %4u  %s\n", info->name, info->wire, info->doc);
+}
+
+static void print_one(const kiln_op_info *info)
+{
+    const kiln_op_signature *signature = info->signature;
+    printf("%s(", info->name);
+    print_inputs(signature);
+    printf(")  number %u, since %u\n  %s\n", info->wire, info->since, info->doc);
+    for (size_t i = 0; i < signature->n_attrs; i++) {
+        const kiln_attr_spec *spec = &signature->attrs[i];
+        printf("  %-12s %-10s %s%s\n", kiln_attr_name(spec->key),
+               type_name(kiln_attr_type_of(spec->key)), kiln_attr_doc(spec->key),
+               spec->optional ? " (optional)" : "");
+    }
+}
+
+int cmd_ops(int argc, char **argv)
+{
+    static const struct argp argp = {
+        NULL, parse, "[NAME]", "Lists the operators, or tells all about one.", NULL, NULL, NULL};
+    const char *name = NULL;
+    argp_parse(&argp, argc, argv, 0, NULL, &name);
+    if (name != NULL) {
+        kiln_op op = kiln_op_from_name(name);
+        if (op == KILN_OP_COUNT) {
+            fprintf(stderr, "kiln ops: there is no operator \"%s\"; `kiln ops` lists them\n", name);
+            return CLI_FAILED;
+        }
+        print_one(kiln_op_info_of(op));
+        return CLI_OK;
+    }
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        print_row(kiln_op_info_of((kiln_op)op));
+    }
+    return CLI_OK;
+}

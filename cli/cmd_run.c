@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `kiln run MODEL`: one model, inputs from .npy files, outputs printed or written, with times,
+// counts and memory. The model is captured as a graph at the first run; the repeated runs replay
+// it.
+
+#include "cli.h"
+#include "model_run.h"
+#include "npy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct run_options {
+    cli_device_options device;
+    const char *model;
+    model_run_input inputs[MODEL_RUN_MAX_IO];
+    size_t n_inputs;
+    const char *outputs[MODEL_RUN_MAX_IO]; ///< NAME=FILE or FILE
+    size_t n_outputs;
+    const char *expected;
+    double tolerance;
+    long repeat;
+} run_options;
+
+static const struct argp_option options_table[] = {
+    {"input", 'i', "[NAME=]FILE", 0, "an input, in the model's order when it has no name", 0},
+    {"output", 'o', "[NAME=]FILE", 0, "write an output as .npy, in the model's order", 0},
+    {"repeat", 'r', "COUNT", 0, "repeated runs after the first (default 20)", 0},
+    {"expected", 'e', "FILE", 0, "compare the first output with a .npy file; fail when it differs",
+     0},
+    {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
+    {0},
+};
+
+static void add_input(run_options *options, char *text, struct argp_state *state)
+{
+    if (options->n_inputs == MODEL_RUN_MAX_IO) {
+        argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
+    }
+    model_run_input *input = &options->inputs[options->n_inputs++];
+    char *equals = strchr(text, '=');
+    input->path = equals != NULL ? equals + 1 : text;
+    if (equals != NULL) {
+        *equals = '\0';
+        input->name = text;
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    run_options *options = state->input;
+    char *end = NULL;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->device;
+        return 0;
+    case 'i':
+        add_input(options, text, state);
+        return 0;
+    case 'o':
+        if (options->n_outputs == MODEL_RUN_MAX_IO) {
+            argp_error(state, "more than %d outputs", MODEL_RUN_MAX_IO);
+        }
+        options->outputs[options->n_outputs++] = text;
+        return 0;
+    case 'r':
+        options->repeat = strtol(text, &end, 10);
+        if (*text == '\0' || *end != '\0' || options->repeat < 0 || options->repeat > 1000000) {
+            argp_error(state, "--repeat %s: a count from 0", text);
+        }
+        return 0;
+    case 'e':
+        options->expected = text;
+        return 0;
+    case 't':
+        options->tolerance = strtod(text, &end);
+        if (*text == '\0' || *end != '\0' || !(options->tolerance >= 0)) {
+            argp_error(state, "--tolerance %s: a number from 0", text);
+        }
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->model != NULL) {
+            argp_error(state, "one model at a time; inputs are given with --input");
+        }
+        options->model = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->model == NULL) {
+            argp_error(state, "say which model");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+// ---- printing
+// ------------------------------------------------------------------------------------
+
+static double element(const npy_array *array, size_t index)
+{
+    switch (array->dtype) {
+    case KILN_DTYPE_F64:
+        return ((const double *)array->data)[index];
+    case KILN_DTYPE_F32:
+        return (double)((const float *)array->data)[index];
+    case KILN_DTYPE_F16:
+        return (double)kiln_f16_to_f32(((const uint16_t *)array->data)[index]);
+    case KILN_DTYPE_BF16:
+        return (double)kiln_bf16_to_f32(((const uint16_t *)array->data)[index]);
+    case KILN_DTYPE_I64:
+        return (double)((const int64_t *)array->data)[index];
+    case KILN_DTYPE_U64:
+        return (double)((const uint64_t *)array->data)[index];
+    case KILN_DTYPE_I32:
+        return (double)((const int32_t *)array->data)[index];
+    case KILN_DTYPE_U32:
+        return (double)((const uint32_t *)array->data)[index];
+    case KILN_DTYPE_I16:
+        return (double)((const int16_t *)array->data)[index];
+    case KILN_DTYPE_U16:
+        return (double)((const uint16_t *)array->data)[index];
+    case KILN_DTYPE_I8:
+        return (double)((const int8_t *)array->data)[index];
+    default:
+        return (double)((const uint8_t *)array->data)[index];
+    }
+}
+
+static size_t count_of(const npy_array *array)
+{
+    return array->bytes / kiln_dtype_size(array->dtype);
+}
+
+static void print_output(const char *name, const npy_array *array)
+{
+    enum { SHOWN = 16 };
+    printf("%s: %s[", name, kiln_dtype_name(array->dtype));
+    for (size_t i = 0; i < array->rank; i++) {
+        printf("%s%lld", i == 0 ? "" : ",", (long long)array->dims[i]);
+    }
+    printf("] =");
+    size_t count = count_of(array);
+    for (size_t i = 0; i < count && i < SHOWN; i++) {
+        printf(" %.6g", element(array, i));
+    }
+    printf(count > SHOWN ? " ... (%zu elements)\n" : "\n", count);
+}
+
+/// A first output that scores classes, [n] or [1,n] of floats: the best of them.
+static void print_class(const npy_array *array)
+{
+    bool row = array->rank == 1 || (array->rank == 2 && array->dims[0] == 1);
+    size_t count = count_of(array);
+    if (!row || count < 2 || kiln_dtype_kind_of(array->dtype) != KILN_KIND_FLOAT) {
+        return;
+    }
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (element(array, i) > element(array, best)) {
+            best = i;
+        }
+    }
+    printf("predicted class: %zu\n", best);
+}
+
+static void print_report(const model_run_report *report)
+{
+    char first[32];
+    char repeated[32];
+    char memory[32];
+    printf("device: %s\n", report->device_name);
+    printf("first run: %s, of it %s compiling\n", cli_format_ns(first, report->first_ns),
+           cli_format_ns(memory, report->build_ns));
+    if (report->repeats > 0) {
+        printf("repeated run: %s (median of %u)\n", cli_format_ns(repeated, report->repeat_ns),
+               report->repeats);
+    }
+    printf("operations: %llu, of them %llu in %llu fused blocks\n", (unsigned long long)report->ops,
+           (unsigned long long)report->ops_fused, (unsigned long long)report->blocks);
+    printf("kernels launched: %llu a run, BLAS calls %llu\n", (unsigned long long)report->kernels,
+           (unsigned long long)report->blas_calls);
+    printf("peak of device memory: %s\n", cli_format_bytes(memory, (double)report->peak_bytes));
+}
+
+// ---- comparing and writing
+// -------------------------------------------------------------------------
+
+static kiln_status compare(const npy_array *array, const char *path, double tolerance,
+                           kiln_error *err)
+{
+    npy_array expected;
+    kiln_status status = npy_read(path, &expected, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    double largest = 0;
+    double worst = 0;
+    bool equal_size = count_of(&expected) == count_of(array);
+    for (size_t i = 0; equal_size && i < count_of(array); i++) {
+        double wanted = element(&expected, i);
+        double difference = fabs(element(array, i) - wanted);
+        largest = fmax(largest, fabs(wanted));
+        worst = difference > worst || isnan(difference) ? difference : worst;
+    }
+    if (!equal_size) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "%s has %zu elements, the output %zu", path,
+                           count_of(&expected), count_of(array));
+    } else if (!(worst <= tolerance * largest)) {
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "the output differs from %s by %.3g; %.3g is allowed", path, worst,
+                           tolerance * largest);
+    } else {
+        printf("as expected: differs by %.3g of at most %.3g\n", worst, tolerance * largest);
+    }
+    npy_free(&expected);
+    return status;
+}
+
+static kiln_status write_outputs(const run_options *options, const model_run *run, kiln_error *err)
+{
+    for (size_t i = 0; i < options->n_outputs; i++) {
+        const char *equals = strchr(options->outputs[i], '=');
+        const char *path = equals != NULL ? equals + 1 : options->outputs[i];
+        size_t index = i;
+        for (size_t k = 0; equals != NULL && k < run->n_outputs; k++) {
+            size_t length = (size_t)(equals - options->outputs[i]);
+            if (strlen(run->names[k]) == length &&
+                strncmp(run->names[k], options->outputs[i], length) == 0) {
+                index = k;
+                equals = NULL;
+            }
+        }
+        if (equals != NULL || index >= run->n_outputs) {
+            return kiln_fail(err, NOT_FOUND, "the model has no output for --output %s",
+                             options->outputs[i]);
+        }
+        kiln_status status = npy_write(path, &run->outputs[index], err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        options_table, parse, "MODEL", "Runs an ONNX model on inputs from .npy files.",
+        children,      NULL,  NULL};
+    run_options options = {.repeat = 20, .tolerance = 1e-4};
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    kiln_error err = KILN_ERROR_INIT;
+    model_run run = {0};
+    kiln_status status = model_run_execute(&options.device, options.model, options.inputs,
+                                           options.n_inputs, (uint32_t)options.repeat, &run, &err);
+    for (size_t i = 0; i < run.n_outputs && status == KILN_STATUS_OK; i++) {
+        print_output(run.names[i], &run.outputs[i]);
+    }
+    if (status == KILN_STATUS_OK && run.n_outputs > 0) {
+        print_class(&run.outputs[0]);
+    }
+    if (status == KILN_STATUS_OK && options.expected != NULL && run.n_outputs > 0) {
+        status = compare(&run.outputs[0], options.expected, options.tolerance, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        print_report(&run.report);
+        status = write_outputs(&options, &run, &err);
+    }
+    model_run_free(&run);
+    return status == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);
+}

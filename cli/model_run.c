@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs a model file on .npy inputs: opens, matches inputs by name or position, captures, runs,
+// counts. Decides what "first run" and "repeated run" mean; printing is the commands'.
+
+#include "model_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- opening
+// -------------------------------------------------------------------------------------
+
+static kiln_status find_input(const model_session *self, const model_run_input *input, size_t place,
+                              const char **out_name, kiln_error *err)
+{
+    size_t count = 0;
+    const kiln_onnx_value_info *infos = kiln_onnx_model_inputs(self->model, &count);
+    if (input->name == NULL) {
+        if (place >= count) {
+            return kiln_fail(err, INVALID_ARGUMENT, "the model has %zu inputs; %s is one too many",
+                             count, input->path);
+        }
+        *out_name = infos[place].name;
+        return KILN_STATUS_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(infos[i].name, input->name) == 0) {
+            *out_name = infos[i].name;
+            return KILN_STATUS_OK;
+        }
+    }
+    return kiln_fail(err, NOT_FOUND, "the model has no input \"%s\"; its first is \"%s\"",
+                     input->name, count > 0 ? infos[0].name : "none");
+}
+
+/// An array of zeros of the model's shape; lengths that it leaves open are 1.
+static kiln_status make_zeros(const kiln_onnx_value_info *info, npy_array *out_array,
+                              kiln_error *err)
+{
+    size_t size = kiln_dtype_size(info->dtype);
+    if (size == 0 || info->rank > NPY_MAX_RANK) {
+        return kiln_fail(err, UNIMPLEMENTED, "input \"%s\" of type %s; give it with --input",
+                         info->name, info->type_name);
+    }
+    out_array->dtype = info->dtype;
+    out_array->rank = info->rank;
+    for (uint32_t i = 0; i < info->rank; i++) {
+        out_array->dims[i] = info->dims[i].length >= 0 ? info->dims[i].length : 1;
+        if (__builtin_mul_overflow(size, (size_t)out_array->dims[i], &size)) {
+            return kiln_fail(err, OUT_OF_RANGE, "input \"%s\" is too large", info->name);
+        }
+    }
+    out_array->bytes = size;
+    out_array->data = calloc(1, size > 0 ? size : 1);
+    return out_array->data != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", size);
+}
+
+static bool has_input(const model_session *self, const char *name)
+{
+    for (size_t i = 0; i < self->n_inputs; i++) {
+        if (strcmp(self->inputs[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Uploads arrays[n_inputs] as the input `name`.
+static kiln_status add_input(model_session *self, const char *name, kiln_error *err)
+{
+    size_t place = self->n_inputs;
+    const npy_array *array = &self->arrays[place];
+    kiln_status status = kiln_tensor_create(self->device, array->dtype, array->rank, array->dims,
+                                            array->data, &self->tensors[place], err);
+    if (status == KILN_STATUS_OK) {
+        self->inputs[place] =
+            (kiln_onnx_input){.name = name, .tensor = self->tensors[place], .host = array->data};
+        self->n_inputs++;
+    }
+    return status;
+}
+
+static kiln_status load_inputs(model_session *self, const model_run_input *inputs, size_t n_inputs,
+                               bool zeros, kiln_error *err)
+{
+    size_t wanted = 0;
+    const kiln_onnx_value_info *infos = kiln_onnx_model_inputs(self->model, &wanted);
+    for (size_t i = 0; i < n_inputs; i++) {
+        const char *name = NULL;
+        kiln_status status = find_input(self, &inputs[i], i, &name, err);
+        if (status == KILN_STATUS_OK) {
+            status = npy_read(inputs[i].path, &self->arrays[i], err);
+        }
+        if (status == KILN_STATUS_OK) {
+            status = add_input(self, name, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    for (size_t i = 0; i < wanted; i++) {
+        if (has_input(self, infos[i].name)) {
+            continue;
+        }
+        if (!zeros) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "the model's input \"%s\" is missing; add --input %s=FILE.npy",
+                             infos[i].name, infos[i].name);
+        }
+        if (self->n_inputs == MODEL_RUN_MAX_IO) {
+            return kiln_fail(err, UNIMPLEMENTED, "more than %d inputs", MODEL_RUN_MAX_IO);
+        }
+        kiln_status status = make_zeros(&infos[i], &self->arrays[self->n_inputs], err);
+        if (status == KILN_STATUS_OK) {
+            status = add_input(self, infos[i].name, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status capture(model_session *self, kiln_error *err)
+{
+    kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
+    kiln_status status = kiln_graph_begin(self->device, self->tensors, self->n_inputs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = kiln_onnx_session_run(self->session, self->inputs, self->n_inputs, outputs,
+                                   self->n_outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_end(self->device, outputs, self->n_outputs, &self->graph, err);
+    } else {
+        kiln_graph_cancel(self->device);
+    }
+    for (size_t i = 0; i < self->n_outputs; i++) {
+        kiln_release(outputs[i]);
+    }
+    return status;
+}
+
+kiln_status model_session_open(model_session *self, const cli_device_options *device,
+                               const char *model, const model_run_input *inputs, size_t n_inputs,
+                               bool zeros, kiln_error *err)
+{
+    memset(self, 0, sizeof(*self));
+    kiln_status status = cli_open_context(device, &self->context, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_model_open(kiln_context_env(self->context), model, &self->model, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        (void)kiln_onnx_model_outputs(self->model, &self->n_outputs);
+        if (self->n_outputs > MODEL_RUN_MAX_IO) {
+            status = kiln_fail(err, UNIMPLEMENTED, "a model with %zu outputs", self->n_outputs);
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = cli_open_device(device, self->context, &self->device, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_inputs(self, inputs, n_inputs, zeros, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_create(self->model, self->device, &self->session, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = capture(self, err);
+        if (status == KILN_STATUS_FAILED_PRECONDITION) {
+            status = KILN_STATUS_OK; // it reads values while recording: every run records
+        }
+    }
+    return status;
+}
+
+kiln_status model_session_run(model_session *self, kiln_tensor **out_tensors, kiln_error *err)
+{
+    if (self->graph != NULL) {
+        return kiln_graph_run(self->graph, self->tensors, self->n_inputs, out_tensors,
+                              self->n_outputs, err);
+    }
+    return kiln_onnx_session_run(self->session, self->inputs, self->n_inputs, out_tensors,
+                                 self->n_outputs, err);
+}
+
+void model_session_close(model_session *self)
+{
+    kiln_graph_destroy(self->graph);
+    kiln_onnx_session_destroy(self->session);
+    for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
+        kiln_release(self->tensors[i]);
+        npy_free(&self->arrays[i]);
+    }
+    kiln_onnx_model_close(self->model);
+    kiln_device_release(self->device);
+    kiln_context_destroy(self->context);
+    memset(self, 0, sizeof(*self));
+}
+
+// ---- running
+// -------------------------------------------------------------------------------------
+
+static kiln_status read_output(kiln_tensor *tensor, npy_array *out_array, kiln_error *err)
+{
+    size_t bytes = kiln_tensor_bytes(tensor);
+    if (out_array->data == NULL) {
+        out_array->dtype = kiln_tensor_dtype(tensor);
+        out_array->rank = kiln_tensor_rank(tensor);
+        memcpy(out_array->dims, kiln_tensor_dims(tensor), out_array->rank * sizeof(int64_t));
+        out_array->bytes = bytes;
+        out_array->data = malloc(bytes > 0 ? bytes : 1);
+    }
+    if (out_array->data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+    }
+    return kiln_read(tensor, out_array->data, bytes, err);
+}
+
+static kiln_status run_once(model_session *self, model_run *run, kiln_error *err)
+{
+    kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
+    kiln_status status = model_session_run(self, outputs, err);
+    for (size_t i = 0; i < self->n_outputs && status == KILN_STATUS_OK; i++) {
+        status = read_output(outputs[i], &run->outputs[i], err);
+    }
+    for (size_t i = 0; i < self->n_outputs; i++) {
+        kiln_release(outputs[i]);
+    }
+    return status;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_run *run,
+                                  kiln_error *err)
+{
+    double *samples = calloc(repeats + 1u, sizeof(*samples));
+    kiln_status status =
+        samples != NULL ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory");
+    for (uint32_t i = 0; i < repeats && status == KILN_STATUS_OK; i++) {
+        kiln_device_stats before = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats after = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(self->device, &before);
+        uint64_t start = kiln_time_ns();
+        status = run_once(self, run, err);
+        samples[i] = (double)(kiln_time_ns() - start);
+        kiln_device_stats_get(self->device, &after);
+        run->report.kernels = after.backend.kernels_launched - before.backend.kernels_launched;
+        run->report.blas_calls = after.backend.blas_calls - before.backend.blas_calls;
+    }
+    if (status == KILN_STATUS_OK && repeats > 0) {
+        qsort(samples, repeats, sizeof(*samples), compare_ns);
+        run->report.repeat_ns = samples[repeats / 2];
+        run->report.repeats = repeats;
+    }
+    free(samples);
+    return status;
+}
+
+static void fill_report(model_session *self, model_run *run)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(self->device, &stats);
+    model_run_report *report = &run->report;
+    snprintf(report->device_name, sizeof(report->device_name), "%s (%s)",
+             kiln_device_address(self->device), kiln_device_info_of(self->device)->name);
+    report->build_ns = (double)stats.backend.build_ns;
+    report->ops = stats.ops_recorded;
+    report->ops_fused = stats.ops_fused;
+    report->blocks = stats.blocks_fused;
+    report->kernels = stats.backend.kernels_launched;
+    report->blas_calls = stats.backend.blas_calls;
+    if (self->graph != NULL) {
+        kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+        kiln_graph_info_get(self->graph, &info);
+        report->ops = info.ops;
+        report->ops_fused = info.ops_fused;
+        report->blocks = info.blocks;
+    }
+}
+
+static void copy_names(model_session *self, model_run *run)
+{
+    const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(self->model, &run->n_outputs);
+    for (size_t i = 0; i < run->n_outputs; i++) {
+        snprintf(run->name_text[i], sizeof(run->name_text[i]), "%s", infos[i].name);
+        run->names[i] = run->name_text[i];
+    }
+}
+
+kiln_status model_run_execute(const cli_device_options *device, const char *model,
+                              const model_run_input *inputs, size_t n_inputs, uint32_t repeats,
+                              model_run *run, kiln_error *err)
+{
+    model_session session;
+    uint64_t start = kiln_time_ns();
+    kiln_status status = model_session_open(&session, device, model, inputs, n_inputs,
+                                            /*zeros=*/false, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_once(&session, run, err);
+    }
+    run->report.first_ns = (double)(kiln_time_ns() - start);
+    if (status == KILN_STATUS_OK) {
+        copy_names(&session, run);
+        fill_report(&session, run);
+        status = run_repeatedly(&session, repeats, run, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(session.device, &stats);
+        run->report.peak_bytes = stats.backend.bytes_peak;
+    }
+    model_session_close(&session);
+    return status;
+}
+
+void model_run_free(model_run *run)
+{
+    for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
+        npy_free(&run->outputs[i]);
+    }
+}

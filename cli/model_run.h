@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_MODEL_RUN_H
+#define KILN_MODEL_RUN_H
+
+/// A model from a file, run from .npy files: what `kiln run` and `kiln explain` share.
+
+#include "cli.h"
+#include "npy.h"
+#include "onnx.h"
+
+#define MODEL_RUN_MAX_IO 64
+
+typedef struct model_run_input {
+    const char *name; ///< NULL: by position
+    const char *path;
+} model_run_input;
+
+/// A model on a device with its inputs uploaded, and captured as a graph when it can be.
+typedef struct model_session {
+    kiln_context *context;
+    kiln_device *device;
+    kiln_onnx_model *model;
+    kiln_onnx_session *session;
+    kiln_onnx_input inputs[MODEL_RUN_MAX_IO];
+    kiln_tensor *tensors[MODEL_RUN_MAX_IO];
+    npy_array arrays[MODEL_RUN_MAX_IO];
+    size_t n_inputs;
+    size_t n_outputs;
+    kiln_graph
+        *graph; ///< NULL: the model asks for values while it is recorded, so each run records anew
+} model_session;
+
+/// Opens everything and captures. With `zeros`, inputs that are not given are zeros of the model's
+/// shape, unknown lengths 1. On failure nothing is left open but what model_session_close takes.
+/// Ownership: `*session` is the caller's (model_session_close, also after a failure). Lifetime:
+/// until closed. Thread: one at a time. Errors: of files, of the model, of the device.
+kiln_status model_session_open(model_session *session, const cli_device_options *device,
+                               const char *model, const model_run_input *inputs, size_t n_inputs,
+                               bool zeros, kiln_error *err);
+void model_session_close(model_session *session);
+
+/// One run; each out_tensors[i] is the caller's hold.
+kiln_status model_session_run(model_session *session, kiln_tensor **out_tensors, kiln_error *err);
+
+typedef struct model_run_report {
+    char device_name[256];
+    double first_ns; ///< from opening the model file to the first result on the host
+    double repeat_ns; ///< median
+    double build_ns;
+    uint32_t repeats;
+    uint64_t ops;
+    uint64_t ops_fused;
+    uint64_t blocks;
+    uint64_t kernels; ///< of one repeated run, or of the first when there is none
+    uint64_t blas_calls;
+    uint64_t peak_bytes;
+} model_run_report;
+
+typedef struct model_run {
+    const char *names[MODEL_RUN_MAX_IO];
+    char name_text[MODEL_RUN_MAX_IO][64];
+    npy_array outputs[MODEL_RUN_MAX_IO];
+    size_t n_outputs;
+    model_run_report report;
+} model_run;
+
+/// Runs once, then `repeats` times, and closes everything. Ownership: `*run` is the caller's
+/// (model_run_free, also after a failure). Lifetime: until freed. Thread: any. Errors: as
+/// model_session_open, and of the run.
+kiln_status model_run_execute(const cli_device_options *device, const char *model,
+                              const model_run_input *inputs, size_t n_inputs, uint32_t repeats,
+                              model_run *run, kiln_error *err);
+void model_run_free(model_run *run);
+
+#endif

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// .npy files. The header is a Python literal of three keys; it is read by looking for the keys,
+// with every length bounded by the file. Decides nothing else: what the array means is the
+// caller's.
+
+#include "npy.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_HEADER = 65536 };
+
+static const struct {
+    const char *descr;
+    kiln_dtype dtype;
+} types[] = {
+    {"|b1", KILN_DTYPE_BOOL}, {"|u1", KILN_DTYPE_U8},  {"|i1", KILN_DTYPE_I8},
+    {"<u2", KILN_DTYPE_U16},  {"<u4", KILN_DTYPE_U32}, {"<u8", KILN_DTYPE_U64},
+    {"<i2", KILN_DTYPE_I16},  {"<i4", KILN_DTYPE_I32}, {"<i8", KILN_DTYPE_I64},
+    {"<f2", KILN_DTYPE_F16},  {"<f4", KILN_DTYPE_F32}, {"<f8", KILN_DTYPE_F64},
+};
+
+enum { TYPES = sizeof(types) / sizeof(types[0]) };
+
+// ---- header
+// --------------------------------------------------------------------------------------
+
+/// The text after 'key': in the header, or NULL.
+static const char *find_value(const char *header, const char *key)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof(quoted), "'%s'", key);
+    const char *at = strstr(header, quoted);
+    at = at != NULL ? strchr(at + strlen(quoted), ':') : NULL;
+    if (at == NULL) {
+        return NULL;
+    }
+    at++;
+    while (*at == ' ') {
+        at++;
+    }
+    return at;
+}
+
+static kiln_status parse_type(const char *header, kiln_dtype *out_dtype, kiln_error *err)
+{
+    const char *value = find_value(header, "descr");
+    if (value == NULL || *value != '\'') {
+        return kiln_fail(err, UNIMPLEMENTED, "structured arrays are not supported");
+    }
+    for (size_t i = 0; i < TYPES; i++) {
+        size_t length = strlen(types[i].descr);
+        if (strncmp(value + 1, types[i].descr, length) == 0 && value[1 + length] == '\'') {
+            *out_dtype = types[i].dtype;
+            return KILN_STATUS_OK;
+        }
+    }
+    return kiln_fail(err, UNIMPLEMENTED, "element type %.12s is not supported", value);
+}
+
+static kiln_status parse_shape(const char *header, npy_array *array, kiln_error *err)
+{
+    const char *at = find_value(header, "shape");
+    if (at == NULL || *at != '(') {
+        return kiln_fail(err, DATA_LOSS, "the header has no shape");
+    }
+    at++;
+    array->rank = 0;
+    for (;;) {
+        while (*at == ' ' || *at == ',') {
+            at++;
+        }
+        if (*at == ')') {
+            return KILN_STATUS_OK;
+        }
+        char *end = NULL;
+        errno = 0;
+        long long length = strtoll(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || errno != 0) {
+            return kiln_fail(err, DATA_LOSS, "the header's shape is damaged");
+        }
+        if (array->rank == NPY_MAX_RANK) {
+            return kiln_fail(err, UNIMPLEMENTED, "more than %d dimensions", NPY_MAX_RANK);
+        }
+        array->dims[array->rank++] = length;
+        at = end;
+    }
+}
+
+static kiln_status count_bytes(npy_array *array, kiln_error *err)
+{
+    int64_t count = (int64_t)kiln_dtype_size(array->dtype);
+    for (size_t i = 0; i < array->rank; i++) {
+        if (__builtin_mul_overflow(count, array->dims[i], &count)) {
+            return kiln_fail(err, DATA_LOSS, "the shape has more bytes than an int64 can say");
+        }
+    }
+    array->bytes = (size_t)count;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status parse_header(const char *header, npy_array *array, bool *out_fortran,
+                                kiln_error *err)
+{
+    kiln_status status = parse_type(header, &array->dtype, err);
+    const char *order = find_value(header, "fortran_order");
+    if (status == KILN_STATUS_OK && order == NULL) {
+        status = kiln_fail(err, DATA_LOSS, "the header has no fortran_order");
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_fortran = strncmp(order, "True", 4) == 0;
+        status = parse_shape(header, array, err);
+    }
+    return status == KILN_STATUS_OK ? count_bytes(array, err) : status;
+}
+
+// ---- reading
+// -------------------------------------------------------------------------------------
+
+static kiln_status read_header(FILE *file, char *header, kiln_error *err)
+{
+    unsigned char start[12];
+    if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY", 6) != 0) {
+        return kiln_fail(err, DATA_LOSS, "not a .npy file");
+    }
+    size_t length = (size_t)start[8] | (size_t)start[9] << 8;
+    if (start[6] < 1 || start[6] > 3) {
+        return kiln_fail(err, UNIMPLEMENTED, "version %d of .npy is not supported", start[6]);
+    }
+    if (start[6] > 1) {
+        if (fread(start + 10, 1, 2, file) != 2) {
+            return kiln_fail(err, DATA_LOSS, "the file ends inside its header");
+        }
+        length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
+    }
+    if (length >= MAX_HEADER) {
+        return kiln_fail(err, DATA_LOSS, "a header of %zu bytes", length);
+    }
+    if (fread(header, 1, length, file) != length) {
+        return kiln_fail(err, DATA_LOSS, "the file ends inside its header");
+    }
+    header[length] = '\0';
+    return KILN_STATUS_OK;
+}
+
+/// Column-major to row-major.
+static kiln_status reorder(npy_array *array, kiln_error *err)
+{
+    size_t size = kiln_dtype_size(array->dtype);
+    char *target = malloc(array->bytes > 0 ? array->bytes : 1);
+    if (target == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", array->bytes);
+    }
+    int64_t index[NPY_MAX_RANK] = {0};
+    for (size_t at = 0; at < array->bytes; at += size) {
+        int64_t from = 0;
+        for (size_t axis = array->rank; axis-- > 0;) {
+            from = from * array->dims[axis] + index[axis];
+        }
+        memcpy(target + at, (char *)array->data + (size_t)from * size, size);
+        for (size_t axis = array->rank; axis-- > 0 && ++index[axis] == array->dims[axis];) {
+            index[axis] = 0;
+        }
+    }
+    free(array->data);
+    array->data = target;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status read_data(FILE *file, npy_array *array, kiln_error *err)
+{
+    struct stat info;
+    long at = ftell(file);
+    if (fstat(fileno(file), &info) != 0 || at < 0 || !S_ISREG(info.st_mode)) {
+        return kiln_fail(err, UNAVAILABLE, "not a regular file");
+    }
+    size_t left = (size_t)(info.st_size - at);
+    if (array->bytes > left) {
+        return kiln_fail(err, DATA_LOSS, "the file ends %zu bytes early", array->bytes - left);
+    }
+    array->data = malloc(array->bytes > 0 ? array->bytes : 1);
+    if (array->data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", array->bytes);
+    }
+    if (fread(array->data, 1, array->bytes, file) != array->bytes) {
+        return kiln_fail(err, DATA_LOSS, "the file cannot be read to its end");
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err)
+{
+    npy_array array = {0};
+    bool fortran = false;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return kiln_fail(err, NOT_FOUND, "%s: %s", path, strerror(errno));
+    }
+    char *header = malloc(MAX_HEADER);
+    kiln_status status = header != NULL ? read_header(file, header, err)
+                                        : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory");
+    if (status == KILN_STATUS_OK) {
+        status = parse_header(header, &array, &fortran, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = read_data(file, &array, err);
+    }
+    if (status == KILN_STATUS_OK && fortran && array.rank > 1) {
+        status = reorder(&array, err);
+    }
+    free(header);
+    fclose(file);
+    if (status != KILN_STATUS_OK) {
+        npy_free(&array);
+        return kiln_error_context(err, "%s", path);
+    }
+    *out_array = array;
+    return KILN_STATUS_OK;
+}
+
+void npy_free(npy_array *array)
+{
+    free(array->data);
+    array->data = NULL;
+}
+
+// ---- writing
+// -------------------------------------------------------------------------------------
+
+static const char *descr_of(kiln_dtype dtype)
+{
+    for (size_t i = 0; i < TYPES; i++) {
+        if (types[i].dtype == dtype) {
+            return types[i].descr;
+        }
+    }
+    return NULL;
+}
+
+kiln_status npy_write(const char *path, const npy_array *array, kiln_error *err)
+{
+    const char *descr = descr_of(array->dtype);
+    if (descr == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "NumPy has no %s", kiln_dtype_name(array->dtype));
+    }
+    char shape[NPY_MAX_RANK * 24] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < array->rank; i++) {
+        used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%lld, ",
+                                 (long long)array->dims[i]);
+    }
+    char header[512];
+    int length = snprintf(header, sizeof(header),
+                          "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
+    // Magic, version and length are 10 bytes; data starts at a multiple of 64.
+    size_t padded = ((size_t)length + 1 + 10 + 63) / 64 * 64 - 10;
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        return kiln_fail(err, UNAVAILABLE, "%s: %s", path, strerror(errno));
+    }
+    const unsigned char start[10] = {0x93,
+                                     'N',
+                                     'U',
+                                     'M',
+                                     'P',
+                                     'Y',
+                                     1,
+                                     0,
+                                     (unsigned char)(padded & 255),
+                                     (unsigned char)(padded >> 8)};
+    bool good = fwrite(start, 1, sizeof(start), file) == sizeof(start);
+    good = good && fprintf(file, "%-*s\n", (int)padded - 1, header) == (int)padded;
+    good = good && fwrite(array->data, 1, array->bytes, file) == array->bytes;
+    good = fclose(file) == 0 && good;
+    return good ? KILN_STATUS_OK
+                : kiln_fail(err, UNAVAILABLE, "%s: cannot be written: %s", path, strerror(errno));
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_NPY_H
+#define KILN_NPY_H
+
+/// .npy files (NumPy's format, versions 1 to 3): one dense array. Files are hostile until checked.
+/// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+
+#include "base.h"
+
+#define NPY_MAX_RANK 8
+
+typedef struct npy_array {
+    kiln_dtype dtype;
+    size_t rank;
+    int64_t dims[NPY_MAX_RANK];
+    void *data; ///< row-major, malloc
+    size_t bytes;
+} npy_array;
+
+/// Reads the whole of a file; Fortran order is turned into row-major.
+/// Ownership: `out_array->data` is the caller's (npy_free). Lifetime: until freed. Thread: any.
+/// Errors: NOT_FOUND, DATA_LOSS (truncated or not .npy), UNIMPLEMENTED (another element type or
+/// byte order).
+kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err);
+void npy_free(npy_array *array);
+
+/// Writes version 1. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: UNAVAILABLE with the
+/// reason, UNIMPLEMENTED for bf16, which NumPy has not.
+kiln_status npy_write(const char *path, const npy_array *array, kiln_error *err);
+
+#endif
