@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Reduction at one rank: it takes the others' values in the order of ranks from itself on, whoever
+// sends first. Few messages, so the choice for short ones; a long one makes the root the bottleneck.
+// The order of combining is (x[root] op x[root+1]) op x[root+2] ..., round to root-1.
+#include "collective_internal.h"
+
+/// OUTPUT of the root holds the result; the others send their input.
+static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root)
+{
+    const kilni_coll_range whole = {0, shape->count};
+    const kilni_coll_place work = {SLOT_WORK, 0};
+    if (shape->rank != root) {
+        kilni_coll_send(schedule, root, SLOT_INPUT, whole);
+        kilni_coll_fence(schedule);
+        return;
+    }
+    kilni_coll_copy(schedule, work, (kilni_coll_place){SLOT_INPUT, 0}, shape->count,
+                    /*divide=*/false);
+    for (uint32_t i = 1; i < shape->ranks; i++) {
+        kilni_coll_receive_reduce_raw(schedule, shape, (root + i) % shape->ranks, whole);
+    }
+    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, work, shape->count,
+                    shape->is_mean);
+}
+
+void kilni_coll_reduce_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
+{
+    gather_at(schedule, shape, shape->root);
+}
+
+void kilni_coll_all_reduce_centralised(kilni_coll_schedule *schedule,
+                                       const kilni_coll_shape *shape)
+{
+    const kilni_coll_range whole = {0, shape->count};
+    gather_at(schedule, shape, /*root=*/0);
+    if (shape->rank != 0) {
+        kilni_coll_receive(schedule, 0, SLOT_OUTPUT, whole);
+        return;
+    }
+    for (uint32_t peer = 1; peer < shape->ranks; peer++) {
+        kilni_coll_send(schedule, peer, SLOT_OUTPUT, whole);
+    }
+    kilni_coll_fence(schedule);
+}

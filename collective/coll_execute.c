@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Carrying out one rank's schedule over its memory and its transport: where the slots lie, what is mapped
+// when, and that nothing stays mapped, posted or allocated whatever fails. It knows no algorithm.
+#include "collective_internal.h"
+
+typedef struct slot_place {
+    kiln_coll_buffer *buffer;
+    uint64_t offset;
+    kiln_dtype dtype;
+    bool is_ours;
+} slot_place;
+
+typedef struct pending_send {
+    kiln_coll_message message;
+    const kilni_coll_step *step;
+} pending_send;
+
+typedef struct execution {
+    const kilni_coll_run *run;
+    kiln_coll_memory *memory;
+    slot_place slots[SLOT_COUNT];
+    pending_send *sends;
+    size_t send_count;
+} execution;
+
+kiln_dtype kilni_coll_wide(kiln_dtype dtype)
+{
+    bool is_half = dtype == KILN_DTYPE_F16 || dtype == KILN_DTYPE_BF16;
+    return is_half ? KILN_DTYPE_F32 : dtype;
+}
+
+// ---- slots ------------------------------------------------------------------------------------------
+
+static kiln_status alloc_slot(execution *exec, kilni_coll_slot slot, kiln_dtype dtype,
+                              uint64_t elems, kiln_error *err)
+{
+    exec->slots[slot] = (slot_place){.dtype = dtype};
+    if (elems == 0) {
+        return KILN_STATUS_OK;
+    }
+    size_t bytes = (size_t)elems * kiln_dtype_size(dtype);
+    kiln_status status =
+        exec->memory->ops->alloc(exec->memory, bytes, &exec->slots[slot].buffer, err);
+    exec->slots[slot].is_ours = status == KILN_STATUS_OK;
+    return status;
+}
+
+/// The output can be worked in when it has the dtype and the length of what is combined.
+static bool works_in_output(const kiln_coll_call *call)
+{
+    return kilni_coll_wide(call->dtype) == call->dtype &&
+           (call->kind == KILN_COLL_ALL_REDUCE || call->kind == KILN_COLL_REDUCE);
+}
+
+static kiln_status place_slots(execution *exec, const kilni_coll_schedule *schedule,
+                               kiln_error *err)
+{
+    const kiln_coll_call *call = exec->run->call;
+    kiln_dtype wide = kilni_coll_wide(call->dtype);
+    const uint64_t *elems = schedule->slot_elems;
+    kiln_status status = KILN_STATUS_OK;
+    exec->slots[SLOT_INPUT] = (slot_place){call->input, call->input_offset, call->dtype, false};
+    exec->slots[SLOT_OUTPUT] = (slot_place){call->output, call->output_offset, call->dtype, false};
+    if (works_in_output(call)) {
+        exec->slots[SLOT_WORK] = exec->slots[SLOT_OUTPUT];
+    } else {
+        KILN_TRY(out, status, alloc_slot(exec, SLOT_WORK, wide, elems[SLOT_WORK], err));
+    }
+    KILN_TRY(out, status, alloc_slot(exec, SLOT_SCRATCH, wide, elems[SLOT_SCRATCH], err));
+    KILN_TRY(out, status, alloc_slot(exec, SLOT_RAW, call->dtype, elems[SLOT_RAW], err));
+out:
+    return status;
+}
+
+static void free_slots(execution *exec)
+{
+    for (int i = 0; i < SLOT_COUNT; i++) {
+        if (exec->slots[i].is_ours) {
+            exec->memory->ops->free(exec->memory, exec->slots[i].buffer);
+        }
+    }
+}
+
+static uint64_t offset_of(const execution *exec, kilni_coll_place place)
+{
+    const slot_place *slot = &exec->slots[place.slot];
+    return slot->offset + place.start * kiln_dtype_size(slot->dtype);
+}
+
+static size_t bytes_of(const execution *exec, kilni_coll_place place, uint64_t count)
+{
+    return (size_t)count * kiln_dtype_size(exec->slots[place.slot].dtype);
+}
+
+// ---- steps ------------------------------------------------------------------------------------------
+
+static kiln_status map_place(execution *exec, kilni_coll_place place, uint64_t count,
+                             kiln_coll_access access, kiln_coll_message *message, kiln_error *err)
+{
+    message->sequence = exec->run->sequence;
+    message->bytes = bytes_of(exec, place, count);
+    return exec->memory->ops->map(exec->memory, exec->slots[place.slot].buffer,
+                                  offset_of(exec, place), message->bytes, access, &message->data,
+                                  err);
+}
+
+static kiln_status unmap_place(execution *exec, kilni_coll_place place, kiln_coll_access access,
+                               const kiln_coll_message *message, kiln_error *err)
+{
+    return exec->memory->ops->unmap(exec->memory, exec->slots[place.slot].buffer,
+                                    offset_of(exec, place), message->bytes, access, message->data,
+                                    err);
+}
+
+static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    pending_send *send = &exec->sends[exec->send_count];
+    *send = (pending_send){.message = {.is_send = true, .peer = step->peer}, .step = step};
+    kiln_status status =
+        map_place(exec, step->source, step->count, KILN_COLL_READ, &send->message, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    exec->send_count++;
+    return transport->ops->post(transport, &send->message, err);
+}
+
+static kiln_status step_receive(execution *exec, const kilni_coll_step *step, kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    kiln_coll_message message = {.is_send = false, .peer = step->peer};
+    kiln_status status =
+        map_place(exec, step->target, step->count, KILN_COLL_WRITE, &message, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = transport->ops->post(transport, &message, err);
+    if (status == KILN_STATUS_OK) {
+        status = transport->ops->wait(transport, &message,
+                                      kiln_time_ns() + exec->run->deadline_ns, err);
+        if (status != KILN_STATUS_OK) {
+            transport->ops->cancel(transport, &message);
+        }
+    }
+    kiln_error *unmap_err = status == KILN_STATUS_OK ? err : NULL;
+    kiln_status unmapped = unmap_place(exec, step->target, KILN_COLL_WRITE, &message, unmap_err);
+    return status == KILN_STATUS_OK ? unmapped : status;
+}
+
+static kiln_status step_reduce(execution *exec, const kilni_coll_step *step, kiln_error *err)
+{
+    const slot_place *target = &exec->slots[step->target.slot];
+    kiln_coll_op op = exec->run->call->op;
+    return exec->memory->ops->reduce(
+        exec->memory, target->buffer, offset_of(exec, step->target),
+        exec->slots[step->source.slot].buffer, offset_of(exec, step->source), (size_t)step->count,
+        target->dtype, op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
+}
+
+static kiln_status step_copy(execution *exec, const kilni_coll_step *step, kiln_error *err)
+{
+    const slot_place *target = &exec->slots[step->target.slot];
+    const slot_place *source = &exec->slots[step->source.slot];
+    const kiln_coll_memory_ops *ops = exec->memory->ops;
+    uint64_t to = offset_of(exec, step->target);
+    uint64_t from = offset_of(exec, step->source);
+    uint32_t divisor = step->divide ? exec->run->ranks : 1;
+    if (target->dtype != source->dtype || divisor != 1) {
+        return ops->convert(exec->memory, target->buffer, to, target->dtype, source->buffer, from,
+                            source->dtype, (size_t)step->count, divisor, err);
+    }
+    if (target->buffer == source->buffer && to == from) {
+        return KILN_STATUS_OK;
+    }
+    return ops->copy(exec->memory, target->buffer, to, source->buffer, from,
+                     bytes_of(exec, step->target, step->count), err);
+}
+
+static kiln_status step_fence(execution *exec, kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    kiln_status status = KILN_STATUS_OK;
+    while (exec->send_count > 0 && status == KILN_STATUS_OK) {
+        pending_send *send = &exec->sends[exec->send_count - 1];
+        status = transport->ops->wait(transport, &send->message,
+                                      kiln_time_ns() + exec->run->deadline_ns, err);
+        if (status == KILN_STATUS_OK) {
+            exec->send_count--;
+            status =
+                unmap_place(exec, send->step->source, KILN_COLL_READ, &send->message, err);
+        }
+    }
+    return status;
+}
+
+static kiln_status run_step(execution *exec, const kilni_coll_step *step, kiln_error *err)
+{
+    switch (step->kind) {
+    case STEP_SEND:
+        return step_send(exec, step, err);
+    case STEP_RECEIVE:
+        return step_receive(exec, step, err);
+    case STEP_REDUCE:
+        return step_reduce(exec, step, err);
+    case STEP_COPY:
+        return step_copy(exec, step, err);
+    case STEP_FENCE:
+        return step_fence(exec, err);
+    }
+    return kiln_fail(err, INTERNAL, "no step of kind %d", step->kind);
+}
+
+// ---- a whole schedule -------------------------------------------------------------------------------
+
+/// The most sends that are under way between two fences.
+static size_t most_sends(const kilni_coll_schedule *schedule)
+{
+    size_t most = 0;
+    size_t now = 0;
+    for (size_t i = 0; i < schedule->step_count; i++) {
+        now += schedule->steps[i].kind == STEP_SEND;
+        most = now > most ? now : most;
+        now = schedule->steps[i].kind == STEP_FENCE ? 0 : now;
+    }
+    return most;
+}
+
+/// After a failure: nobody may look into our memory any longer.
+static void withdraw_sends(execution *exec)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    while (exec->send_count > 0) {
+        pending_send *send = &exec->sends[--exec->send_count];
+        transport->ops->cancel(transport, &send->message);
+        unmap_place(exec, send->step->source, KILN_COLL_READ, &send->message, NULL);
+    }
+}
+
+/// The caller's buffers are ready when the memory's own work has ended too.
+static kiln_status settle(execution *exec, kiln_error *err)
+{
+    kilni_coll_gate *gate = NULL;
+    kiln_status status = kilni_coll_gate_open(exec->run->arena->env, exec->memory, &gate, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    return kilni_coll_gate_wait(gate, kiln_time_ns() + exec->run->deadline_ns, err);
+}
+
+kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
+                               kiln_error *err)
+{
+    execution exec = {.run = run, .memory = run->memory};
+    size_t sends = most_sends(schedule);
+    kiln_status status = KILN_STATUS_OK;
+    exec.sends = kiln_arena_alloc(run->arena, sends * sizeof *exec.sends);
+    if (schedule->failed || exec.sends == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the schedule of a call");
+    }
+    KILN_TRY(out, status, place_slots(&exec, schedule, err));
+    for (size_t i = 0; i < schedule->step_count; i++) {
+        KILN_TRY(out, status, run_step(&exec, &schedule->steps[i], err));
+    }
+    KILN_TRY(out, status, settle(&exec, err));
+out:
+    if (status != KILN_STATUS_OK) {
+        run->transport->ops->abort(run->transport, err);
+        withdraw_sends(&exec);
+        settle(&exec, NULL); // the private slots may still be in use by the memory
+    }
+    free_slots(&exec);
+    return status;
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The transport between ranks of one process: a hub with an inbox per rank, under one lock. A send
+// lays its message into the receiver's inbox; the receiver copies straight from the sender's mapping, without the
+// lock, while the message is marked as taken. The first failure is kept and ends every wait.
+// What is sent and in which order is the schedule's affair.
+#include "collective_internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum message_state { MESSAGE_NEW, MESSAGE_POSTED, MESSAGE_TAKEN, MESSAGE_DONE };
+
+typedef struct hub_end {
+    kiln_coll_transport base;
+    kilni_coll_hub *hub;
+    uint32_t rank;
+    pthread_cond_t changed;
+    kiln_coll_message *inbox; ///< sends to this rank, oldest first
+    uint64_t sequence;        ///< the call that this rank has come to
+    bool left;
+} hub_end;
+
+struct kilni_coll_hub {
+    const kiln_env *env;
+    uint32_t ranks;
+    pthread_mutex_t mutex; ///< guards all below and every end
+    uint64_t agreed;       ///< the last call that all ranks have come to
+    uint64_t sequence;     ///< the call that is being agreed on
+    uint32_t arrived;
+    uint32_t first; ///< who came first
+    kiln_coll_signature signature;
+    int32_t failed_rank;
+    kiln_error failure; ///< code 0: none
+    hub_end *ends;
+};
+
+static hub_end *end_of(kiln_coll_transport *transport)
+{
+    return (hub_end *)transport;
+}
+
+static void wake_all(kilni_coll_hub *hub)
+{
+    for (uint32_t i = 0; i < hub->ranks; i++) {
+        pthread_cond_signal(&hub->ends[i].changed);
+    }
+}
+
+/// Keeps the first failure of the group, and wakes everybody. The code of the failure.
+static kiln_status poison(kilni_coll_hub *hub, uint32_t rank, kiln_status code, const char *text)
+{
+    if (hub->failure.code == KILN_STATUS_OK) {
+        kiln_error_set(&hub->failure, code, KILN_FILE_NAME, __LINE__, "rank %u: %s", rank, text);
+        hub->failed_rank = (int32_t)rank;
+        wake_all(hub);
+    }
+    return (kiln_status)hub->failure.code;
+}
+
+/// Copies the failure out; its code.
+static kiln_status report(const kilni_coll_hub *hub, kiln_error *err)
+{
+    if (err != NULL && hub->failure.code != KILN_STATUS_OK) {
+        *err = hub->failure;
+    }
+    return (kiln_status)hub->failure.code;
+}
+
+/// Sleeps until woken. False when the deadline has passed.
+static bool sleep_until(hub_end *end, uint64_t deadline_ns)
+{
+    struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    return pthread_cond_timedwait(&end->changed, &end->hub->mutex, &when) == 0 ||
+           kiln_time_ns() < deadline_ns;
+}
+
+// ---- agreement --------------------------------------------------------------------------------------
+
+void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_text[96])
+{
+    const kiln_coll_algorithm_info *row =
+        kiln_coll_algorithm_row((kiln_coll_algorithm)signature->algorithm);
+    const char *kind = kiln_coll_kind_name((kiln_coll_kind)signature->kind);
+    const char *op = kiln_coll_op_name((kiln_coll_op)signature->op);
+    const char *dtype = kiln_dtype_name((kiln_dtype)signature->dtype);
+    snprintf(out_text, 96, "%s %s %s of %llu, root %u, %s", kind == NULL ? "?" : kind,
+             op == NULL ? "?" : op, dtype == NULL ? "?" : dtype,
+             (unsigned long long)signature->count, signature->root, row == NULL ? "?" : row->name);
+}
+
+/// The first rank that has not come to `sequence`; `only_left` asks for one that never will.
+static uint32_t missing_rank(const kilni_coll_hub *hub, uint64_t sequence, bool only_left)
+{
+    uint32_t rank = 0;
+    while (rank < hub->ranks && (hub->ends[rank].sequence >= sequence ||
+                                 (only_left && !hub->ends[rank].left))) {
+        rank++;
+    }
+    return rank;
+}
+
+/// Registers the arrival of `end` and compares its wish with the first one's.
+static kiln_status arrive(hub_end *end, uint64_t sequence, const kiln_coll_signature *signature)
+{
+    kilni_coll_hub *hub = end->hub;
+    end->sequence = sequence;
+    if (hub->sequence != sequence) {
+        hub->sequence = sequence;
+        hub->signature = *signature;
+        hub->first = end->rank;
+        hub->arrived = 0;
+    }
+    if (memcmp(&hub->signature, signature, sizeof *signature) != 0) {
+        char own[96];
+        char others[96];
+        char text[256];
+        kilni_coll_signature_text(signature, own);
+        kilni_coll_signature_text(&hub->signature, others);
+        snprintf(text, sizeof text, "call %llu is %s, but for rank %u %s",
+                 (unsigned long long)sequence, own, hub->first, others);
+        return poison(hub, end->rank, KILN_STATUS_INVALID_ARGUMENT, text);
+    }
+    if (++hub->arrived == hub->ranks) {
+        hub->agreed = sequence;
+        wake_all(hub);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status await_all(hub_end *end, uint64_t sequence, uint64_t deadline_ns)
+{
+    kilni_coll_hub *hub = end->hub;
+    char own[96];
+    char text[192];
+    bool in_time = true;
+    while (hub->failure.code == KILN_STATUS_OK && hub->agreed < sequence) {
+        uint32_t gone = missing_rank(hub, sequence, /*only_left=*/true);
+        uint32_t late = missing_rank(hub, sequence, /*only_left=*/false);
+        kilni_coll_signature_text(&hub->signature, own);
+        if (gone < hub->ranks) {
+            snprintf(text, sizeof text, "left before call %llu, %s", (unsigned long long)sequence,
+                     own);
+            return poison(hub, gone, KILN_STATUS_UNAVAILABLE, text);
+        }
+        if (!in_time) {
+            snprintf(text, sizeof text, "did not come to call %llu, %s, before the deadline",
+                     (unsigned long long)sequence, own);
+            return poison(hub, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
+        }
+        in_time = sleep_until(end, deadline_ns);
+    }
+    return (kiln_status)hub->failure.code;
+}
+
+static kiln_status local_agree(kiln_coll_transport *transport, uint64_t sequence,
+                               const kiln_coll_signature *signature, uint64_t deadline_ns,
+                               kiln_error *err)
+{
+    hub_end *end = end_of(transport);
+    kilni_coll_hub *hub = end->hub;
+    pthread_mutex_lock(&hub->mutex);
+    kiln_status status = (kiln_status)hub->failure.code;
+    if (status == KILN_STATUS_OK) {
+        status = arrive(end, sequence, signature);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = await_all(end, sequence, deadline_ns);
+    }
+    report(hub, err);
+    pthread_mutex_unlock(&hub->mutex);
+    return status;
+}
+
+// ---- messages ---------------------------------------------------------------------------------------
+
+static void inbox_append(hub_end *to, kiln_coll_message *message)
+{
+    kiln_coll_message **link = &to->inbox;
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    message->next = NULL;
+    *link = message;
+}
+
+static void inbox_remove(hub_end *to, const kiln_coll_message *message)
+{
+    for (kiln_coll_message **link = &to->inbox; *link != NULL; link = &(*link)->next) {
+        if (*link == message) {
+            *link = message->next;
+            return;
+        }
+    }
+}
+
+/// The oldest message from `peer`, taken out of the inbox; NULL when there is none.
+static kiln_coll_message *inbox_take(hub_end *own, uint32_t peer)
+{
+    for (kiln_coll_message **link = &own->inbox; *link != NULL; link = &(*link)->next) {
+        kiln_coll_message *message = *link;
+        if (message->sender == peer) {
+            *link = message->next;
+            message->state = MESSAGE_TAKEN;
+            return message;
+        }
+    }
+    return NULL;
+}
+
+static kiln_status local_post(kiln_coll_transport *transport, kiln_coll_message *message,
+                              kiln_error *err)
+{
+    hub_end *end = end_of(transport);
+    kilni_coll_hub *hub = end->hub;
+    pthread_mutex_lock(&hub->mutex);
+    kiln_status status = report(hub, err);
+    message->sender = end->rank;
+    if (status == KILN_STATUS_OK) {
+        message->state = MESSAGE_POSTED;
+    }
+    if (status == KILN_STATUS_OK && message->is_send) {
+        inbox_append(&hub->ends[message->peer], message);
+        pthread_cond_signal(&hub->ends[message->peer].changed);
+    }
+    pthread_mutex_unlock(&hub->mutex);
+    return status;
+}
+
+/// Copies a taken message over, without the lock, and tells the sender.
+static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll_message *sent)
+{
+    kilni_coll_hub *hub = end->hub;
+    bool fits = sent->bytes == message->bytes && sent->sequence == message->sequence;
+    pthread_mutex_unlock(&hub->mutex);
+    if (fits) {
+        memcpy(message->data, sent->data, sent->bytes);
+    }
+    pthread_mutex_lock(&hub->mutex);
+    sent->state = MESSAGE_DONE;
+    message->state = MESSAGE_DONE;
+    pthread_cond_signal(&hub->ends[sent->sender].changed);
+    return fits ? KILN_STATUS_OK
+                : poison(hub, end->rank, KILN_STATUS_INTERNAL,
+                         "a message has another length or call than the schedule says");
+}
+
+static kiln_status timed_out(hub_end *end, const kiln_coll_message *message)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s rank %u before the deadline of call %llu",
+             message->is_send ? "did not take what came from" : "sent nothing to", end->rank,
+             (unsigned long long)message->sequence);
+    return poison(end->hub, message->peer, KILN_STATUS_DEADLINE_EXCEEDED, text);
+}
+
+static kiln_status wait_receive(hub_end *end, kiln_coll_message *message, uint64_t deadline_ns)
+{
+    kilni_coll_hub *hub = end->hub;
+    bool in_time = true;
+    while (hub->failure.code == KILN_STATUS_OK) {
+        kiln_coll_message *sent = inbox_take(end, message->peer);
+        if (sent != NULL) {
+            return take_over(end, message, sent);
+        }
+        if (hub->ends[message->peer].left) {
+            return poison(hub, message->peer, KILN_STATUS_UNAVAILABLE, "left during a call");
+        }
+        if (!in_time) {
+            return timed_out(end, message);
+        }
+        in_time = sleep_until(end, deadline_ns);
+    }
+    return (kiln_status)hub->failure.code;
+}
+
+/// Takes a send back: out of the inbox, or, when the receiver is copying, after that.
+static void withdraw(hub_end *end, kiln_coll_message *message)
+{
+    kilni_coll_hub *hub = end->hub;
+    if (message->state == MESSAGE_POSTED) {
+        inbox_remove(&hub->ends[message->peer], message);
+    }
+    while (message->state == MESSAGE_TAKEN) {
+        pthread_cond_wait(&end->changed, &hub->mutex); // ends with a memcpy
+    }
+    message->state = MESSAGE_DONE;
+}
+
+static kiln_status wait_send(hub_end *end, kiln_coll_message *message, uint64_t deadline_ns)
+{
+    kilni_coll_hub *hub = end->hub;
+    bool in_time = true;
+    while (message->state != MESSAGE_DONE) {
+        if (hub->failure.code == KILN_STATUS_OK && !in_time) {
+            timed_out(end, message);
+        }
+        if (hub->failure.code != KILN_STATUS_OK) {
+            withdraw(end, message);
+            return (kiln_status)hub->failure.code;
+        }
+        in_time = sleep_until(end, deadline_ns);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status local_wait(kiln_coll_transport *transport, kiln_coll_message *message,
+                              uint64_t deadline_ns, kiln_error *err)
+{
+    hub_end *end = end_of(transport);
+    pthread_mutex_lock(&end->hub->mutex);
+    kiln_status status = message->is_send ? wait_send(end, message, deadline_ns)
+                                          : wait_receive(end, message, deadline_ns);
+    if (status != KILN_STATUS_OK) {
+        report(end->hub, err);
+    }
+    pthread_mutex_unlock(&end->hub->mutex);
+    return status;
+}
+
+static void local_cancel(kiln_coll_transport *transport, kiln_coll_message *message)
+{
+    hub_end *end = end_of(transport);
+    pthread_mutex_lock(&end->hub->mutex);
+    if (message->is_send) {
+        withdraw(end, message);
+    }
+    pthread_mutex_unlock(&end->hub->mutex);
+}
+
+// ---- failure and leaving ----------------------------------------------------------------------------
+
+static void local_abort(kiln_coll_transport *transport, const kiln_error *cause)
+{
+    hub_end *end = end_of(transport);
+    pthread_mutex_lock(&end->hub->mutex);
+    poison(end->hub, end->rank, (kiln_status)cause->code, cause->message);
+    pthread_mutex_unlock(&end->hub->mutex);
+}
+
+static kiln_status local_failure(kiln_coll_transport *transport, int32_t *out_rank,
+                                 kiln_error *err)
+{
+    kilni_coll_hub *hub = end_of(transport)->hub;
+    pthread_mutex_lock(&hub->mutex);
+    kiln_status status = report(hub, err);
+    if (out_rank != NULL) {
+        *out_rank = hub->failed_rank;
+    }
+    pthread_mutex_unlock(&hub->mutex);
+    return status;
+}
+
+static void local_leave(kiln_coll_transport *transport)
+{
+    hub_end *end = end_of(transport);
+    pthread_mutex_lock(&end->hub->mutex);
+    end->left = true;
+    wake_all(end->hub);
+    pthread_mutex_unlock(&end->hub->mutex);
+}
+
+static const kiln_coll_transport_ops local_ops = {
+    .struct_size = (uint32_t)sizeof(kiln_coll_transport_ops),
+    .name = "local",
+    .agree = local_agree,
+    .post = local_post,
+    .wait = local_wait,
+    .cancel = local_cancel,
+    .abort = local_abort,
+    .failure = local_failure,
+    .leave = local_leave,
+};
+
+// ---- the hub ----------------------------------------------------------------------------------------
+
+static void end_init(kilni_coll_hub *hub, uint32_t rank, const pthread_condattr_t *attributes)
+{
+    hub_end *end = &hub->ends[rank];
+    end->base.ops = &local_ops;
+    end->hub = hub;
+    end->rank = rank;
+    pthread_cond_init(&end->changed, attributes);
+}
+
+kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kilni_coll_hub **out_hub,
+                                  kiln_error *err)
+{
+    *out_hub = NULL;
+    kilni_coll_hub *hub = kiln_alloc(env, sizeof *hub);
+    hub_end *ends = kiln_alloc_array(env, ranks, sizeof *ends);
+    if (hub == NULL || ends == NULL) {
+        kiln_free(env, hub);
+        kiln_free(env, ends);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group of %u ranks", ranks);
+    }
+    hub->env = env;
+    hub->ranks = ranks;
+    hub->ends = ends;
+    hub->failed_rank = -1;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&hub->mutex, NULL);
+    for (uint32_t i = 0; i < ranks; i++) {
+        end_init(hub, i, &attributes);
+    }
+    pthread_condattr_destroy(&attributes);
+    *out_hub = hub;
+    return KILN_STATUS_OK;
+}
+
+void kilni_coll_hub_destroy(kilni_coll_hub *hub)
+{
+    if (hub == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < hub->ranks; i++) {
+        pthread_cond_destroy(&hub->ends[i].changed);
+    }
+    pthread_mutex_destroy(&hub->mutex);
+    kiln_free(hub->env, hub->ends);
+    kiln_free(hub->env, hub);
+}
+
+kiln_coll_transport *kilni_coll_hub_end(kilni_coll_hub *hub, uint32_t rank)
+{
+    return &hub->ends[rank].base;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The tables of collectives, operations and algorithms, and which algorithm a message gets: ordered
+// ranges over (kind, bytes), from the table or from the user's override in one grammar. How an
+// algorithm works is not known here.
+#include "collective_internal.h"
+
+#include <string.h>
+
+enum { CONSTRAINT_ANY, CONSTRAINT_POWER_OF_TWO };
+#define CONSTRAINT_TEXT_ANY ""
+#define CONSTRAINT_TEXT_POWER_OF_TWO "a power of two"
+
+typedef struct algorithm_row {
+    kiln_coll_algorithm_info info;
+    kilni_coll_init_fn init;
+    int constraint;
+} algorithm_row;
+
+static const algorithm_row rows[KILN_COLL_ALGORITHM_COUNT] = {
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc, reference)\
+    [KILN_COLL_##kind##_##id] = {{KILN_COLL_##kind, name, min_ranks,                   \
+                                  CONSTRAINT_TEXT_##constraint, low, high, doc,           \
+                                  reference},                                                      \
+                                 init,                                                             \
+                                 CONSTRAINT_##constraint},
+#include "algorithms.def"
+#undef KILN_COLL_ALGORITHM
+};
+
+static const char *const kind_names[KILN_COLL_KIND_COUNT] = {
+    "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"};
+static const char *const op_names[KILN_COLL_OP_COUNT] = {"sum", "mean", "min", "max", "prod"};
+
+const char *kiln_coll_kind_name(kiln_coll_kind kind)
+{
+    return (unsigned)kind < KILN_COLL_KIND_COUNT ? kind_names[kind] : NULL;
+}
+
+const char *kiln_coll_op_name(kiln_coll_op op)
+{
+    return (unsigned)op < KILN_COLL_OP_COUNT ? op_names[op] : NULL;
+}
+
+kiln_coll_op kiln_coll_op_from_name(const char *name)
+{
+    int i = 0;
+    while (i < KILN_COLL_OP_COUNT && strcmp(op_names[i], name) != 0) {
+        i++;
+    }
+    return (kiln_coll_op)i;
+}
+
+static bool is_row(kiln_coll_algorithm algorithm)
+{
+    return (int)algorithm > KILN_COLL_AUTO && algorithm < KILN_COLL_ALGORITHM_COUNT;
+}
+
+const kiln_coll_algorithm_info *kiln_coll_algorithm_row(kiln_coll_algorithm algorithm)
+{
+    return is_row(algorithm) ? &rows[algorithm].info : NULL;
+}
+
+kilni_coll_init_fn kilni_coll_init_of(kiln_coll_algorithm algorithm)
+{
+    return is_row(algorithm) ? rows[algorithm].init : NULL;
+}
+
+bool kilni_coll_fits(kiln_coll_algorithm algorithm, uint32_t ranks)
+{
+    const algorithm_row *row = &rows[algorithm];
+    bool power = (ranks & (ranks - 1)) == 0;
+    return ranks >= row->info.min_ranks && (row->constraint == CONSTRAINT_ANY || power);
+}
+
+// ---- the override -------------------------------------------------------------------------------
+
+/// A piece of the override's text.
+typedef struct piece {
+    const char *text;
+    size_t length;
+} piece;
+
+typedef struct select_item {
+    kiln_coll_kind kind;
+    kiln_coll_algorithm algorithm;
+    uint64_t low;
+    uint64_t high;
+    const char *wrong; ///< what cannot be understood, or NULL
+    piece text;
+    const char *next;
+} select_item;
+
+/// Cuts up to `mark` (or the end) off the front of `rest`.
+static piece cut(piece *rest, char mark)
+{
+    const char *found = memchr(rest->text, mark, rest->length);
+    size_t length = found == NULL ? rest->length : (size_t)(found - rest->text);
+    piece front = {rest->text, length};
+    size_t skipped = found == NULL ? length : length + 1;
+    rest->text += skipped;
+    rest->length -= skipped;
+    return front;
+}
+
+static bool equals(piece part, const char *name)
+{
+    return strlen(name) == part.length && memcmp(part.text, name, part.length) == 0;
+}
+
+/// Digits with K, M or G behind them.
+static bool parse_size(piece part, uint64_t *out_bytes)
+{
+    uint64_t value = 0;
+    uint64_t unit = 1;
+    size_t i = 0;
+    for (; i < part.length && part.text[i] >= '0' && part.text[i] <= '9'; i++) {
+        if (value > (UINT64_MAX >> 40)) {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(part.text[i] - '0');
+    }
+    if (i > 0 && i + 1 == part.length) {
+        const char *units = "KMG";
+        const char *found = memchr(units, part.text[i], 3);
+        unit = found == NULL ? 0 : (uint64_t)1 << (10 * (found - units + 1));
+        i++;
+    }
+    *out_bytes = value * unit;
+    return i > 0 && i == part.length && unit > 0;
+}
+
+static bool parse_range(piece part, select_item *item)
+{
+    piece low = cut(&part, '-');
+    item->high = UINT64_MAX;
+    return parse_size(low, &item->low) && (part.length == 0 || parse_size(part, &item->high)) &&
+           item->low < item->high;
+}
+
+static void find_names(piece kind, piece algorithm, select_item *item)
+{
+    int k = 0;
+    while (k < KILN_COLL_KIND_COUNT && !equals(kind, kind_names[k])) {
+        k++;
+    }
+    item->kind = (kiln_coll_kind)k;
+    item->wrong = k == KILN_COLL_KIND_COUNT ? "no such collective" : "no such algorithm";
+    for (int a = KILN_COLL_AUTO + 1; a < KILN_COLL_ALGORITHM_COUNT; a++) {
+        if (rows[a].info.kind == item->kind && equals(algorithm, rows[a].info.name)) {
+            item->algorithm = (kiln_coll_algorithm)a;
+            item->wrong = NULL;
+        }
+    }
+}
+
+/// The item at `text`: kind ":" [low "-" [high] ":"] algorithm.
+static select_item parse_item(const char *text)
+{
+    select_item item = {.high = UINT64_MAX};
+    size_t length = strcspn(text, ",");
+    item.text = (piece){text, length};
+    item.next = text[length] == ',' ? text + length + 1 : NULL;
+    piece rest = item.text;
+    piece kind = cut(&rest, ':');
+    piece middle = cut(&rest, ':');
+    bool has_range = rest.length > 0;
+    find_names(kind, has_range ? rest : middle, &item);
+    if (item.wrong == NULL && has_range && !parse_range(middle, &item)) {
+        item.wrong = "no range of sizes";
+    }
+    return item;
+}
+
+kiln_status kilni_coll_select_check(const char *select, kiln_error *err)
+{
+    for (const char *at = select; at != NULL && *select != 0;) {
+        select_item item = parse_item(at);
+        if (item.wrong != NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "choice of algorithms: '%.*s': %s",
+                             (int)item.text.length, item.text.text, item.wrong);
+        }
+        at = item.next;
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, uint64_t bytes,
+                                      uint32_t ranks)
+{
+    for (const char *at = select; at != NULL && *select != 0;) {
+        select_item item = parse_item(at);
+        if (item.wrong == NULL && item.kind == kind && bytes >= item.low && bytes < item.high &&
+            kilni_coll_fits(item.algorithm, ranks)) {
+            return item.algorithm;
+        }
+        at = item.next;
+    }
+    for (int a = KILN_COLL_AUTO + 1; a < KILN_COLL_ALGORITHM_COUNT; a++) {
+        const kiln_coll_algorithm_info *info = &rows[a].info;
+        if (info->kind == kind && bytes >= info->low_bytes && bytes < info->high_bytes &&
+            kilni_coll_fits((kiln_coll_algorithm)a, ranks)) {
+            return (kiln_coll_algorithm)a;
+        }
+    }
+    return KILN_COLL_AUTO;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_COLLECTIVE_H
+#define KILN_COLLECTIVE_H
+
+/// collective: N ranks, each with memory of its own, that combine buffers: all-reduce, reduce,
+/// broadcast, all-gather, reduce-scatter, barrier. A rank is a device of this process or of another one;
+/// what its memory is, and how bytes travel, reaches this folder through two small tables of functions.
+/// An algorithm is data: a pattern (who talks to whom) made into a schedule of sends, receives,
+/// reductions and copies. The order in which values are combined depends on the algorithm, the number of
+/// ranks and the length only, never on timing: results are the same bits on every rank and in every run.
+///
+/// All ranks make the same calls in the same order. A rank that is late, leaves, fails or asks for something
+/// else than the others poisons the group: every present and later call on every rank ends with the same error,
+/// which names the rank, the code and the cause, until the group is destroyed. Nothing waits without a deadline.
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- what can be asked ----------------------------------------------------------------------------
+
+typedef enum kiln_coll_kind {
+    KILN_COLL_ALL_REDUCE = 0,
+    KILN_COLL_REDUCE = 1,
+    KILN_COLL_BROADCAST = 2,
+    KILN_COLL_ALL_GATHER = 3,
+    KILN_COLL_REDUCE_SCATTER = 4,
+    KILN_COLL_BARRIER = 5,
+    KILN_COLL_KIND_COUNT
+} kiln_coll_kind;
+
+/// f16 and bf16 are combined in f32 and rounded once. Integers wrap; their mean is the wrapped sum
+/// divided towards zero. NaN goes through min and max.
+typedef enum kiln_coll_op {
+    KILN_COLL_SUM = 0,
+    KILN_COLL_MEAN = 1, ///< the sum divided by the number of ranks
+    KILN_COLL_MIN = 2,
+    KILN_COLL_MAX = 3,
+    KILN_COLL_PROD = 4,
+    KILN_COLL_OP_COUNT
+} kiln_coll_op;
+
+typedef enum kiln_coll_algorithm {
+    KILN_COLL_AUTO = 0, ///< chosen by size and ranks
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc, reference)\
+    KILN_COLL_##kind##_##id,
+#include "algorithms.def"
+#undef KILN_COLL_ALGORITHM
+    KILN_COLL_ALGORITHM_COUNT
+} kiln_coll_algorithm;
+
+/// A row of algorithms.def. `name` is unique within its kind.
+typedef struct kiln_coll_algorithm_info {
+    kiln_coll_kind kind;
+    const char *name;
+    uint32_t min_ranks;
+    const char *constraint; ///< "" or what the ranks must satisfy
+    uint64_t low_bytes;     ///< default range of message sizes, [low, high)
+    uint64_t high_bytes;
+    const char *doc;
+    const char *reference;
+} kiln_coll_algorithm_info;
+
+/// Names and rows; NULL past the end. A name that is none gives the COUNT value.
+/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+KILN_API const char *kiln_coll_kind_name(kiln_coll_kind kind);
+KILN_API const char *kiln_coll_op_name(kiln_coll_op op);
+KILN_API kiln_coll_op kiln_coll_op_from_name(const char *name);
+KILN_API const kiln_coll_algorithm_info *kiln_coll_algorithm_row(kiln_coll_algorithm algorithm);
+
+// ---- groups and members -----------------------------------------------------------------------------
+
+typedef struct kiln_coll_group kiln_coll_group;
+typedef struct kiln_coll_member kiln_coll_member;
+typedef struct kiln_coll_memory kiln_coll_memory;
+typedef struct kiln_coll_transport kiln_coll_transport;
+typedef struct kiln_coll_request kiln_coll_request;
+
+/// A buffer of a rank's memory: only the memory's own functions look into it.
+typedef struct kiln_coll_buffer kiln_coll_buffer;
+
+typedef struct kiln_coll_group_options {
+    uint32_t struct_size;
+    uint32_t ranks;       ///< all of them, in this process or not
+    uint64_t deadline_ns; ///< for each wait; 0: 30 seconds
+    /// Overrides the choice of algorithms: items "kind:algorithm" or "kind:low-high:algorithm",
+    /// separated by commas, sizes in bytes with K, M or G, high may be left out; the first that
+    /// matches wins: "all_reduce:0-64K:centralised,all_reduce:64K-:ring". NULL: the table's ranges.
+    const char *select;
+} kiln_coll_group_options;
+
+#define KILN_COLL_GROUP_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_coll_group_options)}
+
+/// A group of `options->ranks` ranks, like an MPI communicator.
+/// Ownership: `*out_group` is the caller's (kiln_coll_group_destroy). Lifetime: `env` outlives it; members hold
+/// it, so that it may be destroyed before them. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_group_create(const kiln_env *env,
+                                                           const kiln_coll_group_options *options,
+                                                           kiln_coll_group **out_group,
+                                                           kiln_error *err);
+KILN_API void kiln_coll_group_destroy(kiln_coll_group *group);
+
+/// OK, or the failure that poisoned the group; `out_rank` (may be NULL) gets the rank that caused it, or -1.
+/// Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: the group's.
+KILN_API kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank,
+                                            kiln_error *err);
+
+/// Makes `rank` a member, with a worker thread that carries out its calls in order. `transport` NULL: ranks of
+/// this process, by shared memory.
+/// Ownership: `*out_member` is the caller's (kiln_coll_member_destroy); memory and transport are borrowed.
+/// Lifetime: memory and transport outlive the member. Thread: any. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
+/// RESOURCE_EXHAUSTED, the group's failure.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank,
+                                                            kiln_coll_memory *memory,
+                                                            kiln_coll_transport *transport,
+                                                            kiln_coll_member **out_member,
+                                                            kiln_error *err);
+
+/// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the group; a group
+/// whose members leave with nothing pending stays sound, but a later call of another one fails.
+/// Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it starts. Errors: none.
+KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
+
+// ---- calls ------------------------------------------------------------------------------------------
+
+/// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce and
+/// broadcast; of one rank's part for all-gather (the output has ranks * count); of all elements of the input
+/// for reduce-scatter, of which rank r gets the r-th part: the first count % ranks parts have one element more.
+/// Output may be the input. Buffers not needed by this rank may be NULL.
+typedef struct kiln_coll_call {
+    uint32_t struct_size;
+    kiln_coll_kind kind;
+    kiln_coll_op op;
+    kiln_dtype dtype;
+    uint32_t root;
+    kiln_coll_algorithm algorithm;
+    uint64_t count;
+    kiln_coll_buffer *input;
+    uint64_t input_offset; ///< bytes
+    kiln_coll_buffer *output;
+    uint64_t output_offset;
+    void *event; ///< given to the memory's `signal` when the call has ended; NULL: none
+} kiln_coll_call;
+
+#define KILN_COLL_CALL_INIT {.struct_size = (uint32_t)sizeof(kiln_coll_call)}
+
+/// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on the worker.
+/// Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait. Lifetime: the buffers stay
+/// untouched until the call has ended. Thread: one at a time per member; the order of starts is the order of calls.
+/// Errors: INVALID_ARGUMENT, UNIMPLEMENTED, RESOURCE_EXHAUSTED, the group's failure.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_start(kiln_coll_member *member,
+                                                    const kiln_coll_call *call,
+                                                    kiln_coll_request **out_request,
+                                                    kiln_error *err);
+
+/// Waits for the end of a call, and gives its result. `kiln_coll_ended` looks without waiting.
+/// Ownership: wait takes the request. Lifetime: n/a. Thread: any, once. Errors: the group's failure.
+KILN_API kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err);
+KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
+
+/// Start and wait in one.
+/// Ownership: none. Lifetime: n/a. Thread: one at a time per member. Errors: as kiln_coll_start.
+KILN_API kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call,
+                                   kiln_error *err);
+
+/// The memory of the host: a kiln_coll_buffer is the address of the first byte, cast. Reductions run on the
+/// calling thread. Also what staging uses.
+/// Ownership: `*out_memory` is the caller's (kiln_coll_host_memory_destroy). Lifetime: `env` outlives it.
+/// Thread: any. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_host_memory_create(const kiln_env *env,
+                                                                 kiln_coll_memory **out_memory,
+                                                                 kiln_error *err);
+KILN_API void kiln_coll_host_memory_destroy(kiln_coll_memory *memory);
+
+// =================================================================================================
+// For those who bring a memory or a transport. Others can stop reading here.
+// =================================================================================================
+
+typedef enum kiln_coll_access {
+    KILN_COLL_READ = 1,
+    KILN_COLL_WRITE = 2 ///< everything mapped is written; what was there is not wanted
+} kiln_coll_access;
+
+/// Called once when the work is done, on any thread, with its status. It must not call back into the memory.
+typedef void (*kiln_coll_done_fn)(kiln_status status, void *user);
+
+/// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts; work takes
+/// effect in the order issued and may run later. Offsets are bytes, counts are elements.
+typedef struct kiln_coll_memory_ops {
+    uint32_t struct_size;
+    const char *name;
+    kiln_status (*alloc)(kiln_coll_memory *memory, size_t bytes, kiln_coll_buffer **out_buffer,
+                         kiln_error *err);
+    void (*free)(kiln_coll_memory *memory, kiln_coll_buffer *buffer);
+    kiln_status (*copy)(kiln_coll_memory *memory, kiln_coll_buffer *target, uint64_t target_offset,
+                        kiln_coll_buffer *source, uint64_t source_offset, size_t bytes,
+                        kiln_error *err);
+    /// target = source / divisor, with rounding when the dtypes differ: equal dtypes, or one is f16 or bf16
+    /// and the other f32. Divisor 1 changes nothing else. The two ranges are equal or apart.
+    kiln_status (*convert)(kiln_coll_memory *memory, kiln_coll_buffer *target,
+                           uint64_t target_offset, kiln_dtype target_dtype,
+                           kiln_coll_buffer *source, uint64_t source_offset,
+                           kiln_dtype source_dtype, size_t count, uint32_t divisor,
+                           kiln_error *err);
+    /// target = op(target, source), elementwise; never MEAN, never f16, bf16 or bool.
+    kiln_status (*reduce)(kiln_coll_memory *memory, kiln_coll_buffer *target,
+                          uint64_t target_offset, kiln_coll_buffer *source, uint64_t source_offset,
+                          size_t count, kiln_dtype dtype, kiln_coll_op op, kiln_error *err);
+    /// A host pointer to a range, after all work issued before; several ranges may be mapped at once.
+    kiln_status (*map)(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
+                       size_t bytes, kiln_coll_access access, void **out_pointer,
+                       kiln_error *err);
+    /// Ends a mapping; what was written is seen by all later work.
+    kiln_status (*unmap)(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
+                         size_t bytes, kiln_coll_access access, void *pointer, kiln_error *err);
+    /// Calls `done` when all work issued so far has ended. On an error it is not called.
+    kiln_status (*after)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                         kiln_error *err);
+    /// The call that carried `event` has ended, with this status.
+    void (*signal)(kiln_coll_memory *memory, void *event, kiln_status status);
+} kiln_coll_memory_ops;
+
+struct kiln_coll_memory { ///< first member of every memory
+    const kiln_coll_memory_ops *ops;
+};
+
+/// What a rank asks for; must be equal on all ranks.
+typedef struct kiln_coll_signature {
+    uint32_t kind;
+    uint32_t op;
+    uint32_t dtype;
+    uint32_t root;
+    uint32_t algorithm;
+    uint32_t reserved;
+    uint64_t count;
+} kiln_coll_signature;
+
+/// Bytes on their way. Owned by the worker, in the transport's hands from post until wait or cancel return.
+typedef struct kiln_coll_message {
+    bool is_send;
+    uint32_t peer;
+    uint64_t sequence; ///< number of the call; messages of one pair arrive in the order posted
+    void *data;
+    size_t bytes;
+    // The transport's own:
+    uint32_t state;
+    uint32_t sender;
+    struct kiln_coll_message *next;
+    void *handle;
+} kiln_coll_message;
+
+/// How a rank reaches the others. One transport object is one rank's end. Deadlines are points of
+/// kiln_time_ns(). After abort every wait of every rank ends with that cause.
+typedef struct kiln_coll_transport_ops {
+    uint32_t struct_size;
+    const char *name;
+    /// Waits until all ranks are at call `sequence` and compares what they ask for.
+    kiln_status (*agree)(kiln_coll_transport *transport, uint64_t sequence,
+                         const kiln_coll_signature *signature, uint64_t deadline_ns,
+                         kiln_error *err);
+    kiln_status (*post)(kiln_coll_transport *transport, kiln_coll_message *message,
+                        kiln_error *err);
+    kiln_status (*wait)(kiln_coll_transport *transport, kiln_coll_message *message,
+                        uint64_t deadline_ns, kiln_error *err);
+    /// Takes a posted message back, whatever its state.
+    void (*cancel)(kiln_coll_transport *transport, kiln_coll_message *message);
+    /// Tells all ranks that this one failed; the first failure of a group stays.
+    void (*abort)(kiln_coll_transport *transport, const kiln_error *cause);
+    /// The failure that ended the group: OK when there is none.
+    kiln_status (*failure)(kiln_coll_transport *transport, int32_t *out_rank, kiln_error *err);
+    /// This rank takes no further part.
+    void (*leave)(kiln_coll_transport *transport);
+} kiln_coll_transport_ops;
+
+struct kiln_coll_transport { ///< first member of every transport
+    const kiln_coll_transport_ops *ops;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
