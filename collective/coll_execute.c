@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Carrying out one rank's schedule over its memory and its transport: where the slots lie, what is mapped
-// when, and that nothing stays mapped, posted or allocated whatever fails. It knows no algorithm.
+// Carrying out one rank's schedule over its memory and its transport: where the slots lie, what is
+// mapped when, and that nothing stays mapped, posted or allocated whatever fails. It knows no
+// algorithm.
 #include "collective_internal.h"
 
 typedef struct slot_place {
@@ -29,7 +30,8 @@ kiln_dtype kilni_coll_wide(kiln_dtype dtype)
     return is_half ? KILN_DTYPE_F32 : dtype;
 }
 
-// ---- slots ------------------------------------------------------------------------------------------
+// ---- slots
+// ------------------------------------------------------------------------------------------
 
 static kiln_status alloc_slot(execution *exec, kilni_coll_slot slot, kiln_dtype dtype,
                               uint64_t elems, kiln_error *err)
@@ -92,7 +94,8 @@ static size_t bytes_of(const execution *exec, kilni_coll_place place, uint64_t c
     return (size_t)count * kiln_dtype_size(exec->slots[place.slot].dtype);
 }
 
-// ---- steps ------------------------------------------------------------------------------------------
+// ---- steps
+// ------------------------------------------------------------------------------------------
 
 static kiln_status map_place(execution *exec, kilni_coll_place place, uint64_t count,
                              kiln_coll_access access, kiln_coll_message *message, kiln_error *err)
@@ -130,15 +133,14 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
 {
     kiln_coll_transport *transport = exec->run->transport;
     kiln_coll_message message = {.is_send = false, .peer = step->peer};
-    kiln_status status =
-        map_place(exec, step->target, step->count, KILN_COLL_WRITE, &message, err);
+    kiln_status status = map_place(exec, step->target, step->count, KILN_COLL_WRITE, &message, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     status = transport->ops->post(transport, &message, err);
     if (status == KILN_STATUS_OK) {
-        status = transport->ops->wait(transport, &message,
-                                      kiln_time_ns() + exec->run->deadline_ns, err);
+        status =
+            transport->ops->wait(transport, &message, kiln_time_ns() + exec->run->deadline_ns, err);
         if (status != KILN_STATUS_OK) {
             transport->ops->cancel(transport, &message);
         }
@@ -152,10 +154,10 @@ static kiln_status step_reduce(execution *exec, const kilni_coll_step *step, kil
 {
     const slot_place *target = &exec->slots[step->target.slot];
     kiln_coll_op op = exec->run->call->op;
-    return exec->memory->ops->reduce(
-        exec->memory, target->buffer, offset_of(exec, step->target),
-        exec->slots[step->source.slot].buffer, offset_of(exec, step->source), (size_t)step->count,
-        target->dtype, op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
+    return exec->memory->ops->reduce(exec->memory, target->buffer, offset_of(exec, step->target),
+                                     exec->slots[step->source.slot].buffer,
+                                     offset_of(exec, step->source), (size_t)step->count,
+                                     target->dtype, op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
 }
 
 static kiln_status step_copy(execution *exec, const kilni_coll_step *step, kiln_error *err)
@@ -187,8 +189,7 @@ static kiln_status step_fence(execution *exec, kiln_error *err)
                                       kiln_time_ns() + exec->run->deadline_ns, err);
         if (status == KILN_STATUS_OK) {
             exec->send_count--;
-            status =
-                unmap_place(exec, send->step->source, KILN_COLL_READ, &send->message, err);
+            status = unmap_place(exec, send->step->source, KILN_COLL_READ, &send->message, err);
         }
     }
     return status;
@@ -211,7 +212,8 @@ static kiln_status run_step(execution *exec, const kilni_coll_step *step, kiln_e
     return kiln_fail(err, INTERNAL, "no step of kind %d", step->kind);
 }
 
-// ---- a whole schedule -------------------------------------------------------------------------------
+// ---- a whole schedule
+// -------------------------------------------------------------------------------
 
 /// The most sends that are under way between two fences.
 static size_t most_sends(const kilni_coll_schedule *schedule)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A wait, with a deadline, for all work issued to a memory so far. The memory calls back from a thread of
-// its own, perhaps long after the waiter has given up: whoever is second frees the gate.
+// A wait, with a deadline, for all work issued to a memory so far. The memory calls back from a
+// thread of its own, perhaps long after the waiter has given up: whoever is second frees the gate.
 #include "collective_internal.h"
 
 #include <pthread.h>

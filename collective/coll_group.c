@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Groups, members and calls: what is checked at the call, who waits for what, and how a failure reaches every
-// rank. Each member has one worker that carries its calls out in the order of their starts: agree with the others, build
-// the schedule, run it. Algorithms and bytes are left to the files below.
+// Groups, members and calls: what is checked at the call, who waits for what, and how a failure
+// reaches every rank. Each member has one worker that carries its calls out in the order of their
+// starts: agree with the others, build the schedule, run it. Algorithms and bytes are left to the
+// files below.
 #include "collective_internal.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ struct kiln_coll_group {
     char *select;
     kilni_coll_hub *hub;
     pthread_mutex_t mutex; ///< guards the two below
-    bool *taken;           ///< by rank
+    bool *taken; ///< by rank
     kiln_coll_transport *transport; ///< one that failures can be asked of
 };
 
@@ -42,7 +43,7 @@ struct kiln_coll_member {
     kiln_coll_memory *memory;
     kiln_coll_transport *transport;
     uint64_t sequence; ///< the worker's
-    kiln_arena arena;  ///< the worker's
+    kiln_arena arena; ///< the worker's
     pthread_t worker;
     pthread_mutex_t mutex; ///< guards what follows
     pthread_cond_t changed;
@@ -52,7 +53,8 @@ struct kiln_coll_member {
     bool is_closing;
 };
 
-// ---- groups -----------------------------------------------------------------------------------------
+// ---- groups
+// -----------------------------------------------------------------------------------------
 
 static void group_drop(kiln_coll_group *group)
 {
@@ -126,7 +128,8 @@ kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank, ki
     return transport->ops->failure(transport, out_rank, err);
 }
 
-// ---- requests ---------------------------------------------------------------------------------------
+// ---- requests
+// ---------------------------------------------------------------------------------------
 
 static kiln_coll_request *request_create(const kiln_env *env, const kiln_coll_call *call)
 {
@@ -181,7 +184,8 @@ bool kiln_coll_ended(const kiln_coll_request *request)
     return ended;
 }
 
-// ---- the worker -------------------------------------------------------------------------------------
+// ---- the worker
+// -------------------------------------------------------------------------------------
 
 static kiln_coll_signature signature_of(const kiln_coll_call *call)
 {
@@ -224,10 +228,9 @@ static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *
     return kilni_coll_execute(&run, &schedule, err);
 }
 
-/// One call from beginning to end. An error of this rank's own is told to the others, and then read back,
-/// so that every rank reports the same words.
-static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *request,
-                             kiln_error *err)
+/// One call from beginning to end. An error of this rank's own is told to the others, and then read
+/// back, so that every rank reports the same words.
+static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *request, kiln_error *err)
 {
     kiln_coll_transport *transport = member->transport;
     const kiln_coll_call *call = &request->call;
@@ -293,7 +296,8 @@ static void *work(void *user)
     return NULL;
 }
 
-// ---- members ----------------------------------------------------------------------------------------
+// ---- members
+// ----------------------------------------------------------------------------------------
 
 static kiln_status take_rank(kiln_coll_group *group, uint32_t rank, kiln_error *err)
 {
@@ -350,9 +354,9 @@ static kiln_status member_start(kiln_coll_group *group, uint32_t rank, kiln_coll
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank,
-                                    kiln_coll_memory *memory, kiln_coll_transport *transport,
-                                    kiln_coll_member **out_member, kiln_error *err)
+kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank, kiln_coll_memory *memory,
+                                    kiln_coll_transport *transport, kiln_coll_member **out_member,
+                                    kiln_error *err)
 {
     *out_member = NULL;
     kiln_status status = kiln_coll_group_status(group, NULL, err);
@@ -401,7 +405,8 @@ void kiln_coll_member_destroy(kiln_coll_member *member)
     member_free(member);
 }
 
-// ---- calls ------------------------------------------------------------------------------------------
+// ---- calls
+// ------------------------------------------------------------------------------------------
 
 /// What one rank's call needs to have.
 static kiln_status check_buffers(const kiln_coll_member *member, const kiln_coll_call *call,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The host's memory as a rank's memory: everything happens at once, on the calling thread; a mapping is the
-// address itself. What is combined how is in coll_host_reduce.c.
+// The host's memory as a rank's memory: everything happens at once, on the calling thread; a
+// mapping is the address itself. What is combined how is in coll_host_reduce.c.
 #include "collective_internal.h"
 
 #include <string.h>
@@ -17,14 +17,14 @@ static unsigned char *at(kiln_coll_buffer *buffer, uint64_t offset)
     return (unsigned char *)buffer + offset;
 }
 
-static kiln_status host_alloc(kiln_coll_memory *memory, size_t bytes,
-                              kiln_coll_buffer **out_buffer, kiln_error *err)
+static kiln_status host_alloc(kiln_coll_memory *memory, size_t bytes, kiln_coll_buffer **out_buffer,
+                              kiln_error *err)
 {
     const kiln_allocator *allocator = &((host_memory *)memory)->env->allocator;
     *out_buffer = allocator->alloc(allocator->user, bytes, 64);
-    return *out_buffer != NULL ? KILN_STATUS_OK
-                               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes",
-                                           bytes);
+    return *out_buffer != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
 }
 
 static void host_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
@@ -49,8 +49,8 @@ static kiln_status host_convert(kiln_coll_memory *memory, kiln_coll_buffer *targ
                                 kiln_error *err)
 {
     (void)memory;
-    if (!kilni_coll_host_convert(at(target, target_offset), target_dtype,
-                                 at(source, source_offset), source_dtype, count, divisor)) {
+    if (!kilni_coll_host_convert(at(target, target_offset), target_dtype, at(source, source_offset),
+                                 source_dtype, count, divisor)) {
         return kiln_fail(err, UNIMPLEMENTED, "no conversion from dtype %d to %d", source_dtype,
                          target_dtype);
     }
@@ -83,8 +83,7 @@ static kiln_status host_map(kiln_coll_memory *memory, kiln_coll_buffer *buffer, 
 }
 
 static kiln_status host_unmap(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                              size_t bytes, kiln_coll_access access, void *pointer,
-                              kiln_error *err)
+                              size_t bytes, kiln_coll_access access, void *pointer, kiln_error *err)
 {
     (void)memory;
     (void)buffer;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The arithmetic of reductions on the host, one loop per dtype and operation, simple enough for the
-// compiler to make vectors of. Integers wrap: they are combined unsigned. NaN goes through min and max.
+// compiler to make vectors of. Integers wrap: they are combined unsigned. NaN goes through min and
+// max.
 #include "coll_host_reduce.h"
 
 #include <string.h>
@@ -11,8 +12,8 @@
 #define MIN(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 #define MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 
-/// A loop over elements of `type`, the operation done in `wide`. Elements are moved with memcpy, since a
-/// caller's offset need not be aligned.
+/// A loop over elements of `type`, the operation done in `wide`. Elements are moved with memcpy,
+/// since a caller's offset need not be aligned.
 #define LOOP(type, wide, OP)                                                                       \
     for (size_t i = 0; i < count; i++) {                                                           \
         type a;                                                                                    \
@@ -83,7 +84,8 @@ bool kilni_coll_host_reduce(void *target, const void *source, size_t count, kiln
     }
 }
 
-// ---- conversion and division ------------------------------------------------------------------------
+// ---- conversion and division
+// ------------------------------------------------------------------------
 
 /// Divides elements of `type`; `divisor_type` holds any divisor and keeps the sign.
 #define DEFINE_DIVIDE(name, type, divisor_type)                                                    \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The transport between ranks of one process: a hub with an inbox per rank, under one lock. A send
-// lays its message into the receiver's inbox; the receiver copies straight from the sender's mapping, without the
-// lock, while the message is marked as taken. The first failure is kept and ends every wait.
-// What is sent and in which order is the schedule's affair.
+// lays its message into the receiver's inbox; the receiver copies straight from the sender's
+// mapping, without the lock, while the message is marked as taken. The first failure is kept and
+// ends every wait. What is sent and in which order is the schedule's affair.
 #include "collective_internal.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ typedef struct hub_end {
     uint32_t rank;
     pthread_cond_t changed;
     kiln_coll_message *inbox; ///< sends to this rank, oldest first
-    uint64_t sequence;        ///< the call that this rank has come to
+    uint64_t sequence; ///< the call that this rank has come to
     bool left;
 } hub_end;
 
@@ -26,8 +26,8 @@ struct kilni_coll_hub {
     const kiln_env *env;
     uint32_t ranks;
     pthread_mutex_t mutex; ///< guards all below and every end
-    uint64_t agreed;       ///< the last call that all ranks have come to
-    uint64_t sequence;     ///< the call that is being agreed on
+    uint64_t agreed; ///< the last call that all ranks have come to
+    uint64_t sequence; ///< the call that is being agreed on
     uint32_t arrived;
     uint32_t first; ///< who came first
     kiln_coll_signature signature;
@@ -77,7 +77,8 @@ static bool sleep_until(hub_end *end, uint64_t deadline_ns)
            kiln_time_ns() < deadline_ns;
 }
 
-// ---- agreement --------------------------------------------------------------------------------------
+// ---- agreement
+// --------------------------------------------------------------------------------------
 
 void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_text[96])
 {
@@ -95,8 +96,8 @@ void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_te
 static uint32_t missing_rank(const kilni_coll_hub *hub, uint64_t sequence, bool only_left)
 {
     uint32_t rank = 0;
-    while (rank < hub->ranks && (hub->ends[rank].sequence >= sequence ||
-                                 (only_left && !hub->ends[rank].left))) {
+    while (rank < hub->ranks &&
+           (hub->ends[rank].sequence >= sequence || (only_left && !hub->ends[rank].left))) {
         rank++;
     }
     return rank;
@@ -174,7 +175,8 @@ static kiln_status local_agree(kiln_coll_transport *transport, uint64_t sequence
     return status;
 }
 
-// ---- messages ---------------------------------------------------------------------------------------
+// ---- messages
+// ---------------------------------------------------------------------------------------
 
 static void inbox_append(hub_end *to, kiln_coll_message *message)
 {
@@ -330,7 +332,8 @@ static void local_cancel(kiln_coll_transport *transport, kiln_coll_message *mess
     pthread_mutex_unlock(&end->hub->mutex);
 }
 
-// ---- failure and leaving ----------------------------------------------------------------------------
+// ---- failure and leaving
+// ----------------------------------------------------------------------------
 
 static void local_abort(kiln_coll_transport *transport, const kiln_error *cause)
 {
@@ -340,8 +343,7 @@ static void local_abort(kiln_coll_transport *transport, const kiln_error *cause)
     pthread_mutex_unlock(&end->hub->mutex);
 }
 
-static kiln_status local_failure(kiln_coll_transport *transport, int32_t *out_rank,
-                                 kiln_error *err)
+static kiln_status local_failure(kiln_coll_transport *transport, int32_t *out_rank, kiln_error *err)
 {
     kilni_coll_hub *hub = end_of(transport)->hub;
     pthread_mutex_lock(&hub->mutex);
@@ -374,7 +376,8 @@ static const kiln_coll_transport_ops local_ops = {
     .leave = local_leave,
 };
 
-// ---- the hub ----------------------------------------------------------------------------------------
+// ---- the hub
+// ----------------------------------------------------------------------------------------
 
 static void end_init(kilni_coll_hub *hub, uint32_t rank, const pthread_condattr_t *attributes)
 {

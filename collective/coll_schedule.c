@@ -42,10 +42,9 @@ void kilni_coll_send(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_sl
     kilni_coll_place source = {.slot = slot, .start = range.start};
     if (range.count > 0) {
         note(schedule, source, range.count);
-        append(schedule, (kilni_coll_step){.kind = STEP_SEND,
-                                           .peer = peer,
-                                           .source = source,
-                                           .count = range.count});
+        append(schedule,
+               (kilni_coll_step){
+                   .kind = STEP_SEND, .peer = peer, .source = source, .count = range.count});
     }
 }
 
@@ -55,10 +54,9 @@ void kilni_coll_receive(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll
     kilni_coll_place target = {.slot = slot, .start = range.start};
     if (range.count > 0) {
         note(schedule, target, range.count);
-        append(schedule, (kilni_coll_step){.kind = STEP_RECEIVE,
-                                           .peer = peer,
-                                           .target = target,
-                                           .count = range.count});
+        append(schedule,
+               (kilni_coll_step){
+                   .kind = STEP_RECEIVE, .peer = peer, .target = target, .count = range.count});
     }
 }
 
@@ -74,10 +72,9 @@ static void two_places(kilni_coll_schedule *schedule, kilni_coll_step step)
 void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_place target,
                        kilni_coll_place source, uint64_t count)
 {
-    two_places(schedule, (kilni_coll_step){.kind = STEP_REDUCE,
-                                           .target = target,
-                                           .source = source,
-                                           .count = count});
+    two_places(
+        schedule,
+        (kilni_coll_step){.kind = STEP_REDUCE, .target = target, .source = source, .count = count});
 }
 
 void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_place target,

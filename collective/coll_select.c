@@ -17,10 +17,10 @@ typedef struct algorithm_row {
 } algorithm_row;
 
 static const algorithm_row rows[KILN_COLL_ALGORITHM_COUNT] = {
-#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc, reference)\
-    [KILN_COLL_##kind##_##id] = {{KILN_COLL_##kind, name, min_ranks,                   \
-                                  CONSTRAINT_TEXT_##constraint, low, high, doc,           \
-                                  reference},                                                      \
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc,           \
+                            reference)                                                             \
+    [KILN_COLL_##kind##_##id] = {{KILN_COLL_##kind, name, min_ranks, CONSTRAINT_TEXT_##constraint, \
+                                  low, high, doc, reference},                                      \
                                  init,                                                             \
                                  CONSTRAINT_##constraint},
 #include "algorithms.def"

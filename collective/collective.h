@@ -3,15 +3,17 @@
 #define KILN_COLLECTIVE_H
 
 /// collective: N ranks, each with memory of its own, that combine buffers: all-reduce, reduce,
-/// broadcast, all-gather, reduce-scatter, barrier. A rank is a device of this process or of another one;
-/// what its memory is, and how bytes travel, reaches this folder through two small tables of functions.
-/// An algorithm is data: a pattern (who talks to whom) made into a schedule of sends, receives,
-/// reductions and copies. The order in which values are combined depends on the algorithm, the number of
-/// ranks and the length only, never on timing: results are the same bits on every rank and in every run.
+/// broadcast, all-gather, reduce-scatter, barrier. A rank is a device of this process or of another
+/// one; what its memory is, and how bytes travel, reaches this folder through two small tables of
+/// functions. An algorithm is data: a pattern (who talks to whom) made into a schedule of sends,
+/// receives, reductions and copies. The order in which values are combined depends on the
+/// algorithm, the number of ranks and the length only, never on timing: results are the same bits
+/// on every rank and in every run.
 ///
-/// All ranks make the same calls in the same order. A rank that is late, leaves, fails or asks for something
-/// else than the others poisons the group: every present and later call on every rank ends with the same error,
-/// which names the rank, the code and the cause, until the group is destroyed. Nothing waits without a deadline.
+/// All ranks make the same calls in the same order. A rank that is late, leaves, fails or asks for
+/// something else than the others poisons the group: every present and later call on every rank
+/// ends with the same error, which names the rank, the code and the cause, until the group is
+/// destroyed. Nothing waits without a deadline.
 
 #include "base.h"
 
@@ -19,7 +21,8 @@
 extern "C" {
 #endif
 
-// ---- what can be asked ----------------------------------------------------------------------------
+// ---- what can be asked
+// ----------------------------------------------------------------------------
 
 typedef enum kiln_coll_kind {
     KILN_COLL_ALL_REDUCE = 0,
@@ -44,7 +47,8 @@ typedef enum kiln_coll_op {
 
 typedef enum kiln_coll_algorithm {
     KILN_COLL_AUTO = 0, ///< chosen by size and ranks
-#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc, reference)\
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc,           \
+                            reference)                                                             \
     KILN_COLL_##kind##_##id,
 #include "algorithms.def"
 #undef KILN_COLL_ALGORITHM
@@ -57,7 +61,7 @@ typedef struct kiln_coll_algorithm_info {
     const char *name;
     uint32_t min_ranks;
     const char *constraint; ///< "" or what the ranks must satisfy
-    uint64_t low_bytes;     ///< default range of message sizes, [low, high)
+    uint64_t low_bytes; ///< default range of message sizes, [low, high)
     uint64_t high_bytes;
     const char *doc;
     const char *reference;
@@ -70,7 +74,8 @@ KILN_API const char *kiln_coll_op_name(kiln_coll_op op);
 KILN_API kiln_coll_op kiln_coll_op_from_name(const char *name);
 KILN_API const kiln_coll_algorithm_info *kiln_coll_algorithm_row(kiln_coll_algorithm algorithm);
 
-// ---- groups and members -----------------------------------------------------------------------------
+// ---- groups and members
+// -----------------------------------------------------------------------------
 
 typedef struct kiln_coll_group kiln_coll_group;
 typedef struct kiln_coll_member kiln_coll_member;
@@ -83,7 +88,7 @@ typedef struct kiln_coll_buffer kiln_coll_buffer;
 
 typedef struct kiln_coll_group_options {
     uint32_t struct_size;
-    uint32_t ranks;       ///< all of them, in this process or not
+    uint32_t ranks; ///< all of them, in this process or not
     uint64_t deadline_ns; ///< for each wait; 0: 30 seconds
     /// Overrides the choice of algorithms: items "kind:algorithm" or "kind:low-high:algorithm",
     /// separated by commas, sizes in bytes with K, M or G, high may be left out; the first that
@@ -91,44 +96,51 @@ typedef struct kiln_coll_group_options {
     const char *select;
 } kiln_coll_group_options;
 
-#define KILN_COLL_GROUP_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_coll_group_options)}
+#define KILN_COLL_GROUP_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_coll_group_options)                                   \
+    }
 
 /// A group of `options->ranks` ranks, like an MPI communicator.
-/// Ownership: `*out_group` is the caller's (kiln_coll_group_destroy). Lifetime: `env` outlives it; members hold
-/// it, so that it may be destroyed before them. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+/// Ownership: `*out_group` is the caller's (kiln_coll_group_destroy). Lifetime: `env` outlives it;
+/// members hold it, so that it may be destroyed before them. Thread: any. Errors: INVALID_ARGUMENT,
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_group_create(const kiln_env *env,
                                                            const kiln_coll_group_options *options,
                                                            kiln_coll_group **out_group,
                                                            kiln_error *err);
 KILN_API void kiln_coll_group_destroy(kiln_coll_group *group);
 
-/// OK, or the failure that poisoned the group; `out_rank` (may be NULL) gets the rank that caused it, or -1.
-/// Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: the group's.
+/// OK, or the failure that poisoned the group; `out_rank` (may be NULL) gets the rank that caused
+/// it, or -1. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: the group's.
 KILN_API kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank,
                                             kiln_error *err);
 
-/// Makes `rank` a member, with a worker thread that carries out its calls in order. `transport` NULL: ranks of
-/// this process, by shared memory.
-/// Ownership: `*out_member` is the caller's (kiln_coll_member_destroy); memory and transport are borrowed.
-/// Lifetime: memory and transport outlive the member. Thread: any. Errors: INVALID_ARGUMENT, ALREADY_EXISTS,
-/// RESOURCE_EXHAUSTED, the group's failure.
+/// Makes `rank` a member, with a worker thread that carries out its calls in order. `transport`
+/// NULL: ranks of this process, by shared memory. Ownership: `*out_member` is the caller's
+/// (kiln_coll_member_destroy); memory and transport are borrowed. Lifetime: memory and transport
+/// outlive the member. Thread: any. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED,
+/// the group's failure.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank,
                                                             kiln_coll_memory *memory,
                                                             kiln_coll_transport *transport,
                                                             kiln_coll_member **out_member,
                                                             kiln_error *err);
 
-/// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the group; a group
-/// whose members leave with nothing pending stays sound, but a later call of another one fails.
-/// Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it starts. Errors: none.
+/// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the
+/// group; a group whose members leave with nothing pending stays sound, but a later call of another
+/// one fails. Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it
+/// starts. Errors: none.
 KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
 
-// ---- calls ------------------------------------------------------------------------------------------
+// ---- calls
+// ------------------------------------------------------------------------------------------
 
-/// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce and
-/// broadcast; of one rank's part for all-gather (the output has ranks * count); of all elements of the input
-/// for reduce-scatter, of which rank r gets the r-th part: the first count % ranks parts have one element more.
-/// Output may be the input. Buffers not needed by this rank may be NULL.
+/// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce
+/// and broadcast; of one rank's part for all-gather (the output has ranks * count); of all elements
+/// of the input for reduce-scatter, of which rank r gets the r-th part: the first count % ranks
+/// parts have one element more. Output may be the input. Buffers not needed by this rank may be
+/// NULL.
 typedef struct kiln_coll_call {
     uint32_t struct_size;
     kiln_coll_kind kind;
@@ -144,19 +156,24 @@ typedef struct kiln_coll_call {
     void *event; ///< given to the memory's `signal` when the call has ended; NULL: none
 } kiln_coll_call;
 
-#define KILN_COLL_CALL_INIT {.struct_size = (uint32_t)sizeof(kiln_coll_call)}
+#define KILN_COLL_CALL_INIT                                                                        \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_coll_call)                                            \
+    }
 
-/// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on the worker.
-/// Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait. Lifetime: the buffers stay
-/// untouched until the call has ended. Thread: one at a time per member; the order of starts is the order of calls.
-/// Errors: INVALID_ARGUMENT, UNIMPLEMENTED, RESOURCE_EXHAUSTED, the group's failure.
+/// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on
+/// the worker. Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait.
+/// Lifetime: the buffers stay untouched until the call has ended. Thread: one at a time per member;
+/// the order of starts is the order of calls. Errors: INVALID_ARGUMENT, UNIMPLEMENTED,
+/// RESOURCE_EXHAUSTED, the group's failure.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_start(kiln_coll_member *member,
                                                     const kiln_coll_call *call,
                                                     kiln_coll_request **out_request,
                                                     kiln_error *err);
 
 /// Waits for the end of a call, and gives its result. `kiln_coll_ended` looks without waiting.
-/// Ownership: wait takes the request. Lifetime: n/a. Thread: any, once. Errors: the group's failure.
+/// Ownership: wait takes the request. Lifetime: n/a. Thread: any, once. Errors: the group's
+/// failure.
 KILN_API kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err);
 KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
 
@@ -165,10 +182,10 @@ KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
 KILN_API kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call,
                                    kiln_error *err);
 
-/// The memory of the host: a kiln_coll_buffer is the address of the first byte, cast. Reductions run on the
-/// calling thread. Also what staging uses.
-/// Ownership: `*out_memory` is the caller's (kiln_coll_host_memory_destroy). Lifetime: `env` outlives it.
-/// Thread: any. Errors: RESOURCE_EXHAUSTED.
+/// The memory of the host: a kiln_coll_buffer is the address of the first byte, cast. Reductions
+/// run on the calling thread. Also what staging uses. Ownership: `*out_memory` is the caller's
+/// (kiln_coll_host_memory_destroy). Lifetime: `env` outlives it. Thread: any. Errors:
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_host_memory_create(const kiln_env *env,
                                                                  kiln_coll_memory **out_memory,
                                                                  kiln_error *err);
@@ -183,11 +200,12 @@ typedef enum kiln_coll_access {
     KILN_COLL_WRITE = 2 ///< everything mapped is written; what was there is not wanted
 } kiln_coll_access;
 
-/// Called once when the work is done, on any thread, with its status. It must not call back into the memory.
+/// Called once when the work is done, on any thread, with its status. It must not call back into
+/// the memory.
 typedef void (*kiln_coll_done_fn)(kiln_status status, void *user);
 
-/// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts; work takes
-/// effect in the order issued and may run later. Offsets are bytes, counts are elements.
+/// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts;
+/// work takes effect in the order issued and may run later. Offsets are bytes, counts are elements.
 typedef struct kiln_coll_memory_ops {
     uint32_t struct_size;
     const char *name;
@@ -197,8 +215,9 @@ typedef struct kiln_coll_memory_ops {
     kiln_status (*copy)(kiln_coll_memory *memory, kiln_coll_buffer *target, uint64_t target_offset,
                         kiln_coll_buffer *source, uint64_t source_offset, size_t bytes,
                         kiln_error *err);
-    /// target = source / divisor, with rounding when the dtypes differ: equal dtypes, or one is f16 or bf16
-    /// and the other f32. Divisor 1 changes nothing else. The two ranges are equal or apart.
+    /// target = source / divisor, with rounding when the dtypes differ: equal dtypes, or one is f16
+    /// or bf16 and the other f32. Divisor 1 changes nothing else. The two ranges are equal or
+    /// apart.
     kiln_status (*convert)(kiln_coll_memory *memory, kiln_coll_buffer *target,
                            uint64_t target_offset, kiln_dtype target_dtype,
                            kiln_coll_buffer *source, uint64_t source_offset,
@@ -208,10 +227,10 @@ typedef struct kiln_coll_memory_ops {
     kiln_status (*reduce)(kiln_coll_memory *memory, kiln_coll_buffer *target,
                           uint64_t target_offset, kiln_coll_buffer *source, uint64_t source_offset,
                           size_t count, kiln_dtype dtype, kiln_coll_op op, kiln_error *err);
-    /// A host pointer to a range, after all work issued before; several ranges may be mapped at once.
+    /// A host pointer to a range, after all work issued before; several ranges may be mapped at
+    /// once.
     kiln_status (*map)(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                       size_t bytes, kiln_coll_access access, void **out_pointer,
-                       kiln_error *err);
+                       size_t bytes, kiln_coll_access access, void **out_pointer, kiln_error *err);
     /// Ends a mapping; what was written is seen by all later work.
     kiln_status (*unmap)(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
                          size_t bytes, kiln_coll_access access, void *pointer, kiln_error *err);
@@ -237,7 +256,8 @@ typedef struct kiln_coll_signature {
     uint64_t count;
 } kiln_coll_signature;
 
-/// Bytes on their way. Owned by the worker, in the transport's hands from post until wait or cancel return.
+/// Bytes on their way. Owned by the worker, in the transport's hands from post until wait or cancel
+/// return.
 typedef struct kiln_coll_message {
     bool is_send;
     uint32_t peer;

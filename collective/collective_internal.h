@@ -2,12 +2,13 @@
 #ifndef KILN_COLLECTIVE_COLLECTIVE_INTERNAL_H
 #define KILN_COLLECTIVE_COLLECTIVE_INTERNAL_H
 
-/// The parts of collective/ that the files of this folder share, from the bottom up: patterns, schedules,
-/// algorithms and their choice, execution, the transport within a process.
+/// The parts of collective/ that the files of this folder share, from the bottom up: patterns,
+/// schedules, algorithms and their choice, execution, the transport within a process.
 
 #include "collective.h"
 
-// ---- patterns: pure arithmetic, no state, no failure ------------------------------------------------
+// ---- patterns: pure arithmetic, no state, no failure
+// ------------------------------------------------
 
 /// Part `index` of `count` elements cut in `parts`: the first count % parts have one element more.
 typedef struct kilni_coll_range {
@@ -16,8 +17,8 @@ typedef struct kilni_coll_range {
 } kilni_coll_range;
 kilni_coll_range kilni_coll_part(uint64_t count, uint32_t parts, uint32_t index);
 
-/// One step of a pass round the ring: which part goes to the next rank, which comes from the one before.
-/// In the passing-on of finished parts (`gather`) rank r begins with part `r + shift`.
+/// One step of a pass round the ring: which part goes to the next rank, which comes from the one
+/// before. In the passing-on of finished parts (`gather`) rank r begins with part `r + shift`.
 typedef struct kilni_coll_ring_step {
     uint32_t next;
     uint32_t previous;
@@ -33,28 +34,31 @@ uint32_t kilni_coll_tree_parent(uint32_t ranks, uint32_t arity, uint32_t root, u
 uint32_t kilni_coll_tree_child(uint32_t ranks, uint32_t arity, uint32_t root, uint32_t rank,
                                uint32_t index);
 
-/// Recursive doubling: the number of rounds, and the partner of a rank in one, UINT32_MAX for none. The
-/// ranks past the largest power of two fold into the ones before it in round 0 and unfold in the last round.
+/// Recursive doubling: the number of rounds, and the partner of a rank in one, UINT32_MAX for none.
+/// The ranks past the largest power of two fold into the ones before it in round 0 and unfold in
+/// the last round.
 uint32_t kilni_coll_doubling_rounds(uint32_t ranks);
 uint32_t kilni_coll_doubling_partner(uint32_t ranks, uint32_t rank, uint32_t round);
 
-// ---- schedules: what one rank does, as data ---------------------------------------------------------
+// ---- schedules: what one rank does, as data
+// ---------------------------------------------------------
 
 typedef enum kilni_coll_slot {
-    SLOT_INPUT,   ///< the caller's, of the call's dtype
-    SLOT_OUTPUT,  ///< the caller's, of the call's dtype
-    SLOT_WORK,    ///< what is combined, of the wide dtype: the output itself when that is the call's dtype
+    SLOT_INPUT, ///< the caller's, of the call's dtype
+    SLOT_OUTPUT, ///< the caller's, of the call's dtype
+    SLOT_WORK, ///< what is combined, of the wide dtype: the output itself when that is the call's
+               ///< dtype
     SLOT_SCRATCH, ///< arrivals of the wide dtype
-    SLOT_RAW,     ///< arrivals of the call's dtype that are to be widened
+    SLOT_RAW, ///< arrivals of the call's dtype that are to be widened
     SLOT_COUNT
 } kilni_coll_slot;
 
 typedef enum kilni_coll_step_kind {
-    STEP_SEND,    ///< source to `peer`; must not change before the next FENCE
+    STEP_SEND, ///< source to `peer`; must not change before the next FENCE
     STEP_RECEIVE, ///< from `peer` to target
-    STEP_REDUCE,  ///< target = op(target, source)
-    STEP_COPY,    ///< target = source, between dtypes, divided by the ranks when `divide` is set
-    STEP_FENCE    ///< all sends so far have arrived
+    STEP_REDUCE, ///< target = op(target, source)
+    STEP_COPY, ///< target = source, between dtypes, divided by the ranks when `divide` is set
+    STEP_FENCE ///< all sends so far have arrived
 } kilni_coll_step_kind;
 
 typedef struct kilni_coll_place {
@@ -87,7 +91,7 @@ typedef struct kilni_coll_schedule {
     size_t step_count;
     size_t capacity;
     uint64_t slot_elems[SLOT_COUNT]; ///< needed of WORK (when wide), SCRATCH and RAW
-    bool failed;                     ///< no memory
+    bool failed; ///< no memory
 } kilni_coll_schedule;
 
 /// Appends. Steps of zero elements are left out, on both sides alike.
@@ -106,11 +110,13 @@ void kilni_coll_fence(kilni_coll_schedule *schedule);
 void kilni_coll_receive_reduce_raw(kilni_coll_schedule *schedule, const kilni_coll_shape *shape,
                                    uint32_t peer, kilni_coll_range range);
 
-// ---- algorithms and their choice --------------------------------------------------------------------
+// ---- algorithms and their choice
+// --------------------------------------------------------------------
 
 typedef void (*kilni_coll_init_fn)(kilni_coll_schedule *schedule, const kilni_coll_shape *shape);
 
-#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc, reference)\
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc,           \
+                            reference)                                                             \
     void init(kilni_coll_schedule *schedule, const kilni_coll_shape *shape);
 #include "algorithms.def"
 #undef KILN_COLL_ALGORITHM
@@ -120,8 +126,8 @@ kilni_coll_init_fn kilni_coll_init_of(kiln_coll_algorithm algorithm);
 /// True when the algorithm may run on so many ranks.
 bool kilni_coll_fits(kiln_coll_algorithm algorithm, uint32_t ranks);
 
-/// The algorithm for a message: the first item of `select` that matches, else the first row in range.
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: KILN_COLL_AUTO when there is none.
+/// The algorithm for a message: the first item of `select` that matches, else the first row in
+/// range. Ownership: values. Lifetime: n/a. Thread: any. Errors: KILN_COLL_AUTO when there is none.
 kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, uint64_t bytes,
                                       uint32_t ranks);
 
@@ -129,7 +135,8 @@ kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, u
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with the item.
 kiln_status kilni_coll_select_check(const char *select, kiln_error *err);
 
-// ---- execution --------------------------------------------------------------------------------------
+// ---- execution
+// --------------------------------------------------------------------------------------
 
 /// The dtype in which values of `dtype` are combined.
 kiln_dtype kilni_coll_wide(kiln_dtype dtype);
@@ -144,9 +151,9 @@ typedef struct kilni_coll_run {
     kiln_arena *arena;
 } kilni_coll_run;
 
-/// Carries a schedule out. On return nothing is mapped, posted or allocated; a failure has been told to
-/// the others. `err` must not be NULL.
-/// Ownership: all borrowed. Lifetime: n/a. Thread: the worker. Errors: the memory's and the transport's.
+/// Carries a schedule out. On return nothing is mapped, posted or allocated; a failure has been
+/// told to the others. `err` must not be NULL. Ownership: all borrowed. Lifetime: n/a. Thread: the
+/// worker. Errors: the memory's and the transport's.
 kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
                                kiln_error *err);
 
@@ -157,7 +164,8 @@ kiln_status kilni_coll_gate_open(const kiln_env *env, kiln_coll_memory *memory,
                                  kilni_coll_gate **out_gate, kiln_error *err);
 kiln_status kilni_coll_gate_wait(kilni_coll_gate *gate, uint64_t deadline_ns, kiln_error *err);
 
-// ---- transport within a process ---------------------------------------------------------------------
+// ---- transport within a process
+// ---------------------------------------------------------------------
 
 typedef struct kilni_coll_hub kilni_coll_hub;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reduction at one rank: it takes the others' values in the order of ranks from itself on, whoever
-// sends first. Few messages, so the choice for short ones; a long one makes the root the bottleneck.
-// The order of combining is (x[root] op x[root+1]) op x[root+2] ..., round to root-1.
+// sends first. Few messages, so the choice for short ones; a long one makes the root the
+// bottleneck. The order of combining is (x[root] op x[root+1]) op x[root+2] ..., round to root-1.
 #include "collective_internal.h"
 
 /// OUTPUT of the root holds the result; the others send their input.
@@ -28,8 +28,7 @@ void kilni_coll_reduce_centralised(kilni_coll_schedule *schedule, const kilni_co
     gather_at(schedule, shape, shape->root);
 }
 
-void kilni_coll_all_reduce_centralised(kilni_coll_schedule *schedule,
-                                       const kilni_coll_shape *shape)
+void kilni_coll_all_reduce_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
     const kilni_coll_range whole = {0, shape->count};
     gather_at(schedule, shape, /*root=*/0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Algorithms on a ring: every link carries about the same number of bytes at the same time, each
-// rank sends 2 (n-1)/n of the buffer in an all-reduce whatever n is. Patarasuk and Yuan, Bandwidth optimal
-// all-reduce algorithms, 2009. The order of combining part c begins at the rank where c starts and
-// follows the ring; it depends on the number of ranks and the length only.
+// rank sends 2 (n-1)/n of the buffer in an all-reduce whatever n is. Patarasuk and Yuan, Bandwidth
+// optimal all-reduce algorithms, 2009. The order of combining part c begins at the rank where c
+// starts and follows the ring; it depends on the number of ranks and the length only.
 #include "collective_internal.h"
 
-/// Combines along the ring: rank r begins by sending part r + shift and ends with part r + shift + 1 whole,
-/// in WORK. Partial results travel in the wide dtype.
+/// Combines along the ring: rank r begins by sending part r + shift and ends with part r + shift +
+/// 1 whole, in WORK. Partial results travel in the wide dtype.
 static void combine(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t shift)
 {
     for (uint32_t step = 0; step + 1 < shape->ranks; step++) {

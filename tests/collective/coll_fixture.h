@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// N ranks in one process: a group, its members over one memory each, and calls on all of them.
+#ifndef KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
+#define KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
+
+#include "collective.h"
+
+enum { FIXTURE_RANKS = 17 };
+
+typedef struct fixture {
+    kiln_env env;
+    uint32_t ranks;
+    kiln_coll_group *group;
+    kiln_coll_memory *memory[FIXTURE_RANKS];
+    kiln_coll_member *members[FIXTURE_RANKS];
+} fixture;
+
+/// Makes group and members on memories of the host; fails the test when it cannot. With `memories`
+/// not NULL these are used instead and stay the caller's.
+bool fixture_init(fixture *fix, uint32_t ranks, uint64_t deadline_ms,
+                  kiln_coll_memory *const *memories);
+void fixture_fini(fixture *fix);
+
+/// Starts `calls[rank]` on every rank from this thread, then waits for all. `out_status` and
+/// `out_errors` have an entry per rank; `out_errors` may be NULL.
+void fixture_run(fixture *fix, const kiln_coll_call *calls, kiln_status *out_status,
+                 kiln_error *out_errors);
+
+#endif
