@@ -260,6 +260,16 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_decode(const kiln_env *env, const vo
                                                    size_t length, kiln_ir_graph **out_graph,
                                                    kiln_error *err);
 
+/// One operation in the same wire form, for streams of operations. A decoded record is verified alone: whether its
+/// ids exist is the caller's to check. Ownership: the blob is the caller's (kiln_free); a decoded record points into
+/// `arena`. Lifetime: until the arena is reset. Thread: any. Errors: as encode and decode of graphs.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_encode_op(const kiln_env *env,
+                                                      const kiln_op_record *record,
+                                                      kiln_blob *out_bytes, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_decode_op(kiln_arena *arena, const void *bytes,
+                                                      size_t length, kiln_op_record *out_record,
+                                                      kiln_error *err);
+
 // =================================================================================================
 // For those who implement or decorate a backend, or plan for one. Users can stop reading here.
 // =================================================================================================
@@ -573,7 +583,8 @@ typedef struct kiln_backend_ops {
                         size_t bytes, kiln_error *err);
     kiln_status (*copy)(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
                         kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err);
-    /// Runs one operation on views; outputs have memory, dense, and may be an input of equal shape and dtype.
+    /// Runs one operation on views; outputs have memory, dense. Of class ELEMENTWISE an output may be an input of
+    /// equal shape and dtype that is dense too; other classes get memory of their own.
     kiln_status (*execute)(kiln_backend *backend, const kiln_op_record *record,
                            const kiln_view *inputs, const kiln_view *outputs, kiln_error *err);
     kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
