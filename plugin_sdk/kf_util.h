@@ -149,7 +149,7 @@ typedef struct kf_dtype {
     const char *name;     // "f32"
     const char *storage;  // type behind a __global pointer: "half" is only for vload_half
     const char *compute;  // type that a value has in a register
-    const char *unsign;   // unsigned type of the compute type's width; NULL for floats
+    const char *unsign;   // unsigned type as wide as `compute`
 } kf_dtype;
 
 /// What OpenCL C 1.2 calls an element type. f16 and bf16 are computed in float: load f16 with
@@ -165,12 +165,12 @@ static inline kf_dtype kf_dtype_of(uint32_t id) {
         {KF_DTYPE_I16, KF_KIND_INT, 2, 0, "i16", "short", "short", "ushort"},
         {KF_DTYPE_I32, KF_KIND_INT, 4, 0, "i32", "int", "int", "uint"},
         {KF_DTYPE_I64, KF_KIND_INT, 8, 0, "i64", "long", "long", "ulong"},
-        {KF_DTYPE_F16, KF_KIND_FLOAT, 2, 0, "f16", "half", "float", NULL},
-        {KF_DTYPE_BF16, KF_KIND_FLOAT, 2, 0, "bf16", "ushort", "float", NULL},
-        {KF_DTYPE_F32, KF_KIND_FLOAT, 4, 0, "f32", "float", "float", NULL},
-        {KF_DTYPE_F64, KF_KIND_FLOAT, 8, 0, "f64", "double", "double", NULL},
+        {KF_DTYPE_F16, KF_KIND_FLOAT, 2, 0, "f16", "half", "float", "uint"},
+        {KF_DTYPE_BF16, KF_KIND_FLOAT, 2, 0, "bf16", "ushort", "float", "uint"},
+        {KF_DTYPE_F32, KF_KIND_FLOAT, 4, 0, "f32", "float", "float", "uint"},
+        {KF_DTYPE_F64, KF_KIND_FLOAT, 8, 0, "f64", "double", "double", "ulong"},
     };
-    static const kf_dtype unknown = {0, 0, 0, 0, "unknown", NULL, NULL, NULL};
+    static const kf_dtype unknown = {0, 0, 0, 0, "unknown", "void", "void", "void"};
     uint32_t i;
     for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         if (table[i].id == id) {

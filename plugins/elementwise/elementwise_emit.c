@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 Writes the kernel's text: `fused` computes one vector
+// from loaded vectors and is written once; the kernel around it walks the iteration space in one of
+// three ways (ew_layout): linear, in rows, or lane by lane.
+//
+// Names: pI inputs, qI outputs, oI offsets, tI_G strides, aK scalars, eG extents of merged axes;
+// xI, sK, yI the vectors of inputs, scalars and outputs; vK values inside.
+#include "elementwise_internal.h"
+
+typedef struct emitter {
+    kf_text *text;
+    const ew_block *block;
+    const ew_layout *layout;
+    const ew_device *device;
+} emitter;
+
+static const ew_value *input_of(const emitter *e, uint32_t i) {
+    return &e->block->values[e->layout->inputs[i]];
+}
+
+static kf_dtype input_dtype(const emitter *e, uint32_t i) {
+    return kf_dtype_of(input_of(e, i)->dtype);
+}
+
+static kf_dtype output_dtype(const emitter *e, uint32_t i) {
+    return kf_dtype_of(e->block->values[e->layout->outputs[i]].dtype);
+}
+
+// ---- the computation ---------------------------------------------------------------------------
+
+static void value_name(const emitter *e, uint32_t value, char name[16]) {
+    uint32_t i = 0;
+    if (e->block->values[value].computed) {
+        snprintf(name, 16, "v%u", value);
+        return;
+    }
+    while (e->layout->inputs[i] != value) {
+        i++;
+    }
+    snprintf(name, 16, "x%u", i);
+}
+
+static void emit_op(const emitter *e, const ew_op *op) {
+    char names[5][16] = {{0}};
+    const char *operands[5] = {names[0], names[1], names[2], names[3], names[4]};
+    uint32_t result = e->block->values[op->result].dtype;
+    kf_dtype to = kf_dtype_of(result);
+    for (uint32_t i = 0; i < op->row->inputs; i++) {
+        value_name(e, op->inputs[i], names[i]);
+    }
+    for (uint32_t i = 0; i < op->n_numbers; i++) {
+        snprintf(names[3 + i], 16, "s%u", op->numbers[i]);
+    }
+    kf_text_addf(e->text, "    const %s%u v%u = ", to.compute, e->layout->width, op->result);
+    if (op->row->result == EW_MASK) {
+        kf_text_addf(e->text, "convert_uchar%u((", e->layout->width);
+        ew_emit_template(e->text, ew_row_text(op->row, op->dtype), op->dtype, e->layout->width,
+                         operands);
+        ew_emit_template(e->text, ") & ($M)(1));\n", op->dtype, e->layout->width, operands);
+        return;
+    }
+    if (result == KF_DTYPE_F16 || result == KF_DTYPE_BF16) {
+        kf_text_addf(e->text, "round_%s", to.name);
+    }
+    kf_text_add(e->text, "(");
+    if (op->row->result == EW_CAST) {
+        kf_text_addf(e->text, "cast_%s_%s(%s)", kf_dtype_of(op->dtype).name, to.name, names[0]);
+    } else {
+        ew_emit_template(e->text, ew_row_text(op->row, op->dtype), op->dtype, e->layout->width,
+                         operands);
+    }
+    kf_text_add(e->text, ");\n");
+}
+
+static void emit_fused(const emitter *e) {
+    const char *comma = "";
+    kf_text_add(e->text, "static inline void fused(");
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        kf_text_addf(e->text, "%sconst %s%u x%u", comma, input_dtype(e, i).compute,
+                     e->layout->width, i);
+        comma = ", ";
+    }
+    for (uint32_t i = 0; i < e->block->n_numbers; i++) {
+        kf_text_addf(e->text, "%sconst %s%u s%u", comma,
+                     kf_dtype_of(e->block->numbers[i].dtype).compute, e->layout->width, i);
+        comma = ", ";
+    }
+    for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
+        kf_text_addf(e->text, "%s%s%u *y%u", comma, output_dtype(e, i).compute, e->layout->width,
+                     i);
+        comma = ", ";
+    }
+    kf_text_add(e->text, ") {\n");
+    for (uint32_t i = 0; i < e->block->n_ops; i++) {
+        emit_op(e, &e->block->ops[i]);
+    }
+    for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
+        kf_text_addf(e->text, "    *y%u = v%u;\n", i, e->layout->outputs[i]);
+    }
+    kf_text_add(e->text, "}\n");
+}
+
+// ---- parameters --------------------------------------------------------------------------------
+
+static const char *scalar_type(const kf_dtype *dtype) {
+    return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? "ushort" : dtype->compute;
+}
+
+static void emit_param(const emitter *e, const ew_param *param) {
+    kf_dtype dtype;
+    switch (param->kind) {
+    case EW_PARAM_INPUT:
+        kf_text_addf(e->text, "__global const %s *p%u", input_dtype(e, param->index).storage,
+                     param->index);
+        break;
+    case EW_PARAM_OUTPUT:
+        kf_text_addf(e->text, "__global %s *q%u", output_dtype(e, param->index).storage,
+                     param->index);
+        break;
+    case EW_PARAM_OFFSET:
+        kf_text_addf(e->text, "const idx o%u", param->index);
+        break;
+    case EW_PARAM_STRIDE:
+        kf_text_addf(e->text, "const idx t%u_%u", param->index, param->axis);
+        break;
+    case EW_PARAM_SCALAR:
+        dtype = kf_dtype_of(e->block->numbers[param->index].dtype);
+        kf_text_addf(e->text, "const %s a%u", scalar_type(&dtype), param->index);
+        break;
+    case EW_PARAM_EXTENT:
+        kf_text_addf(e->text, "const idx e%u", param->index);
+        break;
+    case EW_PARAM_COUNT:
+        kf_text_add(e->text, "const idx n");
+        break;
+    case EW_PARAM_CHUNK:
+        kf_text_add(e->text, "const idx chunk");
+        break;
+    }
+}
+
+static void emit_signature(const emitter *e) {
+    ew_param param;
+    kf_text_add(e->text, "__kernel void kiln_elementwise(");
+    for (uint32_t n = 0; ew_param_at(e->block, e->layout, n, &param); n++) {
+        if (param.kind == EW_PARAM_CHUNK && !e->device->block_shape) {
+            break;
+        }
+        kf_text_add(e->text, n == 0 ? "" : ", ");
+        emit_param(e, &param);
+    }
+    kf_text_add(e->text, ") {\n");
+}
+
+static void emit_constant(const emitter *e, const ew_number *number) {
+    double f = number->value.type == KF_TYPE_F64 ? number->value.v.f : (double)number->value.v.i;
+    int64_t i = number->value.type == KF_TYPE_F64 ? (int64_t)number->value.v.f : number->value.v.i;
+    kf_dtype dtype = kf_dtype_of(number->dtype);
+    if (dtype.kind != KF_KIND_FLOAT) {
+        kf_text_addf(e->text, "(%s)0x%llxul", dtype.compute, (unsigned long long)i);
+    } else if (dtype.bytes == 8) {
+        uint64_t bits;
+        memcpy(&bits, &f, sizeof(bits));
+        kf_text_addf(e->text, "as_double(0x%llxul)", (unsigned long long)bits);
+    } else {
+        float narrow = (float)f;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof(bits));
+        kf_text_addf(e->text, "as_float(0x%xu)", bits);
+    }
+}
+
+static void emit_scalars(const emitter *e) {
+    for (uint32_t i = 0; i < e->block->n_numbers; i++) {
+        const ew_number *number = &e->block->numbers[i];
+        kf_dtype dtype = kf_dtype_of(number->dtype);
+        uint32_t narrow = dtype.kind == KF_KIND_FLOAT && dtype.bytes == 2;
+        kf_text_addf(e->text, "    const %s%u s%u = ", dtype.compute, e->layout->width, i);
+        if (narrow && !number->is_scalar) {
+            kf_text_addf(e->text, "round_%s", dtype.name);
+        }
+        kf_text_addf(e->text, "((%s%u)(", dtype.compute, e->layout->width);
+        if (!number->is_scalar) {
+            emit_constant(e, number);
+        } else if (narrow) {
+            kf_text_addf(e->text, "value_%s(a%u)", dtype.name, i);
+        } else {
+            kf_text_addf(e->text, dtype.kind == KF_KIND_BOOL ? "a%u != 0" : "a%u", i);
+        }
+        kf_text_add(e->text, "));\n");
+    }
+}
+
+static void emit_start(const emitter *e) {
+    emit_scalars(e);
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        if (!input_of(e, i)->zero_offset) {
+            kf_text_addf(e->text, "    p%u += o%u;\n", i, i);
+        }
+    }
+}
+
+// ---- one vector --------------------------------------------------------------------------------
+
+/// Calls `fused` on what the macros load, and stores. `load` gives the text of input i's vector.
+static void emit_call(const emitter *e, const char *indent,
+                      void (*load)(const emitter *e, uint32_t input, uint32_t partial),
+                      uint32_t partial, const char *at) {
+    const char *comma = "";
+    for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
+        kf_text_addf(e->text, "%s%s%u y%u;\n", indent, output_dtype(e, i).compute,
+                     e->layout->width, i);
+    }
+    kf_text_addf(e->text, "%sfused(", indent);
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        kf_text_add(e->text, comma);
+        load(e, i, partial);
+        comma = ", ";
+    }
+    for (uint32_t i = 0; i < e->block->n_numbers; i++) {
+        kf_text_addf(e->text, "%ss%u", comma, i);
+        comma = ", ";
+    }
+    for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
+        kf_text_addf(e->text, "%s&y%u", comma, i);
+        comma = ", ";
+    }
+    kf_text_add(e->text, ");\n");
+    for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
+        const char *stream = e->layout->stream != 0 ? "stream" : "0";
+        kf_text_addf(e->text, "%s%s_%s(q%u + %s, y%u, %s);\n", indent, partial ? "put" : "keep",
+                     output_dtype(e, i).name, i, at, i, partial ? "count" : stream);
+    }
+}
+
+// ---- linear ------------------------------------------------------------------------------------
+
+static uint32_t repeats(const emitter *e, uint32_t input) {
+    return e->layout->n_groups == 0 ||
+           ew_layout_step(e->layout, e->block, input_of(e, input), e->layout->n_groups - 1) ==
+               EW_STEP_REPEAT;
+}
+
+static void load_linear(const emitter *e, uint32_t i, uint32_t partial) {
+    if (repeats(e, i)) {
+        kf_text_addf(e->text, "x%u", i);
+    } else if (partial) {
+        kf_text_addf(e->text, "part_%s(p%u + i, 1, count)", input_dtype(e, i).name, i);
+    } else {
+        kf_text_addf(e->text, "load_%s(p%u + i)", input_dtype(e, i).name, i);
+    }
+}
+
+static void emit_chunk_bounds(const emitter *e) {
+    kf_text_add(e->text, "    const idx first = (idx)get_global_id(0) * chunk;\n"
+                         "    const idx last = n - first < chunk ? n : first + chunk;\n");
+}
+
+static void emit_item_bounds(const emitter *e) {
+    kf_text_addf(e->text,
+                 "    const size_t item = get_global_id(0) * %u;\n"
+                 "    if (item >= (size_t)n) {\n"
+                 "        return;\n"
+                 "    }\n"
+                 "    const idx i = (idx)item;\n",
+                 e->layout->width);
+}
+
+static void emit_linear(const emitter *e) {
+    uint32_t width = e->layout->width;
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        if (repeats(e, i)) {
+            kf_text_addf(e->text, "    const %s%u x%u = (%s%u)(one_%s(p%u));\n",
+                         input_dtype(e, i).compute, width, i, input_dtype(e, i).compute, width,
+                         input_dtype(e, i).name, i);
+        }
+    }
+    if (e->device->block_shape) {
+        if (e->layout->stream != 0) {
+            kf_text_addf(e->text, "    const int stream = n >= %u;\n", e->layout->stream);
+        }
+        emit_chunk_bounds(e);
+        kf_text_addf(e->text, "    idx i = first;\n    for (; i <= last - %u; i += %u) {\n",
+                     width, width);
+        emit_call(e, "        ", load_linear, 0, "i");
+        kf_text_add(e->text, "    }\n    if (i < last) {\n"
+                             "        const int count = (int)(last - i);\n");
+        emit_call(e, "        ", load_linear, 1, "i");
+        kf_text_add(e->text, "    }\n");
+        return;
+    }
+    emit_item_bounds(e);
+    kf_text_addf(e->text, "    if (n - i >= %u) {\n", width);
+    emit_call(e, "        ", load_linear, 0, "i");
+    kf_text_add(e->text, "    } else {\n        const int count = (int)(n - i);\n");
+    emit_call(e, "        ", load_linear, 1, "i");
+    kf_text_add(e->text, "    }\n");
+}
+
+// ---- rows and lanes ----------------------------------------------------------------------------
+
+/// Takes `from` apart into coordinates c0 ... of the outer merged axes and `col` of the inner one.
+static void emit_coordinates(const emitter *e, const char *indent, const char *from) {
+    uint32_t inner = e->layout->n_groups - 1;
+    if (inner == 0) {
+        kf_text_addf(e->text, "%sconst idx col = %s;\n", indent, from);
+        return;
+    }
+    kf_text_addf(e->text, "%sconst idx r%u = %s / e%u, col = %s - r%u * e%u;\n", indent, inner,
+                 from, inner, from, inner, inner);
+    for (uint32_t g = inner - 1; g > 0; g--) {
+        kf_text_addf(e->text, "%sconst idx r%u = r%u / e%u, c%u = r%u - r%u * e%u;\n", indent, g,
+                     g + 1, g, g, g + 1, g, g);
+    }
+    kf_text_addf(e->text, "%sconst idx c0 = r1;\n", indent);
+}
+
+/// Writes the distance from p of input i's element at the coordinates.
+static void emit_distance(const emitter *e, uint32_t i) {
+    const ew_value *value = input_of(e, i);
+    uint32_t inner = e->layout->n_groups - 1;
+    const char *plus = "";
+    for (uint32_t g = 0; g <= inner; g++) {
+        ew_step step = ew_layout_step(e->layout, e->block, value, g);
+        if (step == EW_STEP_REPEAT) {
+            continue;
+        }
+        kf_text_addf(e->text, g == inner ? "%scol" : "%sc%u", plus, g);
+        plus = " + ";
+        if (step == EW_STEP_STRIDED) {
+            kf_text_addf(e->text, " * t%u_%u", i, g);
+            continue;
+        }
+        for (uint32_t right = g + 1; right <= inner; right++) {
+            if (ew_layout_step(e->layout, e->block, value, right) != EW_STEP_REPEAT) {
+                kf_text_addf(e->text, " * e%u", right);
+            }
+        }
+    }
+    kf_text_add(e->text, *plus == '\0' ? "0" : "");
+}
+
+static void emit_row_start(const emitter *e, const char *indent) {
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        kf_dtype dtype = input_dtype(e, i);
+        if (repeats(e, i)) {
+            kf_text_addf(e->text, "%sconst %s%u x%u = (%s%u)(one_%s(p%u + ", indent,
+                         dtype.compute, e->layout->width, i, dtype.compute, e->layout->width,
+                         dtype.name, i);
+            emit_distance(e, i);
+            kf_text_add(e->text, "));\n");
+            continue;
+        }
+        kf_text_addf(e->text, "%s__global const %s *r_p%u = p%u + ", indent, dtype.storage, i, i);
+        emit_distance(e, i);
+        kf_text_add(e->text, ";\n");
+    }
+}
+
+static void load_row(const emitter *e, uint32_t i, uint32_t partial) {
+    uint32_t inner = e->layout->n_groups - 1;
+    const char *name = input_dtype(e, i).name;
+    char count[16];
+    snprintf(count, sizeof(count), partial ? "count" : "%u", e->layout->width);
+    if (repeats(e, i)) {
+        kf_text_addf(e->text, "x%u", i);
+    } else if (ew_layout_step(e->layout, e->block, input_of(e, i), inner) == EW_STEP_STRIDED) {
+        kf_text_addf(e->text, "part_%s(r_p%u + (i - at) * t%u_%u, t%u_%u, %s)", name, i, i, inner,
+                     i, inner, count);
+    } else if (partial) {
+        kf_text_addf(e->text, "part_%s(r_p%u + (i - at), 1, count)", name, i);
+    } else {
+        kf_text_addf(e->text, "load_%s(r_p%u + (i - at))", name, i);
+    }
+}
+
+static void emit_rows(const emitter *e) {
+    uint32_t width = e->layout->width, inner = e->layout->n_groups - 1;
+    if (!e->device->block_shape) {
+        emit_item_bounds(e);
+        kf_text_add(e->text, "    const idx at = i;\n");
+        emit_coordinates(e, "    ", "i");
+        emit_row_start(e, "    ");
+        emit_call(e, "    ", load_row, 0, "i");
+        return;
+    }
+    emit_chunk_bounds(e);
+    kf_text_add(e->text, "    for (idx i = first; i < last;) {\n        const idx at = i;\n");
+    emit_coordinates(e, "        ", "i");
+    if (inner == 0) {
+        kf_text_add(e->text, "        const idx stop = last;\n");
+    } else {
+        kf_text_addf(e->text,
+                     "        const idx stop = last - i < e%u - col ? last : i + (e%u - col);\n",
+                     inner, inner);
+    }
+    emit_row_start(e, "        ");
+    kf_text_addf(e->text, "        for (; i <= stop - %u; i += %u) {\n", width, width);
+    emit_call(e, "            ", load_row, 0, "i");
+    kf_text_add(e->text, "        }\n        if (i < stop) {\n"
+                         "            const int count = (int)(stop - i);\n");
+    emit_call(e, "            ", load_row, 1, "i");
+    kf_text_add(e->text, "            i = stop;\n        }\n    }\n");
+}
+
+static uint32_t is_whole(const emitter *e, uint32_t input) {
+    for (uint32_t g = 0; g < e->layout->n_groups; g++) {
+        if (ew_layout_step(e->layout, e->block, input_of(e, input), g) != EW_STEP_DENSE) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void load_lanes(const emitter *e, uint32_t i, uint32_t partial) {
+    const char *name = input_dtype(e, i).name;
+    if (!is_whole(e, i)) {
+        kf_text_addf(e->text, "vload%u(0, l%u)", e->layout->width, i);
+    } else if (partial) {
+        kf_text_addf(e->text, "part_%s(p%u + i, 1, count)", name, i);
+    } else {
+        kf_text_addf(e->text, "load_%s(p%u + i)", name, i);
+    }
+}
+
+static void emit_lanes(const emitter *e) {
+    uint32_t width = e->layout->width;
+    emit_item_bounds(e);
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        if (!is_whole(e, i)) {
+            kf_text_addf(e->text, "    %s l%u[%u];\n", input_dtype(e, i).compute, i, width);
+        }
+    }
+    kf_text_addf(e->text,
+                 "    for (int k = 0; k < %u; k++) {\n"
+                 "        const idx j = k < n - i ? i + k : n - 1;\n",
+                 width);
+    emit_coordinates(e, "        ", "j");
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        if (!is_whole(e, i)) {
+            kf_text_addf(e->text, "        l%u[k] = one_%s(p%u + ", i, input_dtype(e, i).name, i);
+            emit_distance(e, i);
+            kf_text_add(e->text, ");\n");
+        }
+    }
+    kf_text_addf(e->text, "    }\n    if (n - i >= %u) {\n", width);
+    emit_call(e, "        ", load_lanes, 0, "i");
+    kf_text_add(e->text, "    } else {\n        const int count = (int)(n - i);\n");
+    emit_call(e, "        ", load_lanes, 1, "i");
+    kf_text_add(e->text, "    }\n");
+}
+
+void ew_emit_kernel(kf_text *text, const ew_block *block, const ew_layout *layout,
+                    const ew_device *device) {
+    const emitter e = {text, block, layout, device};
+    ew_emit_helpers(text, block, layout);
+    emit_fused(&e);
+    emit_signature(&e);
+    emit_start(&e);
+    if (layout->linear) {
+        emit_linear(&e);
+    } else if (layout->per_lane) {
+        emit_lanes(&e);
+    } else {
+        emit_rows(&e);
+    }
+    kf_text_add(text, "}\n");
+}
