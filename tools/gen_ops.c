@@ -57,7 +57,7 @@ static const char *attr_c_type(kiln_attr_type type)
     case KILN_ATTR_NUMBER:
         return "kiln_number ";
     default:
-        return NULL;
+        return "#error no C type for this attribute ";
     }
 }
 
