@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Engines: the fusers of one device with their host services, the facts that they are told, strikes and programs that
+// must not come back. Plans are the plan store's; choosing among fusers is the search's.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+enum { DEFAULT_MAX_SEGMENT = 256, DEFAULT_MAX_PLANS = 4096, PARAM_BYTES = 1024 };
+
+// ---- device facts ------------------------------------------------------------------------------
+
+static kf_str text_of(const char *text)
+{
+    return (kf_str){text, text == NULL ? 0 : strlen(text)};
+}
+
+static uint64_t features_of(const kiln_device_info *device)
+{
+    uint64_t features = 0;
+    features |= (device->features & KILN_FEATURE_FP16) != 0 ? KF_FEATURE_FP16 : 0;
+    features |= (device->features & KILN_FEATURE_FP64) != 0 ? KF_FEATURE_FP64 : 0;
+    features |= (device->features & KILN_FEATURE_IL_SPIRV) != 0 ? KF_FEATURE_SPIRV : 0;
+    features |= (device->features & KILN_FEATURE_COMPILER) != 0 ? KF_FEATURE_COMPILER : 0;
+    features |=
+        (device->features & KILN_FEATURE_UNIFIED_MEMORY) != 0 ? KF_FEATURE_UNIFIED_MEMORY : 0;
+    features |= device->type == KILN_DEVICE_GPU ? KF_FEATURE_LOCAL_MEMORY : 0;
+    return features;
+}
+
+static void set_dtypes(const kiln_device_info *device, kf_device *out)
+{
+    for (uint32_t i = 1; i < KILN_DTYPE_LIMIT; i++) {
+        if (kiln_dtype_size((kiln_dtype)i) == 0) {
+            continue;
+        }
+        bool missing = (i == KILN_DTYPE_F64 && (device->features & KILN_FEATURE_FP64) == 0) ||
+                       (i == KILN_DTYPE_F16 && (device->features & KILN_FEATURE_FP16) == 0) ||
+                       i == KILN_DTYPE_BF16;
+        bool unstorable = i == KILN_DTYPE_F64 && missing;
+        out->dtype_storage |= unstorable ? 0 : 1ull << i;
+        out->dtype_arithmetic |= missing ? 0 : 1ull << i;
+    }
+}
+
+static uint32_t device_type(kiln_device_type type)
+{
+    switch (type) {
+    case KILN_DEVICE_CPU:
+        return KF_DEVICE_CPU;
+    case KILN_DEVICE_GPU:
+        return KF_DEVICE_GPU;
+    case KILN_DEVICE_ACCELERATOR:
+        return KF_DEVICE_ACCELERATOR;
+    default:
+        return KF_DEVICE_OTHER;
+    }
+}
+
+void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_facts)
+{
+    *out_facts = (kf_device){
+        .struct_size = (uint32_t)sizeof *out_facts,
+        .device_type = device_type(device->type),
+        .code_shape = device->type == KILN_DEVICE_GPU ? KF_SHAPE_NDRANGE : KF_SHAPE_BLOCK,
+        .vendor_id = device->vendor_id,
+        .features = features_of(device),
+        .global_bytes = device->memory_bytes,
+        .max_alloc_bytes = device->max_alloc_bytes,
+        .local_bytes = device->local_bytes,
+        .max_group_size = device->max_work_group,
+        .max_group_dim = {device->max_work_group, device->max_work_group, device->max_work_group},
+        .max_param_bytes = PARAM_BYTES,
+        .compute_units = device->compute_units,
+        .vector_bytes = device->vector_bytes,
+        .mem_align_bytes = device->memory_align,
+        .cl_version = device->cl_version,
+        .cl_c_version = device->cl_version,
+        .opset = KF_OPSET,
+        .mem_bytes_per_s = device->bytes_per_s,
+        .flops_f32 = device->flops_f32,
+        .launch_ns = device->launch_ns,
+        .name = text_of(device->name),
+        .driver = text_of(device->driver),
+        .extensions = text_of(device->extensions),
+        .fingerprint = {&device->fingerprint, sizeof device->fingerprint},
+    };
+    set_dtypes(device, out_facts);
+}
+
+// ---- fusers ------------------------------------------------------------------------------------
+
+bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser)
+{
+    return atomic_load(&fuser->plugin->strikes[fuser->index]) < KILNI_FUSE_STRIKES_MAX;
+}
+
+void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason)
+{
+    kilni_fuse_fuser *f = &engine->fusers[fuser];
+    uint32_t strikes = atomic_fetch_add(&f->plugin->strikes[f->index], 1) + 1;
+    engine->stats.strikes++;
+    bool out = strikes == KILNI_FUSE_STRIKES_MAX;
+    engine->epoch += out;
+    kiln_log(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "fuser %s: %s (failure %u)%s", f->name,
+             reason, strikes, out ? ": disabled" : "");
+}
+
+static char *fuser_name(const kiln_env *env, const kilni_fuse_plugin *plugin, uint32_t index)
+{
+    const char *id = plugin->fuser_ids[index];
+    if (strcmp(id, plugin->info.id) == 0) {
+        return kiln_strdup(env, id);
+    }
+    size_t length = strlen(plugin->info.id) + strlen(id) + 2;
+    char *name = kiln_alloc(env, length);
+    if (name != NULL) {
+        memcpy(name, plugin->info.id, strlen(plugin->info.id));
+        name[strlen(plugin->info.id)] = '/';
+        memcpy(name + strlen(plugin->info.id) + 1, id, strlen(id));
+    }
+    return name;
+}
+
+/* A fuser that does not want this device is left out; that is no failure. */
+static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin, uint32_t index,
+                             kilni_fuse_host *host, const kf_device *facts, kiln_error *err)
+{
+    kilni_fuse_fuser *fuser = &engine->fusers[engine->n_fusers];
+    kilni_fuse_diag diag = {0};
+    *fuser = (kilni_fuse_fuser){
+        .plugin = plugin, .index = index, .id = plugin->fuser_ids[index], .host = host};
+    kilni_fuse_host_listen(host, &diag);
+    kf_status status = plugin->table.fuser_create(&host->abi, index, facts, &fuser->handle);
+    kilni_fuse_host_listen(host, NULL);
+    if (status != KF_OK || fuser->handle == NULL) {
+        kiln_log(engine->env, status == KF_DECLINED ? KILN_LOG_DEBUG : KILN_LOG_WARN,
+                 KILNI_FUSE_MODULE, "fuser %s/%s takes no part (%d): %s", plugin->info.id,
+                 fuser->id, status, diag.text);
+        return KILN_STATUS_OK;
+    }
+    engine->n_fusers++;
+    fuser->name = fuser_name(engine->env, plugin, index);
+    return fuser->name != NULL ? KILN_STATUS_OK
+                               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a fuser");
+}
+
+static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin,
+                              const kf_device *facts, kiln_error *err)
+{
+    kilni_fuse_host *host = kiln_alloc(engine->env, sizeof *host);
+    if (host == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin's host");
+    }
+    kilni_fuse_host_init(host, engine->env, plugin->info.id);
+    engine->hosts[engine->n_hosts++] = host;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < plugin->info.n_fusers && status == KILN_STATUS_OK; i++) {
+        status = add_fuser(engine, plugin, i, host, facts, err);
+    }
+    return status;
+}
+
+static kiln_status add_fusers(kiln_fuse_engine *engine, kiln_error *err)
+{
+    const kiln_fuse_registry *registry = engine->registry;
+    uint32_t n_fusers = 0;
+    for (uint32_t i = 0; i < registry->n_plugins; i++) {
+        n_fusers += registry->plugins[i]->info.n_fusers;
+    }
+    engine->fusers = kiln_alloc_array(engine->env, (size_t)n_fusers + 1, sizeof *engine->fusers);
+    engine->hosts =
+        kiln_alloc_array(engine->env, (size_t)registry->n_plugins + 1, sizeof(kilni_fuse_host *));
+    if (engine->fusers == NULL || engine->hosts == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the fusers");
+    }
+    kf_device facts;
+    kilni_fuse_device_facts(&engine->device, &facts);
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < registry->n_plugins && status == KILN_STATUS_OK; i++) {
+        if (registry->plugins[i]->info.state == KILN_FUSE_TAKEN) {
+            status = add_plugin(engine, registry->plugins[i], &facts, err);
+        }
+    }
+    return status;
+}
+
+// ---- engine ------------------------------------------------------------------------------------
+
+kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_device_info *device,
+                                    const kiln_fuse_engine_options *options,
+                                    kiln_fuse_engine **out_engine, kiln_error *err)
+{
+    const kiln_env *env = registry->env;
+    *out_engine = NULL;
+    kiln_fuse_engine *engine = kiln_alloc(env, sizeof *engine);
+    if (engine == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
+    }
+    *engine = (kiln_fuse_engine){.registry = registry, .env = env, .device = *device, .epoch = 1};
+    engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
+    engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;
+    engine->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)device->local_bytes;
+    engine->max_segment = options->max_segment != 0 ? options->max_segment : DEFAULT_MAX_SEGMENT;
+    uint32_t max_plans = options->max_plans != 0 ? options->max_plans : DEFAULT_MAX_PLANS;
+    kilni_fuse_position_init(&engine->scratch);
+    engine->op_view = kilni_fuse_op_view_create(env);
+    kiln_status status =
+        kilni_fuse_plan_store_init(&engine->plans, env, engine->facts, max_plans, err);
+    if (status == KILN_STATUS_OK && engine->op_view == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
+    }
+    bool programs = (device->features & KILN_FEATURE_PROGRAMS) != 0;
+    if (status == KILN_STATUS_OK && options->fusion_off == 0 && programs) {
+        status = add_fusers(engine, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_fuse_engine_destroy(engine);
+        return status;
+    }
+    *out_engine = engine;
+    return KILN_STATUS_OK;
+}
+
+void kiln_fuse_engine_destroy(kiln_fuse_engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    const kiln_env *env = engine->env;
+    kilni_fuse_position_fini(&engine->scratch, engine);
+    kilni_fuse_plan_store_fini(&engine->plans);
+    for (uint32_t i = 0; i < engine->n_fusers; i++) {
+        engine->fusers[i].plugin->table.fuser_destroy(engine->fusers[i].handle);
+        kiln_free(env, engine->fusers[i].name);
+    }
+    for (uint32_t i = 0; i < engine->n_hosts; i++) {
+        kilni_fuse_host_fini(engine->hosts[i]);
+        kiln_free(env, engine->hosts[i]);
+    }
+    kiln_free(env, engine->fusers);
+    kiln_free(env, (void *)engine->hosts);
+    kiln_free(env, engine->banned);
+    kilni_fuse_op_view_destroy(env, engine->op_view);
+    kiln_free(env, engine);
+}
+
+void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out_stats)
+{
+    *out_stats = engine->stats;
+    out_stats->plans_kept = engine->plans.n_plans;
+}
+
+// ---- failures ----------------------------------------------------------------------------------
+
+bool kilni_fuse_program_banned(const kiln_fuse_engine *engine, kiln_hash128 key)
+{
+    for (uint32_t i = 0; i < engine->n_banned; i++) {
+        if (engine->banned[i].low == key.low && engine->banned[i].high == key.high) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ban(kiln_fuse_engine *engine, kiln_hash128 key)
+{
+    if (!kilni_fuse_program_banned(engine, key) &&
+        kilni_fuse_grow(engine->env, &engine->banned, &engine->banned_capacity,
+                        (uint64_t)engine->n_banned + 1, sizeof *engine->banned)) {
+        engine->banned[engine->n_banned++] = key;
+    }
+}
+
+static bool holds_program(const kilni_fuse_plan *plan, kiln_hash128 key)
+{
+    for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
+        kiln_hash128 k = plan->plan.blocks[i].program->key;
+        if (k.low == key.low && k.high == key.high) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who made the block; NONE when its plan is gone. */
+static uint32_t fuser_of(const kiln_fuse_engine *engine, const kiln_plan_block *block)
+{
+    for (uint32_t i = 0; i < engine->n_fusers; i++) {
+        if (strcmp(engine->fusers[i].name, block->fuser) == 0) {
+            return i;
+        }
+    }
+    return KILNI_FUSE_NONE;
+}
+
+/* Being out of memory, or losing the device, is not the fuser's fault. */
+static bool is_fusers_fault(const kiln_error *cause)
+{
+    return cause == NULL ||
+           (cause->code != KILN_STATUS_RESOURCE_EXHAUSTED &&
+            cause->code != KILN_STATUS_DEVICE_LOST && cause->code != KILN_STATUS_CANCELLED);
+}
+
+void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
+                            const kiln_error *cause)
+{
+    kiln_hash128 key = block->program->key;
+    uint32_t fuser = fuser_of(engine, block);
+    ban(engine, key);
+    if (fuser != KILNI_FUSE_NONE && is_fusers_fault(cause)) {
+        kilni_fuse_fuser_strike(engine, fuser, cause != NULL ? cause->message : "a block failed");
+    }
+    kilni_fuse_plan *plan = engine->plans.oldest;
+    while (plan != NULL) {
+        kilni_fuse_plan *newer = plan->newer;
+        if (holds_program(plan, key)) {
+            kilni_fuse_plan_store_discard(&engine->plans, plan);
+        }
+        plan = newer;
+    }
+}

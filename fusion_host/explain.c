@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Tells people what the search did: each block with its candidates, scores and winner, and for each operation left alone
+// what every fuser said about it. Only reads what the plan kept; it decides nothing.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+enum { COLUMNS = 100 };
+
+/* One line, cut at the margin. */
+static void put_line(kiln_string *out, const kiln_string *line)
+{
+    if (line->length <= COLUMNS) {
+        kiln_string_append(out, line->text, line->length);
+    } else {
+        size_t keep = COLUMNS - 3;
+        while (keep > 0 && ((unsigned char)line->text[keep] & 0xC0) == 0x80) {
+            keep--;
+        }
+        kiln_string_append(out, line->text, keep);
+        kiln_string_append(out, "...", 3);
+    }
+    kiln_string_append(out, "\n", 1);
+}
+
+static void put_verdict(const kiln_fuse_engine *engine, const kilni_fuse_verdict *verdict,
+                        kiln_string *out)
+{
+    const char *fuser = engine->fusers[verdict->fuser].name;
+    const kilni_fuse_score *s = &verdict->score;
+    kiln_string line;
+    kiln_string_init(&line, engine->env);
+    if (verdict->ready) {
+        kiln_string_printf(&line, "    %-9s %s: %u operations, %u %s, %.1f us, saves %.1f us",
+                           verdict->won ? "winner" : "candidate", fuser, s->len, s->launches,
+                           s->launches == 1 ? "launch" : "launches", s->adjusted_ns / 1e3,
+                           s->benefit_ns / 1e3);
+        if (s->adjusted_ns > s->claimed_ns) {
+            kiln_string_printf(&line, " (claimed %.1f, lifted to the roofline)",
+                               s->claimed_ns / 1e3);
+        }
+    } else {
+        kiln_string_printf(&line, "    declined  %s: %s", fuser, verdict->reason);
+    }
+    put_line(out, &line);
+    kiln_string_fini(&line);
+    if (verdict->ready && verdict->reason[0] != 0) {
+        kiln_string_printf(out, "              %.80s\n", verdict->reason);
+    }
+}
+
+static void put_verdicts(const kiln_fuse_engine *engine, const kilni_fuse_plan *plan, uint32_t op,
+                         kiln_string *out)
+{
+    for (uint32_t i = 0; i < plan->n_verdicts; i++) {
+        if (plan->verdicts[i].first_op == op) {
+            put_verdict(engine, &plan->verdicts[i], out);
+        }
+    }
+}
+
+static void put_op(const kiln_fuse_engine *engine, const kiln_fuse_segment *segment, uint32_t op,
+                   kiln_string *out)
+{
+    kiln_string line;
+    kiln_string_init(&line, engine->env);
+    kiln_string_printf(&line, "  [%u] ", op);
+    kiln_ir_print_op(&segment->ops[op], &line);
+    while (line.length > 0 && line.text[line.length - 1] == '\n') {
+        line.text[--line.length] = 0;
+    }
+    put_line(out, &line);
+    kiln_string_fini(&line);
+}
+
+static void put_sources(const kiln_program *program, kiln_string *out)
+{
+    for (uint32_t i = 0; i < program->n_sources; i++) {
+        const kiln_program_source *source = &program->sources[i];
+        if (source->format != KILN_SOURCE_OPENCL_C) {
+            kiln_string_printf(out, "  source %u: %zu bytes, not text\n", i, source->length);
+            continue;
+        }
+        kiln_string_printf(out, "  source %u:\n", i);
+        for (uint32_t k = 0; k < source->n_defines; k++) {
+            kiln_string_printf(out, "    #define %s\n", source->defines[k]);
+        }
+        const char *text = source->code;
+        for (size_t at = 0; at < source->length;) {
+            const char *end = memchr(text + at, '\n', source->length - at);
+            size_t length = end == NULL ? source->length - at : (size_t)(end - text) - at;
+            kiln_string_printf(out, "    ");
+            kiln_string_append(out, text + at, length);
+            kiln_string_append(out, "\n", 1);
+            at += length + 1;
+        }
+    }
+}
+
+static void put_block(const kiln_fuse_engine *engine, const kiln_fuse_segment *segment,
+                      uint32_t index, uint32_t flags, kiln_string *out)
+{
+    const kiln_plan_block *block = &segment->plan->blocks[index];
+    const kilni_fuse_plan *plan = (const kilni_fuse_plan *)segment->plan;
+    kiln_string_printf(out, "block %u: operations %u to %u by %s, %.1f us instead of %.1f us\n",
+                       index, block->first_op, block->first_op + block->n_ops - 1, block->fuser,
+                       (double)block->predicted_ns / 1e3, (double)block->baseline_ns / 1e3);
+    for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
+        put_op(engine, segment, op, out);
+    }
+    put_verdicts(engine, plan, block->first_op, out);
+    if ((flags & KILN_FUSE_EXPLAIN_SOURCE) != 0) {
+        put_sources(block->program, out);
+    }
+}
+
+kiln_status kiln_fuse_explain(kiln_fuse_engine *engine, const kiln_fuse_segment *segment,
+                              uint32_t flags, kiln_string *out, kiln_error *err)
+{
+    const kilni_fuse_plan *plan = (const kilni_fuse_plan *)segment->plan;
+    uint32_t block = 0;
+    for (uint32_t op = 0; op < plan->plan.n_ops;) {
+        if (block < plan->plan.n_blocks && plan->plan.blocks[block].first_op == op) {
+            put_block(engine, segment, block, flags, out);
+            op += plan->plan.blocks[block++].n_ops;
+            continue;
+        }
+        if (segment->ops[op].op != KILN_OP_DROP) {
+            kiln_string_printf(out, "alone: operation %u\n", op);
+            put_op(engine, segment, op, out);
+            put_verdicts(engine, plan, op, out);
+        }
+        op++;
+    }
+    return out->failed ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an explanation")
+                       : KILN_STATUS_OK;
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_FUSION_HOST_INTERNAL_H
+#define KILN_FUSION_HOST_INTERNAL_H
+
+/// What the files of fusion_host share: the tape (a segment in relative form), plans and their store, plugins and
+/// their host services, positions of the search, scores. Reading order: relative.c, plan_store.c, stream.c, then
+/// elf_note.c, loader.c, registry.c, then engine.c, op_view.c, search.c, translate.c, score.c, plan_build.c, explain.c.
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fusion_host.h"
+#include "kiln_fuser.h"
+
+#define KILNI_FUSE_NONE UINT32_MAX
+#define KILNI_FUSE_MODULE "fusion_host"
+
+// ---- map from 64-bit keys to small numbers, cleared in one step ----------------------------------
+
+typedef struct kilni_fuse_map_slot {
+    uint64_t key;
+    uint32_t generation; ///< the slot is free unless equal to the map's
+    uint32_t value;
+} kilni_fuse_map_slot;
+
+typedef struct kilni_fuse_map {
+    kilni_fuse_map_slot *slots;
+    uint32_t capacity; ///< 0 or a power of two
+    uint32_t count;
+    uint32_t generation;
+} kilni_fuse_map;
+
+/// Room for `more` keys without failing. `put` needs room and a key that is not there.
+bool kilni_fuse_map_reserve(kilni_fuse_map *map, const kiln_env *env, uint32_t more);
+uint32_t kilni_fuse_map_find(const kilni_fuse_map *map, uint64_t key);
+void kilni_fuse_map_put(kilni_fuse_map *map, uint64_t key, uint32_t value);
+void kilni_fuse_map_clear(kilni_fuse_map *map);
+void kilni_fuse_map_fini(kilni_fuse_map *map, const kiln_env *env);
+
+/// Makes the array whose pointer is at `array_address` hold at least `need` elements; the contents stay. False when
+/// there is no memory.
+bool kilni_fuse_grow(const kiln_env *env, void *array_address, uint32_t *capacity, uint64_t need,
+                size_t bytes_each);
+
+// ---- tape: recorded operations in relative form -----------------------------------------------------
+
+enum { ///< kilni_fuse_tensor_info.facts: the first three have the ABI's numbers
+    KILNI_FUSE_FACT_CONTIGUOUS = 1u,
+    KILNI_FUSE_FACT_ZERO_OFFSET = 2u,
+    KILNI_FUSE_FACT_FITS_I32 = 4u,
+    KILNI_FUSE_FACT_CONST = 8u,
+    KILNI_FUSE_FACT_PRODUCED = 16u ///< defined on this tape
+};
+
+typedef struct kilni_fuse_tensor_info {
+    uint32_t symbols[KILN_MAX_RANK];
+    uint8_t facts;
+    uint8_t align_log2;
+    bool has_dims; ///< false while only a drop has mentioned it
+} kilni_fuse_tensor_info;
+
+/// Where an operation's relative form ends, and how many numbers were given out up to and including it.
+typedef struct kilni_fuse_mark {
+    const uint32_t *refs; ///< tape tensors: inputs, then outputs
+    uint32_t words_end;
+    uint32_t n_tensors;
+    uint32_t n_symbols;
+    uint32_t n_scalars;
+    bool empty_extent; ///< a tensor without elements: no fuser sees this operation
+} kilni_fuse_mark;
+
+typedef struct kilni_fuse_tape {
+    const kiln_env *env;
+    uint8_t device_align_log2; ///< of every buffer's base
+    kiln_arena arena;
+    kiln_op_record *ops;
+    void *const **operands;
+    kilni_fuse_mark *marks;
+    uint32_t n_ops;
+    uint32_t ops_capacity;
+    uint32_t operands_capacity;
+    uint32_t marks_capacity;
+    kiln_tensor_desc *tensors;
+    void **tokens;
+    kilni_fuse_tensor_info *infos;
+    uint32_t n_tensors;
+    uint32_t tensors_capacity;
+    uint32_t tokens_capacity;
+    uint32_t infos_capacity;
+    int64_t *symbols;
+    uint32_t n_symbols;
+    uint32_t symbols_capacity;
+    kiln_attr *scalars;
+    uint32_t n_scalars;
+    uint32_t scalars_capacity;
+    uint32_t *words;
+    uint32_t n_words;
+    uint32_t words_capacity;
+    kilni_fuse_map tensor_map;
+    kilni_fuse_map symbol_map;
+} kilni_fuse_tape;
+
+void kilni_fuse_tape_init(kilni_fuse_tape *tape, const kiln_env *env, uint32_t device_align);
+void kilni_fuse_tape_fini(kilni_fuse_tape *tape);
+void kilni_fuse_tape_clear(kilni_fuse_tape *tape);
+
+/// Appends a copy of the operation. Facts of tensors that `before` (or NULL) defined are taken from there: by the time
+/// this tape runs they have been computed. On failure nothing was appended.
+kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record, void *const *tokens,
+                            const kilni_fuse_tape *before, kiln_error *err);
+
+static inline const uint32_t *kilni_fuse_tape_words(const kilni_fuse_tape *tape, uint32_t op,
+                                               uint32_t *out_count)
+{
+    uint32_t begin = op == 0 ? 0 : tape->marks[op - 1].words_end;
+    *out_count = tape->marks[op].words_end - begin;
+    return tape->words + begin;
+}
+
+// ---- plans and their store ---------------------------------------------------------------------------
+
+typedef struct kilni_fuse_node kilni_fuse_node;
+typedef struct kilni_fuse_verdict kilni_fuse_verdict;
+
+typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value of a scalar placeholder
+    uint32_t scalar;
+    kiln_attr value;
+} kilni_fuse_scalar_guard;
+
+typedef struct kilni_fuse_plan {
+    kiln_plan plan; ///< first, so that a segment's plan leads back here
+    kiln_arena arena;
+    kilni_fuse_node *node; ///< NULL: in no store
+    struct kilni_fuse_plan *next_variant;
+    struct kilni_fuse_plan *newer;
+    struct kilni_fuse_plan *older;
+    const uint32_t *block_fusers; ///< engine's fuser of each block
+    const kilni_fuse_scalar_guard *guards;
+    uint32_t n_guards;
+    bool guarded; ///< a block has a guard formula, or there are scalar guards
+    bool full;    ///< made for a drain: covers all that was there
+    bool in_use;
+    bool stale;
+    const kilni_fuse_verdict *verdicts; ///< by position, then fuser
+    uint32_t n_verdicts;
+    uint32_t n_ops_fused;
+} kilni_fuse_plan;
+
+enum { KILNI_FUSE_WAIT_UNKNOWN = 0, KILNI_FUSE_WAIT_YES = 1 };
+
+/// A prefix of relative forms: the parent's and one operation more.
+struct kilni_fuse_node {
+    kilni_fuse_node *parent;
+    kilni_fuse_node *bucket_next;
+    kilni_fuse_node *last_child; ///< the child found last: most programs repeat
+    kilni_fuse_plan *now;        ///< what to run when more may come
+    kilni_fuse_plan *full;       ///< what to run when this is all
+    uint64_t hash;
+    uint32_t uses; ///< children, plans, streams that stand here
+    uint32_t wait_epoch; ///< the epoch in which `wait` was found
+    uint8_t wait;
+    uint32_t n_words;
+    uint32_t words[];
+};
+
+typedef struct kilni_fuse_plan_store {
+    const kiln_env *env;
+    kilni_fuse_node *root;
+    kilni_fuse_node **buckets;
+    uint32_t n_buckets;
+    uint32_t n_nodes;
+    uint32_t n_plans;
+    uint32_t max_plans;
+    kilni_fuse_plan *newest;
+    kilni_fuse_plan *oldest;
+    const int64_t *facts; ///< device facts for guards
+    uint64_t hash_mask; ///< all ones; tests narrow it to force collisions
+} kilni_fuse_plan_store;
+
+kiln_status kilni_fuse_plan_store_init(kilni_fuse_plan_store *store, const kiln_env *env,
+                                       const int64_t *facts, uint32_t max_plans, kiln_error *err);
+void kilni_fuse_plan_store_fini(kilni_fuse_plan_store *store);
+
+/// From `*node` to its child for one operation, made when it is new. The caller's use moves along.
+kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_node **node, const uint32_t *words,
+                                  uint32_t n_words, kiln_error *err);
+void kilni_fuse_plan_store_leave(kilni_fuse_plan_store *store, kilni_fuse_node *node);
+
+/// The plan at a node whose guards hold for the tape, or NULL. `insert` owns the plan from then on and evicts;
+/// `discard` frees it now or when it is no longer in use.
+kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node, bool full,
+                                  const kilni_fuse_tape *tape);
+void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node, kilni_fuse_plan *plan);
+void kilni_fuse_plan_store_discard(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);
+void kilni_fuse_plan_store_release(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);
+void kilni_fuse_plan_destroy(kilni_fuse_plan *plan);
+
+// ---- plugins -----------------------------------------------------------------------------------------
+
+enum { KILNI_FUSE_STRIKES_MAX = 3 };
+
+typedef struct kilni_fuse_manifest { ///< the note, verified and terminated
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    uint32_t min_host_minor;
+    uint32_t opset_max;
+    uint32_t sanitizer;
+    uint64_t cpu_features;
+    uint64_t flags;
+    char id[64];
+    char version[32];
+    char build[32];
+} kilni_fuse_manifest;
+
+/// Reads the manifest and the symbol table from the bytes of a shared object, trusting none of them.
+kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length, kilni_fuse_manifest *out_manifest,
+                               kiln_error *err);
+/// One exported function, no import that a plugin with these manifest flags must not have, no executable stack, no text
+/// relocation.
+kiln_status kilni_fuse_elf_check(const void *bytes, size_t length, uint64_t flags, kiln_error *err);
+
+typedef enum kilni_fuse_trust { ///< where a candidate came from
+    KILNI_FUSE_TRUST_SHIPPED = 1,
+    KILNI_FUSE_TRUST_PATH = 2, ///< of the plugin path: owners and permissions are checked
+    KILNI_FUSE_TRUST_ADDED = 3 ///< named by the user
+} kilni_fuse_trust;
+
+/// A note that a plugin made during a call: the last one wins.
+typedef struct kilni_fuse_diag {
+    uint32_t severity;
+    uint32_t code;
+    uint32_t op_index;
+    char text[160];
+} kilni_fuse_diag;
+
+typedef struct kilni_fuse_host { ///< what one plugin gets from one engine
+    kf_host abi;
+    const kiln_env *env;
+    const char *plugin_id;
+    pthread_mutex_t lock;
+    kilni_fuse_diag *sink; ///< of the call in progress, or NULL
+    uint64_t bytes_live;
+    uint64_t blocks_live;
+} kilni_fuse_host;
+
+void kilni_fuse_host_init(kilni_fuse_host *host, const kiln_env *env, const char *plugin_id);
+void kilni_fuse_host_fini(kilni_fuse_host *host);
+/// Diagnostics reported from now on go to `sink`; NULL ends that.
+void kilni_fuse_host_listen(kilni_fuse_host *host, kilni_fuse_diag *sink);
+
+typedef struct kilni_fuse_plugin {
+    kiln_fuse_plugin_info info;
+    kiln_dynlib *library;
+    kf_plugin table; ///< normalised: full size, absent entries NULL
+    char **fuser_ids;
+    atomic_uint *strikes; ///< per fuser; KILNI_FUSE_STRIKES_MAX and more: disabled
+    bool initialised;
+} kilni_fuse_plugin;
+
+struct kiln_fuse_registry {
+    const kiln_env *env;
+    bool developer;
+    kilni_fuse_plugin **plugins; ///< sorted by path
+    uint32_t n_plugins;
+    uint32_t plugins_capacity;
+};
+
+/// Does the order of work of one candidate, up to the smoke test; what became of it is in plugin->info, and the reason
+/// for a refusal also in `err`. The plugins of the registry were before it, for duplicate ids.
+kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plugin *plugin,
+                                   const char *path, kilni_fuse_trust trust, kiln_error *err);
+void kilni_fuse_plugin_destroy(const kiln_env *env, kilni_fuse_plugin *plugin);
+/// Two operations through each fuser of a plugin on an invented device.
+kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err);
+
+/// Valid UTF-8 without control characters, of at most `limit` bytes.
+bool kilni_fuse_text_ok(kf_str text, uint64_t limit);
+bool kilni_fuse_utf8_ok(const void *bytes, uint64_t length);
+
+// ---- engine ------------------------------------------------------------------------------------------
+
+enum { KILNI_FUSE_MAX_ASKS = 32 };
+
+typedef struct kilni_fuse_ask { ///< a value that a fuser wanted to see
+    bool is_scalar;
+    uint32_t ref; ///< block-relative
+    int64_t value;
+} kilni_fuse_ask;
+
+/// One builder at one position of the search.
+typedef struct kilni_fuse_trial {
+    kf_builder *builder;
+    uint32_t fed;
+    uint32_t len;
+    uint32_t launches;
+    bool closed;
+    bool ready;
+    bool broken; ///< broke the contract: no candidate
+    kilni_fuse_diag diag;
+    kilni_fuse_ask asks[KILNI_FUSE_MAX_ASKS];
+    uint32_t n_asks;
+} kilni_fuse_trial;
+
+typedef struct kilni_fuse_block_mark { ///< how much of the block its operations up to one have introduced
+    uint32_t n_tensors;
+    uint32_t n_symbols;
+    uint32_t n_scalars;
+} kilni_fuse_block_mark;
+
+/// A run of operations under block-relative numbers, extended one operation at a time.
+typedef struct kilni_fuse_block_view {
+    const kilni_fuse_tape *tape;
+    uint32_t first;
+    uint32_t n_ops;
+    kilni_fuse_map tensor_map;
+    kilni_fuse_map symbol_map;
+    uint32_t *tensors; ///< block -> tape
+    uint32_t n_tensors;
+    uint32_t tensors_capacity;
+    uint32_t *defined; ///< operation of the block that defines the tensor, or KILNI_FUSE_NONE
+    uint32_t defined_capacity;
+    uint32_t *dropped; ///< operation of the block that drops it, or KILNI_FUSE_NONE
+    uint32_t dropped_capacity;
+    uint32_t *symbols;
+    uint32_t n_symbols;
+    uint32_t symbols_capacity;
+    uint32_t scalar_base; ///< tape scalar of block scalar 0
+    kilni_fuse_block_mark *marks;
+    uint32_t marks_capacity;
+} kilni_fuse_block_view;
+
+void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape, uint32_t first);
+void kilni_fuse_block_view_fini(kilni_fuse_block_view *view, const kiln_env *env);
+/// Takes in the next operation. False when there is no memory.
+bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view);
+uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t tape_tensor);
+uint32_t kilni_fuse_block_symbol(const kilni_fuse_block_view *view, uint32_t tape_symbol);
+int64_t kilni_fuse_block_symbol_value(const kilni_fuse_block_view *view, uint32_t symbol);
+
+/// An operation as the ABI shows it, valid until the next call on the same storage.
+typedef struct kilni_fuse_op_view kilni_fuse_op_view;
+kilni_fuse_op_view *kilni_fuse_op_view_create(const kiln_env *env);
+void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage);
+const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view, uint32_t op,
+                                const kilni_fuse_ask *asks, uint32_t n_asks);
+
+typedef struct kilni_fuse_fuser {
+    kilni_fuse_plugin *plugin;
+    uint32_t index; ///< in the plugin
+    const char *id;
+    char *name; ///< "plugin/fuser", or the id alone when both are equal
+    kf_fuser *handle;
+    kilni_fuse_host *host;
+} kilni_fuse_fuser;
+
+/// The trials of all fusers from one position on.
+typedef struct kilni_fuse_position {
+    kilni_fuse_block_view view;
+    kilni_fuse_trial *trials; ///< one per fuser of the engine
+    bool started;
+    bool all_closed;
+    bool stopped; ///< by an operation that no fuser may see
+} kilni_fuse_position;
+
+struct kiln_fuse_engine {
+    kiln_fuse_registry *registry;
+    const kiln_env *env;
+    kiln_device_info device;
+    int64_t facts[KILN_FACT_COUNT];
+    uint32_t max_segment;
+    uint32_t epoch; ///< raised when a fuser is disabled
+    kilni_fuse_fuser *fusers;
+    uint32_t n_fusers;
+    kilni_fuse_host **hosts;
+    uint32_t n_hosts;
+    kilni_fuse_plan_store plans;
+    kilni_fuse_position scratch; ///< for positions after the first
+    kilni_fuse_op_view *op_view;
+    kiln_hash128 *banned; ///< keys of programs that failed
+    uint32_t n_banned;
+    uint32_t banned_capacity;
+    kiln_fuse_stats stats;
+};
+
+struct kiln_fuse_stream {
+    kiln_fuse_engine *engine;
+    bool whole;
+    kilni_fuse_tape tapes[2];
+    uint32_t active; ///< tape that records
+    kilni_fuse_node *node; ///< after `walked` operations
+    uint32_t walked;
+    kilni_fuse_position first;
+    kiln_fuse_segment segment;
+    kilni_fuse_plan *handed; ///< plan that is being run
+};
+
+void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_facts);
+bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser);
+/// One strike; at the third the fuser is out for the process.
+void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason);
+bool kilni_fuse_program_banned(const kiln_fuse_engine *engine, kiln_hash128 key);
+
+// ---- search: a segment in, blocks out --------------------------------------------------------------
+
+void kilni_fuse_position_init(kilni_fuse_position *position);
+void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);
+/// Stops the trials: the tape under them changes.
+void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
+/// Feeds operations [first, end) to the fusers until all are closed.
+kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
+                                const kilni_fuse_tape *tape, uint32_t first, uint32_t end,
+                                kiln_error *err);
+
+/// What is wrong with a builder's answer, or NULL; and the end of such a trial, with a strike.
+const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial *trial);
+void kilni_fuse_trial_break(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
+                            const char *reason);
+/// Notes that the plan holds only for this value. False when there are too many.
+bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask);
+
+typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
+    double baseline_ns;
+    double claimed_ns;  ///< by the fuser, or the host's roofline when it does not say
+    double floor_ns;    ///< roofline: launches, and bytes that must move
+    double adjusted_ns; ///< the larger of both
+    double benefit_ns;
+    uint32_t launches;
+    uint32_t len;
+} kilni_fuse_score;
+
+typedef struct kilni_fuse_candidate {
+    uint32_t fuser;
+    const char *plugin_id;
+    const char *fuser_id;
+    kilni_fuse_score score;
+    kiln_program *program;
+    const char *name; ///< of the optimisation, for people
+} kilni_fuse_candidate;
+
+/// What one fuser said at one position.
+struct kilni_fuse_verdict {
+    uint32_t first_op;
+    uint32_t fuser;
+    bool ready;
+    bool won;
+    kilni_fuse_score score;
+    const char *name;
+    const char *reason; ///< why it is no candidate, or why the winner is better
+};
+
+typedef struct kilni_fuse_block {
+    uint32_t first;
+    uint32_t len;
+    uint32_t fuser;
+    kiln_program *program;
+    const uint32_t *tensors;
+    uint32_t n_tensors;
+    const uint32_t *symbols;
+    uint32_t n_symbols;
+    uint32_t n_scalars;
+    uint32_t scalar_base;
+    kilni_fuse_score score;
+} kilni_fuse_block;
+
+/// The blocks that cover the first `n_covered` operations; what lies between them runs alone.
+typedef struct kilni_fuse_blocks {
+    kilni_fuse_block *blocks;
+    uint32_t n_blocks;
+    uint32_t blocks_capacity;
+    uint32_t n_covered;
+    kilni_fuse_verdict *verdicts;
+    uint32_t n_verdicts;
+    uint32_t verdicts_capacity;
+    kilni_fuse_scalar_guard *guards;
+    uint32_t n_guards;
+    uint32_t guards_capacity;
+} kilni_fuse_blocks;
+
+/// Chooses blocks for the first `n_ops` operations of the tape. Without `full` it covers only what cannot grow any
+/// more, followed by an operation other than a drop; n_covered == 0 says that it is better to wait.
+/// `first` holds the trials from operation 0 on. Programs and texts live in `arena`.
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops, bool full,
+                         kilni_fuse_position *first, kiln_arena *arena, kilni_fuse_blocks *out_blocks,
+                         kiln_error *err);
+void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env);
+
+/// Blocks to steps: launches, operations alone, and after which step each dropped tensor dies. Takes over the arena.
+kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+                             const kilni_fuse_blocks *blocks, kiln_arena *arena, kilni_fuse_plan **out_plan,
+                             kiln_error *err);
+
+/// A fuser's program, copied into `arena` and verified as hostile input against the block's first `len` operations and
+/// the extents at hand. Guards for the values that the fuser asked for are in it.
+typedef struct kilni_fuse_translation {
+    const kilni_fuse_block_view *view;
+    uint32_t len;
+    const kiln_device_info *device; ///< limits
+    const int64_t *facts;
+    const int64_t *values; ///< of the block's symbols
+    kilni_fuse_trial *trial; ///< what it asked for; the values that its formulas need are added
+    kiln_arena *arena;
+} kilni_fuse_translation;
+
+kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_program *program,
+                            kiln_program **out_program, kiln_error *err);
+kiln_status kilni_fuse_formula_translate(const kilni_fuse_translation *input, kf_expr expr,
+                                         kiln_formula *out_formula, kiln_error *err);
+kiln_status kilni_fuse_formula_now(const kilni_fuse_translation *input, const kiln_formula *formula,
+                                   int64_t *out_value, kiln_error *err);
+kiln_status kilni_fuse_program_check(const kilni_fuse_translation *input,
+                                     const kiln_program *program, kiln_error *err);
+/// A formula of a fuser at the extents at hand. False when it is absent, malformed or has no value.
+bool kilni_fuse_formula_value(const kilni_fuse_translation *input, kf_expr expr, int64_t *out_value);
+
+/// Names the content of a program; equal key, equal program.
+kiln_hash128 kilni_fuse_program_key(const kiln_env *env, const kiln_program *program, bool *out_failed);
+
+double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fuse_tape *tape, uint32_t op);
+double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches);
+void kilni_fuse_score_close(kilni_fuse_score *score);
+/// Is `a` the better candidate? A total order that does not depend on load order.
+bool kilni_fuse_candidate_before(const kilni_fuse_candidate *a, const kilni_fuse_candidate *b);
+
+#endif

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The order of work for one candidate file: open without following links, owner and permissions, note, configuration,
+// symbols, dlopen, query, normalised table, init, smoke test. The first step that fails gives the reason. Nothing of the
+// file runs before the manifest has been read. Which files there are is registry.c's business.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fusion_host_internal.h"
+
+enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, MAX_FUSERS = 64, REASON_BYTES = 200 };
+
+typedef struct loading {
+    kiln_fuse_registry *registry;
+    kilni_fuse_plugin *plugin;
+    kilni_fuse_trust trust;
+    void *bytes;
+    size_t length;
+    kilni_fuse_manifest manifest;
+    kiln_error *err;
+} loading;
+
+// ---- the file ------------------------------------------------------------------------------------
+
+static bool is_ours(uid_t owner)
+{
+    return owner == 0 || owner == geteuid();
+}
+
+/* Nobody else may be able to put another file there. A sticky folder of root's protects its entries. */
+static kiln_status check_folders(loading *l)
+{
+    char *folder = kiln_strdup(l->registry->env, l->plugin->info.path);
+    if (folder == NULL) {
+        return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a path");
+    }
+    kiln_status status = KILN_STATUS_OK;
+    for (char *slash = strrchr(folder, '/'); slash != NULL && status == KILN_STATUS_OK;
+         slash = strrchr(folder, '/')) {
+        bool root = slash == folder;
+        slash[root ? 1 : 0] = 0;
+        struct stat info;
+        if (stat(folder, &info) != 0) {
+            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s: %s", folder,
+                               strerror(errno));
+        } else if (!is_ours(info.st_uid)) {
+            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s belongs to user %u", folder,
+                               (unsigned)info.st_uid);
+        } else if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
+                   !(info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0)) {
+            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s is writable for others",
+                               folder);
+        }
+        if (root) {
+            break;
+        }
+    }
+    kiln_free(l->registry->env, folder);
+    return status;
+}
+
+static kiln_status check_file(loading *l, const struct stat *info)
+{
+    if (!S_ISREG(info->st_mode)) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "not a regular file");
+    }
+    if (info->st_size > MAX_FILE_BYTES) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "larger than %d bytes", MAX_FILE_BYTES);
+    }
+    if (l->trust != KILNI_FUSE_TRUST_PATH || l->registry->developer) {
+        return KILN_STATUS_OK;
+    }
+    if (!is_ours(info->st_uid)) {
+        return kiln_fail(l->err, PERMISSION_DENIED, "file belongs to user %u",
+                         (unsigned)info->st_uid);
+    }
+    if ((info->st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return kiln_fail(l->err, PERMISSION_DENIED, "file is writable for others");
+    }
+    return check_folders(l);
+}
+
+static kiln_status read_all(loading *l, int fd, size_t length)
+{
+    l->bytes = kiln_alloc(l->registry->env, length + 1);
+    if (l->bytes == NULL) {
+        return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory to read a plugin");
+    }
+    while (l->length < length) {
+        ssize_t got = read(fd, (char *)l->bytes + l->length, length - l->length);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break; // shorter than it was: what is there decides
+        }
+        l->length += (size_t)got;
+    }
+    kiln_hash_hex(kiln_hash_bytes(l->bytes, l->length), l->plugin->info.hash);
+    return KILN_STATUS_OK;
+}
+
+static kiln_status read_file(loading *l)
+{
+    int fd = open(l->plugin->info.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return errno == ELOOP ? kiln_fail(l->err, PERMISSION_DENIED, "a symbolic link")
+                              : kiln_fail(l->err, NOT_FOUND, "cannot be opened: %s", strerror(errno));
+    }
+    struct stat info;
+    kiln_status status = fstat(fd, &info) == 0
+                             ? check_file(l, &info)
+                             : kiln_fail(l->err, NOT_FOUND, "cannot be read: %s", strerror(errno));
+    if (status == KILN_STATUS_OK) {
+        status = read_all(l, fd, (size_t)info.st_size);
+    }
+    (void)close(fd);
+    return status;
+}
+
+// ---- the manifest --------------------------------------------------------------------------------
+
+static kiln_status check_cpu(loading *l)
+{
+    uint64_t missing = l->manifest.cpu_features;
+#if defined(__x86_64__)
+    missing &= __builtin_cpu_supports("avx") ? ~KF_CPU_X86_AVX : ~0ull;
+    missing &= __builtin_cpu_supports("avx2") ? ~KF_CPU_X86_AVX2 : ~0ull;
+    missing &= __builtin_cpu_supports("avx512f") ? ~KF_CPU_X86_AVX512F : ~0ull;
+#endif
+    return missing == 0 ? KILN_STATUS_OK
+                        : kiln_fail(l->err, FAILED_PRECONDITION,
+                                    "needs processor features that are missing: %#" PRIx64, missing);
+}
+
+static const char *sanitizer_name(uint32_t kind)
+{
+    static const char *const names[] = {"none", "address", "thread", "memory"};
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
+}
+
+static kiln_status check_manifest(loading *l)
+{
+    const kilni_fuse_manifest *m = &l->manifest;
+    if (m->abi_major != KF_ABI_MAJOR) {
+        return kiln_fail(l->err, FAILED_PRECONDITION,
+                         "built for fuser ABI %u, this host has %u: rebuild it with a matching SDK",
+                         m->abi_major, KF_ABI_MAJOR);
+    }
+    if (m->min_host_minor > KF_ABI_MINOR) {
+        return kiln_fail(l->err, FAILED_PRECONDITION,
+                         "needs fuser ABI %u.%u, this host has %u.%u: update Kiln", KF_ABI_MAJOR,
+                         m->min_host_minor, KF_ABI_MAJOR, KF_ABI_MINOR);
+    }
+    if (m->sanitizer != KF_SANITIZER_HERE) {
+        return kiln_fail(l->err, FAILED_PRECONDITION,
+                         "built with sanitizer %s, this host with %s", sanitizer_name(m->sanitizer),
+                         sanitizer_name(KF_SANITIZER_HERE));
+    }
+    if (m->opset_max == 0) {
+        return kiln_fail(l->err, FAILED_PRECONDITION, "manifest names no operator set");
+    }
+    return check_cpu(l);
+}
+
+/* Is the id in the list, with `-` before it or without? */
+static bool list_has(const char *list, const char *id, bool denied, bool *out_any)
+{
+    bool found = false;
+    while (*list != 0) {
+        list += strspn(list, ", ");
+        size_t length = strcspn(list, ", ");
+        bool minus = length > 0 && list[0] == '-';
+        const char *name = list + (minus ? 1 : 0);
+        size_t name_length = length - (minus ? 1 : 0);
+        if (length > 0 && minus == denied) {
+            *out_any = true;
+            found = found || (strlen(id) == name_length && strncmp(name, id, name_length) == 0);
+        }
+        list += length;
+    }
+    return found;
+}
+
+/* NULL, or why the configuration leaves it out. */
+static const char *switched_off(const kiln_env *env, const char *id)
+{
+    const char *list = kiln_config_string(env->config, KILN_KNOB_PLUGINS);
+    bool any_denied = false;
+    bool any_allowed = false;
+    if (list == NULL || list[0] == 0) {
+        return NULL;
+    }
+    if (strcmp(list, "off") == 0) {
+        return "plugins are switched off";
+    }
+    if (list_has(list, id, /*denied=*/true, &any_denied)) {
+        return "denied by the list of plugins";
+    }
+    if (!list_has(list, id, /*denied=*/false, &any_allowed) && any_allowed) {
+        return "not in the list of allowed plugins";
+    }
+    return NULL;
+}
+
+static kiln_status check_duplicate(loading *l)
+{
+    for (uint32_t i = 0; i < l->registry->n_plugins; i++) {
+        const kiln_fuse_plugin_info *other = &l->registry->plugins[i]->info;
+        if (other->state == KILN_FUSE_TAKEN && strcmp(other->id, l->manifest.id) == 0) {
+            return kiln_fail(l->err, ALREADY_EXISTS, "id is taken by %.160s", other->path);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- the table -----------------------------------------------------------------------------------
+
+static const char *missing_entry(const kf_plugin *t)
+{
+    const struct {
+        bool there;
+        const char *name;
+    } required[] = {
+        {t->init != NULL, "init"},
+        {t->deinit != NULL, "deinit"},
+        {t->fuser_create != NULL, "fuser_create"},
+        {t->fuser_destroy != NULL, "fuser_destroy"},
+        {t->builder_create != NULL, "builder_create"},
+        {t->builder_clone != NULL, "builder_clone"},
+        {t->builder_fuse != NULL, "builder_fuse"},
+        {t->builder_state != NULL, "builder_state"},
+        {t->builder_reset != NULL, "builder_reset"},
+        {t->builder_finish != NULL, "builder_finish"},
+        {t->builder_destroy != NULL, "builder_destroy"},
+        {t->opt_info != NULL, "opt_info"},
+        {t->opt_describe != NULL, "opt_describe"},
+        {t->opt_destroy != NULL, "opt_destroy"},
+    };
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        if (!required[i].there) {
+            return required[i].name;
+        }
+    }
+    return NULL;
+}
+
+static char *copy_text(loading *l, kf_str text)
+{
+    char *copy = kiln_alloc(l->registry->env, text.len + 1);
+    if (copy != NULL && text.len > 0) {
+        memcpy(copy, text.ptr, text.len);
+    }
+    return copy;
+}
+
+static kiln_status take_texts(loading *l)
+{
+    kilni_fuse_plugin *plugin = l->plugin;
+    const kf_plugin *t = &plugin->table;
+    if (!kilni_fuse_text_ok(t->id, 63) || !kilni_fuse_text_ok(t->version, 63) ||
+        !kilni_fuse_text_ok(t->vendor, 127)) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "id, version or vendor is not UTF-8 text");
+    }
+    if (t->id.len != strlen(l->manifest.id) ||
+        memcmp(t->id.ptr, l->manifest.id, t->id.len) != 0) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "id differs from its manifest's %s",
+                         l->manifest.id);
+    }
+    if (t->n_fusers == 0 || t->n_fusers > MAX_FUSERS || t->fuser_ids == NULL) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "names %" PRIu64 " fusers, not 1 to %d",
+                         t->n_fusers, MAX_FUSERS);
+    }
+    const kiln_env *env = l->registry->env;
+    plugin->fuser_ids = kiln_alloc_array(env, t->n_fusers, sizeof(char *));
+    plugin->strikes = kiln_alloc_array(env, t->n_fusers, sizeof *plugin->strikes);
+    plugin->info.vendor = copy_text(l, t->vendor);
+    if (plugin->fuser_ids == NULL || plugin->strikes == NULL || plugin->info.vendor == NULL) {
+        return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+    }
+    for (uint32_t i = 0; i < t->n_fusers; i++) {
+        if (!kilni_fuse_text_ok(t->fuser_ids[i], 63) || t->fuser_ids[i].len == 0) {
+            return kiln_fail(l->err, INVALID_ARGUMENT, "id of fuser %u is not UTF-8 text", i);
+        }
+        plugin->fuser_ids[i] = copy_text(l, t->fuser_ids[i]);
+        if (plugin->fuser_ids[i] == NULL) {
+            return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+        }
+        plugin->info.n_fusers = i + 1;
+    }
+    return KILN_STATUS_OK;
+}
+
+/* Once and for all: a table of this host's size, in which absent and NULL are the same. */
+static kiln_status take_table(loading *l, const kf_plugin *from)
+{
+    if (from == NULL) {
+        return kiln_fail(l->err, FAILED_PRECONDITION, "query gives no table for host ABI %u.%u",
+                         KF_ABI_MAJOR, KF_ABI_MINOR);
+    }
+    if (from->struct_size < KF_PLUGIN_SIZE_V1_0 || from->struct_size > MAX_TABLE_BYTES) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "table has a struct size of %u, not %u to %d",
+                         from->struct_size, KF_PLUGIN_SIZE_V1_0, MAX_TABLE_BYTES);
+    }
+    kf_plugin *table = &l->plugin->table;
+    memset(table, 0, sizeof *table);
+    size_t known = from->struct_size < sizeof *table ? from->struct_size : sizeof *table;
+    memcpy(table, from, known);
+    table->struct_size = (uint32_t)sizeof *table;
+    const char *missing = missing_entry(table);
+    if (missing != NULL) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "table has no %s", missing);
+    }
+    return take_texts(l);
+}
+
+/* ISO C has no conversion from an object's address to a function's; POSIX says that it is the same. */
+static kf_query_fn query_of(kiln_dynlib *library)
+{
+    void *address = kiln_dynlib_symbol(library, KF_QUERY_SYMBOL);
+    kf_query_fn query = NULL;
+    _Static_assert(sizeof query == sizeof address, "POSIX");
+    memcpy(&query, &address, sizeof query);
+    return query;
+}
+
+static kiln_status start_plugin(loading *l)
+{
+    kilni_fuse_plugin *plugin = l->plugin;
+    kiln_status status = kiln_dynlib_open(l->registry->env, plugin->info.path, /*keep=*/true,
+                                          &plugin->library, l->err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kf_query_fn query = query_of(plugin->library);
+    if (query == NULL) {
+        return kiln_fail(l->err, FAILED_PRECONDITION, "does not export %s", KF_QUERY_SYMBOL);
+    }
+    status = take_table(l, query(KF_ABI_MINOR));
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kf_status answer = plugin->table.init();
+    if (answer != KF_OK) {
+        return kiln_fail(l->err, FAILED_PRECONDITION, "init fails with status %d", answer);
+    }
+    plugin->initialised = true;
+    return kilni_fuse_smoke_test(l->registry->env, plugin, l->err);
+}
+
+// ---- all of it -----------------------------------------------------------------------------------
+
+static kiln_status inspect(loading *l)
+{
+    kiln_status status = read_file(l);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_fuse_elf_manifest(l->bytes, l->length, &l->manifest, l->err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    l->plugin->info.id = kiln_strdup(l->registry->env, l->manifest.id);
+    l->plugin->info.version = kiln_strdup(l->registry->env, l->manifest.version);
+    if (l->plugin->info.id == NULL || l->plugin->info.version == NULL) {
+        return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+    }
+    status = check_manifest(l);
+    return status == KILN_STATUS_OK
+               ? kilni_fuse_elf_check(l->bytes, l->length, l->manifest.flags, l->err)
+               : status;
+}
+
+static kiln_status settle(loading *l, kiln_status status, const char *off, const kiln_error *why)
+{
+    kiln_fuse_plugin_info *info = &l->plugin->info;
+    const kiln_env *env = l->registry->env;
+    char reason[REASON_BYTES];
+    if (off != NULL) {
+        info->state = KILN_FUSE_SWITCHED_OFF;
+        snprintf(reason, sizeof reason, "%s", off);
+    } else if (status != KILN_STATUS_OK) {
+        info->state = KILN_FUSE_REFUSED;
+        snprintf(reason, sizeof reason, "%s", why->message);
+    } else {
+        info->state = KILN_FUSE_TAKEN;
+        snprintf(reason, sizeof reason, "taken: %u %s, fuser ABI %u.%u", info->n_fusers,
+                 info->n_fusers == 1 ? "fuser" : "fusers", l->manifest.abi_major,
+                 l->manifest.abi_minor);
+    }
+    info->n_fusers = info->state == KILN_FUSE_TAKEN ? info->n_fusers : 0;
+    info->reason = kiln_strdup(env, reason);
+    info->id = info->id != NULL ? info->id : kiln_strdup(env, "");
+    info->version = info->version != NULL ? info->version : kiln_strdup(env, "");
+    info->vendor = info->vendor != NULL ? info->vendor : kiln_strdup(env, "");
+    bool ok = info->reason != NULL && info->id != NULL && info->version != NULL &&
+              info->vendor != NULL;
+    return ok ? KILN_STATUS_OK : KILN_STATUS_RESOURCE_EXHAUSTED;
+}
+
+kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plugin *plugin,
+                                   const char *path, kilni_fuse_trust trust, kiln_error *err)
+{
+    kiln_error why = KILN_ERROR_INIT;
+    uint64_t begin = kiln_time_ns();
+    loading l = {.registry = registry, .plugin = plugin, .trust = trust, .err = &why};
+    *plugin = (kilni_fuse_plugin){.info.state = KILN_FUSE_REFUSED};
+    plugin->info.path = kiln_strdup(registry->env, path);
+    if (plugin->info.path == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+    }
+    const char *off = NULL;
+    kiln_status status = inspect(&l);
+    if (status == KILN_STATUS_OK) {
+        off = switched_off(registry->env, l.manifest.id);
+    }
+    if (status == KILN_STATUS_OK && off == NULL) {
+        status = check_duplicate(&l);
+    }
+    if (status == KILN_STATUS_OK && off == NULL) {
+        status = start_plugin(&l);
+    }
+    kiln_free(registry->env, l.bytes);
+    plugin->info.load_ns = kiln_time_ns() - begin;
+    if (settle(&l, status, off, &why) != KILN_STATUS_OK) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+    }
+    if (status != KILN_STATUS_OK && err != NULL) {
+        *err = why;
+        return kiln_error_context(err, "plugin %.80s", path);
+    }
+    return status;
+}
+
+void kilni_fuse_plugin_destroy(const kiln_env *env, kilni_fuse_plugin *plugin)
+{
+    if (plugin == NULL) {
+        return;
+    }
+    if (plugin->initialised) {
+        plugin->table.deinit();
+    }
+    for (uint32_t i = 0; plugin->fuser_ids != NULL && i < plugin->table.n_fusers; i++) {
+        kiln_free(env, plugin->fuser_ids[i]);
+    }
+    kiln_free(env, (void *)plugin->fuser_ids);
+    kiln_free(env, (void *)plugin->strikes);
+    kiln_dynlib_close(plugin->library);
+    kiln_free(env, (void *)(uintptr_t)plugin->info.path);
+    kiln_free(env, (void *)(uintptr_t)plugin->info.id);
+    kiln_free(env, (void *)(uintptr_t)plugin->info.version);
+    kiln_free(env, (void *)(uintptr_t)plugin->info.vendor);
+    kiln_free(env, (void *)(uintptr_t)plugin->info.reason);
+    kiln_free(env, plugin);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Shows one operation of a block in the ABI's structs: dimensions as symbols, scalars as places, values only where this
+// builder has asked for them, and the facts that the plan's key carries. Storage is reused from call to call.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+enum { MAX_OPERANDS = KILN_MAX_INPUTS + KILN_MAX_OUTPUTS };
+
+struct kilni_fuse_op_view {
+    kf_op op;
+    const kf_tensor *operands[MAX_OPERANDS];
+    kf_tensor tensors[MAX_OPERANDS];
+    kf_dim dims[MAX_OPERANDS][KILN_MAX_RANK];
+    kf_attr attrs[KILN_MAX_ATTRS];
+    kf_blob strings[KILN_MAX_ATTRS];
+};
+
+kilni_fuse_op_view *kilni_fuse_op_view_create(const kiln_env *env)
+{
+    return kiln_alloc(env, sizeof(kilni_fuse_op_view));
+}
+
+void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage)
+{
+    kiln_free(env, storage);
+}
+
+static bool was_asked(const kilni_fuse_ask *asks, uint32_t n_asks, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < n_asks; i++) {
+        if (!asks[i].is_scalar && asks[i].ref == symbol) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void fill_dims(const kilni_fuse_block_view *view, uint32_t tape_tensor, kf_dim *dims,
+                      const kilni_fuse_ask *asks, uint32_t n_asks)
+{
+    const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        uint32_t symbol =
+            kilni_fuse_block_symbol(view, view->tape->infos[tape_tensor].symbols[i]);
+        bool shown = symbol == 0 || was_asked(asks, n_asks, symbol);
+        dims[i] = (kf_dim){.value = shown ? desc->dims[i] : 0,
+                           .symbol = symbol,
+                           .flags = shown ? KF_DIM_VALUE : 0};
+    }
+}
+
+static uint32_t div_by(const kiln_tensor_desc *desc)
+{
+    int64_t inner = desc->rank == 0 ? 1 : desc->dims[desc->rank - 1];
+    if (inner % 16 == 0) {
+        return 16;
+    }
+    return inner % 4 == 0 ? 4 : 1;
+}
+
+static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_tensor *out)
+{
+    const kilni_fuse_tape *tape = view->tape;
+    const kilni_fuse_tensor_info *info = &tape->infos[view->tensors[tensor]];
+    if (view->defined[tensor] == KILNI_FUSE_NONE) {
+        out->flags |= KF_TENSOR_EXTERNAL;
+        out->flags |= (info->facts & KILNI_FUSE_FACT_CONST) != 0 ? KF_TENSOR_CONST : 0;
+        out->facts = info->facts &
+                     (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32);
+        out->align_log2 = info->align_log2;
+        return;
+    }
+    int64_t count = kiln_desc_count(&tape->tensors[view->tensors[tensor]]);
+    out->facts = KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET;
+    out->facts |= count < INT32_MAX ? KF_FACT_FITS_I32 : 0;
+    out->align_log2 = tape->device_align_log2;
+}
+
+static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
+                        const kilni_fuse_block_view *view, uint32_t tape_tensor,
+                        const kilni_fuse_ask *asks, uint32_t n_asks)
+{
+    const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
+    kf_tensor *out = &storage->tensors[slot];
+    *out = (kf_tensor){.struct_size = (uint32_t)sizeof *out,
+                       .id = kilni_fuse_block_tensor(view, tape_tensor),
+                       .dtype = (uint32_t)desc->dtype,
+                       .align_log2 = view->tape->infos[tape_tensor].align_log2,
+                       .div_by = 1};
+    storage->operands[slot] = out;
+    if (!view->tape->infos[tape_tensor].has_dims) {
+        out->flags = KF_TENSOR_EXTERNAL; // only dropped, never looked at
+        return;
+    }
+    out->rank = desc->rank;
+    out->div_by = div_by(desc);
+    out->dims = storage->dims[slot];
+    fill_facts(view, out->id, out);
+    fill_dims(view, tape_tensor, storage->dims[slot], asks, n_asks);
+}
+
+static uint32_t abi_type(kiln_attr_type type)
+{
+    return (uint32_t)type; // both enumerations have the same numbers up to TENSOR
+}
+
+static bool fallback_attr(const kiln_attr_spec *spec, kf_attr *out)
+{
+    kiln_attr_type type = kiln_attr_type_of(spec->key);
+    out->type = abi_type(type);
+    out->count = 1;
+    if (type == KILN_ATTR_F64) {
+        out->v.f = spec->fallback;
+        return true;
+    }
+    out->v.i = (int64_t)spec->fallback;
+    return type == KILN_ATTR_I64 || type == KILN_ATTR_BOOL;
+}
+
+/* False when there is nothing to show: absent without a plain default, or the host's own. */
+static bool fill_attr(kilni_fuse_op_view *storage, uint32_t slot, const kiln_attr_spec *spec,
+                      const kiln_attr *attr)
+{
+    kf_attr *out = &storage->attrs[slot];
+    *out = (kf_attr){.key = (uint32_t)spec->key, .type = abi_type(attr->type), .count = attr->count};
+    switch (attr->type) {
+    case KILN_ATTR_NONE:
+        return fallback_attr(spec, out);
+    case KILN_ATTR_F64:
+        out->v.f = attr->v.f;
+        return true;
+    case KILN_ATTR_I64_LIST:
+        out->v.iv = attr->v.ints;
+        return true;
+    case KILN_ATTR_F64_LIST:
+        out->v.fv = attr->v.floats;
+        return true;
+    case KILN_ATTR_STRING:
+        storage->strings[slot] = (kf_blob){attr->v.text, attr->count};
+        out->v.b = &storage->strings[slot];
+        return true;
+    case KILN_ATTR_TENSOR:
+        out->v.b = NULL;
+        return true;
+    default:
+        out->v.i = attr->v.i;
+        return true;
+    }
+}
+
+static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
+                           uint32_t tape_op)
+{
+    const kiln_op_record *record = &view->tape->ops[tape_op];
+    const kiln_op_signature *signature = kiln_op_info_of(record->op)->signature;
+    uint32_t scalar = tape_op == 0 ? 0 : view->tape->marks[tape_op - 1].n_scalars;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < record->n_attrs && i < signature->n_attrs; i++) {
+        const kiln_attr_spec *spec = &signature->attrs[i];
+        if (spec->role == KILN_ROLE_SCALAR) {
+            storage->attrs[count++] =
+                (kf_attr){.key = (uint32_t)spec->key,
+                          .type = KF_TYPE_SCALAR,
+                          .count = abi_type(view->tape->scalars[scalar].type),
+                          .v = {.i = (int64_t)scalar - view->scalar_base}};
+            scalar++;
+        } else if (spec->role == KILN_ROLE_IDENTITY) {
+            count += fill_attr(storage, count, spec, &record->attrs[i]);
+        }
+    }
+    return count;
+}
+
+const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
+                                     uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks)
+{
+    uint32_t tape_op = view->first + op;
+    const kiln_op_record *record = &view->tape->ops[tape_op];
+    const uint32_t *refs = view->tape->marks[tape_op].refs;
+    const kiln_op_info *info = kiln_op_info_of(record->op);
+    uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
+    for (uint32_t i = 0; i < operands; i++) {
+        fill_tensor(storage, i, view, refs[i], asks, n_asks);
+        storage->tensors[i].flags |= i >= record->n_inputs ? KF_TENSOR_UNINIT : 0;
+    }
+    storage->op = (kf_op){.struct_size = (uint32_t)sizeof(kf_op),
+                          .kind = info->wire,
+                          .version = info->since,
+                          .n_inputs = record->n_inputs,
+                          .n_outputs = record->n_outputs,
+                          .n_attrs = fill_attrs(storage, view, tape_op),
+                          .position = op,
+                          .inputs = storage->operands,
+                          .outputs = storage->operands + record->n_inputs,
+                          .attrs = storage->attrs};
+    return &storage->op;
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Turns chosen blocks into a plan: the steps in order, and after which step each dropped tensor dies. Every tensor
+// whose drop the plan covers is in exactly one list. One that no step touches dies at a step of its own, the drop,
+// when nothing before it could carry it. Which blocks there are was decided by search.c.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+typedef struct builder {
+    const kilni_fuse_tape *tape;
+    const kilni_fuse_blocks *blocks;
+    kiln_arena *arena;
+    kiln_plan_step *steps;
+    uint32_t n_steps;
+    uint32_t *last_use; ///< per tape tensor: step that uses it last, or NONE
+    uint32_t *drop_step; ///< per tape tensor: step current at its drop, or NONE when it is not dropped
+} builder;
+
+static uint32_t count_steps(const kilni_fuse_blocks *blocks)
+{
+    uint32_t count = blocks->n_covered + 1; // each operation alone, or a drop
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        count += blocks->blocks[i].program->n_steps;
+    }
+    return count;
+}
+
+static void use_operands(builder *b, uint32_t op, uint32_t step)
+{
+    const kiln_op_record *record = &b->tape->ops[op];
+    uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
+    for (uint32_t i = 0; i < operands; i++) {
+        b->last_use[b->tape->marks[op].refs[i]] = step;
+    }
+}
+
+static void use_args(builder *b, const kilni_fuse_block *block, uint32_t launch, uint32_t step)
+{
+    const kiln_program_launch *l = &block->program->launches[launch];
+    for (uint32_t i = 0; i < l->n_args; i++) {
+        if (l->args[i].kind == KILN_ARG_TENSOR || l->args[i].kind == KILN_ARG_OFFSET ||
+            l->args[i].kind == KILN_ARG_STRIDE) {
+            b->last_use[block->tensors[l->args[i].ref]] = step;
+        }
+    }
+}
+
+static void add_host_op(builder *b, uint32_t op)
+{
+    use_operands(b, op, b->n_steps);
+    b->steps[b->n_steps++] = (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .index = op};
+}
+
+static void add_block(builder *b, uint32_t index)
+{
+    const kilni_fuse_block *block = &b->blocks->blocks[index];
+    for (uint32_t i = 0; i < block->program->n_steps; i++) {
+        const kiln_program_step *step = &block->program->steps[i];
+        if (step->kind == KILN_STEP_HOST_OP) {
+            add_host_op(b, block->first + step->index);
+            b->steps[b->n_steps - 1].block = index;
+            continue;
+        }
+        use_args(b, block, step->index, b->n_steps);
+        b->steps[b->n_steps++] = (kiln_plan_step){
+            .kind = KILN_STEP_LAUNCH, .block = index, .index = step->index};
+    }
+}
+
+/* A dropped tensor that no step uses dies with the step before its drop, or with the drop itself. */
+static void add_drop(builder *b, uint32_t op)
+{
+    uint32_t tensor = b->tape->marks[op].refs[0];
+    if (b->n_steps == 0) {
+        b->steps[b->n_steps++] = (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .index = op};
+    }
+    b->drop_step[tensor] = b->n_steps - 1;
+}
+
+static void add_steps(builder *b)
+{
+    uint32_t block = 0;
+    uint32_t op = 0;
+    while (op < b->blocks->n_covered) {
+        uint32_t end = op + 1;
+        if (block < b->blocks->n_blocks && b->blocks->blocks[block].first == op) {
+            end = op + b->blocks->blocks[block].len;
+            add_block(b, block++);
+        } else if (b->tape->ops[op].op != KILN_OP_DROP) {
+            add_host_op(b, op);
+        }
+        for (; op < end; op++) {
+            if (b->tape->ops[op].op == KILN_OP_DROP) {
+                add_drop(b, op);
+            }
+        }
+    }
+}
+
+static uint32_t death_of(const builder *b, uint32_t tensor)
+{
+    if (b->drop_step[tensor] == KILNI_FUSE_NONE) {
+        return KILNI_FUSE_NONE;
+    }
+    uint32_t used = b->last_use[tensor];
+    return used != KILNI_FUSE_NONE ? used : b->drop_step[tensor];
+}
+
+/* Two passes: how many die at each step, then who. */
+static bool add_deaths(builder *b, uint32_t n_tensors)
+{
+    uint32_t *all = kiln_arena_alloc(b->arena, n_tensors * sizeof *all);
+    if (all == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n_tensors; i++) {
+        uint32_t step = death_of(b, i);
+        if (step != KILNI_FUSE_NONE) {
+            b->steps[step].n_dies++;
+        }
+    }
+    for (uint32_t i = 0; i < b->n_steps; i++) {
+        b->steps[i].dies = all;
+        all += b->steps[i].n_dies;
+        b->steps[i].n_dies = 0;
+    }
+    for (uint32_t i = 0; i < n_tensors; i++) {
+        uint32_t step = death_of(b, i);
+        if (step != KILNI_FUSE_NONE) {
+            uint32_t *dies = (uint32_t *)(uintptr_t)b->steps[step].dies;
+            dies[b->steps[step].n_dies++] = i;
+        }
+    }
+    return true;
+}
+
+static bool fill_block(kiln_arena *arena, const kiln_fuse_engine *engine,
+                       const kilni_fuse_block *block, kiln_plan_block *out)
+{
+    uint32_t *scalars = kiln_arena_alloc(arena, block->n_scalars * sizeof *scalars);
+    if (scalars == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < block->n_scalars; i++) {
+        scalars[i] = block->scalar_base + i;
+    }
+    *out = (kiln_plan_block){
+        .program = block->program,
+        .fuser = kiln_arena_copy(arena, engine->fusers[block->fuser].name,
+                                 strlen(engine->fusers[block->fuser].name) + 1),
+        .first_op = block->first,
+        .n_ops = block->len,
+        .tensors = block->tensors,
+        .n_tensors = block->n_tensors,
+        .symbols = block->symbols,
+        .n_symbols = block->n_symbols,
+        .scalars = scalars,
+        .n_scalars = block->n_scalars,
+        .predicted_ns = (uint64_t)block->score.adjusted_ns,
+        .baseline_ns = (uint64_t)block->score.baseline_ns,
+    };
+    return out->fuser != NULL;
+}
+
+static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
+                        const kilni_fuse_tape *tape, const kilni_fuse_blocks *blocks,
+                        kiln_arena *arena)
+{
+    uint32_t n = blocks->n_blocks;
+    plan->plan.blocks = kiln_arena_alloc(arena, n * sizeof *plan->plan.blocks);
+    uint32_t *fusers = kiln_arena_alloc(arena, n * sizeof *fusers);
+    plan->guards = kiln_arena_copy(arena, blocks->guards, blocks->n_guards * sizeof *plan->guards);
+    plan->verdicts =
+        kiln_arena_copy(arena, blocks->verdicts, blocks->n_verdicts * sizeof *plan->verdicts);
+    if (plan->plan.blocks == NULL || fusers == NULL || plan->guards == NULL ||
+        plan->verdicts == NULL) {
+        return false;
+    }
+    plan->block_fusers = fusers;
+    plan->n_guards = blocks->n_guards;
+    plan->n_verdicts = blocks->n_verdicts;
+    plan->guarded = blocks->n_guards > 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const kilni_fuse_block *block = &blocks->blocks[i];
+        if (!fill_block(arena, engine, block, &plan->plan.blocks[i])) {
+            return false;
+        }
+        plan->plan.n_blocks = i + 1;
+        fusers[i] = block->fuser;
+        plan->guarded = plan->guarded || block->program->guard.count > 0;
+        for (uint32_t op = block->first; op < block->first + block->len; op++) {
+            plan->n_ops_fused += tape->ops[op].op != KILN_OP_DROP;
+        }
+    }
+    return true;
+}
+
+static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
+                        const kilni_fuse_blocks *blocks, kiln_arena *arena)
+{
+    uint32_t n_tensors = plan->plan.n_tensors;
+    builder b = {.tape = tape, .blocks = blocks, .arena = arena};
+    b.steps = kiln_arena_alloc(arena, count_steps(blocks) * sizeof *b.steps);
+    b.last_use = kiln_alloc_array(tape->env, (size_t)n_tensors * 2 + 1, sizeof *b.last_use);
+    bool ok = b.steps != NULL && b.last_use != NULL;
+    if (ok) {
+        memset(b.last_use, 0xFF, (size_t)n_tensors * 2 * sizeof *b.last_use);
+        b.drop_step = b.last_use + n_tensors;
+        add_steps(&b);
+        ok = add_deaths(&b, n_tensors);
+        plan->plan.steps = b.steps;
+        plan->plan.n_steps = b.n_steps;
+    }
+    kiln_free(tape->env, b.last_use);
+    return ok;
+}
+
+kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+                                  const kilni_fuse_blocks *blocks, kiln_arena *arena,
+                                  kilni_fuse_plan **out_plan, kiln_error *err)
+{
+    const kilni_fuse_mark *end = &tape->marks[blocks->n_covered - 1];
+    kilni_fuse_plan *plan = kiln_arena_alloc(arena, sizeof *plan);
+    bool ok = plan != NULL;
+    if (ok) {
+        plan->plan.n_ops = blocks->n_covered;
+        plan->plan.n_tensors = end->n_tensors;
+        plan->plan.n_symbols = end->n_symbols;
+        plan->plan.n_scalars = end->n_scalars;
+        ok = fill_blocks(plan, engine, tape, blocks, arena) &&
+             build_steps(plan, tape, blocks, arena);
+    }
+    if (!ok) {
+        kiln_arena_fini(arena);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plan");
+    }
+    plan->arena = *arena;
+    *arena = (kiln_arena){.env = tape->env};
+    *out_plan = plan;
+    return KILN_STATUS_OK;
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Does a translated program do what its block asks? Sizes at the extents at hand are within the device's limits, steps read
+// only what was written before, nothing writes what the block does not define, every result that lives on is written.
+// Also the key that names a program's content.
+#include <inttypes.h>
+
+#include "fusion_host_internal.h"
+
+enum { MAX_GLOBAL_LOG2 = 40 };
+
+// ---- sizes at the extents at hand --------------------------------------------------------------
+
+static kiln_status check_size(const kilni_fuse_translation *input, const kiln_formula *formula,
+                              int64_t limit, const char *what, int64_t *out_value, kiln_error *err)
+{
+    kiln_status status = kilni_fuse_formula_now(input, formula, out_value, err);
+    if (status == KILN_STATUS_OK && (*out_value < 1 || *out_value > limit)) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "%s is %" PRId64 ", not from 1 to %" PRId64, what,
+                           *out_value, limit);
+    }
+    return status;
+}
+
+static int64_t limit_or(uint64_t limit, int64_t otherwise)
+{
+    return limit == 0 || limit > (uint64_t)otherwise ? otherwise : (int64_t)limit;
+}
+
+static kiln_status check_groups(const kilni_fuse_translation *input,
+                                const kiln_program_launch *launch, kiln_error *err)
+{
+    int64_t max_group = limit_or(input->device->max_work_group, 1 << 20);
+    int64_t group = 1;
+    for (uint32_t i = 0; i < launch->n_dims; i++) {
+        int64_t global = 0;
+        int64_t local = 1;
+        kiln_status status = check_size(input, &launch->global[i], (int64_t)1 << MAX_GLOBAL_LOG2,
+                                        "global size", &global, err);
+        if (status == KILN_STATUS_OK && launch->local[0].count > 0) {
+            status = check_size(input, &launch->local[i], max_group, "local size", &local, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        if (global % local != 0) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "global size %" PRId64 " is no multiple of local size %" PRId64,
+                             global, local);
+        }
+        group *= local;
+        if (group > max_group) {
+            return kiln_fail(err, INVALID_ARGUMENT, "work-group of %" PRId64 ", at most %" PRId64,
+                             group, max_group);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status check_values(const kilni_fuse_translation *input,
+                                const kiln_program_launch *launch, kiln_error *err)
+{
+    int64_t max_local = limit_or(input->device->local_bytes, INT64_MAX);
+    int64_t local = 0;
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        int64_t value = 0;
+        kiln_status status = KILN_STATUS_OK;
+        if (arg->kind == KILN_ARG_LOCAL) {
+            status = check_size(input, &arg->value, max_local - local, "local memory", &value, err);
+            local += value;
+        } else if (arg->kind == KILN_ARG_FORMULA) {
+            status = kilni_fuse_formula_now(input, &arg->value, &value, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status check_sizes(const kilni_fuse_translation *input, const kiln_program *program,
+                               kiln_error *err)
+{
+    for (uint32_t i = 0; i < program->n_launches; i++) {
+        kiln_status status = check_groups(input, &program->launches[i], err);
+        if (status == KILN_STATUS_OK) {
+            status = check_values(input, &program->launches[i], err);
+        }
+        if (status != KILN_STATUS_OK) {
+            (void)kiln_error_context(err, "launch %u", i);
+            return status;
+        }
+    }
+    int64_t max_temp = limit_or(input->device->max_alloc_bytes, (int64_t)1 << 46);
+    for (uint32_t i = 0; i < program->n_temps; i++) {
+        int64_t bytes = 0;
+        kiln_status status =
+            check_size(input, &program->temps[i].bytes, max_temp, "size", &bytes, err);
+        if (status != KILN_STATUS_OK) {
+            (void)kiln_error_context(err, "temporary %u", i);
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status check_guard(const kilni_fuse_translation *input, const kiln_program *program,
+                               kiln_error *err)
+{
+    int64_t holds = 1;
+    kiln_status status = KILN_STATUS_OK;
+    if (program->guard.count > 0) {
+        status = kilni_fuse_formula_now(input, &program->guard, &holds, err);
+    }
+    if (status == KILN_STATUS_OK && holds == 0) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "guard does not hold for the shapes at hand");
+    }
+    return status;
+}
+
+// ---- what is written when ------------------------------------------------------------------------
+
+typedef struct flow {
+    const kilni_fuse_translation *input;
+    const kiln_program *program;
+    bool *tensors;  ///< has a value
+    bool *temps;    ///< has a value
+    bool *launched; ///< launch is in a step, or packs a temporary
+    kiln_error *err;
+} flow;
+
+static bool defined_here(const flow *f, uint32_t tensor)
+{
+    return f->input->view->defined[tensor] < f->input->len;
+}
+
+static kiln_status flow_access(flow *f, const kiln_program_arg *arg)
+{
+    bool is_tensor = arg->kind == KILN_ARG_TENSOR;
+    bool *has_value = is_tensor ? &f->tensors[arg->ref] : &f->temps[arg->ref];
+    const char *what = is_tensor ? "tensor" : "temporary";
+    if ((arg->access & KILN_ACCESS_READ) != 0 && !*has_value) {
+        return kiln_fail(f->err, INVALID_ARGUMENT, "reads %s %u before it is written", what,
+                         arg->ref);
+    }
+    if ((arg->access & KILN_ACCESS_WRITE) != 0 && is_tensor && !defined_here(f, arg->ref)) {
+        return kiln_fail(f->err, INVALID_ARGUMENT,
+                         "writes tensor %u, which the block does not define", arg->ref);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status flow_launch(flow *f, uint32_t index)
+{
+    const kiln_program_launch *launch = &f->program->launches[index];
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        bool memory = arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
+        kiln_status status = memory ? flow_access(f, arg) : KILN_STATUS_OK;
+        if (status != KILN_STATUS_OK) {
+            (void)kiln_error_context(f->err, "launch %u", index);
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if ((arg->access & KILN_ACCESS_WRITE) != 0) {
+            *(arg->kind == KILN_ARG_TENSOR ? &f->tensors[arg->ref] : &f->temps[arg->ref]) = true;
+        }
+    }
+    f->launched[index] = true;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status flow_host_op(flow *f, uint32_t position)
+{
+    const kilni_fuse_block_view *view = f->input->view;
+    const kiln_op_record *record = &view->tape->ops[view->first + position];
+    const uint32_t *refs = view->tape->marks[view->first + position].refs;
+    if (record->op == KILN_OP_DROP) {
+        return kiln_fail(f->err, INVALID_ARGUMENT, "a step runs operation %u, which is a drop",
+                         position);
+    }
+    for (uint32_t i = 0; i < record->n_inputs; i++) {
+        if (!f->tensors[kilni_fuse_block_tensor(view, refs[i])]) {
+            return kiln_fail(f->err, INVALID_ARGUMENT,
+                             "a step runs operation %u before its input %u is written", position,
+                             i);
+        }
+    }
+    for (uint32_t i = 0; i < record->n_outputs; i++) {
+        f->tensors[kilni_fuse_block_tensor(view, refs[record->n_inputs + i])] = true;
+    }
+    return KILN_STATUS_OK;
+}
+
+/* A launch that packs a temporary sees constants and writes that temporary, nothing else. */
+static kiln_status flow_prepack(flow *f, uint32_t temp)
+{
+    const kilni_fuse_block_view *view = f->input->view;
+    uint32_t index = f->program->temps[temp].prepack_launch;
+    const kiln_program_launch *launch = &f->program->launches[index];
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        bool constant = arg->kind == KILN_ARG_TENSOR && arg->access == KILN_ACCESS_READ &&
+                        view->defined[arg->ref] == KILNI_FUSE_NONE &&
+                        (view->tape->infos[view->tensors[arg->ref]].facts &
+                         KILNI_FUSE_FACT_CONST) != 0;
+        bool target = arg->kind == KILN_ARG_TEMP && arg->ref == temp &&
+                      arg->access == KILN_ACCESS_WRITE;
+        bool memory = arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
+        if (memory && !constant && !target) {
+            return kiln_fail(f->err, INVALID_ARGUMENT,
+                             "launch %u packs temporary %u and touches more than constants", index,
+                             temp);
+        }
+    }
+    f->launched[index] = true;
+    f->temps[temp] = true;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status flow_steps(flow *f)
+{
+    const kiln_program *program = f->program;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < program->n_temps && status == KILN_STATUS_OK; i++) {
+        if ((program->temps[i].flags & KILN_TEMP_PERSISTENT) != 0) {
+            status = flow_prepack(f, i);
+        }
+    }
+    for (uint32_t i = 0; i < program->n_steps && status == KILN_STATUS_OK; i++) {
+        const kiln_program_step *step = &program->steps[i];
+        status = step->kind == KILN_STEP_LAUNCH ? flow_launch(f, step->index)
+                                                : flow_host_op(f, step->index);
+    }
+    for (uint32_t i = 0; i < program->n_launches && status == KILN_STATUS_OK; i++) {
+        if (!f->launched[i]) {
+            status = kiln_fail(f->err, INVALID_ARGUMENT, "launch %u is in no step", i);
+        }
+    }
+    return status;
+}
+
+static kiln_status flow_results(const flow *f)
+{
+    const kilni_fuse_block_view *view = f->input->view;
+    uint32_t n_tensors = view->marks[f->input->len - 1].n_tensors;
+    for (uint32_t i = 0; i < n_tensors; i++) {
+        bool dropped = view->dropped[i] < f->input->len;
+        if (defined_here(f, i) && !dropped && !f->tensors[i]) {
+            return kiln_fail(f->err, INVALID_ARGUMENT,
+                             "tensor %u lives on and is never written", i);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status check_flow(const kilni_fuse_translation *input, const kiln_program *program,
+                              kiln_error *err)
+{
+    const kilni_fuse_block_view *view = input->view;
+    uint32_t n_tensors = view->marks[input->len - 1].n_tensors;
+    flow f = {.input = input, .program = program, .err = err};
+    f.tensors = kiln_arena_alloc(input->arena, n_tensors);
+    f.temps = kiln_arena_alloc(input->arena, program->n_temps);
+    f.launched = kiln_arena_alloc(input->arena, program->n_launches);
+    if (f.tensors == NULL || f.temps == NULL || f.launched == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to check a program");
+    }
+    for (uint32_t i = 0; i < n_tensors; i++) {
+        f.tensors[i] = view->defined[i] == KILNI_FUSE_NONE;
+    }
+    kiln_status status = flow_steps(&f);
+    return status == KILN_STATUS_OK ? flow_results(&f) : status;
+}
+
+kiln_status kilni_fuse_program_check(const kilni_fuse_translation *input,
+                                     const kiln_program *program, kiln_error *err)
+{
+    kiln_status status = check_sizes(input, program, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_guard(input, program, err);
+    }
+    return status == KILN_STATUS_OK ? check_flow(input, program, err) : status;
+}
+
+// ---- key -----------------------------------------------------------------------------------------
+
+static void add_number(kiln_string *s, uint64_t value)
+{
+    kiln_string_append(s, (const char *)&value, sizeof value);
+}
+
+static void add_bytes(kiln_string *s, const void *bytes, size_t length)
+{
+    add_number(s, length);
+    kiln_string_append(s, bytes, length);
+}
+
+static void add_formula(kiln_string *s, const kiln_formula *formula)
+{
+    add_bytes(s, formula->steps, formula->count * sizeof *formula->steps);
+}
+
+static void add_source(kiln_string *s, const kiln_program_source *source)
+{
+    add_number(s, (uint64_t)source->format);
+    add_bytes(s, source->code, source->length);
+    add_number(s, source->n_defines);
+    for (uint32_t i = 0; i < source->n_defines; i++) {
+        kiln_string_printf(s, "%s\n", source->defines[i]);
+    }
+    add_number(s, source->cl_c_version);
+    add_number(s, source->math);
+    add_number(s, source->fingerprint.low);
+    add_number(s, source->fingerprint.high);
+}
+
+static void add_launch(kiln_string *s, const kiln_program_launch *launch)
+{
+    add_number(s, launch->source);
+    kiln_string_printf(s, "%s\n", launch->kernel);
+    add_number(s, launch->n_dims);
+    for (uint32_t i = 0; i < 3; i++) {
+        add_formula(s, &launch->global[i]);
+        add_formula(s, &launch->local[i]);
+    }
+    add_number(s, launch->n_args);
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        add_number(s, (uint64_t)arg->kind);
+        add_number(s, arg->access);
+        add_number(s, arg->ref);
+        add_number(s, arg->axis);
+        add_number(s, (uint64_t)arg->dtype);
+        add_formula(s, &arg->value);
+    }
+}
+
+kiln_hash128 kilni_fuse_program_key(const kiln_env *env, const kiln_program *program,
+                                    bool *out_failed)
+{
+    kiln_string s;
+    kiln_string_init(&s, env);
+    add_number(&s, program->flags);
+    for (uint32_t i = 0; i < program->n_sources; i++) {
+        add_source(&s, &program->sources[i]);
+    }
+    for (uint32_t i = 0; i < program->n_launches; i++) {
+        add_launch(&s, &program->launches[i]);
+    }
+    for (uint32_t i = 0; i < program->n_temps; i++) {
+        add_formula(&s, &program->temps[i].bytes);
+        add_number(&s, program->temps[i].align);
+        add_number(&s, program->temps[i].flags);
+        add_number(&s, program->temps[i].prepack_launch);
+    }
+    for (uint32_t i = 0; i < program->n_steps; i++) {
+        add_number(&s, (uint64_t)program->steps[i].kind);
+        add_number(&s, program->steps[i].index);
+    }
+    add_formula(&s, &program->guard);
+    kiln_hash128 key = kiln_hash_bytes(s.text, s.length);
+    *out_failed = s.failed;
+    kiln_string_fini(&s);
+    return key;
+}

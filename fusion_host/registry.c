@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The candidates: files of the shipped folder and of the plugin path in a fixed order, and files added by path. Each gets
+// a state and a reason; a bad one never makes the whole fail. The order of work for one file is loader.c.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+typedef struct name_list {
+    char **names;
+    uint32_t count;
+    uint32_t capacity;
+} name_list;
+
+static void free_names(const kiln_env *env, name_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        kiln_free(env, list->names[i]);
+    }
+    kiln_free(env, (void *)list->names);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_library(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 3 && name[0] != '.' && strcmp(name + length - 3, ".so") == 0;
+}
+
+static char *join(const kiln_env *env, const char *folder, const char *name)
+{
+    size_t at = strlen(folder);
+    while (at > 1 && folder[at - 1] == '/') {
+        at--;
+    }
+    char *path = kiln_alloc(env, at + strlen(name) + 2);
+    if (path != NULL) {
+        memcpy(path, folder, at);
+        path[at] = '/';
+        memcpy(path + at + 1, name, strlen(name));
+    }
+    return path;
+}
+
+static bool add_name(const kiln_env *env, name_list *list, char *name)
+{
+    if (name == NULL || !kilni_fuse_grow(env, &list->names, &list->capacity,
+                                         (uint64_t)list->count + 1, sizeof(char *))) {
+        kiln_free(env, name);
+        return false;
+    }
+    list->names[list->count++] = name;
+    return true;
+}
+
+/* The libraries of a folder, sorted. One that cannot be read has none. */
+static bool list_folder(const kiln_env *env, const char *folder, name_list *out_list)
+{
+    DIR *dir = opendir(folder);
+    if (dir == NULL) {
+        kiln_log(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin folder %s cannot be read", folder);
+        return true;
+    }
+    bool ok = true;
+    for (struct dirent *entry = readdir(dir); entry != NULL && ok; entry = readdir(dir)) {
+        if (is_library(entry->d_name)) {
+            ok = add_name(env, out_list, join(env, folder, entry->d_name));
+        }
+    }
+    closedir(dir);
+    if (out_list->count > 1) {
+        qsort((void *)out_list->names, out_list->count, sizeof(char *), compare_names);
+    }
+    return ok;
+}
+
+static bool is_known(const kiln_fuse_registry *registry, const char *path)
+{
+    for (uint32_t i = 0; i < registry->n_plugins; i++) {
+        if (strcmp(registry->plugins[i]->info.path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kilni_fuse_trust trust,
+                            kiln_error *err)
+{
+    const kiln_env *env = registry->env;
+    if (is_known(registry, path)) {
+        return trust == KILNI_FUSE_TRUST_ADDED
+                   ? kiln_fail(err, ALREADY_EXISTS, "plugin %s was looked at before", path)
+                   : KILN_STATUS_OK;
+    }
+    kilni_fuse_plugin *plugin = kiln_alloc(env, sizeof *plugin);
+    if (plugin == NULL || !kilni_fuse_grow(env, &registry->plugins, &registry->plugins_capacity,
+                                           (uint64_t)registry->n_plugins + 1,
+                                           sizeof(kilni_fuse_plugin *))) {
+        kiln_free(env, plugin);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+    }
+    kiln_status status = kilni_fuse_plugin_load(registry, plugin, path, trust, err);
+    registry->plugins[registry->n_plugins++] = plugin;
+    kiln_log(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin %s: %s", plugin->info.path,
+             plugin->info.reason);
+    return status;
+}
+
+/* What becomes of one file is its own affair; only running out of memory ends the whole. */
+static kiln_status add_folder(kiln_fuse_registry *registry, const char *folder,
+                              kilni_fuse_trust trust, kiln_error *err)
+{
+    name_list list = {0};
+    kiln_status status = KILN_STATUS_OK;
+    if (!list_folder(registry->env, folder, &list)) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to list plugins");
+    }
+    for (uint32_t i = 0; i < list.count && status == KILN_STATUS_OK; i++) {
+        kiln_error reason = KILN_ERROR_INIT;
+        status = add_file(registry, list.names[i], trust, &reason);
+        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && err != NULL) {
+            *err = reason;
+        }
+        status = status == KILN_STATUS_RESOURCE_EXHAUSTED ? status : KILN_STATUS_OK;
+    }
+    free_names(registry->env, &list);
+    return status;
+}
+
+static kiln_status add_path(kiln_fuse_registry *registry, const char *path, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    while (*path != 0 && status == KILN_STATUS_OK) {
+        size_t length = strcspn(path, ":");
+        char *folder = kiln_alloc(registry->env, length + 1);
+        if (folder == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin path");
+        }
+        memcpy(folder, path, length);
+        if (length > 0 && folder[0] != '/') {
+            kiln_log(registry->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                     "plugin folder %s is left out: it is not absolute", folder);
+        } else if (length > 0) {
+            status = add_folder(registry, folder, KILNI_FUSE_TRUST_PATH, err);
+        }
+        kiln_free(registry->env, folder);
+        path += length + (path[length] == ':');
+    }
+    return status;
+}
+
+static int compare_plugins(const void *a, const void *b)
+{
+    const kilni_fuse_plugin *x = *(kilni_fuse_plugin *const *)a;
+    const kilni_fuse_plugin *y = *(kilni_fuse_plugin *const *)b;
+    return strcmp(x->info.path, y->info.path);
+}
+
+static void sort_plugins(kiln_fuse_registry *registry)
+{
+    if (registry->n_plugins > 1) {
+        qsort((void *)registry->plugins, registry->n_plugins, sizeof(kilni_fuse_plugin *),
+              compare_plugins);
+    }
+}
+
+kiln_status kiln_fuse_registry_create(const kiln_env *env,
+                                      const kiln_fuse_registry_options *options,
+                                      kiln_fuse_registry **out_registry, kiln_error *err)
+{
+    *out_registry = NULL;
+    kiln_fuse_registry *registry = kiln_alloc(env, sizeof *registry);
+    if (registry == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
+    }
+    registry->env = env;
+    registry->developer = options->developer != 0;
+    kiln_status status = KILN_STATUS_OK;
+    if (options->shipped_folder != NULL) {
+        status = add_folder(registry, options->shipped_folder, KILNI_FUSE_TRUST_SHIPPED, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = add_path(registry, kiln_config_string(env->config, KILN_KNOB_PLUGIN_PATH), err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_fuse_registry_destroy(registry);
+        return status;
+    }
+    sort_plugins(registry);
+    *out_registry = registry;
+    return KILN_STATUS_OK;
+}
+
+void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
+{
+    if (registry == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < registry->n_plugins; i++) {
+        kilni_fuse_plugin_destroy(registry->env, registry->plugins[i]);
+    }
+    kiln_free(registry->env, (void *)registry->plugins);
+    kiln_free(registry->env, registry);
+}
+
+kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry, const char *path, kiln_error *err)
+{
+    char *real = realpath(path, NULL);
+    kiln_status status =
+        real == NULL ? kiln_fail(err, NOT_FOUND, "plugin %s does not exist", path)
+                     : add_file(registry, real, KILNI_FUSE_TRUST_ADDED, err);
+    free(real);
+    sort_plugins(registry);
+    return status;
+}
+
+size_t kiln_fuse_registry_count(const kiln_fuse_registry *registry)
+{
+    return registry->n_plugins;
+}
+
+const kiln_fuse_plugin_info *kiln_fuse_registry_plugin(const kiln_fuse_registry *registry,
+                                                       size_t index)
+{
+    return index < registry->n_plugins ? &registry->plugins[index]->info : NULL;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The unit of the contest: nanoseconds saved against the same operations run alone. Costs come from the device's
+// measured figures by operator class; a claim below the roofline (launches, and bytes that must move) is lifted to it.
+// The order of candidates is total and knows nothing of load order.
+#include <math.h>
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+enum { DEFAULT_LAUNCH_NS = 5000 };
+
+static const double default_bytes_per_s = 10e9;
+static const double default_flops = 20e9;
+
+static double bytes_of(const kiln_tensor_desc *desc)
+{
+    int64_t bytes = kiln_desc_bytes(desc);
+    return bytes > 0 ? (double)bytes : 0;
+}
+
+static double elements_of(const kiln_tensor_desc *desc)
+{
+    int64_t count = kiln_desc_count(desc);
+    return count > 0 ? (double)count : 0;
+}
+
+static double launch_ns(const kiln_device_info *device)
+{
+    return device->launch_ns > 0 ? (double)device->launch_ns : DEFAULT_LAUNCH_NS;
+}
+
+static double move_ns(const kiln_device_info *device, double bytes)
+{
+    double rate = device->bytes_per_s > 0 ? (double)device->bytes_per_s : default_bytes_per_s;
+    return bytes / rate * 1e9;
+}
+
+static double flops_ns(const kiln_device_info *device, double flops)
+{
+    double rate = device->flops_f32 > 0 ? (double)device->flops_f32 : default_flops;
+    return flops / rate * 1e9;
+}
+
+/* An indexed operator touches as much of its data as its result is long. */
+static double input_bytes(const kiln_op_record *record, uint32_t input)
+{
+    double all = bytes_of(&record->inputs[input]);
+    if (input > 0 || (record->op != KILN_OP_GATHER && record->op != KILN_OP_SELECT)) {
+        return all;
+    }
+    return fmin(all, bytes_of(&record->outputs[0]));
+}
+
+static double moved_bytes(const kiln_op_record *record)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < record->n_inputs; i++) {
+        bytes += input_bytes(record, i);
+    }
+    for (uint32_t i = 0; i < record->n_outputs; i++) {
+        bytes += bytes_of(&record->outputs[i]);
+    }
+    return bytes;
+}
+
+/* Multiplications and additions of a contraction: two for each element of the result and each term of its sum. */
+static double contraction_flops(const kiln_op_record *record)
+{
+    double results = elements_of(&record->outputs[0]);
+    const kiln_tensor_desc *weight = &record->inputs[1];
+    if (record->op == KILN_OP_CONV2D && weight->rank > 0 && weight->dims[0] > 0) {
+        return 2 * results * elements_of(weight) / (double)weight->dims[0];
+    }
+    const kiln_tensor_desc *a = &record->inputs[0];
+    bool swapped = a->rank >= 2 && kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
+    double terms = a->rank == 0 ? 1 : (double)a->dims[swapped ? a->rank - 2 : a->rank - 1];
+    return 2 * results * terms;
+}
+
+double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fuse_tape *tape,
+                                 uint32_t op)
+{
+    const kiln_op_record *record = &tape->ops[op];
+    switch (kiln_op_info_of(record->op)->cls) {
+    case KILN_CLASS_CONTROL:
+    case KILN_CLASS_VIEW:
+        return 0;
+    case KILN_CLASS_CONTRACTION:
+        return launch_ns(device) + fmax(move_ns(device, moved_bytes(record)),
+                                        flops_ns(device, contraction_flops(record)));
+    case KILN_CLASS_ROW: // reads its rows twice: once for the maximum or the mean, once for the result
+        return 2 * launch_ns(device) +
+               move_ns(device, moved_bytes(record) + input_bytes(record, 0));
+    default:
+        return launch_ns(device) + move_ns(device, moved_bytes(record));
+    }
+}
+
+static bool lives_on(const kilni_fuse_block_view *view, uint32_t tensor, uint32_t len)
+{
+    return view->dropped[tensor] == KILNI_FUSE_NONE || view->dropped[tensor] >= len;
+}
+
+double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches)
+{
+    const kilni_fuse_block_view *view = input->view;
+    double bytes = 0;
+    for (uint32_t op = 0; op < input->len; op++) {
+        const kiln_op_record *record = &view->tape->ops[view->first + op];
+        const uint32_t *refs = view->tape->marks[view->first + op].refs;
+        for (uint32_t i = 0; i < record->n_inputs && record->op != KILN_OP_DROP; i++) {
+            uint32_t tensor = kilni_fuse_block_tensor(view, refs[i]);
+            bool first_sight = tensor >= (op == 0 ? 0 : view->marks[op - 1].n_tensors);
+            if (view->defined[tensor] == KILNI_FUSE_NONE && first_sight) {
+                bytes += fmin(input_bytes(record, i), bytes_of(&record->inputs[i]));
+            }
+        }
+        for (uint32_t i = 0; i < record->n_outputs; i++) {
+            uint32_t tensor = kilni_fuse_block_tensor(view, refs[record->n_inputs + i]);
+            bytes += lives_on(view, tensor, input->len) ? bytes_of(&record->outputs[i]) : 0;
+        }
+    }
+    return launches * launch_ns(input->device) + move_ns(input->device, bytes);
+}
+
+void kilni_fuse_score_close(kilni_fuse_score *score)
+{
+    score->adjusted_ns = fmax(score->claimed_ns, score->floor_ns);
+    score->benefit_ns = score->baseline_ns - score->adjusted_ns;
+}
+
+bool kilni_fuse_candidate_before(const kilni_fuse_candidate *a, const kilni_fuse_candidate *b)
+{
+    if (a->score.benefit_ns != b->score.benefit_ns) {
+        return a->score.benefit_ns > b->score.benefit_ns;
+    }
+    if (a->score.launches != b->score.launches) {
+        return a->score.launches < b->score.launches;
+    }
+    if (a->score.len != b->score.len) {
+        return a->score.len > b->score.len;
+    }
+    int order = strcmp(a->plugin_id, b->plugin_id);
+    return order != 0 ? order < 0 : strcmp(a->fuser_id, b->fuser_id) < 0;
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The search: a segment in, blocks out. At each position the fusers that are ready are described, verified and scored; the
+// best takes its block, and the search goes on behind it. Blocks are runs of neighbours here; what calls this does not
+// depend on that. What a program may contain is checked in translate.c.
+#include <stdio.h>
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+// ---- candidates of one position ----------------------------------------------------------------
+
+typedef struct contest { ///< the candidates of one position
+    kiln_fuse_engine *engine;
+    kilni_fuse_position *position;
+    kiln_arena *arena;
+    kilni_fuse_blocks *blocks;
+    kilni_fuse_candidate best;
+    bool has_best;
+} contest;
+
+static const char *keep_text(contest *c, const char *text)
+{
+    const char *copy = kiln_arena_copy(c->arena, text, strlen(text) + 1);
+    return copy != NULL ? copy : "";
+}
+
+static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
+{
+    kilni_fuse_blocks *b = c->blocks;
+    if (!kilni_fuse_grow(c->engine->env, &b->verdicts, &b->verdicts_capacity,
+                         (uint64_t)b->n_verdicts + 1, sizeof *b->verdicts)) {
+        return NULL;
+    }
+    kilni_fuse_verdict *verdict = &b->verdicts[b->n_verdicts++];
+    *verdict = (kilni_fuse_verdict){
+        .first_op = c->position->view.first, .fuser = fuser, .name = "", .reason = ""};
+    return verdict;
+}
+
+static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_trial *trial)
+{
+    char text[224];
+    if (trial->diag.text[0] == 0) {
+        verdict->reason = trial->closed ? "declined without a reason" : "wants more operations";
+        return;
+    }
+    if (trial->diag.op_index == KF_NONE) {
+        verdict->reason = keep_text(c, trial->diag.text);
+        return;
+    }
+    snprintf(text, sizeof text, "operation %u: %s",
+             c->position->view.first + trial->diag.op_index, trial->diag.text);
+    verdict->reason = keep_text(c, text);
+}
+
+/* The claims, now that the block's length is settled; the pointers in the state are good until the next call. */
+static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
+{
+    kilni_fuse_trial *trial = &c->position->trials[fuser];
+    const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
+    *state = (kf_state){.struct_size = (uint32_t)sizeof *state};
+    kf_status status = table->builder_state(trial->builder, state);
+    const char *bad = status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
+    if (bad == NULL && (state->len != trial->len || state->ready != 1)) {
+        bad = "changed its mind between builder_fuse and builder_state";
+    }
+    if (bad != NULL) {
+        kilni_fuse_trial_break(c->engine, fuser, trial, bad);
+    }
+    return bad == NULL;
+}
+
+/* Describes and verifies what the builder has. */
+static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_translation *input,
+                                kilni_fuse_candidate *out, kiln_error *err)
+{
+    const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
+    kf_opt *opt = NULL;
+    kf_opt_info info = {.struct_size = (uint32_t)sizeof info};
+    kf_program program = {.struct_size = (uint32_t)sizeof program};
+    kiln_status status = KILN_STATUS_OK;
+    if (table->builder_finish(c->position->trials[fuser].builder, &opt) != KF_OK || opt == NULL) {
+        status = kiln_fail(err, INTERNAL, "was ready but did not finish");
+    } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof info) {
+        status = kiln_fail(err, INTERNAL, "gives no information about its result");
+    } else if (info.len != input->len) {
+        status = kiln_fail(err, INTERNAL, "finished %u operations where it had promised %u",
+                           info.len, input->len);
+    } else if (!kilni_fuse_text_ok(info.name, 128)) {
+        status = kiln_fail(err, INTERNAL, "gives its result a name that is not text");
+    } else if (table->opt_describe(opt, 0, &program) != KF_OK) {
+        status = kiln_fail(err, INTERNAL, "did not describe its result");
+    } else {
+        status = kilni_fuse_translate(input, &program, &out->program, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        char *name = kiln_arena_alloc(c->arena, info.name.len + 1);
+        if (name != NULL && info.name.len > 0) {
+            memcpy(name, info.name.ptr, info.name.len);
+        }
+        out->name = name != NULL ? name : "";
+    }
+    if (opt != NULL) {
+        table->opt_destroy(opt);
+    }
+    return status;
+}
+
+/* `claimed_ns` below 0: no estimate, so the host takes its own roofline of the program. */
+static void score(contest *c, const kilni_fuse_translation *input, int64_t claimed_ns,
+                  kilni_fuse_candidate *candidate)
+{
+    const kiln_device_info *device = &c->engine->device;
+    const kilni_fuse_tape *tape = input->view->tape;
+    kilni_fuse_score *s = &candidate->score;
+    double alone_ns = 0;
+    s->len = input->len;
+    for (uint32_t i = 0; i < candidate->program->n_steps; i++) {
+        const kiln_program_step *step = &candidate->program->steps[i];
+        if (step->kind == KILN_STEP_LAUNCH) {
+            s->launches++;
+        } else {
+            alone_ns += kilni_fuse_score_baseline(device, tape, input->view->first + step->index);
+        }
+    }
+    for (uint32_t i = 0; i < input->len; i++) {
+        s->baseline_ns += kilni_fuse_score_baseline(device, tape, input->view->first + i);
+    }
+    s->floor_ns = kilni_fuse_score_floor(input, s->launches);
+    s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + alone_ns;
+    kilni_fuse_score_close(s);
+}
+
+static int64_t claimed_ns(const kilni_fuse_translation *input, const kf_state *state)
+{
+    int64_t value = 0;
+    return kilni_fuse_formula_value(input, state->est_ns, &value) && value >= 0 ? value : -1;
+}
+
+static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
+{
+    verdict->ready = true;
+    verdict->score = candidate->score;
+    verdict->name = candidate->name;
+    if (candidate->score.benefit_ns <= 0) {
+        verdict->reason = "not faster than the operations alone";
+    } else if (kilni_fuse_program_banned(c->engine, candidate->program->key)) {
+        verdict->reason = "this program failed before";
+    } else if (!c->has_best || kilni_fuse_candidate_before(candidate, &c->best)) {
+        c->best = *candidate;
+        c->has_best = true;
+    }
+}
+
+static const int64_t *block_values(const kilni_fuse_translation *input)
+{
+    uint32_t count = input->view->marks[input->len - 1].n_symbols;
+    int64_t *values = kiln_arena_alloc(input->arena, count * sizeof *values);
+    for (uint32_t i = 0; values != NULL && i < count; i++) {
+        values[i] = kilni_fuse_block_symbol_value(input->view, i);
+    }
+    return values;
+}
+
+static void judge(contest *c, uint32_t fuser)
+{
+    kilni_fuse_trial *trial = &c->position->trials[fuser];
+    const kilni_fuse_fuser *f = &c->engine->fusers[fuser];
+    kilni_fuse_verdict *verdict = add_verdict(c, fuser);
+    kf_state state;
+    if (verdict == NULL) {
+        return;
+    }
+    if (!trial->ready || !ask_state(c, fuser, &state)) {
+        give_reason(c, verdict, trial);
+        return;
+    }
+    kilni_fuse_translation input = {.view = &c->position->view,
+                                    .len = trial->len,
+                                    .device = &c->engine->device,
+                                    .facts = c->engine->facts,
+                                    .trial = trial,
+                                    .arena = c->arena};
+    input.values = block_values(&input);
+    if (input.values == NULL) {
+        return;
+    }
+    kilni_fuse_candidate candidate = {
+        .fuser = fuser, .plugin_id = f->plugin->info.id, .fuser_id = f->id};
+    kiln_error why = KILN_ERROR_INIT;
+    int64_t claim = claimed_ns(&input, &state); // its pointers die with the next call
+    kiln_status status = take_program(c, fuser, &input, &candidate, &why);
+    if (status == KILN_STATUS_OK) {
+        score(c, &input, claim, &candidate);
+        enter(c, verdict, &candidate);
+        return;
+    }
+    verdict->reason = keep_text(c, why.message);
+    if (status != KILN_STATUS_RESOURCE_EXHAUSTED) {
+        kilni_fuse_trial_break(c->engine, fuser, trial, why.message);
+    }
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+static bool add_guards(contest *c, const kilni_fuse_trial *trial)
+{
+    kilni_fuse_blocks *b = c->blocks;
+    const kilni_fuse_block_view *view = &c->position->view;
+    for (uint32_t i = 0; i < trial->n_asks; i++) {
+        if (!trial->asks[i].is_scalar) {
+            continue; // in the program's own guard
+        }
+        if (!kilni_fuse_grow(c->engine->env, &b->guards, &b->guards_capacity,
+                             (uint64_t)b->n_guards + 1, sizeof *b->guards)) {
+            return false;
+        }
+        uint32_t scalar = view->scalar_base + trial->asks[i].ref;
+        if (scalar >= view->tape->marks[view->first + trial->len - 1].n_scalars) {
+            continue; // behind the block, so the block does not depend on it
+        }
+        b->guards[b->n_guards++] = (kilni_fuse_scalar_guard){scalar, view->tape->scalars[scalar]};
+    }
+    return true;
+}
+
+static bool add_block(contest *c)
+{
+    kilni_fuse_blocks *b = c->blocks;
+    const kilni_fuse_block_view *view = &c->position->view;
+    const kilni_fuse_block_mark *end = &view->marks[c->best.score.len - 1];
+    if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity,
+                         (uint64_t)b->n_blocks + 1, sizeof *b->blocks)) {
+        return false;
+    }
+    kilni_fuse_block *block = &b->blocks[b->n_blocks++];
+    *block = (kilni_fuse_block){
+        .first = view->first,
+        .len = c->best.score.len,
+        .fuser = c->best.fuser,
+        .program = c->best.program,
+        .tensors = kiln_arena_copy(c->arena, view->tensors, end->n_tensors * sizeof(uint32_t)),
+        .n_tensors = end->n_tensors,
+        .symbols = kiln_arena_copy(c->arena, view->symbols, end->n_symbols * sizeof(uint32_t)),
+        .n_symbols = end->n_symbols,
+        .n_scalars = end->n_scalars,
+        .scalar_base = view->scalar_base,
+        .score = c->best.score,
+    };
+    return block->tensors != NULL && block->symbols != NULL &&
+           add_guards(c, &c->position->trials[c->best.fuser]);
+}
+
+static void say_who_won(contest *c, uint32_t first_verdict)
+{
+    for (uint32_t i = first_verdict; i < c->blocks->n_verdicts; i++) {
+        kilni_fuse_verdict *verdict = &c->blocks->verdicts[i];
+        verdict->won = c->has_best && verdict->fuser == c->best.fuser;
+        if (verdict->won) {
+            verdict->reason = "";
+        } else if (verdict->ready && verdict->reason[0] == 0) {
+            char text[96];
+            snprintf(text, sizeof text, "saves %.0f ns less than the winner",
+                     c->best.score.benefit_ns - verdict->score.benefit_ns);
+            verdict->reason = keep_text(c, text);
+        }
+    }
+}
+
+/* Lets the fusers contest the operations from the position on; gives how many the winner covers, 0 when none. */
+static kiln_status choose(contest *c, uint32_t *out_len, kiln_error *err)
+{
+    uint32_t first_verdict = c->blocks->n_verdicts;
+    for (uint32_t i = 0; i < c->engine->n_fusers; i++) {
+        judge(c, i);
+    }
+    say_who_won(c, first_verdict);
+    *out_len = c->has_best ? c->best.score.len : 0;
+    if (c->has_best && !add_block(c)) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a block");
+    }
+    return KILN_STATUS_OK;
+}
+
+/* How far the plan may reach when more operations may come: everything behind must be settled. */
+static uint32_t settled(const kilni_fuse_tape *tape, uint32_t covered, uint32_t n_ops)
+{
+    while (covered < n_ops && tape->ops[covered].op == KILN_OP_DROP) {
+        covered++;
+    }
+    return covered < n_ops ? covered : 0;
+}
+
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
+                              bool full, kilni_fuse_position *first, kiln_arena *arena,
+                              kilni_fuse_blocks *out_blocks, kiln_error *err)
+{
+    uint32_t at = 0;
+    while (at < n_ops) {
+        if (tape->ops[at].op == KILN_OP_DROP) {
+            at++;
+            continue;
+        }
+        kilni_fuse_position *position = at == 0 ? first : &engine->scratch;
+        contest c = {
+            .engine = engine, .position = position, .arena = arena, .blocks = out_blocks};
+        kiln_status status =
+            kilni_fuse_position_feed(position, engine, tape, at, n_ops, err);
+        bool open = !position->all_closed && !position->stopped;
+        uint32_t len = 0;
+        if (status == KILN_STATUS_OK && (full || !open)) {
+            status = choose(&c, &len, err);
+        }
+        if (position == &engine->scratch) {
+            kilni_fuse_position_reset(position, engine);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        if (open && !full) {
+            break;
+        }
+        at += len > 0 ? len : 1;
+    }
+    out_blocks->n_covered = full ? at : settled(tape, at, n_ops);
+    return KILN_STATUS_OK;
+}
+
+void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env)
+{
+    kiln_free(env, blocks->blocks);
+    kiln_free(env, blocks->verdicts);
+    kiln_free(env, blocks->guards);
+    *blocks = (kilni_fuse_blocks){0};
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Streams: what was recorded, where it stands in the plan store, and what to hand out. A repeated program walks the
+// store's tree and takes its plan without a call of a fuser and without an allocation; an unknown one is searched.
+// Two tapes take turns: what a segment leaves over is written to the other one, with numbers from 0.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
+                                    kiln_fuse_stream **out_stream, kiln_error *err)
+{
+    *out_stream = NULL;
+    kiln_fuse_stream *stream = kiln_alloc(engine->env, sizeof *stream);
+    if (stream == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
+    }
+    stream->engine = engine;
+    stream->whole = whole;
+    kilni_fuse_tape_init(&stream->tapes[0], engine->env, engine->device.memory_align);
+    kilni_fuse_tape_init(&stream->tapes[1], engine->env, engine->device.memory_align);
+    kilni_fuse_position_init(&stream->first);
+    stream->node = engine->plans.root;
+    stream->node->uses++;
+    *out_stream = stream;
+    return KILN_STATUS_OK;
+}
+
+void kiln_fuse_stream_destroy(kiln_fuse_stream *stream)
+{
+    if (stream == NULL) {
+        return;
+    }
+    kiln_fuse_engine *engine = stream->engine;
+    if (stream->handed != NULL) {
+        kilni_fuse_plan_store_release(&engine->plans, stream->handed);
+    }
+    kilni_fuse_position_fini(&stream->first, engine);
+    kilni_fuse_plan_store_leave(&engine->plans, stream->node);
+    kilni_fuse_tape_fini(&stream->tapes[0]);
+    kilni_fuse_tape_fini(&stream->tapes[1]);
+    kiln_free(engine->env, stream);
+}
+
+kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream, const kiln_op_record *record,
+                                  void *const *tokens, kiln_error *err)
+{
+    kiln_status status =
+        kilni_fuse_tape_push(&stream->tapes[stream->active], record, tokens, NULL, err);
+    if (status == KILN_STATUS_OK && record->op != KILN_OP_DROP) {
+        stream->engine->stats.ops_recorded++;
+    }
+    return status;
+}
+
+size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream)
+{
+    uint32_t done = stream->handed != NULL ? stream->handed->plan.n_ops : 0;
+    return stream->tapes[stream->active].n_ops - done;
+}
+
+static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
+{
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    while (stream->walked < end) {
+        uint32_t n_words = 0;
+        const uint32_t *words = kilni_fuse_tape_words(tape, stream->walked, &n_words);
+        kiln_status status = kilni_fuse_plan_store_step(&stream->engine->plans, &stream->node,
+                                                        words, n_words, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        stream->walked++;
+    }
+    return KILN_STATUS_OK;
+}
+
+/* A new plan for the first `end` operations; NULL when it is better to wait. */
+static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
+                          kilni_fuse_plan **out_plan, kiln_error *err)
+{
+    kiln_fuse_engine *engine = stream->engine;
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    kilni_fuse_blocks blocks = {0};
+    kiln_arena arena;
+    kiln_arena_init(&arena, engine->env);
+    kiln_status status =
+        kilni_fuse_search(engine, tape, end, full, &stream->first, &arena, &blocks, err);
+    if (status == KILN_STATUS_OK && blocks.n_covered == 0) {
+        stream->node->wait = KILNI_FUSE_WAIT_YES;
+        stream->node->wait_epoch = engine->epoch;
+    } else if (status == KILN_STATUS_OK) {
+        status = kilni_fuse_plan_build(engine, tape, &blocks, &arena, out_plan, err);
+    }
+    if (*out_plan != NULL) {
+        (*out_plan)->full = full;
+        kilni_fuse_plan_store_insert(&engine->plans, stream->node, *out_plan);
+        engine->stats.plans_searched++;
+    }
+    kiln_arena_fini(&arena);
+    kilni_fuse_blocks_fini(&blocks, engine->env);
+    return status;
+}
+
+/* Writes what the plan leaves over to the other tape; `done` then only switches. */
+static kiln_status keep_rest(kiln_fuse_stream *stream, uint32_t n_taken, kiln_error *err)
+{
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    kilni_fuse_tape *rest = &stream->tapes[1 - stream->active];
+    kilni_fuse_tape_clear(rest);
+    for (uint32_t i = n_taken; i < tape->n_ops; i++) {
+        kiln_status status =
+            kilni_fuse_tape_push(rest, &tape->ops[i], tape->operands[i], tape, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
+{
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    kiln_fuse_stats *stats = &stream->engine->stats;
+    plan->in_use = true;
+    stream->handed = plan;
+    stream->segment = (kiln_fuse_segment){
+        .plan = &plan->plan,
+        .ops = tape->ops,
+        .operands = tape->operands,
+        .tokens = tape->tokens,
+        .tensors = tape->tensors,
+        .symbols = tape->symbols,
+        .scalars = tape->scalars,
+    };
+    stats->segments++;
+    stats->blocks_fused += plan->plan.n_blocks;
+    stats->ops_fused += plan->n_ops_fused;
+}
+
+static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool full,
+                                  kilni_fuse_plan **out_plan, kiln_error *err)
+{
+    kiln_fuse_engine *engine = stream->engine;
+    *out_plan = NULL;
+    kiln_status status = walk(stream, end, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_fuse_node *node = stream->node;
+    if (!full && node->wait == KILNI_FUSE_WAIT_YES && node->wait_epoch == engine->epoch) {
+        return KILN_STATUS_OK;
+    }
+    *out_plan = kilni_fuse_plan_store_find(&engine->plans, node, full,
+                                           &stream->tapes[stream->active]);
+    if (*out_plan != NULL) {
+        engine->stats.plans_found++;
+        return KILN_STATUS_OK;
+    }
+    return search(stream, end, full, out_plan, err);
+}
+
+kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
+                                  const kiln_fuse_segment **out_segment, kiln_error *err)
+{
+    *out_segment = NULL;
+    if (stream->handed != NULL) {
+        return kiln_fail(err, FAILED_PRECONDITION, "the segment before is not done");
+    }
+    uint32_t end = stream->tapes[stream->active].n_ops;
+    if (end == 0 || (stream->whole && !drain)) {
+        return KILN_STATUS_OK;
+    }
+    bool full = drain;
+    if (!stream->whole && end >= stream->engine->max_segment) {
+        end = stream->engine->max_segment;
+        full = true;
+    }
+    kilni_fuse_plan *plan = NULL;
+    kiln_status status = find_or_search(stream, end, full, &plan, err);
+    if (status != KILN_STATUS_OK || plan == NULL) {
+        return status;
+    }
+    status = keep_rest(stream, plan->plan.n_ops, err);
+    if (status == KILN_STATUS_OK) {
+        hand_out(stream, plan);
+        *out_segment = &stream->segment;
+    }
+    return status;
+}
+
+void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment)
+{
+    kiln_fuse_engine *engine = stream->engine;
+    if (segment == NULL || stream->handed == NULL) {
+        return;
+    }
+    kilni_fuse_plan_store_release(&engine->plans, stream->handed);
+    stream->handed = NULL;
+    kilni_fuse_position_reset(&stream->first, engine);
+    kilni_fuse_plan_store_leave(&engine->plans, stream->node);
+    stream->node = engine->plans.root;
+    stream->node->uses++;
+    stream->walked = 0;
+    kilni_fuse_tape_clear(&stream->tapes[stream->active]);
+    stream->active = 1 - stream->active;
+}
