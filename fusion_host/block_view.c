@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A run of operations of a tape under numbers of its own: tensors, symbols and scalars dense from 0 in order of first
-// sight, as the ABI wants them for a block. Knows which operation defines and which drops a tensor. How that looks
-// in the ABI's structs is op_view.c.
+// A run of operations of a tape under numbers of its own: tensors, symbols and scalars dense from 0
+// in order of first sight, as the ABI wants them for a block. Knows which operation defines and
+// which drops a tensor. How that looks in the ABI's structs is op_view.c.
 #include "fusion_host_internal.h"
 
 void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape,

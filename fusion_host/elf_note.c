@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads a shared object without loading it: the manifest note, what it exports and imports, and whether it wants an
-// executable stack or text relocations. The bytes come from anywhere, so every offset and count is checked against the
-// length. What follows from the manifest is decided in loader.c.
+// Reads a shared object without loading it: the manifest note, what it exports and imports, and
+// whether it wants an executable stack or text relocations. The bytes come from anywhere, so every
+// offset and count is checked against the length. What follows from the manifest is decided in
+// loader.c.
 #include <elf.h>
 #include <stddef.h>
 #include <string.h>
@@ -51,8 +52,8 @@ static kiln_status open_elf(elf_file *file)
     }
     if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB ||
         head->e_machine != HOST_MACHINE) {
-        return kiln_fail(file->err, FAILED_PRECONDITION, "built for another machine (ELF machine %u)",
-                         head->e_machine);
+        return kiln_fail(file->err, FAILED_PRECONDITION,
+                         "built for another machine (ELF machine %u)", head->e_machine);
     }
     if (head->e_type != ET_DYN) {
         return kiln_fail(file->err, INVALID_ARGUMENT, "not a shared object (ELF type %u)",
@@ -177,7 +178,8 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
         return kiln_fail(err, INVALID_ARGUMENT, "manifest has a struct size of %u", m->struct_size);
     }
     if (!is_terminated(m->id, sizeof m->id) || m->id[0] == 0 ||
-        !is_terminated(m->version, sizeof m->version) || !is_terminated(m->build, sizeof m->build)) {
+        !is_terminated(m->version, sizeof m->version) ||
+        !is_terminated(m->build, sizeof m->build)) {
         return kiln_fail(err, INVALID_ARGUMENT, "manifest has an id or version that is not text");
     }
     *out_manifest = (kilni_fuse_manifest){.abi_major = m->abi_major,
@@ -193,13 +195,14 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
     return KILN_STATUS_OK;
 }
 
-// ---- exports, imports, stack ---------------------------------------------------------------------
+// ---- exports, imports, stack
+// ---------------------------------------------------------------------
 
 /* Names that linkers of some systems put into every library. */
 static bool is_linkers(const char *name)
 {
-    static const char *const names[] = {"_init", "_fini", "_edata", "_end", "__bss_start",
-                                        "__end__", "__data_start"};
+    static const char *const names[] = {"_init",       "_fini",   "_edata",      "_end",
+                                        "__bss_start", "__end__", "__data_start"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
@@ -215,14 +218,28 @@ static const char *forbidden(const char *name, uint64_t flags)
         const char *name;
         const char *deed;
     } table[] = {
-        {"printf", "prints"}, {"vprintf", "prints"}, {"puts", "prints"}, {"putchar", "prints"},
-        {"__printf_chk", "prints"}, {"__vprintf_chk", "prints"}, {"perror", "prints"},
-        {"stdout", "prints"}, {"stderr", "prints"}, {"exit", "ends the process"},
-        {"_exit", "ends the process"}, {"fork", "forks"}, {"vfork", "forks"}, {"system", "forks"},
-        {"posix_spawn", "forks"}, {"signal", "installs signal handlers"},
-        {"sigaction", "installs signal handlers"}, {"setlocale", "changes the locale"},
-        {"setenv", "changes the environment"}, {"putenv", "changes the environment"},
-        {"atexit", "registers an exit handler"}, {"dlopen", "loads libraries"},
+        {"printf", "prints"},
+        {"vprintf", "prints"},
+        {"puts", "prints"},
+        {"putchar", "prints"},
+        {"__printf_chk", "prints"},
+        {"__vprintf_chk", "prints"},
+        {"perror", "prints"},
+        {"stdout", "prints"},
+        {"stderr", "prints"},
+        {"exit", "ends the process"},
+        {"_exit", "ends the process"},
+        {"fork", "forks"},
+        {"vfork", "forks"},
+        {"system", "forks"},
+        {"posix_spawn", "forks"},
+        {"signal", "installs signal handlers"},
+        {"sigaction", "installs signal handlers"},
+        {"setlocale", "changes the locale"},
+        {"setenv", "changes the environment"},
+        {"putenv", "changes the environment"},
+        {"atexit", "registers an exit handler"},
+        {"dlopen", "loads libraries"},
     };
     if (strcmp(name, "pthread_create") == 0 && (flags & KF_MANIFEST_USES_THREADS) == 0) {
         return "makes threads without saying so in its manifest";
@@ -246,9 +263,9 @@ static kiln_status check_symbol(const elf_file *file, const Elf64_Sym *symbol, c
                    ELF64_ST_VISIBILITY(symbol->st_other) == STV_PROTECTED;
     if (symbol->st_shndx == SHN_UNDEF) {
         const char *deed = name[0] == 0 ? NULL : forbidden(name, flags);
-        return deed == NULL ? KILN_STATUS_OK
-                            : kiln_fail(file->err, FAILED_PRECONDITION, "%s: it imports %.64s", deed,
-                                        name);
+        return deed == NULL
+                   ? KILN_STATUS_OK
+                   : kiln_fail(file->err, FAILED_PRECONDITION, "%s: it imports %.64s", deed, name);
     }
     if (!global || !visible || is_linkers(name)) {
         return KILN_STATUS_OK;
@@ -283,9 +300,9 @@ static kiln_status check_symbols(const elf_file *file, const Elf64_Shdr *table, 
             return status;
         }
     }
-    return has_query ? KILN_STATUS_OK
-                     : kiln_fail(file->err, FAILED_PRECONDITION, "does not export %s",
-                                 KF_QUERY_SYMBOL);
+    return has_query
+               ? KILN_STATUS_OK
+               : kiln_fail(file->err, FAILED_PRECONDITION, "does not export %s", KF_QUERY_SYMBOL);
 }
 
 static kiln_status check_dynamic(const elf_file *file, const Elf64_Phdr *dynamic)

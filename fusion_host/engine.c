@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Engines: the fusers of one device with their host services, the facts that they are told, strikes and programs that
-// must not come back. Plans are the plan store's; choosing among fusers is the search's.
+// Engines: the fusers of one device with their host services, the facts that they are told, strikes
+// and programs that must not come back. Plans are the plan store's; choosing among fusers is the
+// search's.
 #include <string.h>
 
 #include "fusion_host_internal.h"
+#include "kiln_fuser_ops.h"
 
 enum { DEFAULT_MAX_SEGMENT = 256, DEFAULT_MAX_PLANS = 4096, PARAM_BYTES = 1024 };
 
@@ -75,7 +77,7 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
         .mem_align_bytes = device->memory_align,
         .cl_version = device->cl_version,
         .cl_c_version = device->cl_version,
-        .opset = KF_OPSET,
+        .opset = KF_OPSET_MAX,
         .mem_bytes_per_s = device->bytes_per_s,
         .flops_f32 = device->flops_f32,
         .launch_ns = device->launch_ns,
@@ -101,8 +103,8 @@ void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const cha
     engine->stats.strikes++;
     bool out = strikes == KILNI_FUSE_STRIKES_MAX;
     engine->epoch += out;
-    kiln_log(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "fuser %s: %s (failure %u)%s", f->name,
-             reason, strikes, out ? ": disabled" : "");
+    kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "fuser %s: %s (failure %u)%s",
+                   f->name, reason, strikes, out ? ": disabled" : "");
 }
 
 static char *fuser_name(const kiln_env *env, const kilni_fuse_plugin *plugin, uint32_t index)
@@ -133,9 +135,9 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
     kf_status status = plugin->table.fuser_create(&host->abi, index, facts, &fuser->handle);
     kilni_fuse_host_listen(host, NULL);
     if (status != KF_OK || fuser->handle == NULL) {
-        kiln_log(engine->env, status == KF_DECLINED ? KILN_LOG_DEBUG : KILN_LOG_WARN,
-                 KILNI_FUSE_MODULE, "fuser %s/%s takes no part (%d): %s", plugin->info.id,
-                 fuser->id, status, diag.text);
+        kiln_log_write(engine->env, status == KF_DECLINED ? KILN_LOG_DEBUG : KILN_LOG_WARN,
+                       KILNI_FUSE_MODULE, "fuser %s/%s takes no part (%d): %s", plugin->info.id,
+                       fuser->id, status, diag.text);
         return KILN_STATUS_OK;
     }
     engine->n_fusers++;

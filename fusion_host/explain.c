@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tells people what the search did: each block with its candidates, scores and winner, and for each operation left alone
-// what every fuser said about it. Only reads what the plan kept; it decides nothing.
+// Tells people what the search did: each block with its candidates, scores and winner, and for each
+// operation left alone what every fuser said about it. Only reads what the plan kept; it decides
+// nothing.
 #include <string.h>
 
 #include "fusion_host_internal.h"

@@ -2,9 +2,9 @@
 #ifndef KILN_FUSION_HOST_H
 #define KILN_FUSION_HOST_H
 
-/// fusion_host: loads fusers, records streams of operations, finds or searches the plan of each segment, lets
-/// fusers compete for its blocks, remembers plans and explains them. It executes nothing and sees no device: what
-/// to run leaves as a kiln_plan.
+/// fusion_host: loads fusers, records streams of operations, finds or searches the plan of each
+/// segment, lets fusers compete for its blocks, remembers plans and explains them. It executes
+/// nothing and sees no device: what to run leaves as a kiln_plan.
 
 #include "base.h"
 #include "ir.h"
@@ -19,16 +19,19 @@ typedef struct kiln_fuse_registry kiln_fuse_registry;
 
 typedef struct kiln_fuse_registry_options {
     uint32_t struct_size;
-    uint32_t developer;         ///< 1: no ownership and allow-list checks for any path (plugin check, bench)
+    uint32_t
+        developer; ///< 1: no ownership and allow-list checks for any path (plugin check, bench)
     const char *shipped_folder; ///< trusted folder beside the library, or NULL
 } kiln_fuse_registry_options;
 
 #define KILN_FUSE_REGISTRY_OPTIONS_INIT                                                            \
-    {.struct_size = (uint32_t)sizeof(kiln_fuse_registry_options)}
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_fuse_registry_options)                                \
+    }
 
 typedef enum kiln_fuse_plugin_state {
     KILN_FUSE_TAKEN = 1,
-    KILN_FUSE_REFUSED = 2,  ///< it may not or cannot be loaded: `reason`
+    KILN_FUSE_REFUSED = 2, ///< it may not or cannot be loaded: `reason`
     KILN_FUSE_SWITCHED_OFF = 3 ///< the user's configuration says no
 } kiln_fuse_plugin_state;
 
@@ -45,27 +48,31 @@ typedef struct kiln_fuse_plugin_info {
     char hash[33]; ///< XXH3-128 of the file
 } kiln_fuse_plugin_info;
 
-/// Looks at every file `*.so` of the shipped folder and of the knob `plugin-path`, in a fixed order, and loads
-/// what may be loaded. A bad plugin never makes this fail.
-/// Ownership: `*out_registry` is the caller's (kiln_fuse_registry_destroy). Lifetime: longer than its engines;
-/// `env` longer still. Libraries stay loaded for the process. Thread: any. Errors: RESOURCE_EXHAUSTED.
-KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_create(
-    const kiln_env *env, const kiln_fuse_registry_options *options,
-    kiln_fuse_registry **out_registry, kiln_error *err);
+/// Looks at every file `*.so` of the shipped folder and of the knob `plugin-path`, in a fixed
+/// order, and loads what may be loaded. A bad plugin never makes this fail. Ownership:
+/// `*out_registry` is the caller's (kiln_fuse_registry_destroy). Lifetime: longer than its engines;
+/// `env` longer still. Libraries stay loaded for the process. Thread: any. Errors:
+/// RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status
+kiln_fuse_registry_create(const kiln_env *env, const kiln_fuse_registry_options *options,
+                          kiln_fuse_registry **out_registry, kiln_error *err);
 KILN_API void kiln_fuse_registry_destroy(kiln_fuse_registry *registry);
 
-/// Loads one more file by its path, before any engine is made. The reason for a refusal is the error.
-/// Ownership: the path is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND, PERMISSION_DENIED,
-/// FAILED_PRECONDITION (another ABI, sanitizer kind, missing note or symbol), INVALID_ARGUMENT, ALREADY_EXISTS.
+/// Loads one more file by its path, before any engine is made. The reason for a refusal is the
+/// error. Ownership: the path is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND,
+/// PERMISSION_DENIED, FAILED_PRECONDITION (another ABI, sanitizer kind, missing note or symbol),
+/// INVALID_ARGUMENT, ALREADY_EXISTS.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry,
                                                            const char *path, kiln_error *err);
 
-/// The candidates, sorted by path. Ownership: borrowed. Lifetime: the registry's. Thread: any. Errors: none.
+/// The candidates, sorted by path. Ownership: borrowed. Lifetime: the registry's. Thread: any.
+/// Errors: none.
 KILN_API size_t kiln_fuse_registry_count(const kiln_fuse_registry *registry);
 KILN_API const kiln_fuse_plugin_info *kiln_fuse_registry_plugin(const kiln_fuse_registry *registry,
                                                                 size_t index);
 
-// ---- engine: the fusers of one device, its cost table and its plans ---------------------------------
+// ---- engine: the fusers of one device, its cost table and its plans
+// ---------------------------------
 
 typedef struct kiln_fuse_engine kiln_fuse_engine;
 
@@ -73,11 +80,14 @@ typedef struct kiln_fuse_engine_options {
     uint32_t struct_size;
     uint32_t fusion_off; ///< 1: no fuser takes part; every plan runs operations one by one
     uint32_t max_segment; ///< operations before a segment is cut; 0: 256
-    uint32_t max_plans;   ///< kept plans; 0: 4096; the least recently used go first
-    kiln_store *store;    ///< plans and winners on disk; NULL: none
+    uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
+    kiln_store *store; ///< plans and winners on disk; NULL: none
 } kiln_fuse_engine_options;
 
-#define KILN_FUSE_ENGINE_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_fuse_engine_options)}
+#define KILN_FUSE_ENGINE_OPTIONS_INIT                                                              \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_fuse_engine_options)                                  \
+    }
 
 typedef struct kiln_fuse_stats {
     uint64_t ops_recorded; ///< drops not counted
@@ -91,60 +101,65 @@ typedef struct kiln_fuse_stats {
 } kiln_fuse_stats;
 
 /// Makes a fuser of each loaded kind for the device; those that decline it are left out.
-/// Ownership: `*out_engine` is the caller's (kiln_fuse_engine_destroy). Lifetime: longer than its streams. Thread: any.
-/// Errors: RESOURCE_EXHAUSTED.
-KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_create(
-    kiln_fuse_registry *registry, const kiln_device_info *device,
-    const kiln_fuse_engine_options *options, kiln_fuse_engine **out_engine, kiln_error *err);
+/// Ownership: `*out_engine` is the caller's (kiln_fuse_engine_destroy). Lifetime: longer than its
+/// streams. Thread: any. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry,
+                                                            const kiln_device_info *device,
+                                                            const kiln_fuse_engine_options *options,
+                                                            kiln_fuse_engine **out_engine,
+                                                            kiln_error *err);
 KILN_API void kiln_fuse_engine_destroy(kiln_fuse_engine *engine);
 KILN_API void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out_stats);
 
-// ---- streams: record, plan, hand out -------------------------------------------------------------
+// ---- streams: record, plan, hand out
+// -------------------------------------------------------------
 
 typedef struct kiln_fuse_stream kiln_fuse_stream;
 
-/// What to run now: the first plan->n_ops operations of the stream. Numbers in the plan index these arrays.
+/// What to run now: the first plan->n_ops operations of the stream. Numbers in the plan index these
+/// arrays.
 typedef struct kiln_fuse_segment {
     kiln_plan *plan; ///< of the engine; only blocks[].state is the executor's
     const kiln_op_record *ops;
     void *const *const *operands; ///< per operation: tokens of inputs, then of outputs
-    void *const *tokens;          ///< per segment tensor
+    void *const *tokens; ///< per segment tensor
     const kiln_tensor_desc *tensors; ///< per segment tensor, as first seen
-    const int64_t *symbols;       ///< values of dimension symbols; symbol 0 is 1
-    const kiln_attr *scalars;     ///< values of scalar placeholders, I64 or F64
+    const int64_t *symbols; ///< values of dimension symbols; symbol 0 is 1
+    const kiln_attr *scalars; ///< values of scalar placeholders, I64 or F64
 } kiln_fuse_segment;
 
-/// A queue of operations with relative form. With `whole` nothing is handed out before a drain, and then all of it as
-/// one segment (graph capture).
-/// Ownership: `*out_stream` is the caller's (kiln_fuse_stream_destroy). Lifetime: within the engine's. Thread: streams
-/// of one engine one at a time (the device's lock). Errors: RESOURCE_EXHAUSTED.
+/// A queue of operations with relative form. With `whole` nothing is handed out before a drain, and
+/// then all of it as one segment (graph capture). Ownership: `*out_stream` is the caller's
+/// (kiln_fuse_stream_destroy). Lifetime: within the engine's. Thread: streams of one engine one at
+/// a time (the device's lock). Errors: RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
                                                             kiln_fuse_stream **out_stream,
                                                             kiln_error *err);
 KILN_API void kiln_fuse_stream_destroy(kiln_fuse_stream *stream);
 
-/// Records one verified operation; `tokens` are opaque, one for each input, then for each output, and the same
-/// tensor always has the same token. A tensor's first sight takes its facts (placed, contiguous, alignment) from
-/// the record. KILN_OP_DROP says that the caller let go of a tensor.
+/// Records one verified operation; `tokens` are opaque, one for each input, then for each output,
+/// and the same tensor always has the same token. A tensor's first sight takes its facts (placed,
+/// contiguous, alignment) from the record. KILN_OP_DROP says that the caller let go of a tensor.
 /// Ownership: everything is copied; tokens stay the caller's. Lifetime: n/a. Thread: as create.
 /// Errors: RESOURCE_EXHAUSTED; then nothing was recorded.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream,
                                                           const kiln_op_record *record,
                                                           void *const *tokens, kiln_error *err);
 
-/// The next segment to run, or NULL when it is better to wait for more operations. With `drain` everything queued
-/// comes out, segment by segment, until NULL. A segment is run as soon as every fuser is closed and an operation
-/// other than a drop follows it, so that the drops behind it are known. Call kiln_fuse_stream_done before the next.
-/// Ownership: borrowed. Lifetime: until done. Thread: as create. Errors: RESOURCE_EXHAUSTED. A fuser's failure is a strike, not an error.
+/// The next segment to run, or NULL when it is better to wait for more operations. With `drain`
+/// everything queued comes out, segment by segment, until NULL. A segment is run as soon as every
+/// fuser is closed and an operation other than a drop follows it, so that the drops behind it are
+/// known. Call kiln_fuse_stream_done before the next. Ownership: borrowed. Lifetime: until done.
+/// Thread: as create. Errors: RESOURCE_EXHAUSTED. A fuser's failure is a strike, not an error.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
                                                           const kiln_fuse_segment **out_segment,
                                                           kiln_error *err);
 KILN_API void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
 KILN_API size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream);
 
-/// A block could not be built, launched or verified: it is never chosen again, its fuser gets a strike, and the next
-/// search of this segment goes without it. The executor runs the block's operations unfused.
-/// Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
+/// A block could not be built, launched or verified: it is never chosen again, its fuser gets a
+/// strike, and the next search of this segment goes without it. The executor runs the block's
+/// operations unfused. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                      const kiln_error *cause);
 
@@ -152,9 +167,10 @@ KILN_API void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_b
 
 enum { KILN_FUSE_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
 
-/// Writes for each block of the plan its operations, the candidates with length, score and reason, and the winner; for
-/// each operation left alone the reason of each fuser. Text of at most 100 columns.
-/// Ownership: `out` is the caller's. Lifetime: n/a. Thread: as streams. Errors: RESOURCE_EXHAUSTED.
+/// Writes for each block of the plan its operations, the candidates with length, score and reason,
+/// and the winner; for each operation left alone the reason of each fuser. Text of at most 100
+/// columns. Ownership: `out` is the caller's. Lifetime: n/a. Thread: as streams. Errors:
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_explain(kiln_fuse_engine *engine,
                                                       const kiln_fuse_segment *segment,
                                                       uint32_t flags, kiln_string *out,

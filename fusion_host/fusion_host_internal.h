@@ -2,9 +2,10 @@
 #ifndef KILN_FUSION_HOST_INTERNAL_H
 #define KILN_FUSION_HOST_INTERNAL_H
 
-/// What the files of fusion_host share: the tape (a segment in relative form), plans and their store, plugins and
-/// their host services, positions of the search, scores. Reading order: relative.c, plan_store.c, stream.c, then
-/// elf_note.c, loader.c, registry.c, then engine.c, op_view.c, search.c, translate.c, score.c, plan_build.c, explain.c.
+/// What the files of fusion_host share: the tape (a segment in relative form), plans and their
+/// store, plugins and their host services, positions of the search, scores. Reading order:
+/// relative.c, plan_store.c, stream.c, then elf_note.c, loader.c, registry.c, then engine.c,
+/// op_view.c, search.c, translate.c, score.c, plan_build.c, explain.c.
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +16,8 @@
 #define KILNI_FUSE_NONE UINT32_MAX
 #define KILNI_FUSE_MODULE "fusion_host"
 
-// ---- map from 64-bit keys to small numbers, cleared in one step ----------------------------------
+// ---- map from 64-bit keys to small numbers, cleared in one step
+// ----------------------------------
 
 typedef struct kilni_fuse_map_slot {
     uint64_t key;
@@ -37,12 +39,13 @@ void kilni_fuse_map_put(kilni_fuse_map *map, uint64_t key, uint32_t value);
 void kilni_fuse_map_clear(kilni_fuse_map *map);
 void kilni_fuse_map_fini(kilni_fuse_map *map, const kiln_env *env);
 
-/// Makes the array whose pointer is at `array_address` hold at least `need` elements; the contents stay. False when
-/// there is no memory.
+/// Makes the array whose pointer is at `array_address` hold at least `need` elements; the contents
+/// stay. False when there is no memory.
 bool kilni_fuse_grow(const kiln_env *env, void *array_address, uint32_t *capacity, uint64_t need,
-                size_t bytes_each);
+                     size_t bytes_each);
 
-// ---- tape: recorded operations in relative form -----------------------------------------------------
+// ---- tape: recorded operations in relative form
+// -----------------------------------------------------
 
 enum { ///< kilni_fuse_tensor_info.facts: the first three have the ABI's numbers
     KILNI_FUSE_FACT_CONTIGUOUS = 1u,
@@ -59,7 +62,8 @@ typedef struct kilni_fuse_tensor_info {
     bool has_dims; ///< false while only a drop has mentioned it
 } kilni_fuse_tensor_info;
 
-/// Where an operation's relative form ends, and how many numbers were given out up to and including it.
+/// Where an operation's relative form ends, and how many numbers were given out up to and including
+/// it.
 typedef struct kilni_fuse_mark {
     const uint32_t *refs; ///< tape tensors: inputs, then outputs
     uint32_t words_end;
@@ -104,25 +108,28 @@ void kilni_fuse_tape_init(kilni_fuse_tape *tape, const kiln_env *env, uint32_t d
 void kilni_fuse_tape_fini(kilni_fuse_tape *tape);
 void kilni_fuse_tape_clear(kilni_fuse_tape *tape);
 
-/// Appends a copy of the operation. Facts of tensors that `before` (or NULL) defined are taken from there: by the time
-/// this tape runs they have been computed. On failure nothing was appended.
-kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record, void *const *tokens,
-                            const kilni_fuse_tape *before, kiln_error *err);
+/// Appends a copy of the operation. Facts of tensors that `before` (or NULL) defined are taken from
+/// there: by the time this tape runs they have been computed. On failure nothing was appended.
+kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record,
+                                 void *const *tokens, const kilni_fuse_tape *before,
+                                 kiln_error *err);
 
 static inline const uint32_t *kilni_fuse_tape_words(const kilni_fuse_tape *tape, uint32_t op,
-                                               uint32_t *out_count)
+                                                    uint32_t *out_count)
 {
     uint32_t begin = op == 0 ? 0 : tape->marks[op - 1].words_end;
     *out_count = tape->marks[op].words_end - begin;
     return tape->words + begin;
 }
 
-// ---- plans and their store ---------------------------------------------------------------------------
+// ---- plans and their store
+// ---------------------------------------------------------------------------
 
 typedef struct kilni_fuse_node kilni_fuse_node;
 typedef struct kilni_fuse_verdict kilni_fuse_verdict;
 
-typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value of a scalar placeholder
+typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value of a scalar
+                                         ///< placeholder
     uint32_t scalar;
     kiln_attr value;
 } kilni_fuse_scalar_guard;
@@ -138,7 +145,7 @@ typedef struct kilni_fuse_plan {
     const kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
     bool guarded; ///< a block has a guard formula, or there are scalar guards
-    bool full;    ///< made for a drain: covers all that was there
+    bool full; ///< made for a drain: covers all that was there
     bool in_use;
     bool stale;
     const kilni_fuse_verdict *verdicts; ///< by position, then fuser
@@ -153,8 +160,8 @@ struct kilni_fuse_node {
     kilni_fuse_node *parent;
     kilni_fuse_node *bucket_next;
     kilni_fuse_node *last_child; ///< the child found last: most programs repeat
-    kilni_fuse_plan *now;        ///< what to run when more may come
-    kilni_fuse_plan *full;       ///< what to run when this is all
+    kilni_fuse_plan *now; ///< what to run when more may come
+    kilni_fuse_plan *full; ///< what to run when this is all
     uint64_t hash;
     uint32_t uses; ///< children, plans, streams that stand here
     uint32_t wait_epoch; ///< the epoch in which `wait` was found
@@ -182,20 +189,22 @@ kiln_status kilni_fuse_plan_store_init(kilni_fuse_plan_store *store, const kiln_
 void kilni_fuse_plan_store_fini(kilni_fuse_plan_store *store);
 
 /// From `*node` to its child for one operation, made when it is new. The caller's use moves along.
-kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_node **node, const uint32_t *words,
-                                  uint32_t n_words, kiln_error *err);
+kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_node **node,
+                                       const uint32_t *words, uint32_t n_words, kiln_error *err);
 void kilni_fuse_plan_store_leave(kilni_fuse_plan_store *store, kilni_fuse_node *node);
 
-/// The plan at a node whose guards hold for the tape, or NULL. `insert` owns the plan from then on and evicts;
-/// `discard` frees it now or when it is no longer in use.
-kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node, bool full,
-                                  const kilni_fuse_tape *tape);
-void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node, kilni_fuse_plan *plan);
+/// The plan at a node whose guards hold for the tape, or NULL. `insert` owns the plan from then on
+/// and evicts; `discard` frees it now or when it is no longer in use.
+kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
+                                            bool full, const kilni_fuse_tape *tape);
+void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node,
+                                  kilni_fuse_plan *plan);
 void kilni_fuse_plan_store_discard(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);
 void kilni_fuse_plan_store_release(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);
 void kilni_fuse_plan_destroy(kilni_fuse_plan *plan);
 
-// ---- plugins -----------------------------------------------------------------------------------------
+// ---- plugins
+// -----------------------------------------------------------------------------------------
 
 enum { KILNI_FUSE_STRIKES_MAX = 3 };
 
@@ -212,11 +221,12 @@ typedef struct kilni_fuse_manifest { ///< the note, verified and terminated
     char build[32];
 } kilni_fuse_manifest;
 
-/// Reads the manifest and the symbol table from the bytes of a shared object, trusting none of them.
-kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length, kilni_fuse_manifest *out_manifest,
-                               kiln_error *err);
-/// One exported function, no import that a plugin with these manifest flags must not have, no executable stack, no text
-/// relocation.
+/// Reads the manifest and the symbol table from the bytes of a shared object, trusting none of
+/// them.
+kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
+                                    kilni_fuse_manifest *out_manifest, kiln_error *err);
+/// One exported function, no import that a plugin with these manifest flags must not have, no
+/// executable stack, no text relocation.
 kiln_status kilni_fuse_elf_check(const void *bytes, size_t length, uint64_t flags, kiln_error *err);
 
 typedef enum kilni_fuse_trust { ///< where a candidate came from
@@ -265,8 +275,9 @@ struct kiln_fuse_registry {
     uint32_t plugins_capacity;
 };
 
-/// Does the order of work of one candidate, up to the smoke test; what became of it is in plugin->info, and the reason
-/// for a refusal also in `err`. The plugins of the registry were before it, for duplicate ids.
+/// Does the order of work of one candidate, up to the smoke test; what became of it is in
+/// plugin->info, and the reason for a refusal also in `err`. The plugins of the registry were
+/// before it, for duplicate ids.
 kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plugin *plugin,
                                    const char *path, kilni_fuse_trust trust, kiln_error *err);
 void kilni_fuse_plugin_destroy(const kiln_env *env, kilni_fuse_plugin *plugin);
@@ -277,7 +288,8 @@ kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin
 bool kilni_fuse_text_ok(kf_str text, uint64_t limit);
 bool kilni_fuse_utf8_ok(const void *bytes, uint64_t length);
 
-// ---- engine ------------------------------------------------------------------------------------------
+// ---- engine
+// ------------------------------------------------------------------------------------------
 
 enum { KILNI_FUSE_MAX_ASKS = 32 };
 
@@ -301,7 +313,8 @@ typedef struct kilni_fuse_trial {
     uint32_t n_asks;
 } kilni_fuse_trial;
 
-typedef struct kilni_fuse_block_mark { ///< how much of the block its operations up to one have introduced
+typedef struct kilni_fuse_block_mark { ///< how much of the block its operations up to one have
+                                       ///< introduced
     uint32_t n_tensors;
     uint32_t n_symbols;
     uint32_t n_scalars;
@@ -329,7 +342,8 @@ typedef struct kilni_fuse_block_view {
     uint32_t marks_capacity;
 } kilni_fuse_block_view;
 
-void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape, uint32_t first);
+void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape,
+                                 uint32_t first);
 void kilni_fuse_block_view_fini(kilni_fuse_block_view *view, const kiln_env *env);
 /// Takes in the next operation. False when there is no memory.
 bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view);
@@ -341,8 +355,8 @@ int64_t kilni_fuse_block_symbol_value(const kilni_fuse_block_view *view, uint32_
 typedef struct kilni_fuse_op_view kilni_fuse_op_view;
 kilni_fuse_op_view *kilni_fuse_op_view_create(const kiln_env *env);
 void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage);
-const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view, uint32_t op,
-                                const kilni_fuse_ask *asks, uint32_t n_asks);
+const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
+                                     uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks);
 
 typedef struct kilni_fuse_fuser {
     kilni_fuse_plugin *plugin;
@@ -400,7 +414,8 @@ bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser);
 void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason);
 bool kilni_fuse_program_banned(const kiln_fuse_engine *engine, kiln_hash128 key);
 
-// ---- search: a segment in, blocks out --------------------------------------------------------------
+// ---- search: a segment in, blocks out
+// --------------------------------------------------------------
 
 void kilni_fuse_position_init(kilni_fuse_position *position);
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);
@@ -408,8 +423,8 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Feeds operations [first, end) to the fusers until all are closed.
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
-                                const kilni_fuse_tape *tape, uint32_t first, uint32_t end,
-                                kiln_error *err);
+                                     const kilni_fuse_tape *tape, uint32_t first, uint32_t end,
+                                     kiln_error *err);
 
 /// What is wrong with a builder's answer, or NULL; and the end of such a trial, with a strike.
 const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial *trial);
@@ -420,8 +435,8 @@ bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask);
 
 typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     double baseline_ns;
-    double claimed_ns;  ///< by the fuser, or the host's roofline when it does not say
-    double floor_ns;    ///< roofline: launches, and bytes that must move
+    double claimed_ns; ///< by the fuser, or the host's roofline when it does not say
+    double floor_ns; ///< roofline: launches, and bytes that must move
     double adjusted_ns; ///< the larger of both
     double benefit_ns;
     uint32_t launches;
@@ -476,21 +491,24 @@ typedef struct kilni_fuse_blocks {
     uint32_t guards_capacity;
 } kilni_fuse_blocks;
 
-/// Chooses blocks for the first `n_ops` operations of the tape. Without `full` it covers only what cannot grow any
-/// more, followed by an operation other than a drop; n_covered == 0 says that it is better to wait.
-/// `first` holds the trials from operation 0 on. Programs and texts live in `arena`.
-kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops, bool full,
-                         kilni_fuse_position *first, kiln_arena *arena, kilni_fuse_blocks *out_blocks,
-                         kiln_error *err);
+/// Chooses blocks for the first `n_ops` operations of the tape. Without `full` it covers only what
+/// cannot grow any more, followed by an operation other than a drop; n_covered == 0 says that it is
+/// better to wait. `first` holds the trials from operation 0 on. Programs and texts live in
+/// `arena`.
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
+                              bool full, kilni_fuse_position *first, kiln_arena *arena,
+                              kilni_fuse_blocks *out_blocks, kiln_error *err);
 void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env);
 
-/// Blocks to steps: launches, operations alone, and after which step each dropped tensor dies. Takes over the arena.
+/// Blocks to steps: launches, operations alone, and after which step each dropped tensor dies.
+/// Takes over the arena.
 kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
-                             const kilni_fuse_blocks *blocks, kiln_arena *arena, kilni_fuse_plan **out_plan,
-                             kiln_error *err);
+                                  const kilni_fuse_blocks *blocks, kiln_arena *arena,
+                                  kilni_fuse_plan **out_plan, kiln_error *err);
 
-/// A fuser's program, copied into `arena` and verified as hostile input against the block's first `len` operations and
-/// the extents at hand. Guards for the values that the fuser asked for are in it.
+/// A fuser's program, copied into `arena` and verified as hostile input against the block's first
+/// `len` operations and the extents at hand. Guards for the values that the fuser asked for are in
+/// it.
 typedef struct kilni_fuse_translation {
     const kilni_fuse_block_view *view;
     uint32_t len;
@@ -502,7 +520,7 @@ typedef struct kilni_fuse_translation {
 } kilni_fuse_translation;
 
 kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_program *program,
-                            kiln_program **out_program, kiln_error *err);
+                                 kiln_program **out_program, kiln_error *err);
 kiln_status kilni_fuse_formula_translate(const kilni_fuse_translation *input, kf_expr expr,
                                          kiln_formula *out_formula, kiln_error *err);
 kiln_status kilni_fuse_formula_now(const kilni_fuse_translation *input, const kiln_formula *formula,
@@ -510,12 +528,15 @@ kiln_status kilni_fuse_formula_now(const kilni_fuse_translation *input, const ki
 kiln_status kilni_fuse_program_check(const kilni_fuse_translation *input,
                                      const kiln_program *program, kiln_error *err);
 /// A formula of a fuser at the extents at hand. False when it is absent, malformed or has no value.
-bool kilni_fuse_formula_value(const kilni_fuse_translation *input, kf_expr expr, int64_t *out_value);
+bool kilni_fuse_formula_value(const kilni_fuse_translation *input, kf_expr expr,
+                              int64_t *out_value);
 
 /// Names the content of a program; equal key, equal program.
-kiln_hash128 kilni_fuse_program_key(const kiln_env *env, const kiln_program *program, bool *out_failed);
+kiln_hash128 kilni_fuse_program_key(const kiln_env *env, const kiln_program *program,
+                                    bool *out_failed);
 
-double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fuse_tape *tape, uint32_t op);
+double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fuse_tape *tape,
+                                 uint32_t op);
 double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches);
 void kilni_fuse_score_close(kilni_fuse_score *score);
 /// Is `a` the better candidate? A total order that does not depend on load order.

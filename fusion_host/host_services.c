@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a plugin gets from the host: a place for its diagnostics, accounted memory, and nothing else. Diagnostics go to
-// the call in progress; outside of a call they go to the log. Texts of plugins are copied, cut and made printable.
+// What a plugin gets from the host: a place for its diagnostics, accounted memory, and nothing
+// else. Diagnostics go to the call in progress; outside of a call they go to the log. Texts of
+// plugins are copied, cut and made printable.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -91,8 +92,8 @@ static void report(const kf_host *abi, const kf_diag *diag)
     pthread_mutex_unlock(&host->lock);
     bool loud = diag->severity >= KF_SEVERITY_WARNING;
     if (!taken || loud) {
-        kiln_log(host->env, loud ? KILN_LOG_WARN : KILN_LOG_DEBUG, KILNI_FUSE_MODULE, "%s: %s",
-                 host->plugin_id, copy.text);
+        kiln_log_write(host->env, loud ? KILN_LOG_WARN : KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
+                       "%s: %s", host->plugin_id, copy.text);
     }
 }
 
@@ -165,9 +166,9 @@ void kilni_fuse_host_init(kilni_fuse_host *host, const kiln_env *env, const char
 void kilni_fuse_host_fini(kilni_fuse_host *host)
 {
     if (host->blocks_live > 0) {
-        kiln_log(host->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "%s leaves %llu bytes in %llu blocks",
-                 host->plugin_id, (unsigned long long)host->bytes_live,
-                 (unsigned long long)host->blocks_live);
+        kiln_log_write(host->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                       "%s leaves %llu bytes in %llu blocks", host->plugin_id,
+                       (unsigned long long)host->bytes_live, (unsigned long long)host->blocks_live);
     }
     pthread_mutex_destroy(&host->lock);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The order of work for one candidate file: open without following links, owner and permissions, note, configuration,
-// symbols, dlopen, query, normalised table, init, smoke test. The first step that fails gives the reason. Nothing of the
-// file runs before the manifest has been read. Which files there are is registry.c's business.
+// The order of work for one candidate file: open without following links, owner and permissions,
+// note, configuration, symbols, dlopen, query, normalised table, init, smoke test. The first step
+// that fails gives the reason. Nothing of the file runs before the manifest has been read. Which
+// files there are is registry.c's business.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 
 #include "fusion_host_internal.h"
 
-enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, MAX_FUSERS = 64, REASON_BYTES = 200 };
+enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, MAX_FUSERS = 64, REASON_BYTES = 256 };
 
 typedef struct loading {
     kiln_fuse_registry *registry;
@@ -25,14 +26,16 @@ typedef struct loading {
     kiln_error *err;
 } loading;
 
-// ---- the file ------------------------------------------------------------------------------------
+// ---- the file
+// ------------------------------------------------------------------------------------
 
 static bool is_ours(uid_t owner)
 {
     return owner == 0 || owner == geteuid();
 }
 
-/* Nobody else may be able to put another file there. A sticky folder of root's protects its entries. */
+/* Nobody else may be able to put another file there. A sticky folder of root's protects its
+ * entries. */
 static kiln_status check_folders(loading *l)
 {
     char *folder = kiln_strdup(l->registry->env, l->plugin->info.path);
@@ -46,11 +49,11 @@ static kiln_status check_folders(loading *l)
         slash[root ? 1 : 0] = 0;
         struct stat info;
         if (stat(folder, &info) != 0) {
-            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s: %s", folder,
-                               strerror(errno));
+            status =
+                kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s: %s", folder, strerror(errno));
         } else if (!is_ours(info.st_uid)) {
-            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s belongs to user %u", folder,
-                               (unsigned)info.st_uid);
+            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s belongs to user %u",
+                               folder, (unsigned)info.st_uid);
         } else if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
                    !(info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0)) {
             status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s is writable for others",
@@ -109,8 +112,9 @@ static kiln_status read_file(loading *l)
 {
     int fd = open(l->plugin->info.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return errno == ELOOP ? kiln_fail(l->err, PERMISSION_DENIED, "a symbolic link")
-                              : kiln_fail(l->err, NOT_FOUND, "cannot be opened: %s", strerror(errno));
+        return errno == ELOOP
+                   ? kiln_fail(l->err, PERMISSION_DENIED, "a symbolic link")
+                   : kiln_fail(l->err, NOT_FOUND, "cannot be opened: %s", strerror(errno));
     }
     struct stat info;
     kiln_status status = fstat(fd, &info) == 0
@@ -123,7 +127,8 @@ static kiln_status read_file(loading *l)
     return status;
 }
 
-// ---- the manifest --------------------------------------------------------------------------------
+// ---- the manifest
+// --------------------------------------------------------------------------------
 
 static kiln_status check_cpu(loading *l)
 {
@@ -133,9 +138,10 @@ static kiln_status check_cpu(loading *l)
     missing &= __builtin_cpu_supports("avx2") ? ~KF_CPU_X86_AVX2 : ~0ull;
     missing &= __builtin_cpu_supports("avx512f") ? ~KF_CPU_X86_AVX512F : ~0ull;
 #endif
-    return missing == 0 ? KILN_STATUS_OK
-                        : kiln_fail(l->err, FAILED_PRECONDITION,
-                                    "needs processor features that are missing: %#" PRIx64, missing);
+    return missing == 0
+               ? KILN_STATUS_OK
+               : kiln_fail(l->err, FAILED_PRECONDITION,
+                           "needs processor features that are missing: %#" PRIx64, missing);
 }
 
 static const char *sanitizer_name(uint32_t kind)
@@ -158,9 +164,8 @@ static kiln_status check_manifest(loading *l)
                          m->min_host_minor, KF_ABI_MAJOR, KF_ABI_MINOR);
     }
     if (m->sanitizer != KF_SANITIZER_HERE) {
-        return kiln_fail(l->err, FAILED_PRECONDITION,
-                         "built with sanitizer %s, this host with %s", sanitizer_name(m->sanitizer),
-                         sanitizer_name(KF_SANITIZER_HERE));
+        return kiln_fail(l->err, FAILED_PRECONDITION, "built with sanitizer %s, this host with %s",
+                         sanitizer_name(m->sanitizer), sanitizer_name(KF_SANITIZER_HERE));
     }
     if (m->opset_max == 0) {
         return kiln_fail(l->err, FAILED_PRECONDITION, "manifest names no operator set");
@@ -219,7 +224,8 @@ static kiln_status check_duplicate(loading *l)
     return KILN_STATUS_OK;
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table
+// -----------------------------------------------------------------------------------
 
 static const char *missing_entry(const kf_plugin *t)
 {
@@ -267,8 +273,7 @@ static kiln_status take_texts(loading *l)
         !kilni_fuse_text_ok(t->vendor, 127)) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "id, version or vendor is not UTF-8 text");
     }
-    if (t->id.len != strlen(l->manifest.id) ||
-        memcmp(t->id.ptr, l->manifest.id, t->id.len) != 0) {
+    if (t->id.len != strlen(l->manifest.id) || memcmp(t->id.ptr, l->manifest.id, t->id.len) != 0) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "id differs from its manifest's %s",
                          l->manifest.id);
     }
@@ -319,7 +324,8 @@ static kiln_status take_table(loading *l, const kf_plugin *from)
     return take_texts(l);
 }
 
-/* ISO C has no conversion from an object's address to a function's; POSIX says that it is the same. */
+/* ISO C has no conversion from an object's address to a function's; POSIX says that it is the same.
+ */
 static kf_query_fn query_of(kiln_dynlib *library)
 {
     void *address = kiln_dynlib_symbol(library, KF_QUERY_SYMBOL);
@@ -353,7 +359,8 @@ static kiln_status start_plugin(loading *l)
     return kilni_fuse_smoke_test(l->registry->env, plugin, l->err);
 }
 
-// ---- all of it -----------------------------------------------------------------------------------
+// ---- all of it
+// -----------------------------------------------------------------------------------
 
 static kiln_status inspect(loading *l)
 {
@@ -397,8 +404,8 @@ static kiln_status settle(loading *l, kiln_status status, const char *off, const
     info->id = info->id != NULL ? info->id : kiln_strdup(env, "");
     info->version = info->version != NULL ? info->version : kiln_strdup(env, "");
     info->vendor = info->vendor != NULL ? info->vendor : kiln_strdup(env, "");
-    bool ok = info->reason != NULL && info->id != NULL && info->version != NULL &&
-              info->vendor != NULL;
+    bool ok =
+        info->reason != NULL && info->id != NULL && info->version != NULL && info->vendor != NULL;
     return ok ? KILN_STATUS_OK : KILN_STATUS_RESOURCE_EXHAUSTED;
 }
 

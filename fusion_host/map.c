@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An open-addressed map from 64-bit keys to 32-bit numbers that empties in one step, and the growth of plain arrays.
-// Nothing is ever removed alone: a tape forgets all its tensors at once.
+// An open-addressed map from 64-bit keys to 32-bit numbers that empties in one step, and the growth
+// of plain arrays. Nothing is ever removed alone: a tape forgets all its tensors at once.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -88,7 +88,7 @@ void kilni_fuse_map_fini(kilni_fuse_map *map, const kiln_env *env)
 }
 
 bool kilni_fuse_grow(const kiln_env *env, void *array_address, uint32_t *capacity, uint64_t need,
-                size_t bytes_each)
+                     size_t bytes_each)
 {
     if (need <= *capacity) {
         return true;

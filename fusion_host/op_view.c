@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shows one operation of a block in the ABI's structs: dimensions as symbols, scalars as places, values only where this
-// builder has asked for them, and the facts that the plan's key carries. Storage is reused from call to call.
+// Shows one operation of a block in the ABI's structs: dimensions as symbols, scalars as places,
+// values only where this builder has asked for them, and the facts that the plan's key carries.
+// Storage is reused from call to call.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -41,8 +42,7 @@ static void fill_dims(const kilni_fuse_block_view *view, uint32_t tape_tensor, k
 {
     const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
     for (uint32_t i = 0; i < desc->rank; i++) {
-        uint32_t symbol =
-            kilni_fuse_block_symbol(view, view->tape->infos[tape_tensor].symbols[i]);
+        uint32_t symbol = kilni_fuse_block_symbol(view, view->tape->infos[tape_tensor].symbols[i]);
         bool shown = symbol == 0 || was_asked(asks, n_asks, symbol);
         dims[i] = (kf_dim){.value = shown ? desc->dims[i] : 0,
                            .symbol = symbol,
@@ -61,20 +61,13 @@ static uint32_t div_by(const kiln_tensor_desc *desc)
 
 static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_tensor *out)
 {
-    const kilni_fuse_tape *tape = view->tape;
-    const kilni_fuse_tensor_info *info = &tape->infos[view->tensors[tensor]];
+    const kilni_fuse_tensor_info *info = &view->tape->infos[view->tensors[tensor]];
     if (view->defined[tensor] == KILNI_FUSE_NONE) {
         out->flags |= KF_TENSOR_EXTERNAL;
-        out->flags |= (info->facts & KILNI_FUSE_FACT_CONST) != 0 ? KF_TENSOR_CONST : 0;
-        out->facts = info->facts &
-                     (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32);
-        out->align_log2 = info->align_log2;
-        return;
     }
-    int64_t count = kiln_desc_count(&tape->tensors[view->tensors[tensor]]);
-    out->facts = KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET;
-    out->facts |= count < INT32_MAX ? KF_FACT_FITS_I32 : 0;
-    out->align_log2 = tape->device_align_log2;
+    out->flags |= (info->facts & KILNI_FUSE_FACT_CONST) != 0 ? KF_TENSOR_CONST : 0;
+    out->facts = info->facts & (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32);
+    out->align_log2 = info->align_log2;
 }
 
 static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
@@ -123,7 +116,8 @@ static bool fill_attr(kilni_fuse_op_view *storage, uint32_t slot, const kiln_att
                       const kiln_attr *attr)
 {
     kf_attr *out = &storage->attrs[slot];
-    *out = (kf_attr){.key = (uint32_t)spec->key, .type = abi_type(attr->type), .count = attr->count};
+    *out =
+        (kf_attr){.key = (uint32_t)spec->key, .type = abi_type(attr->type), .count = attr->count};
     switch (attr->type) {
     case KILN_ATTR_NONE:
         return fallback_attr(spec, out);
@@ -159,11 +153,10 @@ static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_v
     for (uint32_t i = 0; i < record->n_attrs && i < signature->n_attrs; i++) {
         const kiln_attr_spec *spec = &signature->attrs[i];
         if (spec->role == KILN_ROLE_SCALAR) {
-            storage->attrs[count++] =
-                (kf_attr){.key = (uint32_t)spec->key,
-                          .type = KF_TYPE_SCALAR,
-                          .count = abi_type(view->tape->scalars[scalar].type),
-                          .v = {.i = (int64_t)scalar - view->scalar_base}};
+            storage->attrs[count++] = (kf_attr){.key = (uint32_t)spec->key,
+                                                .type = KF_TYPE_SCALAR,
+                                                .count = abi_type(view->tape->scalars[scalar].type),
+                                                .v = {.i = (int64_t)scalar - view->scalar_base}};
             scalar++;
         } else if (spec->role == KILN_ROLE_IDENTITY) {
             count += fill_attr(storage, count, spec, &record->attrs[i]);

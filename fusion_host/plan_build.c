@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Turns chosen blocks into a plan: the steps in order, and after which step each dropped tensor dies. Every tensor
-// whose drop the plan covers is in exactly one list. One that no step touches dies at a step of its own, the drop,
-// when nothing before it could carry it. Which blocks there are was decided by search.c.
+// Turns chosen blocks into a plan: the steps in order, and after which step each dropped tensor
+// dies. Every tensor whose drop the plan covers is in exactly one list. One that no step touches
+// dies at a step of its own, the drop, when nothing before it could carry it. Which blocks there
+// are was decided by search.c.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -13,7 +14,8 @@ typedef struct builder {
     kiln_plan_step *steps;
     uint32_t n_steps;
     uint32_t *last_use; ///< per tape tensor: step that uses it last, or NONE
-    uint32_t *drop_step; ///< per tape tensor: step current at its drop, or NONE when it is not dropped
+    uint32_t
+        *drop_step; ///< per tape tensor: step current at its drop, or NONE when it is not dropped
 } builder;
 
 static uint32_t count_steps(const kilni_fuse_blocks *blocks)
@@ -62,12 +64,13 @@ static void add_block(builder *b, uint32_t index)
             continue;
         }
         use_args(b, block, step->index, b->n_steps);
-        b->steps[b->n_steps++] = (kiln_plan_step){
-            .kind = KILN_STEP_LAUNCH, .block = index, .index = step->index};
+        b->steps[b->n_steps++] =
+            (kiln_plan_step){.kind = KILN_STEP_LAUNCH, .block = index, .index = step->index};
     }
 }
 
-/* A dropped tensor that no step uses dies with the step before its drop, or with the drop itself. */
+/* A dropped tensor that no step uses dies with the step before its drop, or with the drop itself.
+ */
 static void add_drop(builder *b, uint32_t op)
 {
     uint32_t tensor = b->tape->marks[op].refs[0];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Plans by the relative form of their segment: a tree whose edges are the words of one operation. A node knows
-// whether to wait there, what to run when more may come, and what to run when this is all. Edges are compared word by
-// word, so equal hashes never mix programs up. Plans over the limit go, the least recently used first, and the nodes
-// that nothing needs with them. What a plan holds is plan_build.c's business.
+// Plans by the relative form of their segment: a tree whose edges are the words of one operation. A
+// node knows whether to wait there, what to run when more may come, and what to run when this is
+// all. Edges are compared word by word, so equal hashes never mix programs up. Plans over the limit
+// go, the least recently used first, and the nodes that nothing needs with them. What a plan holds
+// is plan_build.c's business.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -12,7 +13,8 @@ enum { FIRST_BUCKETS = 256 };
 kiln_status kilni_fuse_plan_store_init(kilni_fuse_plan_store *store, const kiln_env *env,
                                        const int64_t *facts, uint32_t max_plans, kiln_error *err)
 {
-    *store = (kilni_fuse_plan_store){.env = env, .facts = facts, .max_plans = max_plans, .hash_mask = UINT64_MAX};
+    *store = (kilni_fuse_plan_store){
+        .env = env, .facts = facts, .max_plans = max_plans, .hash_mask = UINT64_MAX};
     store->n_buckets = FIRST_BUCKETS;
     store->buckets = kiln_alloc_array(env, FIRST_BUCKETS, sizeof(kilni_fuse_node *));
     store->root = kiln_alloc(env, sizeof *store->root);
@@ -70,12 +72,13 @@ static bool same_edge(const kilni_fuse_node *node, const uint32_t *words, uint32
     return node->n_words == n_words && memcmp(node->words, words, n_words * sizeof *words) == 0;
 }
 
-static kilni_fuse_node *find_child(const kilni_fuse_plan_store *store, const kilni_fuse_node *parent,
-                              const uint32_t *words, uint32_t n_words, uint64_t hash)
+static kilni_fuse_node *find_child(const kilni_fuse_plan_store *store,
+                                   const kilni_fuse_node *parent, const uint32_t *words,
+                                   uint32_t n_words, uint64_t hash)
 {
     kilni_fuse_node *node = store->buckets[hash & (store->n_buckets - 1)];
-    while (node != NULL && !(node->hash == hash && node->parent == parent &&
-                             same_edge(node, words, n_words))) {
+    while (node != NULL &&
+           !(node->hash == hash && node->parent == parent && same_edge(node, words, n_words))) {
         node = node->bucket_next;
     }
     return node;
@@ -102,8 +105,8 @@ static void rehash(kilni_fuse_plan_store *store)
     store->n_buckets = n_buckets;
 }
 
-static kilni_fuse_node *add_child(kilni_fuse_plan_store *store, kilni_fuse_node *parent, const uint32_t *words,
-                             uint32_t n_words, uint64_t hash)
+static kilni_fuse_node *add_child(kilni_fuse_plan_store *store, kilni_fuse_node *parent,
+                                  const uint32_t *words, uint32_t n_words, uint64_t hash)
 {
     kilni_fuse_node *node = kiln_alloc(store->env, sizeof *node + n_words * sizeof *words);
     if (node == NULL) {
@@ -146,8 +149,8 @@ void kilni_fuse_plan_store_leave(kilni_fuse_plan_store *store, kilni_fuse_node *
     }
 }
 
-kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_node **node, const uint32_t *words,
-                                  uint32_t n_words, kiln_error *err)
+kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_node **node,
+                                       const uint32_t *words, uint32_t n_words, kiln_error *err)
 {
     kilni_fuse_node *parent = *node;
     kilni_fuse_node *child = parent->last_child;
@@ -228,8 +231,8 @@ static void link_newest(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
     store->newest = plan;
 }
 
-kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node, bool full,
-                                  const kilni_fuse_tape *tape)
+kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
+                                            bool full, const kilni_fuse_tape *tape)
 {
     kilni_fuse_plan *plan = full ? node->full : node->now;
     while (plan != NULL && !serves(store->facts, plan, tape)) {
@@ -277,7 +280,8 @@ void kilni_fuse_plan_store_release(kilni_fuse_plan_store *store, kilni_fuse_plan
     }
 }
 
-void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node, kilni_fuse_plan *plan)
+void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node,
+                                  kilni_fuse_plan *plan)
 {
     kilni_fuse_plan **link = plan->full ? &node->full : &node->now;
     plan->next_variant = *link;

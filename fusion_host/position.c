@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One position of the search: every fuser has a builder there and is shown the operations one by one until it closes.
-// Answers values that a builder asks for and notes them, for they become guards of its plan. A builder that breaks
-// the contract is no candidate and its fuser gets a strike. Who wins is decided in search.c.
+// One position of the search: every fuser has a builder there and is shown the operations one by
+// one until it closes. Answers values that a builder asks for and notes them, for they become
+// guards of its plan. A builder that breaks the contract is no candidate and its fuser gets a
+// strike. Who wins is decided in search.c.
 #include <stdio.h>
 #include <string.h>
 
@@ -152,7 +153,7 @@ const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial
 }
 
 void kilni_fuse_trial_break(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
-                        const char *reason)
+                            const char *reason)
 {
     trial->closed = true;
     trial->broken = true;
@@ -172,8 +173,8 @@ static void feed_trial(kiln_fuse_engine *engine, kilni_fuse_position *position, 
                       .dim_value = dim_value,
                       .scalar_value = scalar_value};
     kf_state state = {.struct_size = (uint32_t)sizeof state};
-    const kf_op *shown = kilni_fuse_op_view_fill(engine->op_view, &position->view, op, trial->asks,
-                                                 trial->n_asks);
+    const kf_op *shown =
+        kilni_fuse_op_view_fill(engine->op_view, &position->view, op, trial->asks, trial->n_asks);
     trial->diag.text[0] = 0;
     kilni_fuse_host_listen(f->host, &trial->diag);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Does a translated program do what its block asks? Sizes at the extents at hand are within the device's limits, steps read
-// only what was written before, nothing writes what the block does not define, every result that lives on is written.
-// Also the key that names a program's content.
+// Does a translated program do what its block asks? Sizes at the extents at hand are within the
+// device's limits, steps read only what was written before, nothing writes what the block does not
+// define, every result that lives on is written. Also the key that names a program's content.
 #include <inttypes.h>
 
 #include "fusion_host_internal.h"
@@ -118,13 +118,14 @@ static kiln_status check_guard(const kilni_fuse_translation *input, const kiln_p
     return status;
 }
 
-// ---- what is written when ------------------------------------------------------------------------
+// ---- what is written when
+// ------------------------------------------------------------------------
 
 typedef struct flow {
     const kilni_fuse_translation *input;
     const kiln_program *program;
-    bool *tensors;  ///< has a value
-    bool *temps;    ///< has a value
+    bool *tensors; ///< has a value
+    bool *temps; ///< has a value
     bool *launched; ///< launch is in a step, or packs a temporary
     kiln_error *err;
 } flow;
@@ -202,12 +203,12 @@ static kiln_status flow_prepack(flow *f, uint32_t temp)
     const kiln_program_launch *launch = &f->program->launches[index];
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        bool constant = arg->kind == KILN_ARG_TENSOR && arg->access == KILN_ACCESS_READ &&
-                        view->defined[arg->ref] == KILNI_FUSE_NONE &&
-                        (view->tape->infos[view->tensors[arg->ref]].facts &
-                         KILNI_FUSE_FACT_CONST) != 0;
-        bool target = arg->kind == KILN_ARG_TEMP && arg->ref == temp &&
-                      arg->access == KILN_ACCESS_WRITE;
+        bool constant =
+            arg->kind == KILN_ARG_TENSOR && arg->access == KILN_ACCESS_READ &&
+            view->defined[arg->ref] == KILNI_FUSE_NONE &&
+            (view->tape->infos[view->tensors[arg->ref]].facts & KILNI_FUSE_FACT_CONST) != 0;
+        bool target =
+            arg->kind == KILN_ARG_TEMP && arg->ref == temp && arg->access == KILN_ACCESS_WRITE;
         bool memory = arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
         if (memory && !constant && !target) {
             return kiln_fail(f->err, INVALID_ARGUMENT,
@@ -249,8 +250,8 @@ static kiln_status flow_results(const flow *f)
     for (uint32_t i = 0; i < n_tensors; i++) {
         bool dropped = view->dropped[i] < f->input->len;
         if (defined_here(f, i) && !dropped && !f->tensors[i]) {
-            return kiln_fail(f->err, INVALID_ARGUMENT,
-                             "tensor %u lives on and is never written", i);
+            return kiln_fail(f->err, INVALID_ARGUMENT, "tensor %u lives on and is never written",
+                             i);
         }
     }
     return KILN_STATUS_OK;
@@ -285,7 +286,8 @@ kiln_status kilni_fuse_program_check(const kilni_fuse_translation *input,
     return status == KILN_STATUS_OK ? check_flow(input, program, err) : status;
 }
 
-// ---- key -----------------------------------------------------------------------------------------
+// ---- key
+// -----------------------------------------------------------------------------------------
 
 static void add_number(kiln_string *s, uint64_t value)
 {

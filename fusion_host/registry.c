@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The candidates: files of the shipped folder and of the plugin path in a fixed order, and files added by path. Each gets
-// a state and a reason; a bad one never makes the whole fail. The order of work for one file is loader.c.
+// The candidates: files of the shipped folder and of the plugin path in a fixed order, and files
+// added by path. Each gets a state and a reason; a bad one never makes the whole fail. The order of
+// work for one file is loader.c.
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,8 @@ static bool list_folder(const kiln_env *env, const char *folder, name_list *out_
 {
     DIR *dir = opendir(folder);
     if (dir == NULL) {
-        kiln_log(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin folder %s cannot be read", folder);
+        kiln_log_write(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin folder %s cannot be read",
+                       folder);
         return true;
     }
     bool ok = true;
@@ -99,16 +101,16 @@ static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kiln
                    : KILN_STATUS_OK;
     }
     kilni_fuse_plugin *plugin = kiln_alloc(env, sizeof *plugin);
-    if (plugin == NULL || !kilni_fuse_grow(env, &registry->plugins, &registry->plugins_capacity,
-                                           (uint64_t)registry->n_plugins + 1,
-                                           sizeof(kilni_fuse_plugin *))) {
+    if (plugin == NULL ||
+        !kilni_fuse_grow(env, &registry->plugins, &registry->plugins_capacity,
+                         (uint64_t)registry->n_plugins + 1, sizeof(kilni_fuse_plugin *))) {
         kiln_free(env, plugin);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
     }
     kiln_status status = kilni_fuse_plugin_load(registry, plugin, path, trust, err);
     registry->plugins[registry->n_plugins++] = plugin;
-    kiln_log(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin %s: %s", plugin->info.path,
-             plugin->info.reason);
+    kiln_log_write(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin %s: %s", plugin->info.path,
+                   plugin->info.reason);
     return status;
 }
 
@@ -144,8 +146,8 @@ static kiln_status add_path(kiln_fuse_registry *registry, const char *path, kiln
         }
         memcpy(folder, path, length);
         if (length > 0 && folder[0] != '/') {
-            kiln_log(registry->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
-                     "plugin folder %s is left out: it is not absolute", folder);
+            kiln_log_write(registry->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                           "plugin folder %s is left out: it is not absolute", folder);
         } else if (length > 0) {
             status = add_folder(registry, folder, KILNI_FUSE_TRUST_PATH, err);
         }
@@ -212,9 +214,8 @@ void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
 kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry, const char *path, kiln_error *err)
 {
     char *real = realpath(path, NULL);
-    kiln_status status =
-        real == NULL ? kiln_fail(err, NOT_FOUND, "plugin %s does not exist", path)
-                     : add_file(registry, real, KILNI_FUSE_TRUST_ADDED, err);
+    kiln_status status = real == NULL ? kiln_fail(err, NOT_FOUND, "plugin %s does not exist", path)
+                                      : add_file(registry, real, KILNI_FUSE_TRUST_ADDED, err);
     free(real);
     sort_plugins(registry);
     return status;

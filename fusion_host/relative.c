@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The tape: operations as they were recorded, and their relative form. Tensors and dimension values are numbered by
-// first sight (the value 1 is symbol 0), scalars become numbered places, attributes that follow from shapes are left
-// out, and facts that a kernel may rely on are written down. Two tapes with equal words can run the same plan. This
-// is the hot path of recording: one pass, no allocation once the arrays have grown.
+// The tape: operations as they were recorded, and their relative form. Tensors and dimension values
+// are numbered by first sight (the value 1 is symbol 0), scalars become numbered places, attributes
+// that follow from shapes are left out, and facts that a kernel may rely on are written down. Two
+// tapes with equal words can run the same plan. This is the hot path of recording: one pass, no
+// allocation once the arrays have grown.
 #include <string.h>
 
 #include "fusion_host_internal.h"
 
-enum { ///< of a tensor's word
-    NEW_TENSOR = 1u << 31,
-    DROPPED_UNSEEN = 1u << 30,
-    RANK_SHIFT = 8,
-    FACTS_SHIFT = 12,
-    ALIGN_SHIFT = 16
-};
+static const uint32_t NEW_TENSOR = 1u << 31; ///< marks of a tensor's word
+static const uint32_t DROPPED_UNSEEN = 1u << 30;
+
+enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 16 };
 
 enum { NEW_SYMBOL_SHIFT = 30, CLASS_SHIFT = 28, ATTR_COUNT_SHIFT = 8, SCALAR_PLACE = 1u << 7 };
 
@@ -83,16 +81,18 @@ static bool reserve(kilni_fuse_tape *tape, const kiln_op_record *record)
     words += record->n_attrs == 0 ? 0 : attr_words(record);
     return kilni_fuse_grow(env, &tape->ops, &tape->ops_capacity, ops, sizeof *tape->ops) &&
            kilni_fuse_grow(env, &tape->operands, &tape->operands_capacity, ops,
-                      sizeof *tape->operands) &&
+                           sizeof *tape->operands) &&
            kilni_fuse_grow(env, &tape->marks, &tape->marks_capacity, ops, sizeof *tape->marks) &&
            kilni_fuse_grow(env, &tape->tensors, &tape->tensors_capacity, tensors,
-                      sizeof *tape->tensors) &&
-           kilni_fuse_grow(env, &tape->tokens, &tape->tokens_capacity, tensors, sizeof *tape->tokens) &&
-           kilni_fuse_grow(env, &tape->infos, &tape->infos_capacity, tensors, sizeof *tape->infos) &&
+                           sizeof *tape->tensors) &&
+           kilni_fuse_grow(env, &tape->tokens, &tape->tokens_capacity, tensors,
+                           sizeof *tape->tokens) &&
+           kilni_fuse_grow(env, &tape->infos, &tape->infos_capacity, tensors,
+                           sizeof *tape->infos) &&
            kilni_fuse_grow(env, &tape->symbols, &tape->symbols_capacity, symbols,
-                      sizeof *tape->symbols) &&
+                           sizeof *tape->symbols) &&
            kilni_fuse_grow(env, &tape->scalars, &tape->scalars_capacity,
-                      (uint64_t)tape->n_scalars + record->n_attrs, sizeof *tape->scalars) &&
+                           (uint64_t)tape->n_scalars + record->n_attrs, sizeof *tape->scalars) &&
            kilni_fuse_grow(env, &tape->words, &tape->words_capacity, words, sizeof *tape->words) &&
            kilni_fuse_map_reserve(&tape->tensor_map, env, (uint32_t)operands) &&
            kilni_fuse_map_reserve(&tape->symbol_map, env, (uint32_t)operands * KILN_MAX_RANK + 1);
@@ -210,7 +210,8 @@ static uint8_t natural_align(kiln_dtype dtype)
     return log2;
 }
 
-/* Few classes, so that a view at another place is the same plan: natural, 16 bytes, a buffer's base. */
+/* Few classes, so that a view at another place is the same plan: natural, 16 bytes, a buffer's
+ * base. */
 static uint8_t align_class(const kilni_fuse_tape *tape, const kiln_tensor_desc *desc)
 {
     if (desc->align_log2 >= tape->device_align_log2) {
@@ -226,7 +227,8 @@ static bool fits_i32(const kiln_tensor_desc *desc)
     return count >= 0 && count < INT32_MAX;
 }
 
-static void set_dense(kilni_fuse_tape *tape, const kiln_tensor_desc *desc, kilni_fuse_tensor_info *info)
+static void set_dense(kilni_fuse_tape *tape, const kiln_tensor_desc *desc,
+                      kilni_fuse_tensor_info *info)
 {
     info->facts = KILNI_FUSE_FACT_CONTIGUOUS | KILNI_FUSE_FACT_ZERO_OFFSET;
     info->facts |= fits_i32(desc) ? KILNI_FUSE_FACT_FITS_I32 : 0;
@@ -234,10 +236,11 @@ static void set_dense(kilni_fuse_tape *tape, const kiln_tensor_desc *desc, kilni
 }
 
 /* What is known of a tensor that was there before this tape. */
-static void set_external(kilni_fuse_tape *tape, const kiln_tensor_desc *desc, const kilni_fuse_tape *before,
-                         kilni_fuse_tensor_info *info)
+static void set_external(kilni_fuse_tape *tape, const kiln_tensor_desc *desc,
+                         const kilni_fuse_tape *before, kilni_fuse_tensor_info *info)
 {
-    uint32_t old = before == NULL ? KILNI_FUSE_NONE : kilni_fuse_map_find(&before->tensor_map, desc->id);
+    uint32_t old =
+        before == NULL ? KILNI_FUSE_NONE : kilni_fuse_map_find(&before->tensor_map, desc->id);
     if (old != KILNI_FUSE_NONE && (before->infos[old].facts & KILNI_FUSE_FACT_PRODUCED) != 0) {
         info->facts = (uint8_t)(before->infos[old].facts & ~KILNI_FUSE_FACT_PRODUCED);
         info->align_log2 = before->infos[old].align_log2;
@@ -259,7 +262,8 @@ static void set_external(kilni_fuse_tape *tape, const kiln_tensor_desc *desc, co
     }
 }
 
-/* An operation that runs alone gives a dense result, save a view, which shares its input's memory. */
+/* An operation that runs alone gives a dense result, save a view, which shares its input's memory.
+ */
 static void set_produced(kilni_fuse_tape *tape, const kiln_op_record *record, const uint32_t *refs,
                          const kiln_tensor_desc *desc, kilni_fuse_tensor_info *info)
 {
@@ -267,7 +271,8 @@ static void set_produced(kilni_fuse_tape *tape, const kiln_op_record *record, co
         set_dense(tape, desc, info);
     } else {
         const kilni_fuse_tensor_info *input = &tape->infos[refs[0]];
-        bool same = record->op == KILN_OP_RESHAPE && (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0;
+        bool same =
+            record->op == KILN_OP_RESHAPE && (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0;
         info->facts = same ? (uint8_t)(input->facts & ~KILNI_FUSE_FACT_CONST) : 0;
         info->align_log2 = same ? input->align_log2 : natural_align(desc->dtype);
     }
@@ -275,7 +280,8 @@ static void set_produced(kilni_fuse_tape *tape, const kiln_op_record *record, co
 }
 
 /* Writes the rank, dtype, facts and dimensions of a tensor that is seen for the first time. */
-static bool write_dims(kilni_fuse_tape *tape, const kiln_tensor_desc *desc, kilni_fuse_tensor_info *info)
+static bool write_dims(kilni_fuse_tape *tape, const kiln_tensor_desc *desc,
+                       kilni_fuse_tensor_info *info)
 {
     uint32_t *words = tape->words + tape->n_words;
     uint32_t facts = info->facts & (uint8_t)~KILNI_FUSE_FACT_PRODUCED;
@@ -317,7 +323,8 @@ static bool write_input(kilni_fuse_tape *tape, const op_copy *op, uint32_t index
 {
     const kiln_tensor_desc *desc = &op->record.inputs[index];
     uint32_t tensor = kilni_fuse_map_find(&tape->tensor_map, desc->id);
-    if (tensor != KILNI_FUSE_NONE && (tape->infos[tensor].has_dims || op->record.op == KILN_OP_DROP)) {
+    if (tensor != KILNI_FUSE_NONE &&
+        (tape->infos[tensor].has_dims || op->record.op == KILN_OP_DROP)) {
         op->refs[index] = tensor;
         tape->words[tape->n_words++] = tensor;
         return is_empty(desc);
@@ -373,8 +380,7 @@ static void write_identity(kilni_fuse_tape *tape, const kiln_attr *attr)
     case KILN_ATTR_TENSOR:
         tape->words[tape->n_words++] = (uint32_t)attr->v.tensor->desc.dtype;
         tape->words[tape->n_words++] = attr->v.tensor->desc.rank;
-        write_bytes(tape, attr->v.tensor->desc.dims,
-                    attr->v.tensor->desc.rank * sizeof(int64_t));
+        write_bytes(tape, attr->v.tensor->desc.dims, attr->v.tensor->desc.rank * sizeof(int64_t));
         write_bytes(tape, attr->v.tensor->data, (size_t)kiln_desc_bytes(&attr->v.tensor->desc));
         return;
     default:
@@ -405,8 +411,9 @@ static void write_attrs(kilni_fuse_tape *tape, const kiln_op_record *record)
     }
 }
 
-kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record, void *const *tokens,
-                            const kilni_fuse_tape *before, kiln_error *err)
+kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record,
+                                 void *const *tokens, const kilni_fuse_tape *before,
+                                 kiln_error *err)
 {
     op_copy op;
     if (!reserve(tape, record) || !copy_op(&tape->arena, record, tokens, &op)) {
@@ -428,11 +435,11 @@ kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *re
     tape->ops[tape->n_ops] = op.record;
     tape->operands[tape->n_ops] = op.tokens;
     tape->marks[tape->n_ops] = (kilni_fuse_mark){.refs = op.refs,
-                                            .words_end = tape->n_words,
-                                            .n_tensors = tape->n_tensors,
-                                            .n_symbols = tape->n_symbols,
-                                            .n_scalars = tape->n_scalars,
-                                            .empty_extent = empty};
+                                                 .words_end = tape->n_words,
+                                                 .n_tensors = tape->n_tensors,
+                                                 .n_symbols = tape->n_symbols,
+                                                 .n_scalars = tape->n_scalars,
+                                                 .empty_extent = empty};
     tape->n_ops++;
     return KILN_STATUS_OK;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The unit of the contest: nanoseconds saved against the same operations run alone. Costs come from the device's
-// measured figures by operator class; a claim below the roofline (launches, and bytes that must move) is lifted to it.
-// The order of candidates is total and knows nothing of load order.
+// The unit of the contest: nanoseconds saved against the same operations run alone. Costs come from
+// the device's measured figures by operator class; a claim below the roofline (launches, and bytes
+// that must move) is lifted to it. The order of candidates is total and knows nothing of load
+// order.
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +64,8 @@ static double moved_bytes(const kiln_op_record *record)
     return bytes;
 }
 
-/* Multiplications and additions of a contraction: two for each element of the result and each term of its sum. */
+/* Multiplications and additions of a contraction: two for each element of the result and each term
+ * of its sum. */
 static double contraction_flops(const kiln_op_record *record)
 {
     double results = elements_of(&record->outputs[0]);
@@ -88,7 +90,8 @@ double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fus
     case KILN_CLASS_CONTRACTION:
         return launch_ns(device) + fmax(move_ns(device, moved_bytes(record)),
                                         flops_ns(device, contraction_flops(record)));
-    case KILN_CLASS_ROW: // reads its rows twice: once for the maximum or the mean, once for the result
+    case KILN_CLASS_ROW: // reads its rows twice: once for the maximum or the mean, once for the
+                         // result
         return 2 * launch_ns(device) +
                move_ns(device, moved_bytes(record) + input_bytes(record, 0));
     default:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The search: a segment in, blocks out. At each position the fusers that are ready are described, verified and scored; the
-// best takes its block, and the search goes on behind it. Blocks are runs of neighbours here; what calls this does not
-// depend on that. What a program may contain is checked in translate.c.
+// The search: a segment in, blocks out. At each position the fusers that are ready are described,
+// verified and scored; the best takes its block, and the search goes on behind it. Blocks are runs
+// of neighbours here; what calls this does not depend on that. What a program may contain is
+// checked in translate.c.
 #include <stdio.h>
 #include <string.h>
 
@@ -48,19 +49,21 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
         verdict->reason = keep_text(c, trial->diag.text);
         return;
     }
-    snprintf(text, sizeof text, "operation %u: %s",
-             c->position->view.first + trial->diag.op_index, trial->diag.text);
+    snprintf(text, sizeof text, "operation %u: %s", c->position->view.first + trial->diag.op_index,
+             trial->diag.text);
     verdict->reason = keep_text(c, text);
 }
 
-/* The claims, now that the block's length is settled; the pointers in the state are good until the next call. */
+/* The claims, now that the block's length is settled; the pointers in the state are good until the
+ * next call. */
 static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
     *state = (kf_state){.struct_size = (uint32_t)sizeof *state};
     kf_status status = table->builder_state(trial->builder, state);
-    const char *bad = status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
+    const char *bad =
+        status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
     if (bad == NULL && (state->len != trial->len || state->ready != 1)) {
         bad = "changed its mind between builder_fuse and builder_state";
     }
@@ -229,8 +232,8 @@ static bool add_block(contest *c)
     kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_block_view *view = &c->position->view;
     const kilni_fuse_block_mark *end = &view->marks[c->best.score.len - 1];
-    if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity,
-                         (uint64_t)b->n_blocks + 1, sizeof *b->blocks)) {
+    if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity, (uint64_t)b->n_blocks + 1,
+                         sizeof *b->blocks)) {
         return false;
     }
     kilni_fuse_block *block = &b->blocks[b->n_blocks++];
@@ -267,7 +270,8 @@ static void say_who_won(contest *c, uint32_t first_verdict)
     }
 }
 
-/* Lets the fusers contest the operations from the position on; gives how many the winner covers, 0 when none. */
+/* Lets the fusers contest the operations from the position on; gives how many the winner covers, 0
+ * when none. */
 static kiln_status choose(contest *c, uint32_t *out_len, kiln_error *err)
 {
     uint32_t first_verdict = c->blocks->n_verdicts;
@@ -282,47 +286,59 @@ static kiln_status choose(contest *c, uint32_t *out_len, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-/* How far the plan may reach when more operations may come: everything behind must be settled. */
-static uint32_t settled(const kilni_fuse_tape *tape, uint32_t covered, uint32_t n_ops)
+/* Feeds and decides one position; `*out_len` is how far it reaches, 0 when a fuser wants more
+ * operations. */
+static kiln_status search_at(contest *c, const kilni_fuse_tape *tape, uint32_t at, uint32_t n_ops,
+                             bool full, uint32_t *out_len, kiln_error *err)
 {
-    while (covered < n_ops && tape->ops[covered].op == KILN_OP_DROP) {
-        covered++;
+    kilni_fuse_position *position = c->position;
+    *out_len = 0;
+    kiln_status status = kilni_fuse_position_feed(position, c->engine, tape, at, n_ops, err);
+    bool open = !position->all_closed && !position->stopped;
+    if (status == KILN_STATUS_OK && (full || !open)) {
+        uint32_t len = 0;
+        status = choose(c, &len, err);
+        *out_len = len > 0 ? len : 1;
     }
-    return covered < n_ops ? covered : 0;
+    if (position == &c->engine->scratch) {
+        kilni_fuse_position_reset(position, c->engine);
+    }
+    return status;
 }
 
 kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
                               bool full, kilni_fuse_position *first, kiln_arena *arena,
                               kilni_fuse_blocks *out_blocks, kiln_error *err)
 {
+    kilni_fuse_blocks settled = *out_blocks; // up to here an operation other than a drop follows
     uint32_t at = 0;
     while (at < n_ops) {
         if (tape->ops[at].op == KILN_OP_DROP) {
             at++;
             continue;
         }
-        kilni_fuse_position *position = at == 0 ? first : &engine->scratch;
-        contest c = {
-            .engine = engine, .position = position, .arena = arena, .blocks = out_blocks};
-        kiln_status status =
-            kilni_fuse_position_feed(position, engine, tape, at, n_ops, err);
-        bool open = !position->all_closed && !position->stopped;
+        settled = *out_blocks;
+        settled.n_covered = at;
+        contest c = {.engine = engine,
+                     .position = at == 0 ? first : &engine->scratch,
+                     .arena = arena,
+                     .blocks = out_blocks};
         uint32_t len = 0;
-        if (status == KILN_STATUS_OK && (full || !open)) {
-            status = choose(&c, &len, err);
-        }
-        if (position == &engine->scratch) {
-            kilni_fuse_position_reset(position, engine);
-        }
+        kiln_status status = search_at(&c, tape, at, n_ops, full, &len, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        if (open && !full) {
+        if (len == 0) {
             break;
         }
-        at += len > 0 ? len : 1;
+        at += len;
     }
-    out_blocks->n_covered = full ? at : settled(tape, at, n_ops);
+    out_blocks->n_covered = full ? at : settled.n_covered;
+    if (!full) {
+        out_blocks->n_blocks = settled.n_blocks;
+        out_blocks->n_verdicts = settled.n_verdicts;
+        out_blocks->n_guards = settled.n_guards;
+    }
     return KILN_STATUS_OK;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The last step of loading a plugin: each of its fusers is made for an invented device, shown two operations, and what it
-// then says and emits is verified like anything else of it. A fuser that declines is well. This finds the broken
-// plugin before a program depends on it; it does not find the wrong one: that is `kiln plugin check`.
+// The last step of loading a plugin: each of its fusers is made for an invented device, shown two
+// operations, and what it then says and emits is verified like anything else of it. A fuser that
+// declines is well. This finds the broken plugin before a program depends on it; it does not find
+// the wrong one: that is `kiln plugin check`.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -60,8 +61,8 @@ static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_tape *tape
     kiln_arena arena;
     kilni_fuse_position_init(&position);
     kiln_arena_init(&arena, engine->env);
-    kiln_status status =
-        kilni_fuse_search(engine, tape, tape->n_ops, /*full=*/true, &position, &arena, &blocks, err);
+    kiln_status status = kilni_fuse_search(engine, tape, tape->n_ops, /*full=*/true, &position,
+                                           &arena, &blocks, err);
     for (uint32_t i = 0; i < engine->n_fusers && status == KILN_STATUS_OK; i++) {
         if (position.started && position.trials[i].broken) {
             status = kiln_fail(err, FAILED_PRECONDITION, "smoke test of fuser %s: %s",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Streams: what was recorded, where it stands in the plan store, and what to hand out. A repeated program walks the
-// store's tree and takes its plan without a call of a fuser and without an allocation; an unknown one is searched.
-// Two tapes take turns: what a segment leaves over is written to the other one, with numbers from 0.
+// Streams: what was recorded, where it stands in the plan store, and what to hand out. A repeated
+// program walks the store's tree and takes its plan without a call of a fuser and without an
+// allocation; an unknown one is searched. Two tapes take turns: what a segment leaves over is
+// written to the other one, with numbers from 0.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -64,8 +65,8 @@ static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
     while (stream->walked < end) {
         uint32_t n_words = 0;
         const uint32_t *words = kilni_fuse_tape_words(tape, stream->walked, &n_words);
-        kiln_status status = kilni_fuse_plan_store_step(&stream->engine->plans, &stream->node,
-                                                        words, n_words, err);
+        kiln_status status =
+            kilni_fuse_plan_store_step(&stream->engine->plans, &stream->node, words, n_words, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -150,8 +151,8 @@ static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool f
     if (!full && node->wait == KILNI_FUSE_WAIT_YES && node->wait_epoch == engine->epoch) {
         return KILN_STATUS_OK;
     }
-    *out_plan = kilni_fuse_plan_store_find(&engine->plans, node, full,
-                                           &stream->tapes[stream->active]);
+    *out_plan =
+        kilni_fuse_plan_store_find(&engine->plans, node, full, &stream->tapes[stream->active]);
     if (*out_plan != NULL) {
         engine->stats.plans_found++;
         return KILN_STATUS_OK;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A fuser's program into ir's neutral form. The fuser is not trusted: counts are bounded before arrays are read, texts
-// are checked, every reference is in range, unknown flags and non-zero unknown tails are refused. Everything is
-// copied, so nothing of the plugin is needed afterwards. Whether the program does what the block asks is program_check.c.
+// A fuser's program into ir's neutral form. The fuser is not trusted: counts are bounded before
+// arrays are read, texts are checked, every reference is in range, unknown flags and non-zero
+// unknown tails are refused. Everything is copied, so nothing of the plugin is needed afterwards.
+// Whether the program does what the block asks is program_check.c.
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,8 +20,8 @@ enum {
     MAX_STRUCT_BYTES = 4096
 };
 
-static const uint64_t known_math = KF_MATH_CONTRACT | KF_MATH_REASSOC | KF_MATH_FTZ |
-                                   KF_MATH_APPROX | KF_MATH_NO_NAN | KF_MATH_ROUNDED_DIVIDE_SQRT;
+static const uint64_t known_math =
+    KF_MATH_CONTRACT | KF_MATH_REASSOC | KF_MATH_FTZ | KF_MATH_APPROX;
 
 typedef struct translator {
     const kilni_fuse_translation *input;
@@ -79,8 +80,8 @@ static bool starts_name(char c)
 static uint64_t name_length(kf_str text)
 {
     uint64_t n = 0;
-    while (n < text.len && (starts_name(text.ptr[n]) ||
-                            (n > 0 && text.ptr[n] >= '0' && text.ptr[n] <= '9'))) {
+    while (n < text.len &&
+           (starts_name(text.ptr[n]) || (n > 0 && text.ptr[n] >= '0' && text.ptr[n] <= '9'))) {
         n++;
     }
     return n;
@@ -111,8 +112,8 @@ static kiln_status take_defines(translator *t, const kf_source *from, kiln_progr
         kf_str text = from->defines[i];
         uint64_t name = kilni_fuse_text_ok(text, MAX_NAME) ? name_length(text) : 0;
         if (name == 0 || (name < text.len && text.ptr[name] != '=')) {
-            return kiln_fail(t->err, INVALID_ARGUMENT, "define %" PRIu64 " is not NAME or NAME=VALUE",
-                             i);
+            return kiln_fail(t->err, INVALID_ARGUMENT,
+                             "define %" PRIu64 " is not NAME or NAME=VALUE", i);
         }
         defines[i] = copy_text(t, text.ptr, text.len);
         if (defines[i] == NULL) {
@@ -159,7 +160,7 @@ static kiln_status check_math(translator *t, uint64_t flags, uint32_t index)
         return kiln_fail(t->err, INVALID_ARGUMENT, "source %u has unknown math flags %#" PRIx64,
                          index, flags);
     }
-    if ((flags & (KF_MATH_NO_NAN | KF_MATH_APPROX | KF_MATH_FTZ)) != 0) {
+    if ((flags & (KF_MATH_APPROX | KF_MATH_FTZ)) != 0) {
         return kiln_fail(t->err, INVALID_ARGUMENT,
                          "source %u needs approximate arithmetic, which was not asked for", index);
     }
@@ -193,7 +194,6 @@ static kiln_status take_source(translator *t, const kf_source *from, uint32_t in
     to->cl_c_version = from->cl_c_version;
     to->math |= (from->math_flags & KF_MATH_CONTRACT) != 0 ? KILN_MATH_CONTRACT : 0;
     to->math |= (from->math_flags & KF_MATH_REASSOC) != 0 ? KILN_MATH_REASSOCIATE : 0;
-    to->math |= (from->math_flags & KF_MATH_ROUNDED_DIVIDE_SQRT) != 0 ? KILN_MATH_ROUNDED : 0;
     if (from->format == KF_FORMAT_BINARY) {
         to->fingerprint = t->input->device->fingerprint;
     }
@@ -223,22 +223,21 @@ static kiln_status take_sources(translator *t, const kf_program *program)
 static kiln_status check_ref(translator *t, uint32_t ref, uint32_t count, const char *what)
 {
     return ref < count ? KILN_STATUS_OK
-                       : kiln_fail(t->err, INVALID_ARGUMENT, "argument names %s %u of %u", what, ref,
-                                   count);
+                       : kiln_fail(t->err, INVALID_ARGUMENT, "argument names %s %u of %u", what,
+                                   ref, count);
 }
 
 static kiln_status check_tensor_arg(translator *t, const kf_karg *arg)
 {
     const kilni_fuse_block_view *view = t->input->view;
-    kiln_status status =
-        check_ref(t, arg->ref, view->marks[t->input->len - 1].n_tensors, "tensor");
+    kiln_status status = check_ref(t, arg->ref, view->marks[t->input->len - 1].n_tensors, "tensor");
     if (status != KILN_STATUS_OK) {
         return status;
     }
     uint32_t tensor = view->tensors[arg->ref];
     if (!view->tape->infos[tensor].has_dims) {
-        return kiln_fail(t->err, INVALID_ARGUMENT, "argument names tensor %u, which is only dropped",
-                         arg->ref);
+        return kiln_fail(t->err, INVALID_ARGUMENT,
+                         "argument names tensor %u, which is only dropped", arg->ref);
     }
     if (arg->kind == KF_ARG_STRIDE && arg->axis >= view->tape->tensors[tensor].rank) {
         return kiln_fail(t->err, INVALID_ARGUMENT, "argument names axis %u of tensor %u of rank %u",
@@ -266,7 +265,7 @@ static kiln_status check_number_type(translator *t, const kf_karg *arg)
 static const kiln_arg_kind arg_kinds[] = {
     [KF_ARG_TENSOR] = KILN_ARG_TENSOR, [KF_ARG_TEMP] = KILN_ARG_TEMP,
     [KF_ARG_OFFSET] = KILN_ARG_OFFSET, [KF_ARG_STRIDE] = KILN_ARG_STRIDE,
-    [KF_ARG_DIM] = KILN_ARG_DIM, [KF_ARG_SCALAR] = KILN_ARG_SCALAR,
+    [KF_ARG_DIM] = KILN_ARG_DIM,       [KF_ARG_SCALAR] = KILN_ARG_SCALAR,
     [KF_ARG_VALUE] = KILN_ARG_FORMULA, [KF_ARG_LOCAL] = KILN_ARG_LOCAL,
 };
 
@@ -317,8 +316,8 @@ static kiln_status take_arg(translator *t, const kf_karg *from, uint32_t n_temps
     to->access = has_memory ? from->access : 0;
     to->ref = has_value ? 0 : from->ref;
     to->axis = from->kind == KF_ARG_STRIDE ? from->axis : 0;
-    to->dtype = has_memory || from->kind == KF_ARG_LOCAL ? KILN_DTYPE_NONE
-                                                         : (kiln_dtype)from->dtype;
+    to->dtype =
+        has_memory || from->kind == KF_ARG_LOCAL ? KILN_DTYPE_NONE : (kiln_dtype)from->dtype;
     if (!has_value) {
         return KILN_STATUS_OK;
     }
@@ -420,10 +419,11 @@ static kiln_status take_launches(translator *t, const kf_program *program)
     return KILN_STATUS_OK;
 }
 
-// ---- temporaries, steps, guard -------------------------------------------------------------------
+// ---- temporaries, steps, guard
+// -------------------------------------------------------------------
 
-static kiln_status take_temp(translator *t, const kf_temp *from, uint32_t index, uint64_t n_launches,
-                             kiln_program_temp *to)
+static kiln_status take_temp(translator *t, const kf_temp *from, uint32_t index,
+                             uint64_t n_launches, kiln_program_temp *to)
 {
     bool persistent = from->flags == KF_TEMP_PERSISTENT;
     uint32_t align = from->align;
@@ -455,8 +455,7 @@ static kiln_status take_temps(translator *t, const kf_program *program)
         return no_memory(t);
     }
     for (uint32_t i = 0; i < program->n_temps; i++) {
-        kiln_status status =
-            take_temp(t, &program->temps[i], i, program->n_launches, &temps[i]);
+        kiln_status status = take_temp(t, &program->temps[i], i, program->n_launches, &temps[i]);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -561,8 +560,10 @@ kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_p
     KILN_TRY(out, status, take_temps(&t, program));
     KILN_TRY(out, status, take_steps(&t, program));
     KILN_TRY(out, status, take_guard(&t, program));
-    t.out->flags |= (program->flags & KF_PROGRAM_DETERMINISTIC) != 0 ? KILN_PROGRAM_DETERMINISTIC : 0;
-    t.out->flags |= (program->flags & KF_PROGRAM_IN_PLACE_SAFE) != 0 ? KILN_PROGRAM_IN_PLACE_SAFE : 0;
+    t.out->flags |=
+        (program->flags & KF_PROGRAM_DETERMINISTIC) != 0 ? KILN_PROGRAM_DETERMINISTIC : 0;
+    t.out->flags |=
+        (program->flags & KF_PROGRAM_IN_PLACE_SAFE) != 0 ? KILN_PROGRAM_IN_PLACE_SAFE : 0;
     KILN_TRY(out, status, kilni_fuse_program_check(input, t.out, err));
     t.out->key = kilni_fuse_program_key(input->arena->env, t.out, &failed);
     KILN_TRY(out, status, failed ? no_memory(&t) : KILN_STATUS_OK);

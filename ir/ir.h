@@ -125,7 +125,8 @@ typedef struct kiln_op_signature {
 enum { ///< facts about a tensor's memory, known when `KILN_TENSOR_PLACED`
     KILN_TENSOR_PLACED = 1u,     ///< it has memory now; without it the other facts are not known
     KILN_TENSOR_CONTIGUOUS = 2u, ///< dense, row-major
-    KILN_TENSOR_CONST = 4u       ///< never changes and outlives plans (weights)
+    KILN_TENSOR_CONST = 4u,      ///< never changes and outlives plans (weights)
+    KILN_TENSOR_ZERO_OFFSET = 8u ///< its first element is its buffer's first
 };
 
 typedef struct kiln_tensor_desc {

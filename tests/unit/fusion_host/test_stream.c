@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Streams without fusers: what is handed out and when, what dies where, and how plans are found
+// again.
+#include "fuse_fixture.h"
+
+static void test_nothing_recorded(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        KILN_CHECK(fixture_next(&f, false) == NULL);
+        KILN_CHECK(fixture_next(&f, true) == NULL);
+        KILN_CHECK_INT(kiln_fuse_stream_pending(f.stream), 0);
+    }
+    fixture_close(&f);
+}
+
+static void test_waits_for_drops(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        fixture_drop(&f, &a);
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        (void)fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        KILN_CHECK_STR(fixture_run(&f, false), "neg-1;");
+        KILN_CHECK_INT(kiln_fuse_stream_pending(f.stream), 1);
+        fixture_drop(&f, &b);
+        KILN_CHECK_STR(fixture_run(&f, true), "exp-2;");
+    }
+    fixture_close(&f);
+}
+
+static void test_drop_without_use(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        kiln_tensor_desc b = fixture_vector(&f, 8);
+        fixture_drop(&f, &a);
+        KILN_CHECK_STR(fixture_run(&f, true), "drop-1;");
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_NEG, &b, NULL);
+        kiln_tensor_desc d = fixture_vector(&f, 5);
+        fixture_drop(&f, &d);
+        fixture_drop(&f, &c);
+        KILN_CHECK_STR(fixture_run(&f, true), "neg-3-4;");
+    }
+    fixture_close(&f);
+}
+
+static void test_dies_after_last_use(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        (void)fixture_op(&f, KILN_OP_ADD, &c, &c);
+        fixture_drop(&f, &a);
+        fixture_drop(&f, &b);
+        KILN_CHECK_STR(fixture_run(&f, true), "neg-1 exp-2 add;");
+    }
+    fixture_close(&f);
+}
+
+static void program(fuse_fixture *f, int64_t length, double scalar)
+{
+    kiln_tensor_desc a = fixture_vector(f, length);
+    kiln_tensor_desc b = fixture_scalar_op(f, KILN_OP_ADD_SCALAR, &a, scalar);
+    kiln_tensor_desc c = fixture_op(f, KILN_OP_MUL, &b, &a);
+    fixture_drop(f, &b);
+    fixture_drop(f, &c);
+}
+
+static void test_plan_is_found_again(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        program(&f, 8, 1.5);
+        (void)fixture_run(&f, true);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 1);
+        program(&f, 24, 2.5); // another size of the same class, another scalar
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (KILN_CHECK(s != NULL)) {
+            KILN_CHECK_INT(s->symbols[0], 1);
+            KILN_CHECK_INT(s->symbols[1], 24);
+            KILN_CHECK_NEAR(s->scalars[0].v.f, 2.5, 0);
+            KILN_CHECK_INT((uintptr_t)s->tokens[0], 4);
+            KILN_CHECK_INT(s->plan->n_tensors, 3);
+            KILN_CHECK_INT((uintptr_t)s->operands[1][2], 6);
+        }
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_found, 1);
+        program(&f, 32, 2.5); // divisible by 16: other facts, another plan
+        (void)fixture_run(&f, true);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
+    }
+    fixture_close(&f);
+}
+
+static void test_no_allocation_when_repeated(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        for (int i = 0; i < 3; i++) {
+            program(&f, 8, 1.5);
+            (void)fixture_run(&f, true);
+        }
+        uint64_t before = f.allocations;
+        for (int i = 0; i < 100; i++) {
+            program(&f, 8, i);
+            (void)fixture_run(&f, true);
+        }
+        KILN_CHECK_INT(f.allocations - before, 0);
+    }
+    fixture_close(&f);
+}
+
+static void test_long_segment_is_cut(void)
+{
+    fuse_fixture f;
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.max_segment = 4;
+    if (fixture_open_with(&f, NULL, &options, /*whole=*/false)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        for (int i = 0; i < 10; i++) {
+            a = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        }
+        KILN_CHECK_STR(fixture_run(&f, true), "neg neg neg neg; neg neg neg neg; neg neg;");
+    }
+    fixture_close(&f);
+}
+
+static void test_whole_waits_for_drain(void)
+{
+    fuse_fixture f;
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.max_segment = 4;
+    if (fixture_open_with(&f, NULL, &options, /*whole=*/true)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        for (int i = 0; i < 10; i++) {
+            a = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        }
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        KILN_CHECK(s != NULL && s->plan->n_ops == 10);
+        KILN_CHECK(s != NULL && s->plan->n_steps == 10);
+        // Not done: the segment is kept as a graph does; destroying the stream lets it go.
+    }
+    fixture_close(&f);
+}
+
+static void test_plans_are_bounded(void)
+{
+    fuse_fixture f;
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.max_plans = 8;
+    if (fixture_open_with(&f, NULL, &options, /*whole=*/false)) {
+        for (int round = 0; round < 3; round++) {
+            for (int length = 1; length <= 20; length++) {
+                kiln_tensor_desc a = fixture_vector(&f, 8);
+                for (int i = 0; i < length; i++) {
+                    a = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+                }
+                (void)fixture_run(&f, true);
+            }
+        }
+        KILN_CHECK_INT(fixture_stats(&f).plans_kept, 8);
+        KILN_CHECK(f.engine->plans.n_nodes <= 8 * 20);
+    }
+    fixture_close(&f);
+}
+
+static void test_equal_hashes_do_not_mix(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        f.engine->plans.hash_mask = 0; // every edge collides
+        const kiln_op ops[] = {KILN_OP_NEG, KILN_OP_EXP, KILN_OP_ABS, KILN_OP_SQRT};
+        for (int round = 0; round < 2; round++) {
+            for (size_t i = 0; i < 4; i++) {
+                for (size_t k = 0; k < 4; k++) {
+                    kiln_tensor_desc a = fixture_vector(&f, 8);
+                    a = fixture_op(&f, ops[i], &a, NULL);
+                    (void)fixture_op(&f, ops[k], &a, NULL);
+                    const kiln_fuse_segment *s = fixture_next(&f, true);
+                    KILN_CHECK(s != NULL && s->plan->n_ops == 2);
+                    fixture_done(&f, s);
+                }
+            }
+        }
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 16);
+        KILN_CHECK_INT(fixture_stats(&f).plans_found, 16);
+    }
+    fixture_close(&f);
+}
+
+static void test_second_segment_before_done(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        (void)fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        const kiln_fuse_segment *second = NULL;
+        KILN_CHECK_INT(kiln_fuse_stream_next(f.stream, true, &second, NULL),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        fixture_done(&f, s);
+    }
+    fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/fusion_host/stream", KILN_TEST(test_nothing_recorded),
+               KILN_TEST(test_waits_for_drops), KILN_TEST(test_drop_without_use),
+               KILN_TEST(test_dies_after_last_use), KILN_TEST(test_plan_is_found_again),
+               KILN_TEST(test_no_allocation_when_repeated), KILN_TEST(test_long_segment_is_cut),
+               KILN_TEST(test_whole_waits_for_drain), KILN_TEST(test_plans_are_bounded),
+               KILN_TEST(test_equal_hashes_do_not_mix), KILN_TEST(test_second_segment_before_done))
