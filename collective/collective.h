@@ -11,9 +11,10 @@
 /// on every rank and in every run.
 ///
 /// All ranks make the same calls in the same order. A rank that is late, leaves, fails or asks for
-/// something else than the others poisons the group: every present and later call on every rank
-/// ends with the same error, which names the rank, the code and the cause, until the group is
-/// destroyed. Nothing waits without a deadline.
+/// something else than the others poisons the group: every call that has not ended and every later
+/// one, on every rank, ends with the same error, which names the rank, the code and the cause,
+/// until the group is destroyed. A rank whose part was over before a failure elsewhere returns OK,
+/// with a whole result. Nothing waits without a deadline.
 
 #include "base.h"
 
