@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens and closes a device and fills the table of the backend interface. What each entry does lies in the other
-// files; here is only the order of construction, and which of BLAS and Kiln's own kernels gets an operation.
+// Opens and closes a device and fills the table of the backend interface. What each entry does lies
+// in the other files; here is only the order of construction, and which of BLAS and Kiln's own
+// kernels gets an operation.
 
 #include <string.h>
 
 #include "cl_internal.h"
 
-// ---- closing -----------------------------------------------------------------------------------------
+// ---- closing
+// -----------------------------------------------------------------------------------------
 
 static void backend_close(kiln_backend *base)
 {
@@ -33,7 +35,8 @@ static void backend_close(kiln_backend *base)
     kiln_free(backend->env, backend);
 }
 
-// ---- the table ---------------------------------------------------------------------------------------
+// ---- the table
+// ---------------------------------------------------------------------------------------
 
 static const kiln_device_info *backend_info(kiln_backend *base)
 {
@@ -155,13 +158,14 @@ void kiln_cl_counters_get(kiln_backend *base, kiln_cl_counters *out_counters)
     *out_counters = backend->counters;
 }
 
-// ---- opening -----------------------------------------------------------------------------------------
+// ---- opening
+// -----------------------------------------------------------------------------------------
 
 static void CL_CALLBACK context_said(const char *text, const void *bytes, size_t length, void *user)
 {
     (void)bytes;
     (void)length;
-    kiln_log(user, KILN_LOG_WARN, "cl_backend", "driver: %s", text);
+    kiln_log_write(user, KILN_LOG_WARN, "cl_backend", "driver: %s", text);
 }
 
 static kiln_status open_queue(kilni_cl_backend *backend, kiln_error *err)
@@ -194,8 +198,8 @@ static void open_store(kilni_cl_backend *backend)
     backend->store = NULL;
     bool expected =
         status == KILN_STATUS_FAILED_PRECONDITION || status == KILN_STATUS_UNIMPLEMENTED;
-    kiln_log(backend->env, expected ? KILN_LOG_DEBUG : KILN_LOG_WARN, "cl_backend",
-             "no program cache on disk: %s", err.message);
+    kiln_log_write(backend->env, expected ? KILN_LOG_DEBUG : KILN_LOG_WARN, "cl_backend",
+                   "no program cache on disk: %s", err.message);
 }
 
 static kiln_status open_backend(const kiln_env *env, const char *address,

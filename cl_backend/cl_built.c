@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs that fusers described: made ready, launched, timed. Formulas are already numbers here, buffers already
-// chosen; what is checked is what the driver would not check.
+// Programs that fusers described: made ready, launched, timed. Formulas are already numbers here,
+// buffers already chosen; what is checked is what the driver would not check.
 
 #include <string.h>
 
@@ -18,7 +18,8 @@ static built *built_of(kiln_built *given)
     return (built *)(void *)given;
 }
 
-// ---- building ----------------------------------------------------------------------------------------
+// ---- building
+// ----------------------------------------------------------------------------------------
 
 static void append_options(const kilni_cl_backend *backend, const kiln_program_source *source,
                            kiln_string *options)
@@ -175,7 +176,8 @@ void kilni_cl_built_free(kiln_backend *base, kiln_built *given)
     kiln_free(backend->env, made);
 }
 
-// ---- launching ---------------------------------------------------------------------------------------
+// ---- launching
+// ---------------------------------------------------------------------------------------
 
 static void push_value(kilni_cl_args *args, const kiln_launch_arg *arg)
 {

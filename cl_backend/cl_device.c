@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which devices there are, which one an address means, and what is known about one. Speeds are estimates by the type
-// of device until kiln_cl_measure (cl_measure.c) has stored better ones.
+// Which devices there are, which one an address means, and what is known about one. Speeds are
+// estimates by the type of device until kiln_cl_measure (cl_measure.c) has stored better ones.
 
 #include <ctype.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ typedef struct device_list { ///< all devices in the loader's order
     cl_uint within[MAX_DEVICES]; ///< number inside its platform
 } device_list;
 
-// ---- enumeration -------------------------------------------------------------------------------------
+// ---- enumeration
+// -------------------------------------------------------------------------------------
 
 static void list_platform(device_list *list, cl_uint platform)
 {
@@ -60,7 +61,8 @@ static kiln_status list_devices(device_list *list, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-// ---- addresses ---------------------------------------------------------------------------------------
+// ---- addresses
+// ---------------------------------------------------------------------------------------
 
 static bool contains_ignoring_case(const char *text, const char *part)
 {
@@ -217,7 +219,8 @@ kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out
     return KILN_STATUS_OK;
 }
 
-// ---- facts about one device --------------------------------------------------------------------------
+// ---- facts about one device
+// --------------------------------------------------------------------------
 
 static const char *device_text(kilni_cl_backend *backend, cl_device_info what)
 {

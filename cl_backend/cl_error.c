@@ -1,62 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Decides what an OpenCL error code means for a caller: its name, its status, and whether the device is lost.
-// Who reports it and when is up to the other files.
+// Decides what an OpenCL error code means for a caller: its name, its status, and whether the
+// device is lost. Who reports it and when is up to the other files.
 
 #include <stdio.h>
 
 #include "cl_internal.h"
 
-#define CODES(X)                                              \
-    X(CL_DEVICE_NOT_FOUND, NOT_FOUND)                         \
-    X(CL_DEVICE_NOT_AVAILABLE, DEVICE_LOST)                   \
-    X(CL_COMPILER_NOT_AVAILABLE, UNIMPLEMENTED)               \
-    X(CL_MEM_OBJECT_ALLOCATION_FAILURE, RESOURCE_EXHAUSTED)   \
-    X(CL_OUT_OF_RESOURCES, RESOURCE_EXHAUSTED)                \
-    X(CL_OUT_OF_HOST_MEMORY, RESOURCE_EXHAUSTED)              \
-    X(CL_PROFILING_INFO_NOT_AVAILABLE, UNIMPLEMENTED)         \
-    X(CL_MEM_COPY_OVERLAP, INVALID_ARGUMENT)                  \
-    X(CL_BUILD_PROGRAM_FAILURE, BUILD_FAILED)                 \
-    X(CL_MAP_FAILURE, RESOURCE_EXHAUSTED)                     \
-    X(CL_MISALIGNED_SUB_BUFFER_OFFSET, INVALID_ARGUMENT)      \
-    X(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, INTERNAL) \
-    X(CL_COMPILE_PROGRAM_FAILURE, BUILD_FAILED)               \
-    X(CL_LINKER_NOT_AVAILABLE, UNIMPLEMENTED)                 \
-    X(CL_LINK_PROGRAM_FAILURE, BUILD_FAILED)                  \
-    X(CL_INVALID_VALUE, INVALID_ARGUMENT)                     \
-    X(CL_INVALID_PLATFORM, INVALID_ARGUMENT)                  \
-    X(CL_INVALID_DEVICE, INVALID_ARGUMENT)                    \
-    X(CL_INVALID_CONTEXT, DEVICE_LOST)                        \
-    X(CL_INVALID_COMMAND_QUEUE, DEVICE_LOST)                  \
-    X(CL_INVALID_MEM_OBJECT, INVALID_ARGUMENT)                \
-    X(CL_INVALID_BINARY, BUILD_FAILED)                        \
-    X(CL_INVALID_BUILD_OPTIONS, BUILD_FAILED)                 \
-    X(CL_INVALID_PROGRAM, INVALID_ARGUMENT)                   \
-    X(CL_INVALID_PROGRAM_EXECUTABLE, BUILD_FAILED)            \
-    X(CL_INVALID_KERNEL_NAME, NOT_FOUND)                      \
-    X(CL_INVALID_KERNEL_DEFINITION, BUILD_FAILED)             \
-    X(CL_INVALID_KERNEL, INVALID_ARGUMENT)                    \
-    X(CL_INVALID_ARG_INDEX, INVALID_ARGUMENT)                 \
-    X(CL_INVALID_ARG_VALUE, INVALID_ARGUMENT)                 \
-    X(CL_INVALID_ARG_SIZE, INVALID_ARGUMENT)                  \
-    X(CL_INVALID_KERNEL_ARGS, INVALID_ARGUMENT)               \
-    X(CL_INVALID_WORK_DIMENSION, INVALID_ARGUMENT)            \
-    X(CL_INVALID_WORK_GROUP_SIZE, INVALID_ARGUMENT)           \
-    X(CL_INVALID_WORK_ITEM_SIZE, INVALID_ARGUMENT)            \
-    X(CL_INVALID_GLOBAL_OFFSET, INVALID_ARGUMENT)             \
-    X(CL_INVALID_EVENT_WAIT_LIST, INTERNAL)                   \
-    X(CL_INVALID_EVENT, INTERNAL)                             \
-    X(CL_INVALID_OPERATION, FAILED_PRECONDITION)              \
-    X(CL_INVALID_BUFFER_SIZE, RESOURCE_EXHAUSTED)             \
-    X(CL_INVALID_GLOBAL_WORK_SIZE, INVALID_ARGUMENT)          \
-    X(CL_INVALID_PROPERTY, INVALID_ARGUMENT)                  \
-    X(CL_INVALID_COMPILER_OPTIONS, BUILD_FAILED)              \
+#define CODES(X)                                                                                   \
+    X(CL_DEVICE_NOT_FOUND, NOT_FOUND)                                                              \
+    X(CL_DEVICE_NOT_AVAILABLE, DEVICE_LOST)                                                        \
+    X(CL_COMPILER_NOT_AVAILABLE, UNIMPLEMENTED)                                                    \
+    X(CL_MEM_OBJECT_ALLOCATION_FAILURE, RESOURCE_EXHAUSTED)                                        \
+    X(CL_OUT_OF_RESOURCES, RESOURCE_EXHAUSTED)                                                     \
+    X(CL_OUT_OF_HOST_MEMORY, RESOURCE_EXHAUSTED)                                                   \
+    X(CL_PROFILING_INFO_NOT_AVAILABLE, UNIMPLEMENTED)                                              \
+    X(CL_MEM_COPY_OVERLAP, INVALID_ARGUMENT)                                                       \
+    X(CL_BUILD_PROGRAM_FAILURE, BUILD_FAILED)                                                      \
+    X(CL_MAP_FAILURE, RESOURCE_EXHAUSTED)                                                          \
+    X(CL_MISALIGNED_SUB_BUFFER_OFFSET, INVALID_ARGUMENT)                                           \
+    X(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, INTERNAL)                                      \
+    X(CL_COMPILE_PROGRAM_FAILURE, BUILD_FAILED)                                                    \
+    X(CL_LINKER_NOT_AVAILABLE, UNIMPLEMENTED)                                                      \
+    X(CL_LINK_PROGRAM_FAILURE, BUILD_FAILED)                                                       \
+    X(CL_INVALID_VALUE, INVALID_ARGUMENT)                                                          \
+    X(CL_INVALID_PLATFORM, INVALID_ARGUMENT)                                                       \
+    X(CL_INVALID_DEVICE, INVALID_ARGUMENT)                                                         \
+    X(CL_INVALID_CONTEXT, DEVICE_LOST)                                                             \
+    X(CL_INVALID_COMMAND_QUEUE, DEVICE_LOST)                                                       \
+    X(CL_INVALID_MEM_OBJECT, INVALID_ARGUMENT)                                                     \
+    X(CL_INVALID_BINARY, BUILD_FAILED)                                                             \
+    X(CL_INVALID_BUILD_OPTIONS, BUILD_FAILED)                                                      \
+    X(CL_INVALID_PROGRAM, INVALID_ARGUMENT)                                                        \
+    X(CL_INVALID_PROGRAM_EXECUTABLE, BUILD_FAILED)                                                 \
+    X(CL_INVALID_KERNEL_NAME, NOT_FOUND)                                                           \
+    X(CL_INVALID_KERNEL_DEFINITION, BUILD_FAILED)                                                  \
+    X(CL_INVALID_KERNEL, INVALID_ARGUMENT)                                                         \
+    X(CL_INVALID_ARG_INDEX, INVALID_ARGUMENT)                                                      \
+    X(CL_INVALID_ARG_VALUE, INVALID_ARGUMENT)                                                      \
+    X(CL_INVALID_ARG_SIZE, INVALID_ARGUMENT)                                                       \
+    X(CL_INVALID_KERNEL_ARGS, INVALID_ARGUMENT)                                                    \
+    X(CL_INVALID_WORK_DIMENSION, INVALID_ARGUMENT)                                                 \
+    X(CL_INVALID_WORK_GROUP_SIZE, INVALID_ARGUMENT)                                                \
+    X(CL_INVALID_WORK_ITEM_SIZE, INVALID_ARGUMENT)                                                 \
+    X(CL_INVALID_GLOBAL_OFFSET, INVALID_ARGUMENT)                                                  \
+    X(CL_INVALID_EVENT_WAIT_LIST, INTERNAL)                                                        \
+    X(CL_INVALID_EVENT, INTERNAL)                                                                  \
+    X(CL_INVALID_OPERATION, FAILED_PRECONDITION)                                                   \
+    X(CL_INVALID_BUFFER_SIZE, RESOURCE_EXHAUSTED)                                                  \
+    X(CL_INVALID_GLOBAL_WORK_SIZE, INVALID_ARGUMENT)                                               \
+    X(CL_INVALID_PROPERTY, INVALID_ARGUMENT)                                                       \
+    X(CL_INVALID_COMPILER_OPTIONS, BUILD_FAILED)                                                   \
     X(CL_INVALID_LINKER_OPTIONS, BUILD_FAILED)
 
 const char *kilni_cl_code_name(cl_int code)
 {
     switch (code) {
-#define NAME(cl_code, status) \
-    case cl_code:             \
+#define NAME(cl_code, status)                                                                      \
+    case cl_code:                                                                                  \
         return #cl_code;
         CODES(NAME)
 #undef NAME
@@ -72,8 +72,8 @@ const char *kilni_cl_code_name(cl_int code)
 static kiln_status status_of(cl_int code)
 {
     switch (code) {
-#define STATUS(cl_code, status) \
-    case cl_code:               \
+#define STATUS(cl_code, status)                                                                    \
+    case cl_code:                                                                                  \
         return KILN_STATUS_##status;
         CODES(STATUS)
 #undef STATUS
@@ -92,7 +92,8 @@ bool kilni_cl_is_memory_code(cl_int code)
            code == CL_OUT_OF_RESOURCES;
 }
 
-// A wait that ends without resources means that a kernel died: drivers say so after an illegal access.
+// A wait that ends without resources means that a kernel died: drivers say so after an illegal
+// access.
 static bool says_lost(cl_int code, bool waited)
 {
     if (status_of(code) == KILN_STATUS_DEVICE_LOST) {
@@ -113,8 +114,8 @@ kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, bool wa
     bool lost = says_lost(code, waited);
     if (lost && backend != NULL) {
         backend->lost = true;
-        kiln_log(backend->env, KILN_LOG_ERROR, "cl_backend", "device lost: %s: %s (%d)", text,
-                 kilni_cl_code_name(code), code);
+        kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "device lost: %s: %s (%d)", text,
+                       kilni_cl_code_name(code), code);
     }
     return kiln_error_set(err, lost ? KILN_STATUS_DEVICE_LOST : status_of(code), file, line,
                           "%s: %s (%d)", text, kilni_cl_code_name(code), code);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Built-in kernels: from (file, defines, kernel) to a kernel made ready, fast when it was asked for before. Also where
-// the text of a file comes from. Which kernels exist is the matter of kernels/.
+// Built-in kernels: from (file, defines, kernel) to a kernel made ready, fast when it was asked for
+// before. Also where the text of a file comes from. Which kernels exist is the matter of kernels/.
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 static const char prelude_name[] = "prelude.cl";
 
-// ---- texts -------------------------------------------------------------------------------------------
+// ---- texts
+// -------------------------------------------------------------------------------------------
 
 static const kilni_cl_source *embedded(const char *name)
 {
@@ -58,7 +59,8 @@ static kiln_status append_file(const kilni_cl_backend *backend, const char *name
     return KILN_STATUS_OK;
 }
 
-// ---- the table of kernels ----------------------------------------------------------------------------
+// ---- the table of kernels
+// ----------------------------------------------------------------------------
 
 static uint64_t key_hash(const kilni_cl_kernel_key *key)
 {
@@ -129,7 +131,8 @@ static char *join_key(const kilni_cl_backend *backend, const kilni_cl_kernel_key
     return texts;
 }
 
-// ---- making a kernel ---------------------------------------------------------------------------------
+// ---- making a kernel
+// ---------------------------------------------------------------------------------
 
 static kiln_status build(kilni_cl_backend *backend, const kilni_cl_kernel_key *key,
                          kilni_cl_kernel **out_kernel, kiln_error *err)

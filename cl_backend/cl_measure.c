@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Measures a device once: bytes per second of a copy, and the cost of one more kernel in a queue. The figures are
-// kept in the store under the device's fingerprint. Who asks for it, and when, is the caller's.
+// Measures a device once: bytes per second of a copy, and the cost of one more kernel in a queue.
+// The figures are kept in the store under the device's fingerprint. Who asks for it, and when, is
+// the caller's.
 
 #include <string.h>
 
@@ -123,7 +124,8 @@ static void remember(kilni_cl_backend *backend)
     if (backend->store != NULL &&
         kiln_store_put(backend->store, KILN_STORE_DEVICES, speeds_key(backend), &found,
                        sizeof(found), &err) != KILN_STATUS_OK) {
-        kiln_log(backend->env, KILN_LOG_WARN, "cl_backend", "speeds not stored: %s", err.message);
+        kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend", "speeds not stored: %s",
+                       err.message);
     }
 }
 

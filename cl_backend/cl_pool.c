@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Device memory: one buffer for each allocation, kept in size classes after free. A freed buffer may be given
-// out at once because the queue is in order. Decides rounding, the budget, and what goes when memory is short.
+// Device memory: one buffer for each allocation, kept in size classes after free. A freed buffer
+// may be given out at once because the queue is in order. Decides rounding, the budget, and what
+// goes when memory is short.
 
 #include "cl_internal.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs in memory: found by key, loaded from the store, or compiled; their kernels; how many are kept. A
-// compiler's log becomes an error here. What lies in the store is decided in cl_program_cache.c.
+// Programs in memory: found by key, loaded from the store, or compiled; their kernels; how many are
+// kept. A compiler's log becomes an error here. What lies in the store is decided in
+// cl_program_cache.c.
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 enum { PROGRAM_LIMIT = 512 }; ///< programs without users that stay in memory
 
-// Strict arithmetic unless the options say otherwise; optional types are switched on where the device has them.
+// Strict arithmetic unless the options say otherwise; optional types are switched on where the
+// device has them.
 static const char opening[] = "#ifndef KILN_CONTRACT\n"
                               "#pragma OPENCL FP_CONTRACT OFF\n"
                               "#endif\n"
@@ -21,7 +23,8 @@ static const char opening[] = "#ifndef KILN_CONTRACT\n"
                               "#endif\n"
                               "#line 1\n";
 
-// ---- the compiler's log ----------------------------------------------------------------------------
+// ---- the compiler's log
+// ----------------------------------------------------------------------------
 
 static void log_lines(const kilni_cl_backend *backend, char *text)
 {
@@ -30,7 +33,7 @@ static void log_lines(const kilni_cl_backend *backend, char *text)
         if (end != NULL) {
             *end = '\0';
         }
-        kiln_log(backend->env, KILN_LOG_ERROR, "cl_backend", "compiler: %s", line);
+        kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "compiler: %s", line);
         if (end != NULL) {
             *end = '\n';
         }
@@ -75,7 +78,8 @@ static kiln_status build_failed(kilni_cl_backend *backend, cl_program program, c
                      kilni_cl_code_name(code), summary[0] != '\0' ? summary : "no log");
 }
 
-// ---- making a program ------------------------------------------------------------------------------
+// ---- making a program
+// ------------------------------------------------------------------------------
 
 typedef cl_program(CL_API_CALL *create_with_il_fn)(cl_context, const void *, size_t, cl_int *);
 
@@ -139,7 +143,8 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
     return KILN_STATUS_OK;
 }
 
-// ---- keeping programs --------------------------------------------------------------------------------
+// ---- keeping programs
+// --------------------------------------------------------------------------------
 
 static void program_destroy(kilni_cl_backend *backend, kilni_cl_program *program)
 {
@@ -274,7 +279,8 @@ void kilni_cl_programs_close(kilni_cl_backend *backend)
     backend->programs.count = 0;
 }
 
-// ---- kernels -----------------------------------------------------------------------------------------
+// ---- kernels
+// -----------------------------------------------------------------------------------------
 
 static kiln_status kernel_make(kilni_cl_backend *backend, kilni_cl_program *program,
                                const char *name, kilni_cl_kernel **out_kernel, kiln_error *err)

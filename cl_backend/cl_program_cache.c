@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs on disk: the key under which a binary is stored, the form of an entry, when binaries are taken and written.
+// Programs on disk: the key under which a binary is stored, the form of an entry, when binaries are
+// taken and written.
 //
-// PoCL compiles a kernel anew for each local size (and for small grids) at its first enqueue, and only a binary taken
-// after that spares the next process the work. So an entry lists the launch shapes that were compiled into it; a
-// launch of a shape that it lacks makes the program dirty. Taking a binary costs PoCL more compiling, so dirty programs
-// are written when the backend closes, and by a long-lived process one at a time once no build was near.
+// PoCL compiles a kernel anew for each local size (and for small grids) at its first enqueue, and
+// only a binary taken after that spares the next process the work. So an entry lists the launch
+// shapes that were compiled into it; a launch of a shape that it lacks makes the program dirty.
+// Taking a binary costs PoCL more compiling, so dirty programs are written when the backend closes,
+// and by a long-lived process one at a time once no build was near.
 
 #include <string.h>
 
@@ -41,7 +43,8 @@ kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_
     return kiln_hash_bytes(&parts, sizeof(parts));
 }
 
-// ---- launch shapes -----------------------------------------------------------------------------------
+// ---- launch shapes
+// -----------------------------------------------------------------------------------
 
 static uint64_t shape_of(cl_uint dims, const size_t *global, const size_t *local)
 {
@@ -53,7 +56,8 @@ static uint64_t shape_of(cl_uint dims, const size_t *global, const size_t *local
         groups = count > groups ? count : groups;
         shape |= local != NULL ? (uint64_t)(length & 0xffff) << 16 * i : 0;
     }
-    // PoCL also keeps grids below 65535 groups apart; without a local size it chooses one from the grid.
+    // PoCL also keeps grids below 65535 groups apart; without a local size it chooses one from the
+    // grid.
     return shape | (uint64_t)(groups < 65535) << 63;
 }
 
@@ -132,7 +136,8 @@ void kilni_cl_program_ran(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl
     new_shape(backend, kernel, shape);
 }
 
-// ---- loading -----------------------------------------------------------------------------------------
+// ---- loading
+// -----------------------------------------------------------------------------------------
 
 static bool read_shapes(kilni_cl_backend *backend, const unsigned char *bytes, uint64_t count,
                         kilni_cl_program *program)
@@ -203,8 +208,9 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
     if (!loaded) {
         program->n_shapes = 0;
         backend->counters.cache_damaged++;
-        kiln_log(backend->env, KILN_LOG_WARN, "cl_backend",
-                 "stored binary of %s is damaged or refused; it is built again", build->label);
+        kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
+                       "stored binary of %s is damaged or refused; it is built again",
+                       build->label);
         return false;
     }
     program->storable = true;
@@ -213,7 +219,8 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
     return true;
 }
 
-// ---- saving ------------------------------------------------------------------------------------------
+// ---- saving
+// ------------------------------------------------------------------------------------------
 
 static bool take_binary(const kilni_cl_program *program, size_t length, unsigned char *out_bytes)
 {
@@ -248,8 +255,8 @@ static bool save(kilni_cl_backend *backend, kilni_cl_program *program)
     bool done = take_binary(program, length, entry + sizeof(head) + shape_bytes);
     if (done && kiln_store_put(backend->store, KILN_STORE_PROGRAMS, program->key, entry, total,
                                &err) != KILN_STATUS_OK) {
-        kiln_log(backend->env, KILN_LOG_WARN, "cl_backend", "binary of %s not stored: %s",
-                 program->label, err.message);
+        kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend", "binary of %s not stored: %s",
+                       program->label, err.message);
         done = false;
     }
     kiln_free(backend->env, entry);

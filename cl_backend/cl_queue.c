@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Puts kernels into the queue: arguments, launches, how much may be in flight, waits, and points in the queue
-// (marks and gates) that other threads and devices can follow. What is launched is for others to decide.
+// Puts kernels into the queue: arguments, launches, how much may be in flight, waits, and points in
+// the queue (marks and gates) that other threads and devices can follow. What is launched is for
+// others to decide.
 
 #include "cl_internal.h"
 
-// ---- arguments -----------------------------------------------------------------------------------
+// ---- arguments
+// -----------------------------------------------------------------------------------
 
 kilni_cl_args kilni_cl_args_begin(kilni_cl_backend *backend, kilni_cl_kernel *kernel)
 {
@@ -54,7 +56,8 @@ void kilni_cl_push_local(kilni_cl_args *args, size_t bytes)
     push(args, bytes, NULL);
 }
 
-// ---- launches ------------------------------------------------------------------------------------
+// ---- launches
+// ------------------------------------------------------------------------------------
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
 {
@@ -64,7 +67,8 @@ kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-// Some drivers give memory to a buffer only now: when there is none, idle buffers go and it is tried once more.
+// Some drivers give memory to a buffer only now: when there is none, idle buffers go and it is
+// tried once more.
 static cl_int enqueue_kernel(kilni_cl_backend *backend, cl_command_queue queue, cl_kernel kernel,
                              cl_uint dims, const size_t *global, const size_t *local,
                              cl_event *out_event)
@@ -116,7 +120,8 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
     return status == KILN_STATUS_OK ? kilni_cl_queued(args->backend, err) : status;
 }
 
-// ---- what is in flight ---------------------------------------------------------------------------
+// ---- what is in flight
+// ---------------------------------------------------------------------------
 
 // Every window ends with a mark; before a third is begun the oldest must have been passed.
 static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
@@ -196,7 +201,8 @@ void kilni_cl_queue_close(kilni_cl_backend *backend)
     }
 }
 
-// ---- marks and gates -----------------------------------------------------------------------------
+// ---- marks and gates
+// -----------------------------------------------------------------------------
 
 struct kiln_cl_event {
     kilni_cl_backend *backend;
@@ -275,8 +281,8 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
     return KILN_STATUS_OK;
 }
 
-// The user event always completes: drivers differ in what a negative status does to the rest of an in-order
-// queue. The failure is kept instead and reported by the next wait.
+// The user event always completes: drivers differ in what a negative status does to the rest of an
+// in-order queue. The failure is kept instead and reported by the next wait.
 void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status)
 {
     if (event == NULL || !event->gate) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Bytes between host and device. Small ones go through staging memory, so an upload need not wait for the queue; large
-// ones go through it in chunks where a discrete device profits from pinned memory, and straight where the device
-// shares the host's memory. Also mapping. Which bytes travel and when is the caller's.
+// Bytes between host and device. Small ones go through staging memory, so an upload need not wait
+// for the queue; large ones go through it in chunks where a discrete device profits from pinned
+// memory, and straight where the device shares the host's memory. Also mapping. Which bytes travel
+// and when is the caller's.
 
 #include <string.h>
 
@@ -22,7 +23,8 @@ static kiln_status check_range(const kilni_cl_buffer *buffer, size_t offset, siz
     return KILN_STATUS_OK;
 }
 
-// ---- staging memory ------------------------------------------------------------------------------
+// ---- staging memory
+// ------------------------------------------------------------------------------
 
 static kiln_status stage_make(kilni_cl_backend *backend, kilni_cl_stage *stage, kiln_error *err)
 {
@@ -122,7 +124,8 @@ void kilni_cl_transfer_close(kilni_cl_backend *backend)
     }
 }
 
-// ---- upload --------------------------------------------------------------------------------------
+// ---- upload
+// --------------------------------------------------------------------------------------
 
 static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
                                  const unsigned char *source, size_t bytes, kiln_error *err)
@@ -179,7 +182,8 @@ out:
     return status;
 }
 
-// ---- read ----------------------------------------------------------------------------------------
+// ---- read
+// ----------------------------------------------------------------------------------------
 
 static kiln_status read_direct(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
                                void *out_data, size_t bytes, kiln_error *err)
@@ -229,8 +233,8 @@ static kiln_status read_end(kilni_cl_backend *backend, read_part *part, kiln_err
     return status;
 }
 
-// Two chunks at a time: one travels while the one before is copied out of its stage. Whole stages are used, so
-// each chunk has its own.
+// Two chunks at a time: one travels while the one before is copied out of its stage. Whole stages
+// are used, so each chunk has its own.
 static kiln_status read_pipelined(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
                                   unsigned char *target, size_t bytes, kiln_error *err)
 {
@@ -282,7 +286,8 @@ out:
     return status;
 }
 
-// ---- copy and map --------------------------------------------------------------------------------
+// ---- copy and map
+// --------------------------------------------------------------------------------
 
 kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source_offset,
                           kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err)

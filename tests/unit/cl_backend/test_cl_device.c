@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Addresses, the list of devices, what is known about one, and opening again and again.
+
+#include <string.h>
+
+#include "cl_fixture.h"
+
+static kiln_status open_only(cl_fixture *f, const char *address, kiln_error *err)
+{
+    const kiln_backend_provider *provider = kiln_cl_provider();
+    kiln_backend *base = NULL;
+    kiln_status status = provider->open(&f->env, address, &base, err, provider->user);
+    KILN_CHECK((status == KILN_STATUS_OK) == (base != NULL));
+    if (base != NULL) {
+        KILN_CHECK(kiln_cl_is(base));
+        base->ops->close(base);
+    }
+    return status;
+}
+
+static bool any_device(cl_fixture *f)
+{
+    static const cl_settings none;
+    char address[64];
+    char line[192];
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_env(f, &none)) {
+        return false;
+    }
+    if (kilni_cl_device_describe(&f->env, 0, address, line, &err, NULL) != KILN_STATUS_OK) {
+        kiln_test_skip("%s", err.message);
+        cl_fixture_env_fini(f);
+        return false;
+    }
+    KILN_CHECK_STR(address, "opencl:0");
+    KILN_CHECK_CONTAINS(line, "compute units");
+    return true;
+}
+
+static void test_addresses_that_open(void)
+{
+    static const char *const good[] = {"opencl:0", "opencl:", "opencl", "opencl:0/0", "0"};
+    cl_fixture f;
+    if (!any_device(&f)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        if (open_only(&f, good[i], &err) != KILN_STATUS_OK) {
+            KILN_FAIL("%s: %s", good[i], err.message);
+        }
+    }
+    cl_fixture_env_fini(&f);
+}
+
+static void test_address_by_name(void)
+{
+    cl_fixture f;
+    cl_fixture named;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    char address[64] = "opencl:name=";
+    strncat(address, f.ops->info(f.base)->name, 5);
+    address[12] ^= 0x20; // the other case
+    cl_settings settings = {.address = address};
+    if (cl_fixture_open(&named, &settings)) {
+        KILN_CHECK_STR(named.ops->info(named.base)->name, f.ops->info(f.base)->name);
+        cl_fixture_close(&named);
+    }
+    cl_fixture_close(&f);
+}
+
+static void test_index_out_of_range_says_how_many(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!any_device(&f)) {
+        return;
+    }
+    KILN_CHECK_INT(open_only(&f, "opencl:999", &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "no OpenCL device 999: there ");
+    KILN_CHECK_CONTAINS(err.message, "counted from 0");
+    KILN_CHECK_INT(open_only(&f, "opencl:0/999", &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "platform 0 has");
+    KILN_CHECK_INT(open_only(&f, "opencl:99/0", &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "no OpenCL platform 99");
+    KILN_CHECK_INT(open_only(&f, "opencl:99999999999999999999", &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_INT(open_only(&f, "opencl:name=no such device", &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "no such device");
+    cl_fixture_env_fini(&f);
+}
+
+static void test_malformed_addresses(void)
+{
+    static const char *const bad[] = {"opencl:x", "opencl:-1",    "opencl:0/", "opencl:0x",
+                                      "cuda:0",   "opencl:0/0/0", "opencl: 0"};
+    cl_fixture f;
+    if (!any_device(&f)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        if (open_only(&f, bad[i], &err) != KILN_STATUS_INVALID_ARGUMENT) {
+            KILN_FAIL("%s gives %d: %s", bad[i], err.code, err.message);
+        }
+    }
+    cl_fixture_env_fini(&f);
+}
+
+static void test_description_ends(void)
+{
+    cl_fixture f;
+    char address[64];
+    char line[192];
+    kiln_error err = KILN_ERROR_INIT;
+    size_t count = 0;
+    if (!any_device(&f)) {
+        return;
+    }
+    while (kilni_cl_device_describe(&f.env, count, address, line, &err, NULL) == KILN_STATUS_OK) {
+        count++;
+    }
+    KILN_CHECK(count >= 1);
+    KILN_CHECK_INT(err.code, KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "OpenCL devices");
+    cl_fixture_env_fini(&f);
+}
+
+static void test_facts(void)
+{
+    cl_fixture f;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    const kiln_device_info *info = f.ops->info(f.base);
+    KILN_CHECK(info->name[0] != '\0' && info->driver[0] != '\0' && info->platform[0] != '\0');
+    KILN_CHECK(info->compute_units >= 1);
+    KILN_CHECK(info->memory_align >= 4);
+    KILN_CHECK(info->cl_version >= 120);
+    KILN_CHECK(info->memory_bytes > 0 && info->max_alloc_bytes > 0);
+    KILN_CHECK(info->bytes_per_s > 0 && info->launch_ns > 0 && info->flops_f32 > 0);
+    KILN_CHECK((info->features & KILN_FEATURE_PROGRAMS) != 0);
+    KILN_CHECK(info->fingerprint.low != 0 || info->fingerprint.high != 0);
+    KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_F32),
+                   KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC);
+    KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_BF16), KILN_USAGE_STORAGE);
+    KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_NONE), 0);
+    cl_fixture_close(&f);
+}
+
+static void test_two_backends_on_one_device(void)
+{
+    cl_fixture a;
+    cl_fixture b;
+    if (!cl_fixture_open(&a, NULL)) {
+        return;
+    }
+    if (cl_fixture_open(&b, NULL)) {
+        KILN_CHECK(a.backend->context != b.backend->context);
+        cl_fixture_close(&b);
+    }
+    cl_fixture_close(&a);
+}
+
+// Each allocation of an opening fails once; what was made before it goes back.
+static void test_no_memory_at_open(void)
+{
+    cl_fixture f;
+    kiln_config *config = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_allocator plain = kiln_allocator_default();
+    if (!any_device(&f)) {
+        return;
+    }
+    kiln_config_destroy(f.env.config);
+    kiln_faults_init(&f.faults);
+    KILN_CHECK_INT(kiln_config_create(&plain, NULL, false, &config, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_config_set(config, "cache-dir", kiln_test_tmpdir(), KILN_ORIGIN_FLAG, &err),
+                   KILN_STATUS_OK);
+    f.env.config = config;
+    size_t k = 1;
+    for (; kiln_faults_next(&f.faults, k); k++) {
+        kiln_status status = open_only(&f, "opencl:0", &err);
+        if (status != KILN_STATUS_OK && status != KILN_STATUS_RESOURCE_EXHAUSTED) {
+            KILN_FAIL("allocation %zu: %s", k, err.message);
+        }
+    }
+    KILN_CHECK(k > 5);
+    kiln_config_destroy(config);
+}
+
+static void test_measure_is_remembered(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    cl_settings settings = {.cache = kiln_test_tmpdir()};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    KILN_CHECK_INT(kiln_cl_measure(f.base, &err), KILN_STATUS_OK);
+    uint64_t bytes_per_s = f.ops->info(f.base)->bytes_per_s;
+    uint64_t launch_ns = f.ops->info(f.base)->launch_ns;
+    KILN_CHECK(bytes_per_s > 100000000 && launch_ns > 10);
+    cl_fixture_close(&f);
+    if (cl_fixture_open(&f, &settings)) {
+        KILN_CHECK_INT(f.ops->info(f.base)->bytes_per_s, bytes_per_s);
+        KILN_CHECK_INT(f.ops->info(f.base)->launch_ns, launch_ns);
+        cl_fixture_close(&f);
+    }
+}
+
+KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
+               KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
+               KILN_TEST(test_malformed_addresses), KILN_TEST(test_description_ends),
+               KILN_TEST(test_facts), KILN_TEST(test_two_backends_on_one_device),
+               KILN_TEST(test_no_memory_at_open), KILN_TEST(test_measure_is_remembered))

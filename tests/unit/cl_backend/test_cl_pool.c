@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The memory pool: reuse, rounding, alignment, statistics, budget, and what happens when memory is
+// short.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cl_fixture.h"
+
+static kiln_backend_stats stats_of(cl_fixture *f)
+{
+    kiln_backend_stats stats;
+    f->ops->stats(f->base, &stats);
+    return stats;
+}
+
+static void test_statistics(void)
+{
+    cl_fixture f;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    kiln_buffer *a = cl_fixture_buffer(&f, 1000, NULL);
+    kiln_buffer *b = cl_fixture_buffer(&f, 5000, NULL);
+    kiln_backend_stats stats = stats_of(&f);
+    KILN_CHECK_INT(stats.bytes_used, 6000);
+    KILN_CHECK_INT(stats.buffers_live, 2);
+    KILN_CHECK_INT(stats.bytes_pooled, 1024 + 5120);
+    f.ops->free(f.base, b);
+    stats = stats_of(&f);
+    KILN_CHECK_INT(stats.bytes_used, 1000);
+    KILN_CHECK_INT(stats.bytes_peak, 6000);
+    KILN_CHECK_INT(stats.bytes_pooled, 1024 + 5120);
+    f.ops->trim(f.base);
+    KILN_CHECK_INT(stats_of(&f).bytes_pooled, 1024);
+    f.ops->free(f.base, a);
+    f.ops->free(f.base, NULL);
+    f.ops->trim(f.base);
+    stats = stats_of(&f);
+    KILN_CHECK_INT(stats.bytes_pooled, 0);
+    KILN_CHECK_INT(stats.buffers_live, 0);
+    cl_fixture_close(&f);
+}
+
+static void test_reuse(void)
+{
+    cl_fixture f;
+    kiln_cl_counters counters;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    for (int i = 0; i < 100; i++) {
+        f.ops->free(f.base, cl_fixture_buffer(&f, (size_t)(4000 + i % 50), NULL));
+    }
+    kiln_cl_counters_get(f.base, &counters);
+    KILN_CHECK_INT(counters.pool_creates, 1);
+    KILN_CHECK_INT(counters.pool_hits, 99);
+    cl_fixture_close(&f);
+}
+
+// At most a quarter is lost, sizes never shrink, and every class is reached.
+static void test_rounding(void)
+{
+    cl_fixture f;
+    cl_settings settings = {.budget = "4G"};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    size_t limit = (size_t)64 << 20;
+    for (size_t bytes = 1; bytes <= limit; bytes += bytes / 3 + 1) {
+        kiln_buffer *buffer = cl_fixture_buffer(&f, bytes, NULL);
+        size_t capacity = kilni_cl_buffer_of(buffer)->capacity;
+        if (capacity < bytes || (bytes > 256 && capacity > bytes + bytes / 4 + 64)) {
+            KILN_FAIL("%zu bytes become %zu", bytes, capacity);
+        }
+        f.ops->free(f.base, buffer);
+        f.ops->trim(f.base);
+    }
+    cl_fixture_close(&f);
+}
+
+static void test_alignment(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_buffer *buffers[12];
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (!f.backend->pocl) {
+        kiln_test_skip("device addresses are those of the host on PoCL only");
+        cl_fixture_close(&f);
+        return;
+    }
+    for (size_t i = 0; i < 12; i++) {
+        void *pointer = NULL;
+        buffers[i] = cl_fixture_buffer(&f, 100 * i + 1, NULL);
+        KILN_CHECK_INT(kiln_cl_map(f.base, buffers[i], 0, 1, KILN_CL_MAP_READ, &pointer, &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT((uintptr_t)pointer % 128, 0);
+        KILN_CHECK_INT(kiln_cl_unmap(f.base, buffers[i], pointer, &err), KILN_STATUS_OK);
+    }
+    for (size_t i = 0; i < 12; i++) {
+        f.ops->free(f.base, buffers[i]);
+    }
+    cl_fixture_close(&f);
+}
+
+static void test_budget(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    cl_settings settings = {.budget = "1M"};
+    kiln_buffer *more = NULL;
+    float value = 42.0f;
+    float back = 0.0f;
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    kiln_buffer *first = cl_fixture_buffer(&f, 700000, NULL);
+    KILN_CHECK_INT(f.ops->upload(f.base, first, 0, &value, sizeof(value), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->alloc(f.base, 400000, &more, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK(more == NULL);
+    KILN_CHECK_CONTAINS(err.message, "400000 bytes");
+    KILN_CHECK_CONTAINS(err.message, "budget is 1048576");
+    // What exists stays readable, and what fits is still given.
+    KILN_CHECK_INT(f.ops->read(f.base, first, 0, &back, sizeof(back), &err), KILN_STATUS_OK);
+    KILN_CHECK_NEAR(back, 42.0, 0);
+    f.ops->free(f.base, cl_fixture_buffer(&f, 200000, NULL));
+    f.ops->free(f.base, first);
+    cl_fixture_close(&f);
+}
+
+// Idle buffers of other classes go when the budget is reached.
+static void test_budget_frees_idle(void)
+{
+    cl_fixture f;
+    cl_settings settings = {.budget = "1M"};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    for (size_t bytes = 100000; bytes <= 1000000; bytes += 100000) {
+        f.ops->free(f.base, cl_fixture_buffer(&f, bytes, NULL));
+        KILN_CHECK(stats_of(&f).bytes_pooled <= 1048576);
+    }
+    // A size whose class would not fit is taken exactly.
+    kiln_buffer *all = cl_fixture_buffer(&f, 1048576 - 8, NULL);
+    KILN_CHECK(all != NULL);
+    f.ops->free(f.base, all);
+    KILN_CHECK(stats_of(&f).bytes_pooled <= 1048576);
+    cl_fixture_close(&f);
+}
+
+static void test_larger_than_the_device_allows(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_buffer *buffer = NULL;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    size_t largest = (size_t)f.ops->info(f.base)->max_alloc_bytes;
+    KILN_CHECK_INT(f.ops->alloc(f.base, largest + 1, &buffer, &err),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_CONTAINS(err.message, "largest buffer");
+    KILN_CHECK_INT(f.ops->alloc(f.base, SIZE_MAX, &buffer, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK(buffer == NULL);
+    cl_fixture_close(&f);
+}
+
+static void test_zero_bytes(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    char unused = 0;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    kiln_buffer *buffer = cl_fixture_buffer(&f, 0, NULL);
+    KILN_CHECK_INT(f.ops->upload(f.base, buffer, 0, &unused, 0, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, &unused, 0, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, &unused, 1, &err), KILN_STATUS_OUT_OF_RANGE);
+    f.ops->free(f.base, buffer);
+    cl_fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/cl_backend/pool", KILN_TEST(test_statistics), KILN_TEST(test_reuse),
+               KILN_TEST(test_rounding), KILN_TEST(test_alignment), KILN_TEST(test_budget),
+               KILN_TEST(test_budget_frees_idle), KILN_TEST(test_larger_than_the_device_allows),
+               KILN_TEST(test_zero_bytes))

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What is in flight, marks and gates that other threads follow, failures that come late, a lost
+// device.
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "cl_fixture.h"
+
+static const char add_one[] =
+    "__kernel void add_one(__global int *x) { x[get_global_id(0)] += 1; }";
+
+typedef struct adder {
+    cl_program_text text;
+    kiln_built *built;
+    kiln_buffer *buffer;
+    kiln_launch_arg arg;
+    kiln_launch launch;
+} adder;
+
+static bool adder_open(cl_fixture *f, adder *a)
+{
+    static const char *const names[] = {"add_one"};
+    static const int zeros[64];
+    kiln_error err = KILN_ERROR_INIT;
+    cl_program_text_init(&a->text, add_one, names, 1);
+    if (f->ops->program_build(f->base, &a->text.program, &a->built, &err) != KILN_STATUS_OK) {
+        KILN_FAIL("%s", err.message);
+        return false;
+    }
+    a->buffer = cl_fixture_buffer(f, sizeof(zeros), zeros);
+    a->arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER, .buffer = a->buffer};
+    a->launch = (kiln_launch){
+        .n_dims = 1, .global = {64, 1, 1}, .local = {64, 1, 1}, .args = &a->arg, .n_args = 1};
+    return true;
+}
+
+static void adder_run(cl_fixture *f, adder *a, int times)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    for (int i = 0; i < times; i++) {
+        if (f->ops->program_launch(f->base, a->built, &a->launch, &err) != KILN_STATUS_OK) {
+            KILN_FAIL("launch %d: %s", i, err.message);
+            return;
+        }
+    }
+}
+
+static int adder_value(cl_fixture *f, adder *a)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    int value = -1;
+    KILN_CHECK_INT(f->ops->read(f->base, a->buffer, 63 * sizeof(int), &value, sizeof(value), &err),
+                   KILN_STATUS_OK);
+    return value;
+}
+
+static void adder_close(cl_fixture *f, adder *a)
+{
+    f->ops->free(f->base, a->buffer);
+    f->ops->program_free(f->base, a->built);
+}
+
+static void test_more_than_the_window(void)
+{
+    cl_fixture f;
+    adder a;
+    kiln_backend_stats stats;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (adder_open(&f, &a)) {
+        adder_run(&f, &a, 5 * KILNI_CL_WINDOW + 3);
+        KILN_CHECK_INT(adder_value(&f, &a), 5 * KILNI_CL_WINDOW + 3);
+        f.ops->stats(f.base, &stats);
+        KILN_CHECK_INT(stats.kernels_launched, 5 * KILNI_CL_WINDOW + 3);
+        adder_close(&f, &a);
+    }
+    cl_fixture_close(&f);
+}
+
+typedef struct seen {
+    atomic_int calls;
+    atomic_int status;
+} seen;
+
+static void on_reached(kiln_status status, void *user)
+{
+    seen *s = user;
+    atomic_store(&s->status, (int)status);
+    atomic_fetch_add(&s->calls, 1);
+}
+
+static bool wait_for(seen *s, int calls)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < 10000 && atomic_load(&s->calls) < calls; i++) {
+        nanosleep(&pause, NULL);
+    }
+    return atomic_load(&s->calls) == calls;
+}
+
+static void test_mark_calls_back(void)
+{
+    cl_fixture f;
+    adder a;
+    seen s = {0};
+    kiln_cl_event *mark = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (adder_open(&f, &a)) {
+        adder_run(&f, &a, 100);
+        KILN_CHECK_INT(kiln_cl_mark(f.base, &mark, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_cl_event_after(mark, on_reached, &s, &err), KILN_STATUS_OK);
+        KILN_CHECK(wait_for(&s, 1));
+        KILN_CHECK_INT(s.status, KILN_STATUS_OK);
+        kiln_cl_event_signal(mark, KILN_STATUS_INTERNAL); // a mark is no gate
+        KILN_CHECK_INT(adder_value(&f, &a), 100);
+        kiln_cl_event_destroy(mark);
+        adder_close(&f, &a);
+    }
+    cl_fixture_close(&f);
+}
+
+typedef struct opener {
+    kiln_cl_event *gate;
+    kiln_status status;
+} opener;
+
+static void *open_later(void *user)
+{
+    opener *o = user;
+    struct timespec pause = {.tv_nsec = 50000000};
+    nanosleep(&pause, NULL);
+    kiln_cl_event_signal(o->gate, o->status);
+    return NULL;
+}
+
+// Work behind a gate waits for another thread; a failure is reported once and the device goes on.
+static void gate_with(kiln_status given)
+{
+    cl_fixture f;
+    adder a;
+    seen s = {0};
+    kiln_cl_event *gate = NULL;
+    kiln_cl_event *mark = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    pthread_t thread;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (!adder_open(&f, &a)) {
+        cl_fixture_close(&f);
+        return;
+    }
+    KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
+    adder_run(&f, &a, 3);
+    KILN_CHECK_INT(kiln_cl_mark(f.base, &mark, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_cl_event_after(mark, on_reached, &s, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(s.calls, 0);
+    opener o = {.gate = gate, .status = given};
+    KILN_CHECK_INT(pthread_create(&thread, NULL, open_later, &o), 0);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), given);
+    KILN_CHECK_INT(pthread_join(thread, NULL), 0);
+    KILN_CHECK(wait_for(&s, 1));
+    if (given != KILN_STATUS_OK) {
+        KILN_CHECK_CONTAINS(err.message, kiln_status_name(given));
+    }
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(adder_value(&f, &a), 3);
+    kiln_cl_event_destroy(gate);
+    kiln_cl_event_destroy(mark);
+    adder_close(&f, &a);
+    cl_fixture_close(&f);
+}
+
+static void test_gate_opens(void)
+{
+    gate_with(KILN_STATUS_OK);
+}
+
+static void test_gate_fails(void)
+{
+    gate_with(KILN_STATUS_DEADLINE_EXCEEDED);
+}
+
+static void test_gate_destroyed_unopened(void)
+{
+    cl_fixture f;
+    kiln_cl_event *gate = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
+    kiln_cl_event_destroy(gate);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_CANCELLED);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    cl_fixture_close(&f);
+}
+
+static void test_codes(void)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    KILN_CHECK_STR(kilni_cl_code_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
+    KILN_CHECK_INT(kilni_cl_fail(NULL, &err, CL_OUT_OF_RESOURCES, "a buffer of %d", 7),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_STR(err.message, "a buffer of 7: CL_OUT_OF_RESOURCES (-5)");
+    KILN_CHECK_INT(kilni_cl_fail_wait(NULL, &err, CL_OUT_OF_RESOURCES, "waiting"),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(kilni_cl_fail(NULL, &err, CL_DEVICE_NOT_AVAILABLE, "x"),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(kilni_cl_fail(NULL, &err, -4242, "x"), KILN_STATUS_INTERNAL);
+    KILN_CHECK_INT(kilni_cl_fail(NULL, NULL, CL_INVALID_KERNEL_NAME, "x"), KILN_STATUS_NOT_FOUND);
+}
+
+// After a loss every call says so, and closing still gives everything back.
+static void test_lost_device(void)
+{
+    cl_fixture f;
+    adder a;
+    int value = 0;
+    kiln_buffer *buffer = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (!adder_open(&f, &a)) {
+        cl_fixture_close(&f);
+        return;
+    }
+    adder_run(&f, &a, 1);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_cl_fail_wait(f.backend, &err, CL_OUT_OF_RESOURCES, "waiting"),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_CONTAINS(f.log, "device lost");
+    KILN_CHECK_INT(f.ops->alloc(f.base, 16, &buffer, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->upload(f.base, a.buffer, 0, &value, 4, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->read(f.base, a.buffer, 0, &value, 4, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->copy(f.base, a.buffer, 0, a.buffer, 8, 4, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->program_launch(f.base, a.built, &a.launch, &err),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->flush(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_CONTAINS(err.message, "open it again");
+    adder_close(&f, &a);
+    cl_fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/cl_backend/queue", KILN_TEST(test_more_than_the_window),
+               KILN_TEST(test_mark_calls_back), KILN_TEST(test_gate_opens),
+               KILN_TEST(test_gate_fails), KILN_TEST(test_gate_destroyed_unopened),
+               KILN_TEST(test_codes), KILN_TEST(test_lost_device))
