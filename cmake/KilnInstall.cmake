@@ -27,6 +27,19 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/kiln-config-version.cmake
 install(FILES ${CMAKE_BINARY_DIR}/kiln-config.cmake ${CMAKE_BINARY_DIR}/kiln-config-version.cmake
     DESTINATION ${kiln_package_dir})
 
+# The fuser SDK is headers: a package of its own, so that a plugin never asks for libkiln.
+set(kiln_fuser_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln-fuser)
+configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-fuser-config.cmake.in
+    ${CMAKE_BINARY_DIR}/kiln-fuser-config.cmake INSTALL_DESTINATION ${kiln_fuser_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/kiln-fuser-config-version.cmake
+    COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+install(FILES ${CMAKE_BINARY_DIR}/kiln-fuser-config.cmake
+    ${CMAKE_BINARY_DIR}/kiln-fuser-config-version.cmake DESTINATION ${kiln_fuser_dir})
+configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln-fuser.pc.in ${CMAKE_BINARY_DIR}/kiln-fuser.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/kiln-fuser.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugin_sdk/template
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln)
+
 configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln.pc.in ${CMAKE_BINARY_DIR}/kiln.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT

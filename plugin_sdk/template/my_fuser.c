@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 A fuser that accepts nothing: the smallest plugin that
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A fuser that accepts nothing: the smallest plugin that
 // is complete. Copy the folder, change the two names, and fill in `takes` (which operations join a
 // block) and `describe` (the kernel that does their work). Everything else keeps the rules of the
 // ABI already: clone, reset and replay are exact, nothing depends on time or addresses.
@@ -17,7 +18,7 @@ struct kf_fuser { // one per device: read-only after its creation
 struct kf_builder { // what has been accepted: plain data, so that a clone is a copy
     const kf_fuser *fuser;
     uint32_t closed;
-    uint32_t len;   // operations covered, drops included
+    uint32_t len; // operations covered, drops included
     uint32_t n_ops; // without drops
 };
 
@@ -28,7 +29,8 @@ struct kf_opt { // a finished block: immutable
 // ---- yours to write ----------------------------------------------------------------------------
 
 /// Does the operation join the block? Copy what you need of it: `op` lives during this call only.
-static uint32_t takes(const kf_builder *builder, const kf_op *op) {
+static uint32_t takes(const kf_builder *builder, const kf_op *op)
+{
     // Attributes that you know, such as KF_ATTR_AXIS. Any other critical one closes the block.
     static const uint32_t keys[] = {KF_ATTR_AXIS};
     if (!kf_op_understood(op, 1, keys, sizeof(keys) / sizeof(keys[0]))) {
@@ -40,13 +42,15 @@ static uint32_t takes(const kf_builder *builder, const kf_op *op) {
 }
 
 /// Would `finish` give a program now?
-static uint32_t is_ready(const kf_builder *builder) {
+static uint32_t is_ready(const kf_builder *builder)
+{
     return builder->n_ops > 0;
 }
 
 /// The program: sources, launches with their arguments, steps. See kiln_fuser.h, and for a worked
 /// example plugins/elementwise in Kiln's repository.
-static kf_status describe(const kf_opt *opt, kf_program *out) {
+static kf_status describe(const kf_opt *opt, kf_program *out)
+{
     kf_program program;
     (void)opt;
     memset(&program, 0, sizeof(program));
@@ -58,7 +62,8 @@ static kf_status describe(const kf_opt *opt, kf_program *out) {
 // ---- the ABI's objects -------------------------------------------------------------------------
 
 static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out) {
+                              kf_fuser **out)
+{
     *out = NULL;
     if (index != 0) {
         return KF_E_INVALID;
@@ -72,11 +77,13 @@ static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_devi
     return KF_OK;
 }
 
-static void fuser_destroy(kf_fuser *fuser) {
+static void fuser_destroy(kf_fuser *fuser)
+{
     free(fuser);
 }
 
-static kf_status builder_create(const kf_fuser *fuser, kf_builder **out) {
+static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
+{
     *out = (kf_builder *)calloc(1, sizeof(**out));
     if (*out == NULL) {
         return KF_E_NOMEM;
@@ -85,7 +92,8 @@ static kf_status builder_create(const kf_fuser *fuser, kf_builder **out) {
     return KF_OK;
 }
 
-static kf_status builder_clone(const kf_builder *builder, kf_builder **out) {
+static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
+{
     kf_status status = builder_create(builder->fuser, out);
     if (status == KF_OK) {
         **out = *builder;
@@ -93,7 +101,8 @@ static kf_status builder_clone(const kf_builder *builder, kf_builder **out) {
     return status;
 }
 
-static kf_status builder_state(const kf_builder *builder, kf_state *out) {
+static kf_status builder_state(const kf_builder *builder, kf_state *out)
+{
     kf_state state;
     memset(&state, 0, sizeof(state));
     state.struct_size = (uint32_t)sizeof(state);
@@ -109,7 +118,8 @@ static kf_status builder_state(const kf_builder *builder, kf_state *out) {
 }
 
 static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
-                              uint64_t n, kf_state *out) {
+                              uint64_t n, kf_state *out)
+{
     uint64_t i;
     (void)block; // ask it for the value of a dimension or scalar only when you cannot do without
     for (i = 0; i < n && !builder->closed; i++) {
@@ -125,14 +135,16 @@ static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const 
     return builder_state(builder, out);
 }
 
-static kf_status builder_reset(kf_builder *builder) {
+static kf_status builder_reset(kf_builder *builder)
+{
     const kf_fuser *fuser = builder->fuser;
     memset(builder, 0, sizeof(*builder));
     builder->fuser = fuser;
     return KF_OK;
 }
 
-static kf_status builder_finish(kf_builder *builder, kf_opt **out) {
+static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+{
     *out = NULL;
     if (!is_ready(builder)) {
         return KF_E_INVALID;
@@ -145,11 +157,13 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out) {
     return KF_OK;
 }
 
-static void builder_destroy(kf_builder *builder) {
+static void builder_destroy(kf_builder *builder)
+{
     free(builder);
 }
 
-static kf_status opt_info(const kf_opt *opt, kf_opt_info *out) {
+static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+{
     static const kf_str name = KF_STR_INIT("my-fuser");
     kf_opt_info info;
     memset(&info, 0, sizeof(info));
@@ -163,19 +177,23 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out) {
     return KF_OK;
 }
 
-static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out) {
+static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+{
     return variant == 0 ? describe(opt, out) : KF_E_INVALID;
 }
 
-static void opt_destroy(kf_opt *opt) {
+static void opt_destroy(kf_opt *opt)
+{
     free(opt);
 }
 
-static kf_status init(void) {
+static kf_status init(void)
+{
     return KF_OK;
 }
 
-static void deinit(void) {
+static void deinit(void)
+{
 }
 
 static const kf_str fuser_ids[] = {KF_STR_INIT("my-fuser")};
@@ -204,7 +222,8 @@ static const kf_plugin plugin = {
     .opt_destroy = opt_destroy,
 };
 
-KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor) {
+KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
+{
     (void)host_abi_minor;
     return &plugin;
 }

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The elementwise fuser as a plugin: any chain of
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The elementwise fuser as a plugin: any chain of
 // elementwise operators over one shape becomes one kernel; what the chain drops again is never
 // written. Here are the ABI's objects and nothing else: which operations join is in
 // elementwise_block.c, the kernel in elementwise_layout.c and elementwise_emit.c, the program in
@@ -27,17 +28,17 @@ struct kf_opt {
 
 // ---- fuser -------------------------------------------------------------------------------------
 
-static void read_device(ew_device *to, const kf_device *device) {
+static void read_device(ew_device *to, const kf_device *device)
+{
     memset(to, 0, sizeof(*to));
     to->block_shape = device->code_shape == KF_SHAPE_BLOCK;
     to->stream_stores = device->device_type == KF_DEVICE_CPU;
     to->vector_bytes = device->vector_bytes;
     to->mem_align = device->mem_align_bytes;
     to->max_group = (uint32_t)(device->max_group_size > 4096 ? 4096 : device->max_group_size);
-    to->max_param_bytes =
-        (uint32_t)(device->max_param_bytes == 0 || device->max_param_bytes > 4096
-                       ? (device->max_param_bytes == 0 ? 1024 : 4096)
-                       : device->max_param_bytes);
+    to->max_param_bytes = (uint32_t)(device->max_param_bytes == 0 || device->max_param_bytes > 4096
+                                         ? (device->max_param_bytes == 0 ? 1024 : 4096)
+                                         : device->max_param_bytes);
     to->has_f64 = (device->features & KF_FEATURE_FP64) != 0;
     to->cache_bytes = device->cache_bytes == 0 ? 32ull << 20 : device->cache_bytes;
     to->dtype_storage = device->dtype_storage;
@@ -45,7 +46,8 @@ static void read_device(ew_device *to, const kf_device *device) {
 }
 
 static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out) {
+                              kf_fuser **out)
+{
     kf_fuser *fuser;
     *out = NULL;
     if (index != 0) {
@@ -65,13 +67,15 @@ static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_devi
     return KF_OK;
 }
 
-static void fuser_destroy(kf_fuser *fuser) {
+static void fuser_destroy(kf_fuser *fuser)
+{
     free(fuser);
 }
 
 // ---- builder -----------------------------------------------------------------------------------
 
-static kf_status builder_create(const kf_fuser *fuser, kf_builder **out) {
+static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
+{
     kf_builder *builder = (kf_builder *)malloc(sizeof(*builder));
     *out = builder;
     if (builder == NULL) {
@@ -82,7 +86,8 @@ static kf_status builder_create(const kf_fuser *fuser, kf_builder **out) {
     return KF_OK;
 }
 
-static kf_status builder_clone(const kf_builder *builder, kf_builder **out) {
+static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
+{
     kf_status status = builder_create(builder->fuser, out);
     if (status == KF_OK) {
         ew_block_copy(&(*out)->block, &builder->block);
@@ -92,7 +97,8 @@ static kf_status builder_clone(const kf_builder *builder, kf_builder **out) {
 
 /// Ready as soon as something would be written. A block without results (all dropped) has nothing
 /// to do.
-static uint32_t is_ready(const ew_block *block) {
+static uint32_t is_ready(const ew_block *block)
+{
     for (uint32_t i = block->n_values; i > 0; i--) {
         if (ew_value_is_output(&block->values[i - 1])) {
             return 1;
@@ -101,7 +107,8 @@ static uint32_t is_ready(const ew_block *block) {
     return 0;
 }
 
-static void answer(kf_builder *builder, kf_state *out) {
+static void answer(kf_builder *builder, kf_state *out)
+{
     kf_state state;
     memset(&state, 0, sizeof(state));
     state.struct_size = (uint32_t)sizeof(state);
@@ -121,7 +128,8 @@ static void answer(kf_builder *builder, kf_state *out) {
 }
 
 static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
-                              uint64_t n, kf_state *out) {
+                              uint64_t n, kf_state *out)
+{
     (void)block; // no value is ever needed: the kernels take sizes and scalars as arguments
     for (uint64_t i = 0; i < n; i++) {
         ew_block_push(&builder->block, &builder->fuser->device, builder->fuser->host, ops[i]);
@@ -130,18 +138,21 @@ static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const 
     return KF_OK;
 }
 
-static kf_status builder_state(const kf_builder *builder, kf_state *out) {
+static kf_status builder_state(const kf_builder *builder, kf_state *out)
+{
     // Calls on one builder never overlap, so its storage for estimates may be refreshed here.
     answer((kf_builder *)(uintptr_t)builder, out);
     return KF_OK;
 }
 
-static kf_status builder_reset(kf_builder *builder) {
+static kf_status builder_reset(kf_builder *builder)
+{
     ew_block_init(&builder->block);
     return KF_OK;
 }
 
-static kf_status builder_finish(kf_builder *builder, kf_opt **out) {
+static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+{
     kf_opt *opt;
     *out = NULL;
     if (!is_ready(&builder->block)) {
@@ -160,18 +171,21 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out) {
     return KF_OK;
 }
 
-static void builder_destroy(kf_builder *builder) {
+static void builder_destroy(kf_builder *builder)
+{
     free(builder);
 }
 
 // ---- optimization ------------------------------------------------------------------------------
 
-static kf_status opt_info(const kf_opt *opt, kf_opt_info *out) {
+static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+{
     ew_program_info(opt->program, out);
     return KF_OK;
 }
 
-static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out) {
+static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+{
     if (variant != 0) {
         return KF_E_INVALID;
     }
@@ -179,7 +193,8 @@ static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *o
     return KF_OK;
 }
 
-static void opt_destroy(kf_opt *opt) {
+static void opt_destroy(kf_opt *opt)
+{
     if (opt != NULL) {
         ew_program_destroy(opt->program);
         free(opt);
@@ -188,11 +203,13 @@ static void opt_destroy(kf_opt *opt) {
 
 // ---- plugin ------------------------------------------------------------------------------------
 
-static kf_status init(void) {
+static kf_status init(void)
+{
     return KF_OK;
 }
 
-static void deinit(void) {
+static void deinit(void)
+{
 }
 
 static const kf_str fuser_ids[] = {KF_STR_INIT("elementwise")};
@@ -221,7 +238,8 @@ static const kf_plugin plugin = {
     .opt_destroy = opt_destroy,
 };
 
-KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor) {
+KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
+{
     (void)host_abi_minor;
     return &plugin;
 }

@@ -1,14 +1,17 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Which operations join a block. One block is one kernel
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which operations join a block. One block is one kernel
 // over one iteration space: every result has the shape of the first one, and every tensor that is
 // read broadcasts to it. Whatever is not understood closes the block, with the reason; a drop joins
 // always. How the kernel looks is decided later (elementwise_layout.c).
 #include "elementwise_internal.h"
 
-void ew_block_init(ew_block *block) {
+void ew_block_init(ew_block *block)
+{
     memset(block, 0, offsetof(ew_block, ops));
 }
 
-void ew_block_copy(ew_block *to, const ew_block *from) {
+void ew_block_copy(ew_block *to, const ew_block *from)
+{
     memcpy(to, from, offsetof(ew_block, ops));
     memcpy(to->ops, from->ops, from->n_ops * sizeof(from->ops[0]));
     memcpy(to->values, from->values, from->n_values * sizeof(from->values[0]));
@@ -21,12 +24,14 @@ enum { NUMBER_KEYS = sizeof(number_keys) / sizeof(number_keys[0]) };
 
 // ---- checks ------------------------------------------------------------------------------------
 
-static uint32_t dtype_is_usable(const ew_device *device, uint32_t dtype) {
+static uint32_t dtype_is_usable(const ew_device *device, uint32_t dtype)
+{
     return kf_dtype_of(dtype).id != 0 && ((device->dtype_storage >> dtype) & 1u) != 0 &&
            (dtype != KF_DTYPE_F64 || device->has_f64);
 }
 
-static uint32_t dtypes_fit(const ew_row *row, const kf_op *op) {
+static uint32_t dtypes_fit(const ew_row *row, const kf_op *op)
+{
     uint32_t first = op->inputs[0]->dtype, result = op->outputs[0]->dtype;
     uint32_t masks = row->op == KF_OP_WHERE || row->op == KF_OP_MASK_FILL;
     for (uint32_t i = 1; i < row->inputs; i++) {
@@ -43,7 +48,8 @@ static uint32_t dtypes_fit(const ew_row *row, const kf_op *op) {
 }
 
 /// Does `tensor` broadcast to `space` (right-aligned; symbol 0 is the extent 1)?
-static uint32_t broadcasts(const kf_tensor *tensor, const uint32_t *space, uint32_t space_rank) {
+static uint32_t broadcasts(const kf_tensor *tensor, const uint32_t *space, uint32_t space_rank)
+{
     if (tensor->rank > space_rank) {
         return 0;
     }
@@ -56,7 +62,8 @@ static uint32_t broadcasts(const kf_tensor *tensor, const uint32_t *space, uint3
     return 1;
 }
 
-static uint32_t shapes_fit(const ew_block *block, const kf_op *op) {
+static uint32_t shapes_fit(const ew_block *block, const kf_op *op)
+{
     const kf_tensor *out = op->outputs[0];
     uint32_t space[KF_MAX_RANK];
     for (uint32_t i = 0; i < out->rank; i++) {
@@ -77,7 +84,8 @@ static uint32_t shapes_fit(const ew_block *block, const kf_op *op) {
     return 1;
 }
 
-static uint32_t numbers_fit(const ew_row *row, const kf_op *op) {
+static uint32_t numbers_fit(const ew_row *row, const kf_op *op)
+{
     uint32_t want = row->scalars + (row->result == EW_CAST ? 1u : 0u);
     for (uint32_t i = 0; i < op->n_attrs; i++) {
         const kf_attr *attr = &op->attrs[i];
@@ -98,11 +106,13 @@ static uint32_t numbers_fit(const ew_row *row, const kf_op *op) {
 
 // ---- recording ---------------------------------------------------------------------------------
 
-static const ew_value *value_of(const ew_block *block, uint32_t id) {
+static const ew_value *value_of(const ew_block *block, uint32_t id)
+{
     return id < EW_MAX_IDS && block->by_id[id] != 0 ? &block->values[block->by_id[id] - 1] : NULL;
 }
 
-static uint32_t add_value(ew_block *block, const kf_tensor *tensor, uint32_t computed) {
+static uint32_t add_value(ew_block *block, const kf_tensor *tensor, uint32_t computed)
+{
     const ew_value *known = value_of(block, tensor->id);
     ew_value *value = &block->values[block->n_values];
     if (known != NULL) {
@@ -130,7 +140,8 @@ static uint32_t add_value(ew_block *block, const kf_tensor *tensor, uint32_t com
     return block->n_values++;
 }
 
-static uint32_t add_number(ew_block *block, const kf_attr *attr, uint32_t dtype) {
+static uint32_t add_number(ew_block *block, const kf_attr *attr, uint32_t dtype)
+{
     ew_number number;
     memset(&number, 0, sizeof(number));
     number.dtype = dtype;
@@ -156,7 +167,8 @@ static uint32_t add_number(ew_block *block, const kf_attr *attr, uint32_t dtype)
     return block->n_numbers++;
 }
 
-static void record(ew_block *block, const ew_row *row, const kf_op *op) {
+static void record(ew_block *block, const ew_row *row, const kf_op *op)
+{
     static const uint32_t order[] = {KF_ATTR_VALUE, KF_ATTR_MIN, KF_ATTR_MAX, KF_ATTR_SLOPE};
     ew_op *fused = &block->ops[block->n_ops];
     memset(fused, 0, sizeof(*fused));
@@ -182,7 +194,8 @@ static void record(ew_block *block, const ew_row *row, const kf_op *op) {
     block->n_ops++;
 }
 
-static void drop(ew_block *block, const kf_op *op) {
+static void drop(ew_block *block, const kf_op *op)
+{
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         uint32_t id = op->inputs[i]->id;
         if (id < EW_MAX_IDS && block->by_id[id] != 0) {
@@ -193,7 +206,8 @@ static void drop(ew_block *block, const kf_op *op) {
 
 // ---- the decision ------------------------------------------------------------------------------
 
-static uint32_t ids_fit(const ew_block *block, const kf_op *op) {
+static uint32_t ids_fit(const ew_block *block, const kf_op *op)
+{
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         if (op->inputs[i]->id >= EW_MAX_IDS) {
             return 0;
@@ -204,11 +218,11 @@ static uint32_t ids_fit(const ew_block *block, const kf_op *op) {
 
 /// 1 when the operation may join; otherwise the reason has been reported.
 static uint32_t admits(const ew_block *block, const ew_device *device, const kf_host *host,
-                       const ew_row *row, const kf_op *op) {
+                       const ew_row *row, const kf_op *op)
+{
     uint32_t at = op->position;
     if (row == NULL) {
-        return kf_decline(host, KF_CODE_UNKNOWN_OP, at, "operator %u is not elementwise",
-                          op->kind);
+        return kf_decline(host, KF_CODE_UNKNOWN_OP, at, "operator %u is not elementwise", op->kind);
     }
     if (!kf_op_understood(op, 1, number_keys, NUMBER_KEYS)) {
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at,
@@ -246,8 +260,8 @@ static uint32_t admits(const ew_block *block, const ew_device *device, const kf_
     return 1;
 }
 
-void ew_block_push(ew_block *block, const ew_device *device, const kf_host *host,
-                   const kf_op *op) {
+void ew_block_push(ew_block *block, const ew_device *device, const kf_host *host, const kf_op *op)
+{
     const ew_row *row;
     if (block->closed) {
         return;

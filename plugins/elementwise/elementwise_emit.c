@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Writes the kernel's text: `fused` computes one vector
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Writes the kernel's text: `fused` computes one vector
 // from loaded vectors and is written once; the kernel around it walks the iteration space in one of
 // three ways (ew_layout): linear, in rows, or lane by lane.
 //
@@ -13,21 +14,25 @@ typedef struct emitter {
     const ew_device *device;
 } emitter;
 
-static const ew_value *input_of(const emitter *e, uint32_t i) {
+static const ew_value *input_of(const emitter *e, uint32_t i)
+{
     return &e->block->values[e->layout->inputs[i]];
 }
 
-static kf_dtype input_dtype(const emitter *e, uint32_t i) {
+static kf_dtype input_dtype(const emitter *e, uint32_t i)
+{
     return kf_dtype_of(input_of(e, i)->dtype);
 }
 
-static kf_dtype output_dtype(const emitter *e, uint32_t i) {
+static kf_dtype output_dtype(const emitter *e, uint32_t i)
+{
     return kf_dtype_of(e->block->values[e->layout->outputs[i]].dtype);
 }
 
 // ---- the computation ---------------------------------------------------------------------------
 
-static void value_name(const emitter *e, uint32_t value, char name[16]) {
+static void value_name(const emitter *e, uint32_t value, char name[16])
+{
     uint32_t i = 0;
     if (e->block->values[value].computed) {
         snprintf(name, 16, "v%u", value);
@@ -39,7 +44,8 @@ static void value_name(const emitter *e, uint32_t value, char name[16]) {
     snprintf(name, 16, "x%u", i);
 }
 
-static void emit_op(const emitter *e, const ew_op *op) {
+static void emit_op(const emitter *e, const ew_op *op)
+{
     char names[5][16] = {{0}};
     const char *operands[5] = {names[0], names[1], names[2], names[3], names[4]};
     uint32_t result = e->block->values[op->result].dtype;
@@ -71,7 +77,8 @@ static void emit_op(const emitter *e, const ew_op *op) {
     kf_text_add(e->text, ");\n");
 }
 
-static void emit_fused(const emitter *e) {
+static void emit_fused(const emitter *e)
+{
     const char *comma = "";
     kf_text_add(e->text, "static inline void fused(");
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
@@ -101,11 +108,13 @@ static void emit_fused(const emitter *e) {
 
 // ---- parameters --------------------------------------------------------------------------------
 
-static const char *scalar_type(const kf_dtype *dtype) {
+static const char *scalar_type(const kf_dtype *dtype)
+{
     return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? "ushort" : dtype->compute;
 }
 
-static void emit_param(const emitter *e, const ew_param *param) {
+static void emit_param(const emitter *e, const ew_param *param)
+{
     kf_dtype dtype;
     switch (param->kind) {
     case EW_PARAM_INPUT:
@@ -138,7 +147,8 @@ static void emit_param(const emitter *e, const ew_param *param) {
     }
 }
 
-static void emit_signature(const emitter *e) {
+static void emit_signature(const emitter *e)
+{
     ew_param param;
     kf_text_add(e->text, "__kernel void kiln_elementwise(");
     for (uint32_t n = 0; ew_param_at(e->block, e->layout, n, &param); n++) {
@@ -151,7 +161,8 @@ static void emit_signature(const emitter *e) {
     kf_text_add(e->text, ") {\n");
 }
 
-static void emit_constant(const emitter *e, const ew_number *number) {
+static void emit_constant(const emitter *e, const ew_number *number)
+{
     double f = number->value.type == KF_TYPE_F64 ? number->value.v.f : (double)number->value.v.i;
     int64_t i = number->value.type == KF_TYPE_F64 ? (int64_t)number->value.v.f : number->value.v.i;
     kf_dtype dtype = kf_dtype_of(number->dtype);
@@ -169,7 +180,8 @@ static void emit_constant(const emitter *e, const ew_number *number) {
     }
 }
 
-static void emit_scalars(const emitter *e) {
+static void emit_scalars(const emitter *e)
+{
     for (uint32_t i = 0; i < e->block->n_numbers; i++) {
         const ew_number *number = &e->block->numbers[i];
         kf_dtype dtype = kf_dtype_of(number->dtype);
@@ -190,7 +202,8 @@ static void emit_scalars(const emitter *e) {
     }
 }
 
-static void emit_start(const emitter *e) {
+static void emit_start(const emitter *e)
+{
     emit_scalars(e);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         if (!input_of(e, i)->zero_offset) {
@@ -204,11 +217,12 @@ static void emit_start(const emitter *e) {
 /// Calls `fused` on what the macros load, and stores. `load` gives the text of input i's vector.
 static void emit_call(const emitter *e, const char *indent,
                       void (*load)(const emitter *e, uint32_t input, uint32_t partial),
-                      uint32_t partial, const char *at) {
+                      uint32_t partial, const char *at)
+{
     const char *comma = "";
     for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
-        kf_text_addf(e->text, "%s%s%u y%u;\n", indent, output_dtype(e, i).compute,
-                     e->layout->width, i);
+        kf_text_addf(e->text, "%s%s%u y%u;\n", indent, output_dtype(e, i).compute, e->layout->width,
+                     i);
     }
     kf_text_addf(e->text, "%sfused(", indent);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
@@ -234,13 +248,14 @@ static void emit_call(const emitter *e, const char *indent,
 
 // ---- linear ------------------------------------------------------------------------------------
 
-static uint32_t repeats(const emitter *e, uint32_t input) {
-    return e->layout->n_groups == 0 ||
-           ew_layout_step(e->layout, e->block, input_of(e, input), e->layout->n_groups - 1) ==
-               EW_STEP_REPEAT;
+static uint32_t repeats(const emitter *e, uint32_t input)
+{
+    return e->layout->n_groups == 0 || ew_layout_step(e->layout, e->block, input_of(e, input),
+                                                      e->layout->n_groups - 1) == EW_STEP_REPEAT;
 }
 
-static void load_linear(const emitter *e, uint32_t i, uint32_t partial) {
+static void load_linear(const emitter *e, uint32_t i, uint32_t partial)
+{
     if (repeats(e, i)) {
         kf_text_addf(e->text, "x%u", i);
     } else if (partial) {
@@ -250,12 +265,14 @@ static void load_linear(const emitter *e, uint32_t i, uint32_t partial) {
     }
 }
 
-static void emit_chunk_bounds(const emitter *e) {
+static void emit_chunk_bounds(const emitter *e)
+{
     kf_text_add(e->text, "    const idx first = (idx)get_global_id(0) * chunk;\n"
                          "    const idx last = n - first < chunk ? n : first + chunk;\n");
 }
 
-static void emit_item_bounds(const emitter *e) {
+static void emit_item_bounds(const emitter *e)
+{
     kf_text_addf(e->text,
                  "    const size_t item = get_global_id(0) * %u;\n"
                  "    if (item >= (size_t)n) {\n"
@@ -265,7 +282,8 @@ static void emit_item_bounds(const emitter *e) {
                  e->layout->width);
 }
 
-static void emit_linear(const emitter *e) {
+static void emit_linear(const emitter *e)
+{
     uint32_t width = e->layout->width;
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         if (repeats(e, i)) {
@@ -279,8 +297,8 @@ static void emit_linear(const emitter *e) {
             kf_text_addf(e->text, "    const int stream = n >= %u;\n", e->layout->stream);
         }
         emit_chunk_bounds(e);
-        kf_text_addf(e->text, "    idx i = first;\n    for (; i <= last - %u; i += %u) {\n",
-                     width, width);
+        kf_text_addf(e->text, "    idx i = first;\n    for (; i <= last - %u; i += %u) {\n", width,
+                     width);
         emit_call(e, "        ", load_linear, 0, "i");
         kf_text_add(e->text, "    }\n    if (i < last) {\n"
                              "        const int count = (int)(last - i);\n");
@@ -299,7 +317,8 @@ static void emit_linear(const emitter *e) {
 // ---- rows and lanes ----------------------------------------------------------------------------
 
 /// Takes `from` apart into coordinates c0 ... of the outer merged axes and `col` of the inner one.
-static void emit_coordinates(const emitter *e, const char *indent, const char *from) {
+static void emit_coordinates(const emitter *e, const char *indent, const char *from)
+{
     uint32_t inner = e->layout->n_groups - 1;
     if (inner == 0) {
         kf_text_addf(e->text, "%sconst idx col = %s;\n", indent, from);
@@ -315,7 +334,8 @@ static void emit_coordinates(const emitter *e, const char *indent, const char *f
 }
 
 /// Writes the distance from p of input i's element at the coordinates.
-static void emit_distance(const emitter *e, uint32_t i) {
+static void emit_distance(const emitter *e, uint32_t i)
+{
     const ew_value *value = input_of(e, i);
     uint32_t inner = e->layout->n_groups - 1;
     const char *plus = "";
@@ -339,13 +359,13 @@ static void emit_distance(const emitter *e, uint32_t i) {
     kf_text_add(e->text, *plus == '\0' ? "0" : "");
 }
 
-static void emit_row_start(const emitter *e, const char *indent) {
+static void emit_row_start(const emitter *e, const char *indent)
+{
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         kf_dtype dtype = input_dtype(e, i);
         if (repeats(e, i)) {
-            kf_text_addf(e->text, "%sconst %s%u x%u = (%s%u)(one_%s(p%u + ", indent,
-                         dtype.compute, e->layout->width, i, dtype.compute, e->layout->width,
-                         dtype.name, i);
+            kf_text_addf(e->text, "%sconst %s%u x%u = (%s%u)(one_%s(p%u + ", indent, dtype.compute,
+                         e->layout->width, i, dtype.compute, e->layout->width, dtype.name, i);
             emit_distance(e, i);
             kf_text_add(e->text, "));\n");
             continue;
@@ -356,7 +376,8 @@ static void emit_row_start(const emitter *e, const char *indent) {
     }
 }
 
-static void load_row(const emitter *e, uint32_t i, uint32_t partial) {
+static void load_row(const emitter *e, uint32_t i, uint32_t partial)
+{
     uint32_t inner = e->layout->n_groups - 1;
     const char *name = input_dtype(e, i).name;
     char count[16];
@@ -373,7 +394,8 @@ static void load_row(const emitter *e, uint32_t i, uint32_t partial) {
     }
 }
 
-static void emit_rows(const emitter *e) {
+static void emit_rows(const emitter *e)
+{
     uint32_t width = e->layout->width, inner = e->layout->n_groups - 1;
     if (!e->device->block_shape) {
         emit_item_bounds(e);
@@ -402,7 +424,8 @@ static void emit_rows(const emitter *e) {
     kf_text_add(e->text, "            i = stop;\n        }\n    }\n");
 }
 
-static uint32_t is_whole(const emitter *e, uint32_t input) {
+static uint32_t is_whole(const emitter *e, uint32_t input)
+{
     for (uint32_t g = 0; g < e->layout->n_groups; g++) {
         if (ew_layout_step(e->layout, e->block, input_of(e, input), g) != EW_STEP_DENSE) {
             return 0;
@@ -411,7 +434,8 @@ static uint32_t is_whole(const emitter *e, uint32_t input) {
     return 1;
 }
 
-static void load_lanes(const emitter *e, uint32_t i, uint32_t partial) {
+static void load_lanes(const emitter *e, uint32_t i, uint32_t partial)
+{
     const char *name = input_dtype(e, i).name;
     if (!is_whole(e, i)) {
         kf_text_addf(e->text, "vload%u(0, l%u)", e->layout->width, i);
@@ -422,7 +446,8 @@ static void load_lanes(const emitter *e, uint32_t i, uint32_t partial) {
     }
 }
 
-static void emit_lanes(const emitter *e) {
+static void emit_lanes(const emitter *e)
+{
     uint32_t width = e->layout->width;
     emit_item_bounds(e);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
@@ -450,7 +475,8 @@ static void emit_lanes(const emitter *e) {
 }
 
 void ew_emit_kernel(kf_text *text, const ew_block *block, const ew_layout *layout,
-                    const ew_device *device) {
+                    const ew_device *device)
+{
     const emitter e = {text, block, layout, device};
     ew_emit_helpers(text, block, layout);
     emit_fused(&e);

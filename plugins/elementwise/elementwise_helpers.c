@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The functions that a fused kernel calls: access to
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The functions that a fused kernel calls: access to
 // memory for each element type, and the arithmetic that does not fit into one expression. Only what
 // a kernel uses is written. Everything works on vectors of V elements, the ends of rows included:
 // there the lanes past the end read as 1.
@@ -9,7 +10,7 @@
 
 typedef struct helper {
     const char *name; // followed by the element type in expressions: "div_int"
-    uint32_t kinds;   // bit KF_KIND_*
+    uint32_t kinds; // bit KF_KIND_*
     const char *text;
 } helper;
 
@@ -120,16 +121,19 @@ enum { HELPER_COUNT = sizeof(helpers) / sizeof(helpers[0]) };
 
 // ---- templates ---------------------------------------------------------------------------------
 
-static const char *mask_element(uint32_t bytes) {
+static const char *mask_element(uint32_t bytes)
+{
     return bytes == 1 ? "char" : bytes == 2 ? "short" : bytes == 4 ? "int" : "long";
 }
 
-static uint32_t compute_bytes(const kf_dtype *dtype) {
+static uint32_t compute_bytes(const kf_dtype *dtype)
+{
     return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? 4 : dtype->bytes;
 }
 
 void ew_emit_template(kf_text *text, const char *template_text, uint32_t dtype_id, uint32_t width,
-                      const char *const *operands) {
+                      const char *const *operands)
+{
     kf_dtype dtype = kf_dtype_of(dtype_id);
     const char *mask = mask_element(compute_bytes(&dtype));
     for (const char *p = template_text; *p != '\0'; p++) {
@@ -186,7 +190,8 @@ void ew_emit_template(kf_text *text, const char *template_text, uint32_t dtype_i
 // ---- casts -------------------------------------------------------------------------------------
 
 static void emit_float_to_int(kf_text *text, const kf_dtype *from, const kf_dtype *to,
-                              uint32_t width) {
+                              uint32_t width)
+{
     uint32_t bits = to->bytes * 8, is_signed = to->kind == KF_KIND_INT;
     double above = 1;
     const char *suffix = from->bytes == 8 ? "" : "f";
@@ -207,7 +212,8 @@ static void emit_float_to_int(kf_text *text, const kf_dtype *from, const kf_dtyp
                  to->compute, width, is_signed ? (unsigned long long)high + 1 : 0ull, mask, width);
 }
 
-static void emit_cast(kf_text *text, uint32_t from_id, uint32_t to_id, uint32_t width) {
+static void emit_cast(kf_text *text, uint32_t from_id, uint32_t to_id, uint32_t width)
+{
     kf_dtype from = kf_dtype_of(from_id), to = kf_dtype_of(to_id);
     kf_text_addf(text, "static inline %s%u cast_%s_%s(%s%u x) {\n", to.compute, width, from.name,
                  to.name, from.compute, width);
@@ -224,7 +230,8 @@ static void emit_cast(kf_text *text, uint32_t from_id, uint32_t to_id, uint32_t 
 
 // ---- memory ------------------------------------------------------------------------------------
 
-static void emit_half_rounding(kf_text *text, uint32_t width) {
+static void emit_half_rounding(kf_text *text, uint32_t width)
+{
     ew_emit_template(text,
                      "static inline float$V round_f16(float$V x) {\n"
                      "    ushort bits[$V];\n"
@@ -237,7 +244,8 @@ static void emit_half_rounding(kf_text *text, uint32_t width) {
                      KF_DTYPE_F16, width, NULL);
 }
 
-static void emit_bf16_rounding(kf_text *text, uint32_t width) {
+static void emit_bf16_rounding(kf_text *text, uint32_t width)
+{
     ew_emit_template(
         text,
         "static inline ushort$V bits_bf16(float$V x) {\n"
@@ -258,7 +266,8 @@ static void emit_bf16_rounding(kf_text *text, uint32_t width) {
 }
 
 // one: an element; load, keep: a vector; part, put: the first `count` lanes, `stride` apart
-static void emit_loads(kf_text *text, uint32_t dtype, uint32_t width) {
+static void emit_loads(kf_text *text, uint32_t dtype, uint32_t width)
+{
     const char *one = "*p", *load = "vload$V(0, p)";
     if (dtype == KF_DTYPE_F16) {
         one = "vload_half(0, p)";
@@ -288,7 +297,8 @@ static void emit_loads(kf_text *text, uint32_t dtype, uint32_t width) {
                      dtype, width, NULL);
 }
 
-static void emit_stores(kf_text *text, uint32_t dtype, uint32_t width, uint32_t stream) {
+static void emit_stores(kf_text *text, uint32_t dtype, uint32_t width, uint32_t stream)
+{
     const char *bits = "x", *put = "p[k] = e[k];";
     ew_emit_template(text, "static inline void keep_$X(__global $S *p, $T x, int stream) {\n",
                      dtype, width, NULL);
@@ -314,9 +324,8 @@ static void emit_stores(kf_text *text, uint32_t dtype, uint32_t width, uint32_t 
                      "}\n"
                      "static inline void put_$X(__global $S *p, $T x, int count) {\n",
                      dtype, width, NULL);
-    ew_emit_template(text,
-                     dtype == KF_DTYPE_BF16 ? "    ushort e[$V];\n" : "    $C e[$V];\n", dtype,
-                     width, NULL);
+    ew_emit_template(text, dtype == KF_DTYPE_BF16 ? "    ushort e[$V];\n" : "    $C e[$V];\n",
+                     dtype, width, NULL);
     kf_text_addf(text, "    vstore%u(%s, 0, e);\n    for (int k = 0; k < count; k++) {\n        ",
                  width, bits);
     kf_text_addf(text, "%s\n    }\n}\n", put);
@@ -324,7 +333,8 @@ static void emit_stores(kf_text *text, uint32_t dtype, uint32_t width, uint32_t 
 
 // ---- choice ------------------------------------------------------------------------------------
 
-static void emit_arithmetic(kf_text *text, const ew_block *block, uint32_t width) {
+static void emit_arithmetic(kf_text *text, const ew_block *block, uint32_t width)
+{
     // By helper, the computing types for which it is written already.
     const char *written[HELPER_COUNT][8] = {{0}};
     for (uint32_t i = 0; i < block->n_ops; i++) {
@@ -350,7 +360,8 @@ static void emit_arithmetic(kf_text *text, const ew_block *block, uint32_t width
     }
 }
 
-static void emit_casts(kf_text *text, const ew_block *block, uint32_t width) {
+static void emit_casts(kf_text *text, const ew_block *block, uint32_t width)
+{
     for (uint32_t i = 0; i < block->n_ops; i++) {
         const ew_op *op = &block->ops[i];
         uint32_t to = block->values[op->result].dtype, again = 0;
@@ -367,7 +378,8 @@ static void emit_casts(kf_text *text, const ew_block *block, uint32_t width) {
     }
 }
 
-void ew_emit_helpers(kf_text *text, const ew_block *block, const ew_layout *layout) {
+void ew_emit_helpers(kf_text *text, const ew_block *block, const ew_layout *layout)
+{
     uint64_t used = 0, read = 0, written = 0;
     for (uint32_t i = 0; i < block->n_values; i++) {
         used |= 1ull << block->values[i].dtype;

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Decides the shape of the kernel before its text is
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Decides the shape of the kernel before its text is
 // written: vector width, index width, which axes of the iteration space merge, which values are
 // read and written, and the order of the kernel's parameters.
 //
@@ -10,16 +11,19 @@
 // shape, vectors as wide as the unit; item shape, four elements.
 #include "elementwise_internal.h"
 
-int ew_value_axis(const ew_block *block, const ew_value *value, uint32_t axis) {
+int ew_value_axis(const ew_block *block, const ew_value *value, uint32_t axis)
+{
     int shifted = (int)axis - (int)(block->values[block->space].rank - value->rank);
     return shifted >= 0 && value->symbols[shifted] != 0 ? shifted : -1;
 }
 
-uint32_t ew_value_is_output(const ew_value *value) {
+uint32_t ew_value_is_output(const ew_value *value)
+{
     return value->computed && !value->dropped;
 }
 
-static void collect(ew_layout *layout, const ew_block *block) {
+static void collect(ew_layout *layout, const ew_block *block)
+{
     for (uint32_t i = 0; i < block->n_values; i++) {
         const ew_value *value = &block->values[i];
         if (!value->computed) {
@@ -34,8 +38,8 @@ static void collect(ew_layout *layout, const ew_block *block) {
 }
 
 /// Can `axis` join the group that ends at axis `last`, for every value that is read?
-static uint32_t joins(const ew_layout *layout, const ew_block *block, uint32_t last,
-                      uint32_t axis) {
+static uint32_t joins(const ew_layout *layout, const ew_block *block, uint32_t last, uint32_t axis)
+{
     for (uint32_t i = 0; i < layout->n_inputs; i++) {
         const ew_value *value = &block->values[layout->inputs[i]];
         int before = ew_value_axis(block, value, last), now = ew_value_axis(block, value, axis);
@@ -46,7 +50,8 @@ static uint32_t joins(const ew_layout *layout, const ew_block *block, uint32_t l
     return 1;
 }
 
-static void merge_axes(ew_layout *layout, const ew_block *block) {
+static void merge_axes(ew_layout *layout, const ew_block *block)
+{
     const ew_value *space = &block->values[block->space];
     int last = -1;
     for (uint32_t axis = 0; axis < space->rank; axis++) {
@@ -66,7 +71,8 @@ static void merge_axes(ew_layout *layout, const ew_block *block) {
 }
 
 ew_step ew_layout_step(const ew_layout *layout, const ew_block *block, const ew_value *value,
-                       uint32_t group) {
+                       uint32_t group)
+{
     const ew_group *g = &layout->groups[group];
     for (uint32_t axis = g->first_axis; axis < (uint32_t)(g->first_axis + g->n_axes); axis++) {
         if (ew_value_axis(block, value, axis) >= 0) {
@@ -76,7 +82,8 @@ ew_step ew_layout_step(const ew_layout *layout, const ew_block *block, const ew_
     return EW_STEP_REPEAT;
 }
 
-static uint32_t is_linear(const ew_layout *layout, const ew_block *block) {
+static uint32_t is_linear(const ew_layout *layout, const ew_block *block)
+{
     if (layout->n_groups > 1) {
         return 0;
     }
@@ -89,7 +96,8 @@ static uint32_t is_linear(const ew_layout *layout, const ew_block *block) {
     return 1;
 }
 
-static uint32_t choose_width(const ew_block *block, const ew_device *device) {
+static uint32_t choose_width(const ew_block *block, const ew_device *device)
+{
     uint32_t widest = 1;
     for (uint32_t i = 0; i < block->n_values; i++) {
         uint32_t bytes = kf_dtype_of(block->values[i].dtype).bytes;
@@ -104,8 +112,8 @@ static uint32_t choose_width(const ew_block *block, const ew_device *device) {
 
 /// From how many elements on a store should bypass the cache: when inputs and outputs together do
 /// not fit.
-static uint32_t stream_from(const ew_layout *layout, const ew_block *block,
-                            const ew_device *device) {
+static uint32_t stream_from(const ew_layout *layout, const ew_block *block, const ew_device *device)
+{
     uint64_t bytes = 0, limit;
     if (!device->stream_stores || !layout->linear) {
         return 0;
@@ -125,7 +133,8 @@ static uint32_t stream_from(const ew_layout *layout, const ew_block *block,
     return limit > 0x7fffffffu ? 0x7fffffffu : (uint32_t)limit;
 }
 
-void ew_layout_plan(ew_layout *layout, const ew_block *block, const ew_device *device) {
+void ew_layout_plan(ew_layout *layout, const ew_block *block, const ew_device *device)
+{
     memset(layout, 0, sizeof(*layout));
     collect(layout, block);
     merge_axes(layout, block);
@@ -138,8 +147,8 @@ void ew_layout_plan(ew_layout *layout, const ew_block *block, const ew_device *d
 
 /// The n-th of the strides that the kernel is given: of inputs that are not dense, along axes that
 /// they have.
-static uint32_t stride_at(const ew_block *block, const ew_layout *layout, uint32_t n,
-                          ew_param *out) {
+static uint32_t stride_at(const ew_block *block, const ew_layout *layout, uint32_t n, ew_param *out)
+{
     for (uint32_t i = 0; i < layout->n_inputs; i++) {
         const ew_value *value = &block->values[layout->inputs[i]];
         for (uint32_t g = 0; g < layout->n_groups && !value->contiguous; g++) {
@@ -155,7 +164,8 @@ static uint32_t stride_at(const ew_block *block, const ew_layout *layout, uint32
     return 0;
 }
 
-uint32_t ew_param_at(const ew_block *block, const ew_layout *layout, uint32_t n, ew_param *out) {
+uint32_t ew_param_at(const ew_block *block, const ew_layout *layout, uint32_t n, ew_param *out)
+{
     memset(out, 0, sizeof(*out));
     out->index = n;
     if (n < layout->n_inputs) {

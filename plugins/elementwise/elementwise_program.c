@@ -1,13 +1,14 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The program around the kernel: its bindings in the
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The program around the kernel: its bindings in the
 // order of ew_param_at, launch formulas, name, key and estimates. Decides nothing about the
 // computation.
 #include "elementwise_internal.h"
 
 enum {
     MAX_ARGS = EW_MAX_VALUES + EW_MAX_SCALARS,
-    CHUNK_MIN = 2048,    // elements of one work-item in block shape: enough to hide its cost
-    CHUNK_MAX = 65536,   // and few enough to share the work evenly
-    CHUNK_STEP = 256,    // keeps every chunk's first address aligned
+    CHUNK_MIN = 2048, // elements of one work-item in block shape: enough to hide its cost
+    CHUNK_MAX = 65536, // and few enough to share the work evenly
+    CHUNK_STEP = 256, // keeps every chunk's first address aligned
     CHUNKS_PER_UNIT = 8,
     GROUP_SIZE = 256
 };
@@ -23,7 +24,7 @@ struct ew_program {
     kf_step step;
     const kf_source *sources[1];
     const kf_launch *launches[1];
-    kf_formula count;  // elements
+    kf_formula count; // elements
     kf_formula chunk;
     kf_formula global;
     kf_formula local;
@@ -33,12 +34,14 @@ struct ew_program {
 
 // ---- formulas ----------------------------------------------------------------------------------
 
-static void extent_formula(kf_formula *f, const ew_block *block, const ew_group *group) {
+static void extent_formula(kf_formula *f, const ew_block *block, const ew_group *group)
+{
     kf_formula_product(f, block->values[block->space].symbols + group->first_axis, group->n_axes);
 }
 
 static void grid_formulas(ew_program *p, const ew_block *block, const ew_layout *layout,
-                          const ew_device *device) {
+                          const ew_device *device)
+{
     const ew_value *space = &block->values[block->space];
     kf_formula_product(&p->count, space->symbols, space->rank);
     if (!device->block_shape) {
@@ -72,14 +75,15 @@ static void grid_formulas(ew_program *p, const ew_block *block, const ew_layout 
 // ---- bindings ----------------------------------------------------------------------------------
 
 static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
-                 const ew_param *param, kf_karg *arg) {
+                 const ew_param *param, kf_karg *arg)
+{
     const ew_value *value = NULL;
     arg->dtype = layout->wide ? KF_DTYPE_I64 : KF_DTYPE_I32;
     switch (param->kind) {
     case EW_PARAM_INPUT:
     case EW_PARAM_OUTPUT:
         value = &block->values[param->kind == EW_PARAM_INPUT ? layout->inputs[param->index]
-                                                              : layout->outputs[param->index]];
+                                                             : layout->outputs[param->index]];
         arg->kind = KF_ARG_TENSOR;
         arg->access = param->kind == EW_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
         arg->ref = value->id;
@@ -117,7 +121,8 @@ static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
 }
 
 static void bind_all(ew_program *p, const ew_block *block, const ew_layout *layout,
-                     const ew_device *device) {
+                     const ew_device *device)
+{
     ew_param param;
     while (p->n_args < MAX_ARGS && ew_param_at(block, layout, p->n_args, &param)) {
         if (param.kind == EW_PARAM_CHUNK && !device->block_shape) {
@@ -130,7 +135,8 @@ static void bind_all(ew_program *p, const ew_block *block, const ew_layout *layo
 
 // ---- name and key ------------------------------------------------------------------------------
 
-static void make_name(kf_text *name, const ew_block *block) {
+static void make_name(kf_text *name, const ew_block *block)
+{
     kf_text_add(name, "elementwise(");
     for (uint32_t i = 0; i < block->n_ops && i < 8; i++) {
         const char *op = block->ops[i].row->name;
@@ -143,19 +149,22 @@ static void make_name(kf_text *name, const ew_block *block) {
     kf_text_addf(name, block->n_ops > 8 ? ",... %u)" : ")", block->n_ops);
 }
 
-static uint64_t fnv(uint64_t hash, const void *bytes, uint64_t len) {
+static uint64_t fnv(uint64_t hash, const void *bytes, uint64_t len)
+{
     for (uint64_t i = 0; i < len; i++) {
         hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3ull;
     }
     return hash;
 }
 
-static uint64_t fnv_expr(uint64_t hash, kf_expr expr) {
+static uint64_t fnv_expr(uint64_t hash, kf_expr expr)
+{
     return fnv(hash, expr.ins, expr.n * sizeof(kf_ins));
 }
 
 /// The program's content: text, bindings and formulas.
-static uint64_t content_hash(const ew_program *p, uint64_t hash) {
+static uint64_t content_hash(const ew_program *p, uint64_t hash)
+{
     hash = fnv(hash, p->code.ptr, p->code.len);
     for (uint32_t i = 0; i < p->n_args; i++) {
         hash = fnv(hash, &p->args[i], offsetof(kf_karg, value));
@@ -166,7 +175,8 @@ static uint64_t content_hash(const ew_program *p, uint64_t hash) {
     return fnv(hash, &p->len, sizeof(p->len));
 }
 
-static void make_key(ew_program *p) {
+static void make_key(ew_program *p)
+{
     uint64_t halves[2];
     halves[0] = content_hash(p, 0xcbf29ce484222325ull);
     halves[1] = content_hash(p, 0x9e3779b97f4a7c15ull);
@@ -175,7 +185,8 @@ static void make_key(ew_program *p) {
 
 // ---- life --------------------------------------------------------------------------------------
 
-static void fill(ew_program *p) {
+static void fill(ew_program *p)
+{
     p->source.struct_size = (uint32_t)sizeof(p->source);
     p->source.format = KF_FORMAT_OPENCL_C;
     p->source.code.ptr = p->code.ptr;
@@ -194,7 +205,8 @@ static void fill(ew_program *p) {
     p->launches[0] = &p->launch;
 }
 
-ew_program *ew_program_create(const ew_block *block, const ew_device *device) {
+ew_program *ew_program_create(const ew_block *block, const ew_device *device)
+{
     ew_layout layout;
     ew_program *p = (ew_program *)calloc(1, sizeof(*p));
     if (p == NULL) {
@@ -215,7 +227,8 @@ ew_program *ew_program_create(const ew_block *block, const ew_device *device) {
     return p;
 }
 
-void ew_program_destroy(ew_program *program) {
+void ew_program_destroy(ew_program *program)
+{
     if (program != NULL) {
         kf_text_free(&program->code);
         kf_text_free(&program->name);
@@ -223,7 +236,8 @@ void ew_program_destroy(ew_program *program) {
     }
 }
 
-void ew_program_describe(const ew_program *program, kf_program *out) {
+void ew_program_describe(const ew_program *program, kf_program *out)
+{
     kf_program view;
     memset(&view, 0, sizeof(view));
     view.struct_size = (uint32_t)sizeof(view);
@@ -237,7 +251,8 @@ void ew_program_describe(const ew_program *program, kf_program *out) {
     KF_OUT(out, &view);
 }
 
-void ew_program_info(const ew_program *program, kf_opt_info *out) {
+void ew_program_info(const ew_program *program, kf_opt_info *out)
+{
     kf_opt_info view;
     memset(&view, 0, sizeof(view));
     view.struct_size = (uint32_t)sizeof(view);
@@ -252,7 +267,8 @@ void ew_program_info(const ew_program *program, kf_opt_info *out) {
 
 // ---- estimates ---------------------------------------------------------------------------------
 
-static uint32_t has_space_shape(const ew_block *block, const ew_value *value) {
+static uint32_t has_space_shape(const ew_block *block, const ew_value *value)
+{
     const ew_value *space = &block->values[block->space];
     return value->rank == space->rank &&
            memcmp(value->symbols, space->symbols, space->rank * sizeof(space->symbols[0])) == 0;
@@ -260,7 +276,8 @@ static uint32_t has_space_shape(const ew_block *block, const ew_value *value) {
 
 /// Pushes the bytes of all inputs or of all outputs. Tensors of the space's shape share one
 /// product; when the formula would grow too long, the other ones count as if they had that shape.
-static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs) {
+static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs)
+{
     const ew_value *space = &block->values[block->space];
     int64_t per_element = 0;
     kf_formula_imm(f, 0);
@@ -285,7 +302,8 @@ static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs) {
     kf_formula_op(f, KF_INS_ADD);
 }
 
-void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const ew_device *device) {
+void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const ew_device *device)
+{
     const ew_value *space = &block->values[block->space];
     kf_formula bytes = {0, 0, {{0, 0, 0, 0}}};
     estimate->read.n = estimate->written.n = estimate->flops.n = estimate->ns.n = 0;

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The table of elementwise_ops.def as data: which
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The table of elementwise_ops.def as data: which
 // operators there are and what they mean. Decides nothing; the expressions are turned into text by
 // elementwise_emit.c.
 #include "elementwise_internal.h"
@@ -18,11 +19,13 @@ static const ew_row rows[] = {
 
 static const uint32_t row_count = (uint32_t)(sizeof(rows) / sizeof(rows[0]));
 
-const ew_row *ew_row_at(uint32_t index) {
+const ew_row *ew_row_at(uint32_t index)
+{
     return index < row_count ? &rows[index] : NULL;
 }
 
-const ew_row *ew_row_of(uint32_t op) {
+const ew_row *ew_row_of(uint32_t op)
+{
     for (uint32_t i = 0; i < row_count; i++) {
         if (rows[i].op == op) {
             return &rows[i];
@@ -31,7 +34,8 @@ const ew_row *ew_row_of(uint32_t op) {
     return NULL;
 }
 
-const char *ew_row_text(const ew_row *row, uint32_t dtype) {
+const char *ew_row_text(const ew_row *row, uint32_t dtype)
+{
     switch (kf_dtype_of(dtype).kind) {
     case KF_KIND_FLOAT:
         return row->text[0];

@@ -17,7 +17,7 @@ LAW = {
     "runtime": {"base", "ir", "cl_backend", "fusion_host", "collective"},
     "remote_grpc": {"base", "ir", "runtime"},
     "onnx": {"base", "ir", "runtime"},
-    "cli": set(structure.MODULES),
+    "cli": set(structure.MODULES) | {"bench"},  # bench/bench.h: `kiln bench` lists and runs them
     "examples": set(structure.MODULES),
 }
 # Outside headers that only some folders may see, by prefix or name.
@@ -46,7 +46,7 @@ def owners(tree):
     """basename -> set of (folder, file, is public)."""
     found = {}
     public = {os.path.basename(n) for n in tree.public_headers()}
-    public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])}
+    public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])} | {"bench.h"}
     for name in tree.sources(".h", ".def", ".inc", ".cl", ".c"):
         base = os.path.basename(name)
         found.setdefault(base, set()).add((unit_of(name), name, base in public))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 
+import exported_symbols
 import structure
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
@@ -95,20 +96,41 @@ def installed_command(prefix, config):
     return run([command, "--help"], env=env)
 
 
-def sdk_plugin(prefix, work, config):
-    """The template builds as a plugin against the installed SDK alone."""
-    template = os.path.join(config["source_dir"], "plugin_sdk/template")
-    pc = os.path.join(prefix, config["libdir"], "pkgconfig/kiln-fuser.pc")
-    if not os.path.isdir(template):
-        return "this tree has no plugin template"
-    if not os.path.exists(pc):
-        return [f"{pc} is missing"]
-    env = environment(prefix, config["libdir"])
-    flags = subprocess.run(["pkg-config", "--cflags", "kiln-fuser"], env=env, text=True,
-                           capture_output=True, check=True).stdout.split()
+def sdk_pkg_config(prefix, work, template, libdir):
+    """The template with one compiler call and the flags of kiln-fuser.pc."""
+    flags = subprocess.run(["pkg-config", "--cflags", "kiln-fuser"], text=True,
+                           env=environment(prefix, libdir), capture_output=True, check=False)
+    if flags.returncode:
+        return [flags.stderr]
+    plugin = os.path.join(work, "template.so")
     sources = [os.path.join(template, n) for n in os.listdir(template) if n.endswith(".c")]
-    return run(["gcc", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", "-Wall",
-                "-Werror", *flags, *sources, "-o", os.path.join(work, "template.so")])
+    return (run(["gcc", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", "-Wall",
+                 "-Wextra", "-Werror", *flags.stdout.split(), *sources, "-o", plugin])
+            or exported_symbols.plugin_problems(plugin))
+
+
+def sdk_own_project(prefix, work, template):
+    """The template's own CMake project, as a copy far from this tree."""
+    copy = os.path.join(work, "my_fuser")
+    shutil.copytree(template, copy)
+    return (run(["cmake", "-S", copy, "-B", f"{copy}/build", "-G", "Ninja",
+                 f"-DKILN_SDK_DIR={prefix}/include/kiln"])
+            or run(["cmake", "--build", f"{copy}/build"])
+            or exported_symbols.plugin_problems(f"{copy}/build/my_fuser.so"))
+
+
+def sdk_package(prefix, work, template):
+    """A project that uses find_package(kiln-fuser)."""
+    folder = os.path.join(work, "fuser_package")
+    os.makedirs(folder)
+    sources = " ".join(os.path.join(template, n) for n in os.listdir(template) if n.endswith(".c"))
+    with open(os.path.join(folder, "CMakeLists.txt"), "w") as file:
+        file.write("cmake_minimum_required(VERSION 3.16)\nproject(p C)\n"
+                   f"find_package(kiln-fuser REQUIRED)\nkiln_fuser_plugin(mine {sources})\n")
+    return (run(["cmake", "-S", folder, "-B", f"{folder}/build", "-G", "Ninja",
+                 f"-DCMAKE_PREFIX_PATH={prefix}"])
+            or run(["cmake", "--build", f"{folder}/build"])
+            or exported_symbols.plugin_problems(f"{folder}/build/mine.so"))
 
 
 def main():
@@ -126,7 +148,10 @@ def main():
             cases["find_package"] = cmake_package(prefix, work, libdir)
             cases["c++"] = cpp_program(prefix, work, libdir)
             cases["command"] = installed_command(prefix, config)
-            cases["sdk"] = sdk_plugin(prefix, work, config)
+            template = os.path.join(prefix, "share/kiln/template")
+            cases["fuser pkg-config"] = sdk_pkg_config(prefix, work, template, libdir)
+            cases["fuser template"] = sdk_own_project(prefix, work, template)
+            cases["fuser find_package"] = sdk_package(prefix, work, template)
     structure.report("structure/install_consumer", cases)
 
 

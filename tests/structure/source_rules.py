@@ -13,6 +13,7 @@ LICENSED = (".c", ".h", ".def", ".cl", ".inc", ".py", ".sh", ".cmake", ".proto",
 LICENSED_NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig",
                   "packages.txt", "Makefile", "mkfile"}
 SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
+SPDX_LINE = re.compile(re.escape(SPDX) + r"( \*/| -->)?$", re.M)
 
 # Call -> why; folders where it is allowed.
 EVERYWHERE = ("sprintf", "vsprintf", "strcpy", "strcat", "strtok", "gets", "alloca", "atoi", "atol",
@@ -28,7 +29,7 @@ def spdx(tree):
     for name in tree.files:
         base = os.path.basename(name)
         wanted = name.endswith(LICENSED) or base in LICENSED_NAMES
-        if wanted and SPDX not in "\n".join(tree.read(name).split("\n", 4)[:4]):
+        if wanted and not SPDX_LINE.search("\n".join(tree.read(name).split("\n", 4)[:4])):
             bad.append(f"{name}: no line '{SPDX}' at the top")
     return bad
 
