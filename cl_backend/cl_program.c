@@ -33,7 +33,9 @@ static void log_lines(const kilni_cl_backend *backend, char *text)
         if (end != NULL) {
             *end = '\0';
         }
-        kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "compiler: %s", line);
+        if (line[0] != '\0') {
+            kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "compiler: %s", line);
+        }
         if (end != NULL) {
             *end = '\n';
         }
@@ -41,22 +43,29 @@ static void log_lines(const kilni_cl_backend *backend, char *text)
     }
 }
 
-// The first lines from the first error on, as one line.
+// The first lines from the first error on, as one line. What clang says about its scratch space is
+// left out.
 static void summarize(const char *text, char *out, size_t capacity)
 {
+    static const char spelling[] = "<Spelling=";
     const char *error = strstr(text, "error:");
     while (error != NULL && error > text && error[-1] != '\n') {
         error--;
     }
-    const char *from = error != NULL ? error : text;
     size_t length = 0;
-    for (; *from != '\0' && length + 1 < capacity; from++) {
-        bool space = *from == '\n' || *from == ' ' || *from == '\t';
-        if (!space) {
-            out[length++] = *from;
-        } else if (length > 0 && out[length - 1] != ' ') {
-            out[length++] = ' ';
+    for (const char *from = error != NULL ? error : text; *from != '\0'; from++) {
+        if (strncmp(from, spelling, sizeof(spelling) - 1) == 0 && strstr(from, ">: ") != NULL) {
+            from = strstr(from, ">: ");
+            continue;
         }
+        bool space = *from == '\n' || *from == ' ' || *from == '\t';
+        if (space && (length == 0 || out[length - 1] == ' ')) {
+            continue;
+        }
+        if (length + 1 == capacity) {
+            break;
+        }
+        out[length++] = space ? ' ' : *from;
     }
     out[length] = '\0';
 }
@@ -74,7 +83,7 @@ static kiln_status build_failed(kilni_cl_backend *backend, cl_program program, c
         summarize(text, summary, sizeof(summary));
     }
     kiln_free(backend->env, text);
-    return kiln_fail(err, BUILD_FAILED, "%s does not compile (%s): %s", build->label,
+    return kiln_fail(err, BUILD_FAILED, "%.64s does not compile (%s): %s", build->label,
                      kilni_cl_code_name(code), summary[0] != '\0' ? summary : "no log");
 }
 
