@@ -499,7 +499,8 @@ enum { ///< kiln_device_info.features
     KILN_FEATURE_IL_SPIRV = 4u,
     KILN_FEATURE_COMPILER = 8u,
     KILN_FEATURE_UNIFIED_MEMORY = 16u,
-    KILN_FEATURE_PROGRAMS = 32u ///< build and launch are there: fusers make sense
+    KILN_FEATURE_PROGRAMS = 32u, ///< build and launch are there: fusers make sense
+    KILN_FEATURE_OWN_VIEWS = 64u ///< runs operators of class VIEW itself and gets only dense views
 };
 
 typedef enum kiln_device_fact { ///< what formulas may ask for

@@ -105,7 +105,9 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         inputs[i] = run->places[operand_slot(run, op, i)]->view;
     }
     kilni_place *first = run->places[operand_slot(run, op, record->n_inputs)];
+    const kiln_device_info *device = kiln_device_info_of(run->device);
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
+        (device->features & KILN_FEATURE_OWN_VIEWS) == 0 &&
         kiln_view_apply(record, &inputs[0], &outputs[0])) {
         kilni_place_share(first, run->places[operand_slot(run, op, 0)], &outputs[0]);
         return KILN_STATUS_OK;
