@@ -5,7 +5,9 @@
 
 #include "runtime_internal.h"
 
+#ifdef KILN_WITH_CL
 #include "cl_backend.h"
+#endif
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -54,7 +56,9 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
     atomic_init(&context->refs, 1);
     context->env = env;
     pthread_mutex_init(&context->lock, NULL);
+#ifdef KILN_WITH_CL
     context->providers[context->n_providers++] = kiln_cl_provider();
+#endif
     context->providers[context->n_providers++] = kiln_ir_reference_provider();
     context->providers[context->n_providers++] = kiln_ir_null_provider();
     *out_context = context;
