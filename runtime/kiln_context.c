@@ -3,6 +3,7 @@
 // each of them is made; what they do is theirs. Fusers and devices are opened when first needed, so
 // an empty context is cheap.
 
+#define _GNU_SOURCE // dladdr, realpath
 #include "runtime_internal.h"
 
 #ifdef KILN_WITH_CL
