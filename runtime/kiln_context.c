@@ -6,7 +6,7 @@
 #define _GNU_SOURCE // dladdr, realpath
 #include "runtime_internal.h"
 
-#ifdef KILN_WITH_CL
+#ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
 #endif
 
@@ -57,7 +57,7 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
     atomic_init(&context->refs, 1);
     context->env = env;
     pthread_mutex_init(&context->lock, NULL);
-#ifdef KILN_WITH_CL
+#ifdef KILN_RUNTIME_CL
     context->providers[context->n_providers++] = kiln_cl_provider();
 #endif
     context->providers[context->n_providers++] = kiln_ir_reference_provider();
