@@ -167,7 +167,7 @@ static kiln_status get_locked(kiln_store *store, kiln_store_table table, kiln_ha
         copied = code == SQLITE_ROW && copy_row(store, table, key, &row, out_value);
         statement_done(store, STATEMENT_GET);
     }
-    if (kilni_store_is_damage(code)) {
+    if (kilni_store_must_renew(store, code)) {
         kilni_store_file_renew(store, NULL);
         return kiln_fail(err, NOT_FOUND, "%s was damaged", store->path);
     }
@@ -308,7 +308,8 @@ kiln_status kiln_store_put(kiln_store *store, kiln_store_table table, kiln_hash1
     pthread_mutex_lock(&store->mutex);
     const void *bytes = value == NULL ? "" : value;
     int code = put_once(store, table, key, bytes, length);
-    if (kilni_store_is_damage(code) && kilni_store_file_renew(store, NULL) == KILN_STATUS_OK) {
+    if (kilni_store_must_renew(store, code) &&
+        kilni_store_file_renew(store, NULL) == KILN_STATUS_OK) {
         code = put_once(store, table, key, bytes, length);
     }
     kiln_status status =
@@ -350,7 +351,8 @@ kiln_status kiln_store_stat_get(kiln_store *store, kiln_store_stat *out_stat, ki
     *out_stat = (kiln_store_stat){0};
     pthread_mutex_lock(&store->mutex);
     int code = stat_rows(store, out_stat);
-    if (kilni_store_is_damage(code) && kilni_store_file_renew(store, NULL) == KILN_STATUS_OK) {
+    if (kilni_store_must_renew(store, code) &&
+        kilni_store_file_renew(store, NULL) == KILN_STATUS_OK) {
         *out_stat = (kiln_store_stat){0};
         code = stat_rows(store, out_stat);
     }
@@ -365,7 +367,7 @@ kiln_status kiln_store_clear(kiln_store *store, kiln_error *err)
 {
     pthread_mutex_lock(&store->mutex);
     int code = exec(store, "DELETE FROM entry");
-    if (kilni_store_is_damage(code)) {
+    if (kilni_store_must_renew(store, code)) {
         code = kilni_store_file_renew(store, NULL) == KILN_STATUS_OK ? SQLITE_OK : code;
     }
     if (code == SQLITE_OK) { // gives the room back; another process at work may forbid it

@@ -11,11 +11,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     FORMAT = 1, ///< cache format, kept as the database's user_version
     BUSY_MS = 2000,
+    OPEN_ATTEMPTS = 40,
+    OPEN_PAUSE_NS = 5000000,
     PATH_BYTES = 4096
 };
 
@@ -26,9 +29,9 @@ kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doin
     case SQLITE_NOMEM:
     case SQLITE_FULL:
     case SQLITE_TOOBIG:
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s %s: %s", doing, store->path, why);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s %s: %s (%d)", doing, store->path, why, code);
     default:
-        return kiln_fail(err, UNAVAILABLE, "%s %s: %s", doing, store->path, why);
+        return kiln_fail(err, UNAVAILABLE, "%s %s: %s (%d)", doing, store->path, why, code);
     }
 }
 
@@ -160,13 +163,33 @@ static void set_aside(const kiln_store *store)
     lock_drop(lock);
 }
 
+static bool is_damage(int code)
+{
+    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
+bool kilni_store_must_renew(const kiln_store *store, int code)
+{
+    bool may_be_moved = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_READONLY;
+    return is_damage(code) || (may_be_moved && !is_our_file(store));
+}
+
+/// Opens; what another process does to the file meanwhile (making it, setting it aside) shows as
+/// damage or as an I/O error, and is over after a few attempts.
 kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
 {
+    const struct timespec pause = {.tv_nsec = OPEN_PAUSE_NS};
     int code = open_once(store);
-    if (kilni_store_is_damage(code)) {
-        kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew",
-                       store->path);
-        set_aside(store);
+    for (int i = 0; i < OPEN_ATTEMPTS && code != SQLITE_OK; i++) {
+        if (is_damage(code)) {
+            kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew",
+                           store->path);
+            set_aside(store);
+        } else if ((code & 0xff) == SQLITE_IOERR) {
+            nanosleep(&pause, NULL);
+        } else {
+            break;
+        }
         code = open_once(store);
     }
     return code == SQLITE_OK ? KILN_STATUS_OK : kilni_store_fail(store, code, "opening", err);
@@ -174,7 +197,7 @@ kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
 
 kiln_status kilni_store_file_renew(kiln_store *store, kiln_error *err)
 {
-    kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew",
+    kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged or was replaced: opened again",
                    store->path);
     kilni_store_file_close(store);
     set_aside(store);

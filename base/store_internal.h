@@ -44,11 +44,10 @@ void kilni_store_file_close(kiln_store *store);
 /// Ownership: n/a. Lifetime: n/a. Thread: mutex held. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED.
 kiln_status kilni_store_file_renew(kiln_store *store, kiln_error *err);
 
-/// True when SQLite's `code` says that the file is no sound database.
-static inline bool kilni_store_is_damage(int code)
-{
-    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
-}
+/// True when SQLite's `code` says that the file is no sound database, or no longer the one at our
+/// path, since another process has set it aside. Ownership: n/a. Lifetime: n/a. Thread: mutex held.
+/// Errors: none.
+bool kilni_store_must_renew(const kiln_store *store, int code);
 
 /// The status that SQLite's `code` stands for, with its text in `err`.
 /// Ownership: n/a. Lifetime: n/a. Thread: mutex held. Errors: the translated one.

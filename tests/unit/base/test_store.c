@@ -333,7 +333,9 @@ static int work_in_process(const char *folder, uint64_t seed)
 {
     kiln_env env = plain_env();
     kiln_store *store = NULL;
-    if (kiln_store_open(&env, folder, &store, NULL) != KILN_STATUS_OK) {
+    kiln_error err = KILN_ERROR_INIT;
+    if (kiln_store_open(&env, folder, &store, &err) != KILN_STATUS_OK) {
+        fprintf(stderr, "%s\n", err.message);
         return 2;
     }
     for (uint64_t i = 0; i < ROUNDS; i++) {
