@@ -3,6 +3,7 @@
 // added by path. Each gets a state and a reason; a bad one never makes the whole fail. The order of
 // work for one file is loader.c.
 #include <dirent.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,10 +214,10 @@ void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
 
 kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry, const char *path, kiln_error *err)
 {
-    char *real = realpath(path, NULL);
-    kiln_status status = real == NULL ? kiln_fail(err, NOT_FOUND, "plugin %s does not exist", path)
-                                      : add_file(registry, real, KILNI_FUSE_TRUST_ADDED, err);
-    free(real);
+    char real[PATH_MAX];
+    kiln_status status = realpath(path, real) == NULL
+                             ? kiln_fail(err, NOT_FOUND, "plugin %s does not exist", path)
+                             : add_file(registry, real, KILNI_FUSE_TRUST_ADDED, err);
     sort_plugins(registry);
     return status;
 }

@@ -297,6 +297,8 @@ typedef struct kiln_graph_info {
         .struct_size = (uint32_t)sizeof(kiln_graph_info)                                           \
     }
 
+/// What the graph became. Ownership: the caller's struct. Lifetime: n/a. Thread: one at a time for a
+/// graph. Errors: none.
 KILN_API void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info);
 
 enum { KILN_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
