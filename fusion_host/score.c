@@ -104,6 +104,16 @@ static bool lives_on(const kilni_fuse_block_view *view, uint32_t tensor, uint32_
     return view->dropped[tensor] == KILNI_FUSE_NONE || view->dropped[tensor] >= len;
 }
 
+static bool is_repeated(const uint32_t *refs, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++) {
+        if (refs[i] == refs[index]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches)
 {
     const kilni_fuse_block_view *view = input->view;
@@ -113,9 +123,10 @@ double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t laun
         const uint32_t *refs = view->tape->marks[view->first + op].refs;
         for (uint32_t i = 0; i < record->n_inputs && record->op != KILN_OP_DROP; i++) {
             uint32_t tensor = kilni_fuse_block_tensor(view, refs[i]);
-            bool first_sight = tensor >= (op == 0 ? 0 : view->marks[op - 1].n_tensors);
+            bool first_sight =
+                tensor >= (op == 0 ? 0 : view->marks[op - 1].n_tensors) && !is_repeated(refs, i);
             if (view->defined[tensor] == KILNI_FUSE_NONE && first_sight) {
-                bytes += fmin(input_bytes(record, i), bytes_of(&record->inputs[i]));
+                bytes += input_bytes(record, i);
             }
         }
         for (uint32_t i = 0; i < record->n_outputs; i++) {

@@ -262,9 +262,14 @@ static void say_who_won(contest *c, uint32_t first_verdict)
         if (verdict->won) {
             verdict->reason = "";
         } else if (verdict->ready && verdict->reason[0] == 0) {
+            double less_ns = c->best.score.benefit_ns - verdict->score.benefit_ns;
             char text[96];
-            snprintf(text, sizeof text, "saves %.0f ns less than the winner",
-                     c->best.score.benefit_ns - verdict->score.benefit_ns);
+            if (less_ns > 0) {
+                snprintf(text, sizeof text, "saves %.0f ns less than the winner", less_ns);
+            } else {
+                snprintf(text, sizeof text,
+                         "saves as much as the winner: decided by launches, length, id");
+            }
             verdict->reason = keep_text(c, text);
         }
     }

@@ -146,7 +146,9 @@ kiln_tensor_desc fixture_op(fuse_fixture *f, kiln_op op, const kiln_tensor_desc 
     if (b != NULL) {
         inputs[1] = *b;
     }
-    return fixture_record(f, op, inputs, b != NULL ? 2 : 1, NULL, 0);
+    const kiln_attr absent[KILN_MAX_ATTRS] = {{.type = KILN_ATTR_NONE}};
+    uint8_t n_attrs = kiln_op_info_of(op)->signature->n_attrs;
+    return fixture_record(f, op, inputs, b != NULL ? 2 : 1, absent, n_attrs);
 }
 
 kiln_tensor_desc fixture_scalar_op(fuse_fixture *f, kiln_op op, const kiln_tensor_desc *a,

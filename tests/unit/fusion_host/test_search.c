@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The search with fusers: which operations become blocks, who wins, what dies, when to wait, and
+// what happens to fusers and programs that fail.
+#include <stdio.h>
+#include <string.h>
+
+#include "fuse_fixture.h"
+
+/* relu(a * b + 1) * 0.5 - b, each intermediate let go as soon as it was used. */
+static kiln_tensor_desc chain(fuse_fixture *f, const kiln_tensor_desc *a, const kiln_tensor_desc *b)
+{
+    kiln_tensor_desc t1 = fixture_op(f, KILN_OP_MUL, a, b);
+    kiln_tensor_desc t2 = fixture_scalar_op(f, KILN_OP_ADD_SCALAR, &t1, 1.0);
+    fixture_drop(f, &t1);
+    kiln_tensor_desc t3 = fixture_op(f, KILN_OP_RELU, &t2, NULL);
+    fixture_drop(f, &t2);
+    kiln_tensor_desc t4 = fixture_scalar_op(f, KILN_OP_MUL_SCALAR, &t3, 0.5);
+    fixture_drop(f, &t3);
+    kiln_tensor_desc t5 = fixture_op(f, KILN_OP_SUB, &t4, b);
+    fixture_drop(f, &t4);
+    return t5;
+}
+
+static const char *const one[] = {"chain", NULL};
+
+static void test_one_block(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1024);
+        kiln_tensor_desc b = fixture_vector(&f, 1024);
+        kiln_tensor_desc y = chain(&f, &a, &b);
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        fixture_drop(&f, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (KILN_CHECK(s != NULL && s->plan->n_blocks == 1)) {
+            const kiln_plan_block *block = &s->plan->blocks[0];
+            KILN_CHECK_INT(s->plan->n_ops, 10);
+            KILN_CHECK_INT(block->n_ops, 10);
+            KILN_CHECK_INT(block->n_tensors, 7);
+            KILN_CHECK_INT(block->n_scalars, 2);
+            KILN_CHECK_INT(block->n_symbols, 2);
+            KILN_CHECK_INT(s->symbols[block->symbols[1]], 1024);
+            KILN_CHECK_NEAR(s->scalars[block->scalars[1]].v.f, 0.5, 0);
+            KILN_CHECK_STR(block->fuser, "test.chain/chain");
+            KILN_CHECK_INT(block->program->n_launches, 1);
+            KILN_CHECK_INT(block->program->launches[0].n_args, 5); // a, b, the result, two scalars
+            KILN_CHECK_INT(block->program->flags,
+                           KILN_PROGRAM_DETERMINISTIC | KILN_PROGRAM_IN_PLACE_SAFE);
+            uint32_t result = block->tensors[block->program->launches[0].args[2].ref];
+            KILN_CHECK_INT((uintptr_t)s->tokens[result], y.id);
+            KILN_CHECK_INT(s->plan->n_steps, 1);
+            KILN_CHECK_INT(s->plan->steps[0].n_dies, 5); // a and the four intermediates
+            KILN_CHECK(block->baseline_ns > block->predicted_ns);
+        }
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).ops_fused, 5);
+        KILN_CHECK_INT(fixture_stats(&f).ops_recorded, 5);
+    }
+    fixture_close(&f);
+}
+
+static void test_blocks_and_holes(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {32, 32};
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_input(&f, 2, square);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        kiln_tensor_desc d = fixture_op(&f, KILN_OP_MATMUL, &c, &a);
+        kiln_tensor_desc e = fixture_op(&f, KILN_OP_RELU, &d, NULL);
+        kiln_tensor_desc g = fixture_op(&f, KILN_OP_ADD, &e, &d);
+        fixture_drop(&f, &c);
+        fixture_drop(&f, &d);
+        fixture_drop(&f, &e);
+        (void)g;
+        KILN_CHECK_STR(fixture_run(&f, true),
+                       "test.chain/chain[0+2] matmul-3 test.chain/chain[3+5]-4-5;");
+    }
+    fixture_close(&f);
+}
+
+/* As operations come, a block leaves as soon as it is complete and something follows it. */
+static void test_hands_out_early(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {32, 32};
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_input(&f, 2, square);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        fixture_drop(&f, &b);
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        kiln_tensor_desc d = fixture_op(&f, KILN_OP_MATMUL, &c, &a);
+        KILN_CHECK_STR(fixture_run(&f, false), "test.chain/chain[0+3]-2;");
+        KILN_CHECK_INT(kiln_fuse_stream_pending(f.stream), 1);
+        fixture_drop(&f, &c);
+        KILN_CHECK_STR(fixture_run(&f, false), "");
+        (void)fixture_op(&f, KILN_OP_RELU, &d, NULL);
+        KILN_CHECK_STR(fixture_run(&f, false), "matmul-3;");
+        KILN_CHECK_STR(fixture_run(&f, true), "relu;");
+    }
+    fixture_close(&f);
+}
+
+/* Blocks are the same whether the runtime looks after each operation, sometimes, or only at the
+ * end. */
+static void test_grouping_does_not_depend_on_when_one_looks(void)
+{
+    const int64_t square[] = {32, 32};
+    uint64_t blocks[3];
+    uint64_t ops[3];
+    for (int way = 0; way < 3; way++) {
+        fuse_fixture f;
+        blocks[way] = 0;
+        ops[way] = 0;
+        if (fixture_open(&f, one)) {
+            kiln_tensor_desc a = fixture_input(&f, 2, square);
+            for (int i = 0; i < 30; i++) {
+                bool hole = i % 7 == 6;
+                kiln_tensor_desc b = fixture_op(&f, hole ? KILN_OP_MATMUL : KILN_OP_ADD, &a, &a);
+                fixture_drop(&f, &a);
+                a = b;
+                if (way == 0 || (way == 1 && i % 5 == 0)) {
+                    (void)fixture_run(&f, false);
+                }
+            }
+            (void)fixture_run(&f, true);
+            blocks[way] = fixture_stats(&f).blocks_fused;
+            ops[way] = fixture_stats(&f).ops_fused;
+        }
+        fixture_close(&f);
+    }
+    KILN_CHECK_INT(blocks[0], 5);
+    KILN_CHECK_INT(ops[0], 26);
+    KILN_CHECK_INT(blocks[1], blocks[0]);
+    KILN_CHECK_INT(blocks[2], blocks[0]);
+    KILN_CHECK_INT(ops[1], ops[0]);
+    KILN_CHECK_INT(ops[2], ops[0]);
+}
+
+static void test_repeated_needs_no_fuser_and_no_memory(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        uint64_t allocations = 0;
+        kiln_fuse_stats before = {0};
+        for (int step = 0; step < 50; step++) {
+            if (step == 4) {
+                before = fixture_stats(&f);
+                allocations = f.allocations;
+            }
+            kiln_tensor_desc a = fixture_vector(&f, 1024);
+            kiln_tensor_desc b = fixture_vector(&f, 1024);
+            kiln_tensor_desc y = chain(&f, &a, &b);
+            (void)fixture_run(&f, false);
+            fixture_drop(&f, &a);
+            fixture_drop(&f, &b);
+            fixture_drop(&f, &y);
+            (void)fixture_run(&f, true);
+        }
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, before.plans_searched);
+        KILN_CHECK_INT(fixture_stats(&f).blocks_fused, 50);
+        KILN_CHECK_INT(f.allocations, allocations);
+    }
+    fixture_close(&f);
+}
+
+/* A tensor without elements is the host's own business. */
+static void test_no_fuser_sees_an_empty_tensor(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_vector(&f, 0);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        (void)fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        KILN_CHECK_STR(fixture_run(&f, true), "neg exp;");
+    }
+    fixture_close(&f);
+}
+
+// ---- contests
+// ------------------------------------------------------------------------------------
+
+static const char *winner_of(const char *const *plugins)
+{
+    static char winner[64];
+    fuse_fixture f;
+    snprintf(winner, sizeof winner, "nobody");
+    if (fixture_open(&f, plugins)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1 << 16);
+        kiln_tensor_desc b = fixture_vector(&f, 1 << 16);
+        (void)chain(&f, &a, &b);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (s != NULL && s->plan->n_blocks == 1) {
+            snprintf(winner, sizeof winner, "%s", s->plan->blocks[0].fuser);
+        }
+        fixture_done(&f, s);
+    }
+    fixture_close(&f);
+    return winner;
+}
+
+static void every_order(const char *const *names, const char *winner)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int i = 0; i < 6; i++) {
+        const char *plugins[] = {names[orders[i][0]], names[orders[i][1]], names[orders[i][2]],
+                                 NULL};
+        KILN_CHECK_STR(winner_of(plugins), winner);
+    }
+}
+
+static void test_load_order_never_changes_the_winner(void)
+{
+    static const char *const names[] = {"chain_slow", "chain_fast", "chain_middle"};
+    every_order(names, "test.fast/chain");
+}
+
+static void test_ties_break_by_name(void)
+{
+    static const char *const names[] = {"chain_equal_b", "chain_equal_c", "chain_equal_a"};
+    every_order(names, "test.equal-a/chain");
+}
+
+static void test_larger_savings_win_over_a_shorter_block(void)
+{
+    static const char *const names[] = {"chain", "chain_short", "chain_middle"};
+    every_order(names, "test.chain/chain");
+}
+
+/* A claim below what the bytes take is lifted, so boasting wins nothing but a tie. */
+static void test_claims_are_floored(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1 << 20);
+        kiln_tensor_desc b = fixture_vector(&f, 1 << 20);
+        (void)chain(&f, &a, &b);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (KILN_CHECK(s != NULL && s->plan->n_blocks == 1)) {
+            double bytes = 3.0 * 4 * (1 << 20); // a, b and the result
+            KILN_CHECK_NEAR((double)s->plan->blocks[0].predicted_ns, bytes / 10 + 5000, 1);
+            double alone = 5 * 5000 + (3 + 2 + 2 + 2 + 3) * 4.0 * (1 << 20) / 10;
+            KILN_CHECK_NEAR((double)s->plan->blocks[0].baseline_ns, alone, 1);
+        }
+        fixture_done(&f, s);
+    }
+    fixture_close(&f);
+}
+
+static void test_no_claim_is_the_roofline(void)
+{
+    static const char *const names[] = {"hostile_no_claim", NULL};
+    KILN_CHECK_STR(winner_of(names), "test.hostile/chain");
+}
+
+static void test_one_operation_is_not_worth_a_block(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_vector(&f, 64);
+        (void)fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        KILN_CHECK_STR(fixture_run(&f, true), "neg;");
+    }
+    fixture_close(&f);
+}
+
+// ---- guards
+// --------------------------------------------------------------------------------------
+
+static void run_pair(fuse_fixture *f, int64_t length, double scalar)
+{
+    kiln_tensor_desc a = fixture_vector(f, length);
+    kiln_tensor_desc b = fixture_scalar_op(f, KILN_OP_ADD_SCALAR, &a, scalar);
+    kiln_tensor_desc c = fixture_op(f, KILN_OP_EXP, &b, NULL);
+    fixture_drop(f, &b);
+    fixture_drop(f, &c);
+    fixture_drop(f, &a);
+    (void)fixture_run(f, true);
+}
+
+static void check_searches(const char *plugin, const int64_t *lengths, const double *scalars,
+                           uint64_t n, uint64_t searches)
+{
+    fuse_fixture f;
+    const char *const plugins[] = {plugin, NULL};
+    if (fixture_open(&f, plugins)) {
+        for (uint64_t i = 0; i < n; i++) {
+            run_pair(&f, lengths[i], scalars[i]);
+        }
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, searches);
+        KILN_CHECK_INT(fixture_stats(&f).plans_found, n - searches);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
+static void test_asked_extents_become_guards(void)
+{
+    static const int64_t lengths[] = {32, 64, 32, 96, 64, 96};
+    static const double scalars[] = {1, 2, 3, 4, 5, 6};
+    check_searches("chain", lengths, scalars, 6, 1);
+    check_searches("hostile_asks", lengths, scalars, 6, 3);
+}
+
+static void test_asked_scalars_become_guards(void)
+{
+    static const int64_t lengths[] = {32, 64, 32, 96, 64, 96};
+    static const double scalars[] = {1, 1, 2, 2, 1, 3};
+    check_searches("hostile_asks_scalar", lengths, scalars, 6, 3);
+}
+
+/* A program that serves only small shapes is not used for others, and its fuser is not blamed when
+ * it says so. */
+static void test_program_guard(void)
+{
+    fuse_fixture f;
+    static const char *const plugins[] = {"hostile_guard", NULL};
+    if (fixture_open(&f, plugins)) {
+        run_pair(&f, 512, 1);
+        run_pair(&f, 1024, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 1);
+        run_pair(&f, 2048, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
+        run_pair(&f, 512, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
+    }
+    fixture_close(&f);
+}
+
+// ---- failures
+// ------------------------------------------------------------------------------------
+
+static void test_three_strikes(void)
+{
+    fuse_fixture f;
+    static const char *const plugins[] = {"hostile_late_len", "chain_slow", NULL};
+    if (fixture_open(&f, plugins)) {
+        for (int64_t length = 1 << 10; length <= 1 << 14; length *= 2) {
+            // Each length starts with other operations, so that each is a search of its own.
+            kiln_tensor_desc a = fixture_vector(&f, length);
+            for (int64_t i = 1 << 10; i < length; i *= 2) {
+                a = fixture_op(&f, KILN_OP_ABS, &a, NULL);
+            }
+            (void)chain(&f, &a, &a);
+            (void)fixture_run(&f, true);
+        }
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 3);
+        KILN_CHECK_INT(fixture_stats(&f).blocks_fused, 5); // by the other one
+        kiln_tensor_desc a = fixture_vector(&f, 3);
+        (void)chain(&f, &a, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        kiln_string text;
+        kiln_string_init(&text, &f.env);
+        KILN_CHECK_INT(kiln_fuse_explain(f.engine, s, 0, &text, NULL), KILN_STATUS_OK);
+        KILN_CHECK_CONTAINS(text.text, "test.hostile/chain: disabled after three failures");
+        kiln_string_fini(&text);
+        fixture_done(&f, s);
+    }
+    fixture_close(&f);
+}
+
+static void test_failed_block_is_not_chosen_again(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_error cause = KILN_ERROR_INIT;
+        (void)kiln_fail(&cause, BUILD_FAILED, "line 1: no");
+        for (int i = 0; i < 3; i++) {
+            kiln_tensor_desc a = fixture_vector(&f, 1024);
+            kiln_tensor_desc b = fixture_vector(&f, 1024);
+            (void)chain(&f, &a, &b);
+            const kiln_fuse_segment *s = fixture_next(&f, true);
+            KILN_CHECK_INT(s->plan->n_blocks, 1);
+            KILN_CHECK_INT(s->plan->blocks[0].first_op, i == 0 ? 0 : 1); // another program
+            if (i == 0) {
+                kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause);
+                KILN_CHECK_INT(s->plan->n_steps, 1); // still there while it runs
+            }
+            fixture_done(&f, s);
+        }
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
+        KILN_CHECK_INT(fixture_stats(&f).plans_kept, 1);
+    }
+    fixture_close(&f);
+}
+
+static void test_out_of_memory_is_no_strike(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_error cause = KILN_ERROR_INIT;
+        (void)kiln_fail(&cause, RESOURCE_EXHAUSTED, "no memory");
+        kiln_tensor_desc a = fixture_vector(&f, 1024);
+        (void)chain(&f, &a, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause);
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
+static void free_state(void *state)
+{
+    *(int *)state += 1;
+}
+
+static void test_executors_state_is_freed(void)
+{
+    fuse_fixture f;
+    int freed = 0;
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1024);
+        (void)chain(&f, &a, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        s->plan->blocks[0].state = &freed;
+        s->plan->blocks[0].state_free = free_state;
+        fixture_done(&f, s);
+        KILN_CHECK_INT(freed, 0);
+    }
+    fixture_close(&f);
+    KILN_CHECK_INT(freed, 1);
+}
+
+static void test_fusion_off(void)
+{
+    fuse_fixture f;
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.fusion_off = 1;
+    if (fixture_open_with(&f, one, &options, /*whole=*/false)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1024);
+        (void)chain(&f, &a, &a);
+        KILN_CHECK_STR(fixture_run(&f, true), "mul add_scalar-2 relu-3 mul_scalar-4 sub-5;");
+    }
+    fixture_close(&f);
+}
+
+static void test_declined_device(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_fuse_engine *engine = NULL;
+        kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+        kiln_device_info gpu = f.device;
+        gpu.type = KILN_DEVICE_GPU;
+        KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &gpu, &options, &engine, NULL),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT(engine->n_fusers, 0);
+        kiln_fuse_engine_destroy(engine);
+    }
+    fixture_close(&f);
+}
+
+// ---- explanation
+// ---------------------------------------------------------------------------------
+
+static void test_explain(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {64, 64};
+    static const char *const plugins[] = {"chain_slow", "chain_fast", "chain_short", NULL};
+    if (fixture_open(&f, plugins)) {
+        kiln_tensor_desc a = fixture_input(&f, 2, square);
+        kiln_tensor_desc y = chain(&f, &a, &a);
+        (void)fixture_op(&f, KILN_OP_MATMUL, &y, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        kiln_string text;
+        kiln_string_init(&text, &f.env);
+        KILN_CHECK_INT(kiln_fuse_explain(f.engine, s, KILN_FUSE_EXPLAIN_SOURCE, &text, NULL),
+                       KILN_STATUS_OK);
+        KILN_CHECK_CONTAINS(text.text, "block 0: operations 0 to 8 by test.fast/chain");
+        KILN_CHECK_CONTAINS(text.text, "winner    test.fast/chain: 9 operations, 1 launch");
+        KILN_CHECK_CONTAINS(text.text, "candidate test.slow/chain: 9 operations, 1 launch");
+        KILN_CHECK_CONTAINS(text.text, "candidate test.chain-short/chain: 5 operations");
+        KILN_CHECK_CONTAINS(text.text, "ns less than the winner");
+        KILN_CHECK_CONTAINS(text.text, "__kernel void chain(void)");
+        KILN_CHECK_CONTAINS(text.text, "alone: operation 9");
+        KILN_CHECK_CONTAINS(text.text,
+                            "declined  test.fast/chain: operation 9: operator 160 is not one of");
+        for (const char *line = text.text; line != NULL && *line != 0;) {
+            const char *end = strchr(line, '\n');
+            KILN_CHECK(end != NULL && end - line <= 100);
+            line = end == NULL ? NULL : end + 1;
+        }
+        kiln_string_fini(&text);
+        fixture_done(&f, s);
+    }
+    fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/fusion_host/search", KILN_TEST(test_one_block),
+               KILN_TEST(test_blocks_and_holes), KILN_TEST(test_hands_out_early),
+               KILN_TEST(test_grouping_does_not_depend_on_when_one_looks),
+               KILN_TEST(test_repeated_needs_no_fuser_and_no_memory),
+               KILN_TEST(test_no_fuser_sees_an_empty_tensor),
+               KILN_TEST(test_load_order_never_changes_the_winner),
+               KILN_TEST(test_ties_break_by_name),
+               KILN_TEST(test_larger_savings_win_over_a_shorter_block),
+               KILN_TEST(test_claims_are_floored), KILN_TEST(test_no_claim_is_the_roofline),
+               KILN_TEST(test_one_operation_is_not_worth_a_block),
+               KILN_TEST(test_asked_extents_become_guards),
+               KILN_TEST(test_asked_scalars_become_guards), KILN_TEST(test_program_guard),
+               KILN_TEST(test_three_strikes), KILN_TEST(test_failed_block_is_not_chosen_again),
+               KILN_TEST(test_out_of_memory_is_no_strike), KILN_TEST(test_executors_state_is_freed),
+               KILN_TEST(test_fusion_off), KILN_TEST(test_declined_device), KILN_TEST(test_explain))
