@@ -5,7 +5,7 @@
 /// onnx: ONNX files as operations. A model is a decoded file; nothing of it has run. Files are hostile until
 /// checked: every count, length, path and depth is bounded before it is used.
 
-#include "ir.h"
+#include "kiln.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,6 +66,41 @@ KILN_API const kiln_onnx_value_info *kiln_onnx_model_outputs(const kiln_onnx_mod
 /// Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
 KILN_API size_t kiln_onnx_model_node_count(const kiln_onnx_model *model);
+
+// ---- sessions: a model on a device ---------------------------------------------------------------
+
+/// A model made ready for a device. Constants are uploaded at their first use and kept.
+typedef struct kiln_onnx_session kiln_onnx_session;
+
+/// An input by name. `host`, when not NULL, is the tensor's contents, dense: then values that decide about shapes
+/// need not be read back from the device, and a capture can use them (it keeps what they said).
+typedef struct kiln_onnx_input {
+    const char *name;
+    kiln_tensor *tensor;
+    const void *host;
+} kiln_onnx_input;
+
+/// Resolves names, versions and operators of the whole model.
+/// Ownership: `*out_session` is the caller's (kiln_onnx_session_destroy). Lifetime: `model` must outlive it; it
+/// holds the device. Thread: one at a time. Errors: UNIMPLEMENTED naming operator, domain, version and node;
+/// INVALID_ARGUMENT for a graph that contradicts itself; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_model *model,
+                                                             kiln_device *device,
+                                                             kiln_onnx_session **out_session,
+                                                             kiln_error *err);
+KILN_API void kiln_onnx_session_destroy(kiln_onnx_session *session);
+
+/// Records the model's operations on the device and returns: nothing is waited for, unless a value that decides
+/// about a shape has to be read back. Between kiln_graph_begin and kiln_graph_end it is captured like any other
+/// recording. `out_tensors` has one place for each output of the model, in its order.
+/// Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold. Lifetime: until released.
+/// Thread: one at a time. Errors: INVALID_ARGUMENT for missing, unknown or unfitting inputs; UNIMPLEMENTED naming
+/// the node; whatever recording gives, with the node before it.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run(kiln_onnx_session *session,
+                                                          const kiln_onnx_input *inputs,
+                                                          size_t n_inputs,
+                                                          kiln_tensor **out_tensors,
+                                                          size_t n_outputs, kiln_error *err);
 
 // ---- tensors in files --------------------------------------------------------------------------
 

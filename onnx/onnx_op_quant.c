@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// ONNX's linear quantisation, one scale for the tensor or one for each place along an axis, written with casts and
+// arithmetic.
+#include "onnx_import.h"
+
+/* A scale or zero point of rank 1 stands along `axis` of x. */
+static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value,
+                                 const kilni_onnx_value *x)
+{
+    if (!kilni_onnx_ok(call) || value == NULL || value->desc.rank == 0 ||
+        kiln_desc_count(&value->desc) == 1) {
+        return value == NULL || !kilni_onnx_ok(call) ? value
+                                                     : kilni_onnx_reshape(call, value, NULL, 0);
+    }
+    uint32_t axis = kilni_onnx_axis(call, kilni_onnx_attr_int(call, "axis", 1), x->desc.rank);
+    int64_t dims[KILN_MAX_RANK] = {0};
+    if (value->desc.rank != 1) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "quantisation in blocks is not supported");
+        return NULL;
+    }
+    dims[0] = value->desc.dims[0];
+    for (uint32_t i = 1; i < x->desc.rank - axis; i++) {
+        dims[i] = 1;
+    }
+    return kilni_onnx_reshape(call, value, dims, x->desc.rank - axis);
+}
+
+void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref scale = along_axis(call, kilni_onnx_in(call, 1), x);
+    kilni_onnx_ref zero = along_axis(call, kilni_onnx_opt(call, 2), x);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    kiln_dtype dtype = scale->desc.dtype;
+    kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
+    if (zero != NULL) {
+        y = kilni_onnx_binary(call, KILN_OP_SUB, y, kilni_onnx_cast(call, zero, KILN_DTYPE_I32));
+    }
+    y = kilni_onnx_cast(call, y, dtype);
+    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, y, scale));
+}
+
+/* A cast to an integer saturates, which is what quantisation wants. */
+void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref scale = along_axis(call, kilni_onnx_in(call, 1), x);
+    kilni_onnx_ref zero = along_axis(call, kilni_onnx_opt(call, 2), x);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    kiln_dtype dtype = zero == NULL ? KILN_DTYPE_U8 : zero->desc.dtype;
+    kilni_onnx_ref y = kilni_onnx_cast(call, x, scale->desc.dtype);
+    y = kilni_onnx_unary(call, KILN_OP_ROUND, kilni_onnx_binary(call, KILN_OP_DIV, y, scale));
+    if (zero != NULL) {
+        y = kilni_onnx_binary(call, KILN_OP_ADD, y,
+                              kilni_onnx_cast(call, zero, scale->desc.dtype));
+    }
+    kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, dtype));
+}
+
+/* x - zero point in i32. The zero point of a is one for each row, that of b one for each column. */
+static kilni_onnx_ref shifted(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref zero,
+                              bool by_row)
+{
+    kilni_onnx_ref wide = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
+    if (zero == NULL || !kilni_onnx_ok(call)) {
+        return wide;
+    }
+    zero = kilni_onnx_cast(call, zero, KILN_DTYPE_I32);
+    if (by_row && kilni_onnx_ok(call) && zero->desc.rank == 1 && zero->desc.dims[0] > 1) {
+        const int64_t column[] = {zero->desc.dims[0], 1};
+        zero = kilni_onnx_reshape(call, zero, column, 2);
+    }
+    return kilni_onnx_binary(call, KILN_OP_SUB, wide, zero);
+}
+
+void kilni_onnx_op_matmul_integer(kilni_onnx_call *call)
+{
+    kilni_onnx_ref a = kilni_onnx_in(call, 0);
+    kilni_onnx_ref b = kilni_onnx_in(call, 1);
+    a = shifted(call, a, kilni_onnx_opt(call, 2), true);
+    b = shifted(call, b, kilni_onnx_opt(call, 3), false);
+    kilni_onnx_out(call, 0, kilni_onnx_matmul(call, a, b, false, false));
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Turns graphs and functions into plans: names to slots, nodes to rows of onnx_ops.def or to functions, and how
+// often each value is read, so that a run can let go of it at its last use. Decides what is an unknown operator.
+// A branch (If) gets a plan of its own whose free names are slots of the plan around it.
+#include "onnx_session.h"
+
+#include <string.h>
+
+/* A plan that is being made. */
+typedef struct builder {
+    kiln_onnx_session *session;
+    struct builder *around;
+    kilni_onnx_plan *plan;
+    const kilni_onnx_opset *opsets;
+    uint32_t n_opsets;
+    uint32_t *table; ///< open addressing: slot + 1
+    uint32_t table_size;
+    const char **names;
+    uint32_t *uses;
+    uint32_t *outer;
+    uint32_t *outer_from;
+    uint32_t capacity; ///< of names, uses, outer
+    kiln_error *err;
+} builder;
+
+static kiln_status plan_body(builder *around, kiln_onnx_session *session, const void *key,
+                             const kilni_onnx_graph *graph, const kilni_onnx_function *function,
+                             kilni_onnx_plan **out_plan, kiln_error *err);
+
+static const kilni_onnx_row rows[] = {
+#define KILN_ONNX_OP(type, first, last, handler, op)                                               \
+    {#type, first, last, kilni_onnx_op_##handler, KILN_OP_##op},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+const kilni_onnx_row *kilni_onnx_find_row(const char *op_type, int64_t version, bool *out_known)
+{
+    *out_known = false;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(rows[i].op_type, op_type) == 0) {
+            *out_known = true;
+            if (version >= rows[i].first && version <= rows[i].last) {
+                return &rows[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+const kilni_onnx_plan *kilni_onnx_plan_find(const kiln_onnx_session *session, const void *key)
+{
+    const kilni_onnx_plan *plan = session->plans;
+    while (plan != NULL && plan->key != key) {
+        plan = plan->next;
+    }
+    return plan;
+}
+
+static void *take(builder *b, size_t count, size_t bytes_each)
+{
+    if (count > SIZE_MAX / 16 / bytes_each) {
+        return NULL;
+    }
+    return kiln_arena_alloc(&b->session->arena, count * bytes_each);
+}
+
+static kiln_status no_memory(builder *b)
+{
+    return kiln_fail(b->err, RESOURCE_EXHAUSTED, "no memory for the plan of a graph");
+}
+
+// ---- names ---------------------------------------------------------------------------------------
+
+static uint32_t *table_place(const builder *b, const char *name)
+{
+    uint32_t mask = b->table_size - 1;
+    uint32_t at = (uint32_t)kiln_hash64(name, strlen(name), 0) & mask;
+    while (b->table[at] != 0 && strcmp(b->names[b->table[at] - 1], name) != 0) {
+        at = (at + 1) & mask;
+    }
+    return &b->table[at];
+}
+
+static uint32_t find_slot(const builder *b, const char *name)
+{
+    return *table_place(b, name) - 1; /* an empty place gives KILNI_ONNX_NO_SLOT */
+}
+
+static kiln_status define(builder *b, const char *name, uint32_t *out_slot)
+{
+    *out_slot = KILNI_ONNX_NO_SLOT;
+    if (name[0] == '\0') {
+        return KILN_STATUS_OK;
+    }
+    uint32_t *place = table_place(b, name);
+    if (*place != 0) {
+        return kiln_fail(b->err, INVALID_ARGUMENT, "value '%s' is defined twice", name);
+    }
+    if (b->plan->n_slots == b->capacity) {
+        return kiln_fail(b->err, INTERNAL, "more names than were counted");
+    }
+    b->names[b->plan->n_slots] = name;
+    *place = ++b->plan->n_slots;
+    *out_slot = *place - 1;
+    return KILN_STATUS_OK;
+}
+
+/* The slot of a name that is read, reaching into the plans around. */
+static kiln_status use(builder *b, const char *name, uint32_t *out_slot)
+{
+    *out_slot = KILNI_ONNX_NO_SLOT;
+    if (name[0] == '\0') {
+        return KILN_STATUS_OK;
+    }
+    uint32_t slot = find_slot(b, name);
+    if (slot == KILNI_ONNX_NO_SLOT) {
+        uint32_t from = KILNI_ONNX_NO_SLOT;
+        if (b->around == NULL) {
+            return kiln_fail(b->err, INVALID_ARGUMENT, "value '%s' is used before it is defined",
+                             name);
+        }
+        kiln_status st = use(b->around, name, &from);
+        if (st == KILN_STATUS_OK) {
+            st = define(b, name, &slot);
+        }
+        if (st != KILN_STATUS_OK) {
+            return st;
+        }
+        b->outer[b->plan->n_outer] = slot;
+        b->outer_from[b->plan->n_outer++] = from;
+    }
+    b->uses[slot]++;
+    *out_slot = slot;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status define_all(builder *b, const char *const *names, uint32_t count,
+                              const uint32_t **out_slots)
+{
+    uint32_t *slots = take(b, count, sizeof(*slots));
+    if (slots == NULL) {
+        return no_memory(b);
+    }
+    *out_slots = slots;
+    for (uint32_t i = 0; i < count; i++) {
+        kiln_status st = define(b, names[i], &slots[i]);
+        if (st != KILN_STATUS_OK) {
+            return st;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status use_all(builder *b, const char *const *names, uint32_t count,
+                           const uint32_t **out_slots)
+{
+    uint32_t *slots = take(b, count, sizeof(*slots));
+    if (slots == NULL) {
+        return no_memory(b);
+    }
+    *out_slots = slots;
+    for (uint32_t i = 0; i < count; i++) {
+        kiln_status st = use(b, names[i], &slots[i]);
+        if (st != KILN_STATUS_OK) {
+            return st;
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- nodes ---------------------------------------------------------------------------------------
+
+static int64_t opset_of(const builder *b, const char *domain)
+{
+    for (uint32_t i = 0; i < b->n_opsets; i++) {
+        if (strcmp(b->opsets[i].domain, domain) == 0) {
+            return b->opsets[i].version;
+        }
+    }
+    return 0;
+}
+
+static const kilni_onnx_function *find_function(const builder *b, const kilni_onnx_node *node)
+{
+    const kiln_onnx_model *model = b->session->model;
+    for (uint32_t i = 0; i < model->n_functions; i++) {
+        const kilni_onnx_function *function = &model->functions[i];
+        if (strcmp(function->name, node->op_type) == 0 &&
+            strcmp(function->domain, node->domain) == 0 &&
+            strcmp(function->overload, node->overload) == 0) {
+            return function;
+        }
+    }
+    return NULL;
+}
+
+static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *node, int64_t version,
+                                    bool known)
+{
+    const char *domain = node->domain[0] == '\0' ? "ai.onnx" : node->domain;
+    return kiln_fail(b->err, UNIMPLEMENTED, "operator %s of domain %s, version %lld, is not %s",
+                     node->op_type, domain, (long long)version,
+                     known ? "supported at this version" : "supported");
+}
+
+static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
+{
+    const kilni_onnx_node *node = step->node;
+    const kilni_onnx_function *function = find_function(b, node);
+    if (function != NULL) {
+        const kilni_onnx_plan *plan = kilni_onnx_plan_find(b->session, function);
+        if (plan == NULL) {
+            kilni_onnx_plan *fresh = NULL;
+            kiln_status st =
+                plan_body(NULL, b->session, function, NULL, function, &fresh, b->err);
+            if (st != KILN_STATUS_OK) {
+                return kiln_error_context(b->err, "function %s", function->name);
+            }
+            plan = fresh;
+        }
+        step->function = plan;
+        return KILN_STATUS_OK;
+    }
+    bool known = false;
+    step->version = opset_of(b, node->domain);
+    if (node->domain[0] == '\0') {
+        step->row = kilni_onnx_find_row(node->op_type, step->version, &known);
+    }
+    return step->row != NULL ? KILN_STATUS_OK : unknown_operator(b, node, step->version, known);
+}
+
+/* Graphs in attributes: their free names are read by this node. */
+static kiln_status plan_branches(builder *b, const kilni_onnx_node *node)
+{
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const kilni_onnx_attr *attr = &node->attrs[i];
+        if (attr->type == KILNI_ONNX_ATTR_GRAPH && attr->graph != NULL) {
+            kilni_onnx_plan *plan = NULL;
+            kiln_status st =
+                plan_body(b, b->session, attr->graph, attr->graph, NULL, &plan, b->err);
+            if (st != KILN_STATUS_OK) {
+                return st;
+            }
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status collect_captured(builder *b, kilni_onnx_step *step)
+{
+    uint32_t count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        uint32_t *slots = pass == 0 ? NULL : take(b, count, sizeof(*slots));
+        if (pass == 1 && slots == NULL) {
+            return no_memory(b);
+        }
+        count = 0;
+        for (uint32_t i = 0; i < step->node->n_attrs; i++) {
+            const kilni_onnx_attr *attr = &step->node->attrs[i];
+            const kilni_onnx_plan *plan = attr->type == KILNI_ONNX_ATTR_GRAPH
+                                              ? kilni_onnx_plan_find(b->session, attr->graph)
+                                              : NULL;
+            for (uint32_t k = 0; plan != NULL && k < plan->n_outer; k++, count++) {
+                if (slots != NULL) {
+                    slots[count] = plan->outer_from[k];
+                }
+            }
+        }
+        step->captured = slots;
+    }
+    step->n_captured = count;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status plan_step(builder *b, const kilni_onnx_node *node, kilni_onnx_step *step)
+{
+    step->node = node;
+    kiln_status st = resolve_operator(b, step);
+    if (st == KILN_STATUS_OK) {
+        st = use_all(b, node->inputs, node->n_inputs, &step->inputs);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = plan_branches(b, node);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = collect_captured(b, step);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = define_all(b, node->outputs, node->n_outputs, &step->outputs);
+    }
+    if (st != KILN_STATUS_OK) {
+        kiln_error_context(b->err, "node '%s' (%s)", node->name, node->op_type);
+    }
+    return st;
+}
+
+static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t count)
+{
+    kilni_onnx_step *steps = take(b, count, sizeof(*steps));
+    if (steps == NULL) {
+        return no_memory(b);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        kiln_status st = plan_step(b, &nodes[i], &steps[i]);
+        if (st != KILN_STATUS_OK) {
+            return st;
+        }
+    }
+    b->plan->steps = steps;
+    b->plan->n_steps = count;
+    return KILN_STATUS_OK;
+}
+
+// ---- graphs and functions --------------------------------------------------------------------------
+
+/* An upper bound of the names that occur. */
+static size_t count_names(const kilni_onnx_node *nodes, uint32_t n_nodes)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        count += (size_t)nodes[i].n_inputs + nodes[i].n_outputs;
+        for (uint32_t k = 0; k < nodes[i].n_attrs; k++) {
+            const kilni_onnx_graph *graph = nodes[i].attrs[k].graph;
+            if (graph != NULL) {
+                count += count_names(graph->nodes, graph->n_nodes) + graph->n_outputs;
+            }
+        }
+    }
+    return count;
+}
+
+static kiln_status make_tables(builder *b, size_t names)
+{
+    if (names > KILNI_ONNX_MAX_LIST) {
+        return kiln_fail(b->err, RESOURCE_EXHAUSTED, "graph with %zu names", names);
+    }
+    b->capacity = (uint32_t)names;
+    b->table_size = 16;
+    while (b->table_size < names * 2) {
+        b->table_size *= 2;
+    }
+    b->table = take(b, b->table_size, sizeof(*b->table));
+    b->names = take(b, names, sizeof(*b->names));
+    b->uses = take(b, names, sizeof(*b->uses));
+    b->outer = take(b, names, sizeof(*b->outer));
+    b->outer_from = take(b, names, sizeof(*b->outer_from));
+    return b->table != NULL && b->names != NULL && b->uses != NULL && b->outer != NULL &&
+                   b->outer_from != NULL
+               ? KILN_STATUS_OK
+               : no_memory(b);
+}
+
+static kiln_status define_graph_inputs(builder *b, const kilni_onnx_graph *graph)
+{
+    uint32_t *initializers = take(b, graph->n_initializers, sizeof(*initializers));
+    uint32_t *inputs = take(b, graph->n_inputs, sizeof(*inputs));
+    kiln_status st = initializers != NULL && inputs != NULL ? KILN_STATUS_OK : no_memory(b);
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < graph->n_initializers; i++) {
+        st = define(b, graph->initializers[i].name, &initializers[i]);
+    }
+    uint32_t n_constant = b->plan->n_slots;
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < graph->n_inputs; i++) {
+        uint32_t slot = find_slot(b, graph->inputs[i].name);
+        if (slot == KILNI_ONNX_NO_SLOT || slot >= n_constant) {
+            st = define(b, graph->inputs[i].name, &inputs[b->plan->n_inputs++]);
+        }
+    }
+    b->plan->initializers = initializers;
+    b->plan->inputs = inputs;
+    return st;
+}
+
+static kiln_status plan_graph_body(builder *b, const kilni_onnx_graph *graph)
+{
+    kiln_status st = make_tables(b, count_names(graph->nodes, graph->n_nodes) + graph->n_inputs +
+                                        graph->n_outputs + graph->n_initializers);
+    if (st == KILN_STATUS_OK) {
+        st = define_graph_inputs(b, graph);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = plan_steps(b, graph->nodes, graph->n_nodes);
+    }
+    uint32_t *outputs = take(b, graph->n_outputs, sizeof(*outputs));
+    if (st == KILN_STATUS_OK && outputs == NULL) {
+        st = no_memory(b);
+    }
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < graph->n_outputs; i++) {
+        st = use(b, graph->outputs[i].name, &outputs[i]);
+        if (st != KILN_STATUS_OK) {
+            kiln_error_context(b->err, "output %u of the graph", i);
+        }
+    }
+    b->plan->outputs = outputs;
+    b->plan->n_outputs = graph->n_outputs;
+    return st;
+}
+
+static kiln_status plan_function_body(builder *b, const kilni_onnx_function *function)
+{
+    kiln_status st =
+        make_tables(b, count_names(function->nodes, function->n_nodes) + function->n_inputs +
+                           function->n_outputs);
+    if (st == KILN_STATUS_OK) {
+        st = define_all(b, function->inputs, function->n_inputs, &b->plan->inputs);
+        b->plan->n_inputs = function->n_inputs;
+    }
+    if (st == KILN_STATUS_OK) {
+        st = plan_steps(b, function->nodes, function->n_nodes);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = use_all(b, function->outputs, function->n_outputs, &b->plan->outputs);
+        b->plan->n_outputs = function->n_outputs;
+    }
+    return st;
+}
+
+static kiln_status plan_body(builder *around, kiln_onnx_session *session, const void *key,
+                             const kilni_onnx_graph *graph, const kilni_onnx_function *function,
+                             kilni_onnx_plan **out_plan, kiln_error *err)
+{
+    builder b = {.session = session, .around = around, .err = err};
+    if (session->plan_depth == KILNI_ONNX_MAX_CALLS) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graphs and functions nested deeper than %d",
+                         KILNI_ONNX_MAX_CALLS);
+    }
+    b.opsets = around != NULL        ? around->opsets
+               : function != NULL && function->n_opsets > 0 ? function->opsets
+                                                            : session->model->opsets;
+    b.n_opsets = around != NULL                               ? around->n_opsets
+                 : function != NULL && function->n_opsets > 0 ? function->n_opsets
+                                                              : session->model->n_opsets;
+    b.plan = kiln_arena_alloc(&session->arena, sizeof(*b.plan));
+    if (b.plan == NULL) {
+        return no_memory(&b);
+    }
+    b.plan->key = key;
+    b.plan->graph = graph;
+    b.plan->function = function;
+    /* In the list from the start, so that a function that calls itself finds its plan. */
+    b.plan->next = session->plans;
+    session->plans = b.plan;
+    session->plan_depth++;
+    kiln_status st =
+        graph != NULL ? plan_graph_body(&b, graph) : plan_function_body(&b, function);
+    session->plan_depth--;
+    b.plan->names = b.names;
+    b.plan->uses = b.uses;
+    b.plan->outer = b.outer;
+    b.plan->outer_from = b.outer_from;
+    *out_plan = b.plan;
+    return st;
+}
+
+kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err)
+{
+    const kilni_onnx_graph *graph = &session->model->graph;
+    return plan_body(NULL, session, graph, graph, NULL, &session->main, err);
+}

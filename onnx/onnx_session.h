@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_ONNX_SESSION_H
+#define KILN_ONNX_SESSION_H
+
+// A session's inside: plans (a list of nodes with its names resolved to slots) and frames (the values of one run
+// of a plan).
+
+#include "onnx_import.h"
+
+#define KILNI_ONNX_NO_SLOT UINT32_MAX
+
+typedef struct kilni_onnx_plan kilni_onnx_plan;
+
+/// A node whose names are slots of the plan.
+typedef struct kilni_onnx_step {
+    const kilni_onnx_node *node;
+    const kilni_onnx_row *row; ///< NULL: a call of `function`
+    const kilni_onnx_plan *function;
+    int64_t version;
+    const uint32_t *inputs; ///< KILNI_ONNX_NO_SLOT where left out
+    const uint32_t *outputs;
+    const uint32_t *captured; ///< slots that graphs inside the node use
+    uint32_t n_captured;
+} kilni_onnx_step;
+
+struct kilni_onnx_plan {
+    const void *key; ///< the graph or function that it is of
+    const kilni_onnx_graph *graph;       ///< NULL for a function
+    const kilni_onnx_function *function; ///< NULL for a graph
+    const kilni_onnx_step *steps;
+    const char *const *names; ///< of slots
+    const uint32_t *uses;     ///< how often each slot is read
+    const uint32_t *inputs;
+    const uint32_t *outputs;
+    const uint32_t *initializers;
+    const uint32_t *outer;      ///< slots that are values of the frame around it
+    const uint32_t *outer_from; ///< and which of its slots they are
+    uint32_t n_steps;
+    uint32_t n_slots;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    uint32_t n_outer;
+    kilni_onnx_plan *next;
+};
+
+/// A constant of the file with its value, which keeps its tensor.
+typedef struct kilni_onnx_kept {
+    const kilni_onnx_tensor *tensor;
+    kilni_onnx_ref value;
+} kilni_onnx_kept;
+
+struct kiln_onnx_session {
+    kiln_env env;
+    const kiln_onnx_model *model;
+    kiln_device *device;
+    kiln_arena arena;         ///< of the plans
+    kilni_onnx_plan *plans;
+    kilni_onnx_plan *main;
+    uint32_t plan_depth;
+    kilni_onnx_kept *kept;    ///< a hash table, its size a power of two
+    uint32_t kept_size;
+    uint32_t kept_count;
+    kiln_backend *host;       ///< the reference evaluator, for constants
+};
+
+typedef struct kilni_onnx_frame {
+    kiln_onnx_session *session;
+    const kilni_onnx_plan *plan;
+    kilni_onnx_ref *values; ///< by slot
+    uint32_t *left;         ///< uses to come, by slot
+    const kilni_onnx_call *caller; ///< of a function: gives the attributes
+    struct kilni_onnx_frame *around; ///< of a branch: gives the values of its outer slots
+    uint32_t depth;
+} kilni_onnx_frame;
+
+/// Plans the model's graph with all branches and functions in it, into session->plans and session->main.
+/// Ownership: the session's. Lifetime: the session's. Thread: one at a time.
+/// Errors: UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
+KILN_NODISCARD kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err);
+
+/// The plan whose key is a graph or function; NULL when there is none. Borrowed.
+const kilni_onnx_plan *kilni_onnx_plan_find(const kiln_onnx_session *session, const void *key);
+
+/// The value of a constant of the file; the session keeps it. Borrowed.
+KILN_NODISCARD kiln_status kilni_onnx_keep(kiln_onnx_session *session,
+                                           const kilni_onnx_tensor *tensor,
+                                           kilni_onnx_ref *out_value, kiln_error *err);
+
+/// Runs a plan in a frame of its own. `inputs` by position; each out_values[i] is the caller's hold.
+KILN_NODISCARD kiln_status kilni_onnx_run_plan(kiln_onnx_session *session,
+                                               const kilni_onnx_plan *plan,
+                                               const kilni_onnx_call *caller,
+                                               kilni_onnx_frame *around, kilni_onnx_ref *inputs,
+                                               uint32_t n_inputs, kilni_onnx_ref *out_values,
+                                               kiln_error *err);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Values of a run: holds on them, their way to the device and to the host. Decides when something is read back
+// from the device: only when an operator asks for contents that are nowhere else.
+#include "onnx_session.h"
+
+#include <string.h>
+
+kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env)
+{
+    kilni_onnx_ref value = kiln_alloc(env, sizeof(*value));
+    if (value != NULL) {
+        value->refs = 1;
+    }
+    return value;
+}
+
+kilni_onnx_ref kilni_onnx_retain(kilni_onnx_ref value)
+{
+    if (value != NULL) {
+        value->refs++;
+    }
+    return value;
+}
+
+void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
+{
+    if (value != NULL && --value->refs == 0) {
+        kiln_release(value->tensor);
+        kiln_free(env, value->owned);
+        kiln_free(env, value);
+    }
+}
+
+kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
+                                 kiln_tensor **out_tensor, kiln_error *err)
+{
+    if (value->tensor == NULL) {
+        kiln_status st =
+            kiln_tensor_create(device, value->desc.dtype, value->desc.rank, value->desc.dims,
+                               value->host, &value->tensor, err);
+        if (st != KILN_STATUS_OK) {
+            return st;
+        }
+        if (value->constant) {
+            kiln_tensor_mark_constant(value->tensor);
+        }
+    }
+    *out_tensor = value->tensor;
+    return KILN_STATUS_OK;
+}
+
+kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index)
+{
+    kilni_onnx_ref value = kilni_onnx_opt(call, index);
+    if (value == NULL) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "input %u is missing", index);
+    }
+    return value;
+}
+
+kilni_onnx_ref kilni_onnx_opt(kilni_onnx_call *call, uint32_t index)
+{
+    return kilni_onnx_ok(call) && index < call->n_inputs ? call->inputs[index] : NULL;
+}
+
+bool kilni_onnx_wants(const kilni_onnx_call *call, uint32_t index)
+{
+    return index < call->n_outputs && call->node->outputs[index][0] != '\0';
+}
+
+void kilni_onnx_out(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref value)
+{
+    if (!kilni_onnx_ok(call) || index >= call->n_outputs) {
+        return;
+    }
+    kilni_onnx_release(&call->session->env, call->outputs[index]);
+    call->outputs[index] = kilni_onnx_retain(value);
+}
+
+const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value)
+{
+    if (!kilni_onnx_ok(call) || value == NULL || kiln_desc_count(&value->desc) == 0) {
+        return NULL;
+    }
+    if (value->host == NULL) {
+        size_t bytes = (size_t)kiln_desc_bytes(&value->desc);
+        value->owned = kiln_alloc(&call->session->env, bytes);
+        if (value->owned == NULL) {
+            KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+            return NULL;
+        }
+        call->status = kiln_read(value->tensor, value->owned, bytes, call->err);
+        if (!kilni_onnx_ok(call)) {
+            kiln_free(&call->session->env, value->owned);
+            value->owned = NULL;
+            return NULL;
+        }
+        value->host = value->owned;
+    }
+    return value->host;
+}
+
+/* One element of a dense array at any address. */
+static kiln_number element(kiln_dtype dtype, const void *data, int64_t index)
+{
+    const uint8_t *at = (const uint8_t *)data + (size_t)index * kiln_dtype_size(dtype);
+    uint64_t bits = 0;
+    memcpy(&bits, at, kiln_dtype_size(dtype));
+    float f = 0;
+    double d = 0;
+    switch (dtype) {
+    case KILN_DTYPE_F32:
+        memcpy(&f, at, sizeof(f));
+        return kiln_f64((double)f);
+    case KILN_DTYPE_F64:
+        memcpy(&d, at, sizeof(d));
+        return kiln_f64(d);
+    case KILN_DTYPE_F16:
+        return kiln_f64((double)kiln_f16_to_f32((uint16_t)bits));
+    case KILN_DTYPE_BF16:
+        return kiln_f64((double)kiln_bf16_to_f32((uint16_t)bits));
+    case KILN_DTYPE_I8:
+        return kiln_i64((int8_t)bits);
+    case KILN_DTYPE_I16:
+        return kiln_i64((int16_t)bits);
+    case KILN_DTYPE_I32:
+        return kiln_i64((int32_t)bits);
+    default:
+        return kiln_i64((int64_t)bits);
+    }
+}
+
+kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref value)
+{
+    kilni_onnx_ints ints = {.count = 0};
+    const void *data = kilni_onnx_host(call, value);
+    if (!kilni_onnx_ok(call) || data == NULL) {
+        return ints;
+    }
+    int64_t count = kiln_desc_count(&value->desc);
+    if (kilni_onnx_is_float(value) || count > (int64_t)(sizeof(ints.v) / sizeof(ints.v[0]))) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld elements of %s where a few integers belong",
+                        (long long)count, kiln_dtype_name(value->desc.dtype));
+        return ints;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        ints.v[i] = element(value->desc.dtype, data, i).v.i;
+    }
+    ints.count = (uint32_t)count;
+    return ints;
+}
+
+kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value)
+{
+    const void *data = kilni_onnx_host(call, value);
+    if (!kilni_onnx_ok(call) || data == NULL || kiln_desc_count(&value->desc) != 1) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "a single number is needed");
+        return kiln_i64(0);
+    }
+    return element(value->desc.dtype, data, 0);
+}
+
+bool kilni_onnx_is_float(const kilni_onnx_value *value)
+{
+    return kiln_dtype_kind_of(value->desc.dtype) == KILN_KIND_FLOAT;
+}
+
+uint32_t kilni_onnx_axis(kilni_onnx_call *call, int64_t axis, uint32_t rank)
+{
+    if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "axis %lld does not fit rank %u", (long long)axis,
+                        rank);
+        return 0;
+    }
+    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+}
+
+int64_t kilni_onnx_span_of(const kiln_tensor_desc *desc, uint32_t first, uint32_t end)
+{
+    /* Unsigned: beside a zero the other lengths may be anything. */
+    uint64_t product = 1;
+    for (uint32_t i = first; i < end; i++) {
+        product *= (uint64_t)desc->dims[i];
+    }
+    return (int64_t)product;
+}
