@@ -34,7 +34,9 @@ static double source_of(const resize_plan *plan, const resize_axis *axis, int64_
         return x / axis->scale;
     }
     if (strcmp(mode, "align_corners") == 0) {
-        return axis->out == 1 ? 0 : x * (double)(axis->in - 1) / (double)(axis->out - 1);
+        /* The length before rounding down, as ONNX's own test cases have it. */
+        double length = (double)axis->in * axis->scale;
+        return length <= 1 ? 0 : x * (double)(axis->in - 1) / (length - 1);
     }
     if (strcmp(mode, "pytorch_half_pixel") == 0 && axis->out == 1) {
         return 0;
@@ -142,12 +144,13 @@ static kilni_onnx_ref resize_one(kilni_onnx_call *call, const resize_plan *plan,
         return NULL;
     }
     const int64_t dims[] = {MAX_TAPS, axis->out};
-    /* Scratch that goes with the call. */
-    size_t bytes = (size_t)(MAX_TAPS * axis->out) * sizeof(int64_t);
     kilni_onnx_ref indices = kilni_onnx_scratch(call, KILN_DTYPE_I64, 2, dims);
     kilni_onnx_ref weights = kilni_onnx_scratch(call, KILN_DTYPE_F32, 2, dims);
-    if (!kilni_onnx_ok(call) || bytes == 0) {
+    if (axis->out == 0) {
         return kilni_onnx_slice_axis(call, x, at, 0, 0, 1);
+    }
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
     }
     return take_taps(call, plan, x, at, axis, indices->owned, weights->owned);
 }
