@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 The OpenCL half of the mini host: one context for the
+// test program, a buffer per tensor with guard bytes behind it, arguments as the ABI describes
+// them, one launch after the other.
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include <time.h>
+
+#include "harness.h"
+#include "ir.h"
+#include "mini_host.h"
+
+enum { GUARD_BYTES = 64, GUARD = 0xA5 };
+
+static cl_context context;
+static cl_device_id device;
+static cl_command_queue queue;
+
+bool mini_has_opencl(void)
+{
+    cl_platform_id platform = NULL;
+    cl_int code = 0;
+    if (queue != NULL) {
+        return true;
+    }
+    if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
+        kiln_test_skip("no OpenCL device");
+        return false;
+    }
+    context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    queue = code == CL_SUCCESS ? clCreateCommandQueue(context, device, 0, &code) : NULL;
+    return KILN_CHECK_INT(code, CL_SUCCESS);
+}
+
+void mini_opencl_close(void)
+{
+    if (queue != NULL) {
+        clReleaseCommandQueue(queue);
+        clReleaseContext(context);
+        queue = NULL;
+    }
+}
+
+static cl_program build(const kf_source *source)
+{
+    cl_int code = 0;
+    const char *text = source->code.ptr;
+    size_t length = source->code.len;
+    cl_program program = clCreateProgramWithSource(context, 1, &text, &length, &code);
+    if (code == CL_SUCCESS) {
+        code = clBuildProgram(program, 1, &device, "-Werror", NULL, NULL);
+    }
+    if (code != CL_SUCCESS) {
+        static char log[1 << 16];
+        log[0] = '\0';
+        clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, sizeof(log) - 1, log, NULL);
+        KILN_FAIL("build: %d\n%s\n%.*s", code, log, (int)length, text);
+        clReleaseProgram(program);
+        return NULL;
+    }
+    return program;
+}
+
+typedef struct run_state {
+    cl_mem buffers[MINI_MAX_TENSORS];
+    bool written[MINI_MAX_TENSORS];
+} run_state;
+
+static bool make_buffer(mini_host *mini, run_state *run, uint32_t id, bool write)
+{
+    mini_tensor *t = &mini->tensors[id];
+    unsigned char guard[GUARD_BYTES];
+    cl_int code = 0;
+    if (!KILN_CHECK(id < mini->n_tensors)) {
+        return false;
+    }
+    run->written[id] = run->written[id] || write;
+    if (run->buffers[id] != NULL) {
+        return true;
+    }
+    if (t->same_memory_as >= 0) {
+        uint32_t other = (uint32_t)t->same_memory_as;
+        if (!make_buffer(mini, run, other, false)) {
+            return false;
+        }
+        run->buffers[id] = run->buffers[other];
+        clRetainMemObject(run->buffers[id]);
+        return true;
+    }
+    memset(guard, GUARD, sizeof(guard));
+    run->buffers[id] =
+        clCreateBuffer(context, CL_MEM_READ_WRITE, t->bytes + GUARD_BYTES, NULL, &code);
+    if (code == CL_SUCCESS) {
+        code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, 0, t->bytes, t->data, 0,
+                                    NULL, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, t->bytes, GUARD_BYTES, guard,
+                                    0, NULL, NULL);
+    }
+    return KILN_CHECK_INT(code, CL_SUCCESS);
+}
+
+static bool read_back(mini_host *mini, run_state *run, uint32_t id)
+{
+    mini_tensor *t = &mini->tensors[id];
+    unsigned char guard[GUARD_BYTES], expected[GUARD_BYTES];
+    memset(expected, GUARD, sizeof(expected));
+    return KILN_CHECK_INT(clEnqueueReadBuffer(queue, run->buffers[id], CL_TRUE, 0, t->bytes,
+                                              t->data, 0, NULL, NULL),
+                          CL_SUCCESS) &&
+           KILN_CHECK_INT(clEnqueueReadBuffer(queue, run->buffers[id], CL_TRUE, t->bytes,
+                                              GUARD_BYTES, guard, 0, NULL, NULL),
+                          CL_SUCCESS) &&
+           KILN_CHECK_MEM(guard, expected, sizeof(guard));
+}
+
+static bool set_integer(cl_kernel kernel, uint32_t n, uint32_t dtype, int64_t value)
+{
+    int32_t narrow = (int32_t)value;
+    return KILN_CHECK_INT(dtype == KF_DTYPE_I64
+                              ? clSetKernelArg(kernel, n, sizeof(value), &value)
+                              : clSetKernelArg(kernel, n, sizeof(narrow), &narrow),
+                          CL_SUCCESS);
+}
+
+static bool set_scalar(const mini_host *mini, cl_kernel kernel, uint32_t n, const kf_karg *arg)
+{
+    unsigned char element[8] = {0};
+    kiln_attr number = {.type = KILN_ATTR_I64, .count = 1};
+    if (!KILN_CHECK(arg->ref < mini->n_scalars)) {
+        return false;
+    }
+    number.v.i = mini->scalars_i[arg->ref];
+    if (mini->scalars_are_float[arg->ref]) {
+        number.type = KILN_ATTR_F64;
+        number.v.f = mini->scalars_f[arg->ref];
+    }
+    return KILN_CHECK(kiln_number_store(&number, (kiln_dtype)arg->dtype, element)) &&
+           KILN_CHECK_INT(clSetKernelArg(kernel, n, kf_dtype_of(arg->dtype).bytes, element),
+                          CL_SUCCESS);
+}
+
+static bool set_arg(mini_host *mini, run_state *run, cl_kernel kernel, uint32_t n,
+                    const kf_karg *arg)
+{
+    int64_t value = 0;
+    switch (arg->kind) {
+    case KF_ARG_TENSOR:
+        return make_buffer(mini, run, arg->ref, (arg->access & KF_ACCESS_WRITE) != 0) &&
+               KILN_CHECK_INT(
+                   clSetKernelArg(kernel, n, sizeof(cl_mem), &run->buffers[arg->ref]),
+                   CL_SUCCESS);
+    case KF_ARG_OFFSET:
+        return set_integer(kernel, n, arg->dtype, mini->tensors[arg->ref].offset);
+    case KF_ARG_STRIDE:
+        return KILN_CHECK(arg->axis < KF_MAX_RANK) &&
+               set_integer(kernel, n, arg->dtype, mini->tensors[arg->ref].strides[arg->axis]);
+    case KF_ARG_DIM:
+        return KILN_CHECK(arg->ref < mini->n_symbols) &&
+               set_integer(kernel, n, arg->dtype, mini->symbols[arg->ref]);
+    case KF_ARG_SCALAR:
+        return set_scalar(mini, kernel, n, arg);
+    case KF_ARG_VALUE:
+        return KILN_CHECK(mini_eval(mini, arg->value, &value)) &&
+               set_integer(kernel, n, arg->dtype, value);
+    default:
+        KILN_FAIL("argument kind %u", arg->kind);
+        return false;
+    }
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool launch(mini_host *mini, run_state *run, cl_program program, const kf_launch *what,
+                   uint32_t repeat, uint64_t *out_ns)
+{
+    size_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+    char name[128];
+    cl_int code = 0;
+    bool ok = true, has_local = true;
+    snprintf(name, sizeof(name), "%.*s", (int)what->kernel.len, what->kernel.ptr);
+    cl_kernel kernel = clCreateKernel(program, name, &code);
+    ok = KILN_CHECK_INT(code, CL_SUCCESS);
+    for (uint32_t i = 0; ok && i < what->n_args; i++) {
+        ok = set_arg(mini, run, kernel, i, &what->args[i]);
+    }
+    for (uint32_t i = 0; ok && i < what->dims; i++) {
+        int64_t value = 0;
+        ok = KILN_CHECK(mini_eval(mini, what->global[i], &value)) && KILN_CHECK(value > 0);
+        global[i] = (size_t)value;
+        has_local = has_local && what->local[i].n > 0;
+        ok = ok && (!has_local || KILN_CHECK(mini_eval(mini, what->local[i], &value)));
+        local[i] = (size_t)value;
+    }
+    for (uint32_t r = 0; ok && r < repeat; r++) {
+        uint64_t start = now_ns();
+        ok = KILN_CHECK_INT(clEnqueueNDRangeKernel(queue, kernel, what->dims, NULL, global,
+                                                   has_local ? local : NULL, 0, NULL, NULL),
+                            CL_SUCCESS) &&
+             KILN_CHECK_INT(clFinish(queue), CL_SUCCESS);
+        uint64_t taken = now_ns() - start;
+        *out_ns = r == 0 || taken < *out_ns ? taken : *out_ns;
+    }
+    clReleaseKernel(kernel);
+    return ok;
+}
+
+bool mini_run_ns(mini_host *mini, const kf_opt *opt, uint32_t repeat, uint64_t *out_ns)
+{
+    kf_program view = {.struct_size = (uint32_t)sizeof(view)};
+    run_state *run = calloc(1, sizeof(*run));
+    bool ok = run != NULL &&
+              KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &view), KF_OK) &&
+              KILN_CHECK_INT(view.n_steps, view.n_launches);
+    for (uint64_t i = 0; ok && i < view.n_steps; i++) {
+        const kf_launch *what = view.launches[view.steps[i].index];
+        cl_program program = build(view.sources[what->source]);
+        ok = program != NULL && launch(mini, run, program, what, repeat, out_ns);
+        if (program != NULL) {
+            clReleaseProgram(program);
+        }
+    }
+    for (uint32_t i = 0; run != NULL && i < mini->n_tensors; i++) {
+        if (run->written[i]) {
+            ok = ok && read_back(mini, run, i);
+        }
+    }
+    for (uint32_t i = 0; run != NULL && i < mini->n_tensors; i++) {
+        if (run->buffers[i] != NULL) {
+            clReleaseMemObject(run->buffers[i]);
+        }
+    }
+    free(run);
+    return ok;
+}
+
+bool mini_run(mini_host *mini, const kf_opt *opt)
+{
+    uint64_t ns = 0;
+    return mini_run_ns(mini, opt, 1, &ns);
+}
