@@ -2,8 +2,8 @@
 #ifndef KILN_REMOTE_INTERNAL_H
 #define KILN_REMOTE_INTERNAL_H
 
-/// What client and server share: frames, limits and the blocking stream. gRPC's types stay in rpc_stream.c, which
-/// defines the opaque ones.
+/// What client and server share: frames, limits and the blocking stream. gRPC's types stay in
+/// rpc_stream.c, which defines the opaque ones.
 
 #include "remote_grpc.h"
 
@@ -11,13 +11,14 @@
 
 enum {
     KILNI_RPC_VERSION = 1,
-    KILNI_RPC_CHUNK = 1 << 20,          ///< bytes of data in one frame
-    KILNI_RPC_MAX_MESSAGE = 3 << 20,    ///< bytes of a whole message
-    KILNI_RPC_BINDINGS = 128,           ///< as in kiln.options
-    KILNI_RPC_BATCH = 64                ///< operations sent together
+    KILNI_RPC_CHUNK = 1 << 20, ///< bytes of data in one frame
+    KILNI_RPC_MAX_MESSAGE = 3 << 20, ///< bytes of a whole message
+    KILNI_RPC_BINDINGS = 128, ///< as in kiln.options
+    KILNI_RPC_BATCH = 64 ///< operations sent together
 };
 
-// ---- frames --------------------------------------------------------------------------------------
+// ---- frames
+// --------------------------------------------------------------------------------------
 
 /// A frame with its two long fields as bytes. Decoded: they point into the message.
 typedef struct kilni_rpc_frame {
@@ -33,11 +34,13 @@ typedef struct kilni_rpc_frame {
 kiln_status kilni_rpc_frame_encode(const kiln_env *env, kilni_rpc_frame *frame,
                                    kiln_blob *out_message, kiln_error *err);
 
-/// Ownership: `*out_frame` points into `message`. Lifetime: the message's. Thread: any. Errors: INVALID_ARGUMENT.
+/// Ownership: `*out_frame` points into `message`. Lifetime: the message's. Thread: any. Errors:
+/// INVALID_ARGUMENT.
 kiln_status kilni_rpc_frame_decode(const void *message, size_t length, kilni_rpc_frame *out_frame,
                                    kiln_error *err);
 
-// ---- limits (limits.c: plain arithmetic) -----------------------------------------------------------
+// ---- limits (limits.c: plain arithmetic)
+// -----------------------------------------------------------
 
 typedef struct kilni_rpc_limits {
     uint64_t max_bytes;
@@ -57,20 +60,22 @@ kiln_status kilni_rpc_check_buffers(const kilni_rpc_limits *limits, uint64_t hel
 /// Whether `address` (without scheme) stays on this machine: unix:, localhost, 127.x.y.z or [::1].
 bool kilni_rpc_is_loopback(const char *address);
 
-// ---- blocking streams (rpc_stream.c) -----------------------------------------------------------------
+// ---- blocking streams (rpc_stream.c)
+// -----------------------------------------------------------------
 
 typedef struct kilni_rpc_stream kilni_rpc_stream;
 typedef struct kilni_rpc_listener kilni_rpc_listener;
 
 /// Connects and starts a session call; waits at most `timeout_ms` for the server.
-/// Ownership: `*out_stream` is the caller's (kilni_rpc_stream_close). Lifetime: until closed. Thread: one at a time.
-/// Errors: UNAVAILABLE, DEADLINE_EXCEEDED.
+/// Ownership: `*out_stream` is the caller's (kilni_rpc_stream_close). Lifetime: until closed.
+/// Thread: one at a time. Errors: UNAVAILABLE, DEADLINE_EXCEEDED.
 kiln_status kilni_rpc_connect(const kiln_env *env, const char *target, int64_t timeout_ms,
                               kilni_rpc_stream **out_stream, kiln_error *err);
 
-/// Sends one message; returns when gRPC has taken it. `receive` waits for the next one, `*out_end` true when the other
-/// side has finished. Ownership: messages are copied; a received one goes back through kiln_free. Lifetime: n/a.
-/// Thread: one at a time. Errors: UNAVAILABLE with the cause, RESOURCE_EXHAUSTED.
+/// Sends one message; returns when gRPC has taken it. `receive` waits for the next one, `*out_end`
+/// true when the other side has finished. Ownership: messages are copied; a received one goes back
+/// through kiln_free. Lifetime: n/a. Thread: one at a time. Errors: UNAVAILABLE with the cause,
+/// RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const void *message, size_t length,
                            kiln_error *err);
 kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, kiln_blob *out_message, bool *out_end,
@@ -80,8 +85,8 @@ kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, kiln_blob *out_message, 
 void kilni_rpc_stream_close(kilni_rpc_stream *stream, const kiln_error *status);
 
 /// Listens at `address`; `out_port` is what was bound (0 for a socket file).
-kiln_status kilni_rpc_listen(const kiln_env *env, const char *address, kilni_rpc_listener **out_listener,
-                             int *out_port, kiln_error *err);
+kiln_status kilni_rpc_listen(const kiln_env *env, const char *address,
+                             kilni_rpc_listener **out_listener, int *out_port, kiln_error *err);
 
 /// Waits for the next session; NULL when the listener was shut down.
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);

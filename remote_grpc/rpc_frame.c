@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Frames to bytes and back, with nanopb. The graph and the data of a frame are not decoded here: they stay where they
-// are in the message, bounded by it.
+// Frames to bytes and back, with nanopb. The graph and the data of a frame are not decoded here:
+// they stay where they are in the message, bounded by it.
 
 #include "remote_internal.h"
 
@@ -13,7 +13,8 @@ typedef struct span {
     size_t length;
 } span;
 
-static bool write_span(pb_ostream_t *stream, const pb_field_t *field, void *const *arg) {
+static bool write_span(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
+{
     const span *source = *arg;
     if (source->length == 0) {
         return true;
@@ -23,7 +24,8 @@ static bool write_span(pb_ostream_t *stream, const pb_field_t *field, void *cons
 }
 
 /// The stream of a decode runs over memory, so its state is the position in the message.
-static bool point_span(pb_istream_t *stream, const pb_field_t *field, void **arg) {
+static bool point_span(pb_istream_t *stream, const pb_field_t *field, void **arg)
+{
     span *target = *arg;
     (void)field;
     target->bytes = stream->state;
@@ -32,7 +34,8 @@ static bool point_span(pb_istream_t *stream, const pb_field_t *field, void **arg
 }
 
 kiln_status kilni_rpc_frame_encode(const kiln_env *env, kilni_rpc_frame *frame,
-                                   kiln_blob *out_message, kiln_error *err) {
+                                   kiln_blob *out_message, kiln_error *err)
+{
     span graph = {frame->graph, frame->graph_length};
     span data = {frame->data, frame->data_length};
     size_t length = 0;
@@ -57,7 +60,8 @@ kiln_status kilni_rpc_frame_encode(const kiln_env *env, kilni_rpc_frame *frame,
 }
 
 kiln_status kilni_rpc_frame_decode(const void *message, size_t length, kilni_rpc_frame *out_frame,
-                                   kiln_error *err) {
+                                   kiln_error *err)
+{
     span graph = {NULL, 0};
     span data = {NULL, 0};
     memset(out_frame, 0, sizeof(*out_frame));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Limits of the wire, as plain arithmetic: every number from a peer passes here before it is used as a size.
+// Limits of the wire, as plain arithmetic: every number from a peer passes here before it is used
+// as a size.
 
 #include "remote_internal.h"
 
 #include <string.h>
 
 kiln_status kilni_rpc_check_range(uint64_t offset, uint64_t length, uint64_t size, const char *what,
-                                  kiln_error *err) {
+                                  kiln_error *err)
+{
     if (offset > size || length > size - offset) {
         return kiln_fail(err, OUT_OF_RANGE, "%s of %llu bytes at %llu, the buffer has %llu", what,
                          (unsigned long long)length, (unsigned long long)offset,
@@ -16,7 +18,8 @@ kiln_status kilni_rpc_check_range(uint64_t offset, uint64_t length, uint64_t siz
 }
 
 kiln_status kilni_rpc_check_bytes(const kilni_rpc_limits *limits, uint64_t held, uint64_t more,
-                                  kiln_error *err) {
+                                  kiln_error *err)
+{
     if (held > limits->max_bytes || more > limits->max_bytes - held) {
         return kiln_fail(err, RESOURCE_EXHAUSTED,
                          "the session holds %llu bytes and asks for %llu more; %llu are allowed",
@@ -26,15 +29,18 @@ kiln_status kilni_rpc_check_bytes(const kilni_rpc_limits *limits, uint64_t held,
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_rpc_check_buffers(const kilni_rpc_limits *limits, uint64_t held, kiln_error *err) {
+kiln_status kilni_rpc_check_buffers(const kilni_rpc_limits *limits, uint64_t held, kiln_error *err)
+{
     if (held >= limits->max_buffers) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "the session holds %llu buffers, the most allowed",
+        return kiln_fail(err, RESOURCE_EXHAUSTED,
+                         "the session holds %llu buffers, the most allowed",
                          (unsigned long long)held);
     }
     return KILN_STATUS_OK;
 }
 
-bool kilni_rpc_is_loopback(const char *address) {
+bool kilni_rpc_is_loopback(const char *address)
+{
     static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
     for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
         if (strncmp(address, local[i], strlen(local[i])) == 0) {

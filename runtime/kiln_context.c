@@ -140,38 +140,50 @@ kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_
 
 // ---- fusers ------------------------------------------------------------------------------------
 
-/// The folder of the fusers that ship with Kiln: `kiln/plugins` beside libkiln, or
-/// `../lib/kiln/plugins` beside the program when Kiln is linked into it. The layout is the same in
-/// the build tree and when installed.
-static bool shipped_folder(char *out_path, size_t capacity)
+/// The folder that holds libkiln, or the program when Kiln is linked into it.
+static bool own_folder(char out_path[4096])
 {
-    static const char *const tails[] = {"kiln/plugins", "../lib/kiln/plugins"};
     Dl_info info;
     union {
         const char *(*function)(void);
         void *address;
     } here = {.function = kiln_version};
-    char resolved[4096];
     if (dladdr(here.address, &info) == 0 || info.dli_fname == NULL) {
         return false;
     }
     const char *self = strchr(info.dli_fname, '/') != NULL ? info.dli_fname : "/proc/self/exe";
-    char *path = realpath(self, resolved);
-    char *slash = path != NULL ? strrchr(resolved, '/') : NULL;
+    char *slash = realpath(self, out_path) != NULL ? strrchr(out_path, '/') : NULL;
     if (slash == NULL) {
         return false;
     }
     *slash = '\0';
-    for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
-        char candidate[4200];
+    return true;
+}
+
+/// Finds `tail` from our own folder or, in a program, from the `lib` beside its folder. The layout
+/// is the same in the build tree and when installed.
+static bool find_beside(const char *tail, char *out_path, size_t capacity)
+{
+    static const char *const heads[] = {"", "../lib/"};
+    char folder[4096];
+    for (size_t i = 0; own_folder(folder) && i < sizeof(heads) / sizeof(heads[0]); i++) {
+        char candidate[4352];
         char real[4096];
-        snprintf(candidate, sizeof(candidate), "%s/%s", resolved, tails[i]);
+        snprintf(candidate, sizeof(candidate), "%s/%s%s", folder, heads[i], tail);
         if (realpath(candidate, real) != NULL && strlen(real) < capacity) {
             memcpy(out_path, real, strlen(real) + 1);
             return true;
         }
     }
     return false;
+}
+
+kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity, kiln_error *err)
+{
+    if (!find_beside(name, out_path, capacity)) {
+        return kiln_fail(err, NOT_FOUND, "%s is not beside libkiln", name);
+    }
+    return KILN_STATUS_OK;
 }
 
 static kiln_status registry_locked(kiln_context *context, kiln_error *err)
@@ -181,7 +193,7 @@ static kiln_status registry_locked(kiln_context *context, kiln_error *err)
     }
     char folder[4096];
     kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
-    options.shipped_folder = shipped_folder(folder, sizeof(folder)) ? folder : NULL;
+    options.shipped_folder = find_beside("kiln/plugins", folder, sizeof(folder)) ? folder : NULL;
     return kiln_fuse_registry_create(&context->env, &options, &context->registry, err);
 }
 

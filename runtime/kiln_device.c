@@ -27,6 +27,36 @@ static const kiln_backend_provider *find_provider(kiln_context *context, const c
     return NULL;
 }
 
+/// Remote devices are in a library of their own, so that programs without them do not pay for
+/// loading gRPC.
+static kiln_status load_remote(kiln_context *context, kiln_error *err)
+{
+    static const char *const symbols[] = {"kiln_rpc_provider", "kiln_rpc_unix_provider"};
+    char path[4200];
+    kiln_dynlib *library = NULL;
+    kiln_status status = kilni_library_beside("libkiln_remote.so.0", path, sizeof(path), err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_dynlib_open(&context->env, path, /*keep=*/true, &library, err);
+    }
+    for (size_t i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
+        union {
+            void *address;
+            const kiln_backend_provider *(*get)(void);
+        } found = {.address = kiln_dynlib_symbol(library, symbols[i])};
+        status = found.address != NULL
+                     ? kiln_context_add_provider(context, found.get(), err)
+                     : kiln_fail(err, FAILED_PRECONDITION, "%s has no %s", path, symbols[i]);
+    }
+    kiln_dynlib_close(library);
+    // Another thread may have been faster.
+    return status == KILN_STATUS_ALREADY_EXISTS ? KILN_STATUS_OK : status;
+}
+
+static bool is_remote(const char *address)
+{
+    return strncmp(address, "grpc:", 5) == 0 || strncmp(address, "unix:", 5) == 0;
+}
+
 static kiln_device *find_open(kiln_context *context, const char *address)
 {
     for (kiln_device *device = context->devices; device != NULL; device = device->next) {
@@ -156,6 +186,15 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
     if (device != NULL) {
         *out_device = device;
         return KILN_STATUS_OK;
+    }
+    if (provider == NULL && is_remote(chosen)) {
+        kiln_status loaded = load_remote(context, err);
+        if (loaded != KILN_STATUS_OK) {
+            return kiln_error_context(err, "opening %s", chosen);
+        }
+        pthread_mutex_lock(&context->lock);
+        provider = find_provider(context, chosen);
+        pthread_mutex_unlock(&context->lock);
     }
     if (provider == NULL) {
         return kiln_fail(err, NOT_FOUND,
