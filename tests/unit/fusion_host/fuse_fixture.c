@@ -90,11 +90,16 @@ bool fixture_open(fuse_fixture *f, const char *const *plugins)
     return fixture_open_with(f, plugins, &options, /*whole=*/false);
 }
 
-void fixture_close(fuse_fixture *f)
+void fixture_release(fuse_fixture *f)
 {
     kiln_fuse_stream_destroy(f->stream);
     kiln_fuse_engine_destroy(f->engine);
     kiln_fuse_registry_destroy(f->registry);
+}
+
+void fixture_close(fuse_fixture *f)
+{
+    fixture_release(f);
     KILN_CHECK_INT(f->live, 0);
 }
 

@@ -22,7 +22,8 @@ typedef struct fuse_fixture {
 bool fixture_open(fuse_fixture *f, const char *const *plugins);
 bool fixture_open_with(fuse_fixture *f, const char *const *plugins,
                        const kiln_fuse_engine_options *options, bool whole);
-/// Checks that everything was freed.
+void fixture_release(fuse_fixture *f);
+/// Releases, and checks that everything was freed.
 void fixture_close(fuse_fixture *f);
 const char *fixture_plugin_path(const char *name);
 
