@@ -24,6 +24,7 @@ static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc)
     }
     if (kiln_view_is_contiguous(&tensor->place.view)) {
         out_desc->flags |= KILN_TENSOR_CONTIGUOUS;
+        out_desc->flags |= tensor->place.view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
     }
     uint64_t offset = (uint64_t)tensor->place.view.offset_bytes;
     uint8_t align = 7; // what every backend gives the start of a buffer: 128 bytes

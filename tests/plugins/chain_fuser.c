@@ -5,6 +5,8 @@
 #include "chain_faults.h"
 #include "kf_util.h"
 
+#include <signal.h>
+
 #ifndef CHAIN_ID
 #define CHAIN_ID "test.chain"
 #endif
@@ -459,7 +461,7 @@ static kf_status init(void)
     puts("hello");
 #endif
 #if FAULT == FAULT_CRASHES
-    *(volatile int *)(uintptr_t)8 = 1;
+    raise(SIGSEGV);
 #endif
     return FAULT == FAULT_INIT_FAILS ? KF_E_UNSUPPORTED : KF_OK;
 }
