@@ -304,6 +304,9 @@ static kiln_status record_of(const op_reader *r, kiln_attr attrs[KILN_MAX_ATTRS]
         return kiln_fail(err, INVALID_ARGUMENT, "%s is of version %u, not %u", name,
                          r->message.since, info->since);
     }
+    if (!r->message.has_n_attributes || r->message.n_attributes != r->attrs.count) {
+        return kiln_fail(err, DATA_LOSS, "%s is truncated: %zu attributes", name, r->attrs.count);
+    }
     const wire_attr *given = r->attrs.items;
     memset(attrs, 0, KILN_MAX_ATTRS * sizeof(attrs[0]));
     for (size_t i = 0; i < r->attrs.count; i++) {

@@ -166,6 +166,10 @@ static void fill_op(const kiln_op_record *record, op_message *op)
     op->message.since = info->since;
     op->message.inputs = (pb_callback_t){.funcs.encode = write_tensors, .arg = &op->inputs};
     op->message.outputs = (pb_callback_t){.funcs.encode = write_tensors, .arg = &op->outputs};
+    op->message.has_n_attributes = true;
+    for (unsigned i = 0; i < record->n_attrs; i++) {
+        op->message.n_attributes += record->attrs[i].type != KILN_ATTR_NONE ? 1 : 0;
+    }
     op->message.attributes = (pb_callback_t){.funcs.encode = write_attrs, .arg = &op->attrs};
 }
 
