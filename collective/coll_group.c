@@ -379,6 +379,11 @@ kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank, kiln_
     return KILN_STATUS_OK;
 }
 
+void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause)
+{
+    member->transport->ops->abort(member->transport, cause);
+}
+
 void kiln_coll_member_destroy(kiln_coll_member *member)
 {
     if (member == NULL) {

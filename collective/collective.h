@@ -128,6 +128,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *gro
                                                             kiln_coll_member **out_member,
                                                             kiln_error *err);
 
+/// Says that this rank cannot go on, such as when its device failed outside a call: poisons the
+/// group. Ownership: `cause` is borrowed. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause);
+
 /// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the
 /// group; a group whose members leave with nothing pending stays sound, but a later call of another
 /// one fails. Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it

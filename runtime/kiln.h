@@ -25,6 +25,7 @@ typedef struct kiln_context kiln_context;
 typedef struct kiln_device kiln_device;
 typedef struct kiln_tensor kiln_tensor;
 typedef struct kiln_graph kiln_graph;
+typedef struct kiln_collective kiln_collective;
 
 // ---- context -----------------------------------------------------------------------------------
 
@@ -297,8 +298,8 @@ typedef struct kiln_graph_info {
         .struct_size = (uint32_t)sizeof(kiln_graph_info)                                           \
     }
 
-/// What the graph became. Ownership: the caller's struct. Lifetime: n/a. Thread: one at a time for a
-/// graph. Errors: none.
+/// What the graph became. Ownership: the caller's struct. Lifetime: n/a. Thread: one at a time for
+/// a graph. Errors: none.
 KILN_API void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info);
 
 enum { KILN_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
@@ -310,6 +311,36 @@ enum { KILN_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
 KILN_NODISCARD KILN_API kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags,
                                                        char **out_text, kiln_error *err);
 KILN_API void kiln_text_free(kiln_context *context, char *text);
+
+// ---- several devices ---------------------------------------------------------------------------
+
+/// A group of devices, of whatever platforms, one rank each in the order given. `options` may be
+/// NULL; its `ranks` may be 0. collective.h says how a group fails, and offers groups whose ranks
+/// are not driven from one thread. Ownership: `*out_collective` is the caller's
+/// (kiln_collective_destroy); devices are held. Lifetime: until destroyed. Thread: any. Errors:
+/// INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+struct kiln_coll_group_options;
+KILN_NODISCARD KILN_API kiln_status kiln_collective_create(
+    kiln_device *const *devices, size_t count, const struct kiln_coll_group_options *options,
+    kiln_collective **out_collective, kiln_error *err);
+KILN_API void kiln_collective_destroy(kiln_collective *collective);
+
+/// Combines one tensor of each device, elementwise, by `op`: "sum", "mean", "min", "max" or "prod";
+/// in a fixed order: out_tensors[i], on device i, has the same bits on all. All devices get the
+/// work that their inputs need before any is waited for; returns when the results are there.
+/// Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold. Lifetime: until
+/// released. Thread: any; one call of a group at a time. Errors: INVALID_ARGUMENT; a rank's
+/// failure, the same for all, after which the group gives it again until destroyed.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_all_reduce(kiln_collective *collective,
+                                                               kiln_tensor *const *inputs,
+                                                               const char *op,
+                                                               kiln_tensor **out_tensors,
+                                                               kiln_error *err);
+
+/// OK, or the failure that ended the group, with the rank that caused it (`out_rank` may be NULL).
+/// Ownership: values. Lifetime: n/a. Thread: any. Errors: the failure.
+KILN_API kiln_status kiln_collective_status(kiln_collective *collective, int32_t *out_rank,
+                                            kiln_error *err);
 
 /// Version of the library, such as "0.1.0". Ownership: static storage. Lifetime: the process.
 /// Thread: any. Errors: none.

@@ -235,21 +235,25 @@ static kiln_status read_dense(kiln_device *device, const kiln_view *view, void *
                                       out_data, bytes, err);
 }
 
+kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kilni_place *place, kilni_place *out_dense, kiln_error *err)
+{
+    kiln_status status = kilni_place_alloc(device, desc, out_dense, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const kiln_op_record record = {
+        .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
+    return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
+                                         err);
+}
+
 /// A view with other strides is made dense on the device first.
 static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
 {
     kiln_device *device = tensor->device;
     kilni_place dense = {0};
-    kiln_status status = kilni_place_alloc(device, &tensor->desc, &dense, err);
-    if (status == KILN_STATUS_OK) {
-        const kiln_op_record record = {.op = KILN_OP_CONTIGUOUS,
-                                       .n_inputs = 1,
-                                       .n_outputs = 1,
-                                       .inputs = &tensor->desc,
-                                       .outputs = &tensor->desc};
-        status = device->backend->ops->execute(device->backend, &record, &tensor->place.view,
-                                               &dense.view, err);
-    }
+    kiln_status status = kilni_place_dense(device, &tensor->desc, &tensor->place, &dense, err);
     if (status == KILN_STATUS_OK) {
         status = read_dense(device, &dense.view, out_data, bytes, err);
     }
@@ -257,9 +261,8 @@ static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t byte
     return status;
 }
 
-static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
+kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
 {
-    kiln_device *device = tensor->device;
     if (tensor->captured) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the tensor stands for a value of a captured graph; run the graph");
@@ -280,8 +283,15 @@ static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes
         }
         return (kiln_status)tensor->place.fault->error.code;
     }
-    if (bytes == 0) {
-        return KILN_STATUS_OK;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
+{
+    kiln_device *device = tensor->device;
+    kiln_status status = kilni_tensor_place(tensor, err);
+    if (status != KILN_STATUS_OK || bytes == 0) {
+        return status;
     }
     return kiln_view_is_contiguous(&tensor->place.view)
                ? read_dense(device, &tensor->place.view, out_data, bytes, err)

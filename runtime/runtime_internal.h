@@ -138,6 +138,9 @@ void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream);
 void kilni_tensor_unpin(kiln_tensor *tensor);
 uint64_t kilni_tensor_next_id(void);
 
+/// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
+kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
+
 /// Checks the operation, makes its outputs and queues it. Under the lock.
 kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
@@ -150,6 +153,10 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
                               kiln_error *err);
 void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view);
+/// A dense copy of the elements at `place`, made on the device. Cleared by the caller, also on
+/// failure.
+kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kilni_place *place, kilni_place *out_dense, kiln_error *err);
 void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault);
 void kilni_place_clear(kiln_device *device, kilni_place *place);
 /// Never NULL.

@@ -15,9 +15,9 @@ static void combine(kilni_coll_schedule *schedule, const kilni_coll_shape *shape
         kilni_coll_range in = kilni_coll_part(shape->count, shape->ranks, at.receive_part);
         kilni_coll_send(schedule, at.next, SLOT_WORK, out);
         kilni_coll_receive(schedule, at.previous, SLOT_SCRATCH, (kilni_coll_range){0, in.count});
+        kilni_coll_fence(schedule); // nothing of WORK is mapped while the device writes to it
         kilni_coll_reduce(schedule, (kilni_coll_place){SLOT_WORK, in.start},
                           (kilni_coll_place){SLOT_SCRATCH, 0}, in.count);
-        kilni_coll_fence(schedule);
     }
 }
 

@@ -59,7 +59,8 @@ static bool overlap(kilni_coll_place a, uint64_t a_count, kilni_coll_place b, ui
     return a.slot == b.slot && a.start < b.start + b_count && b.start < a.start + a_count;
 }
 
-/// Between a send and the next fence nothing may write what is sent.
+/// Between a send and the next fence nothing may write what is sent, and the memory itself writes
+/// nowhere in the slot, which is mapped.
 static bool keeps_sent(const kilni_coll_schedule *schedule)
 {
     for (size_t i = 0; i < schedule->step_count; i++) {
@@ -68,8 +69,10 @@ static bool keeps_sent(const kilni_coll_schedule *schedule)
         for (size_t j = i + 1; j < schedule->step_count && !fenced; j++) {
             const kilni_coll_step *later = &schedule->steps[j];
             fenced = later->kind == STEP_FENCE;
+            bool computes = later->kind == STEP_REDUCE || later->kind == STEP_COPY;
             if (!fenced && later->kind != STEP_SEND &&
-                overlap(sent->source, sent->count, later->target, later->count)) {
+                (overlap(sent->source, sent->count, later->target, later->count) ||
+                 (computes && later->target.slot == sent->source.slot))) {
                 return false;
             }
         }

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// All-reduce over devices through the public calls: two PoCL devices with a context each, reference
+// devices, and both kinds in one group; every operation, views as inputs, empty tensors, refusals.
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective.h"
+#include "harness.h"
+#include "kiln.h"
+
+enum { MOST = 3, COUNT = 1003 };
+
+typedef struct setting {
+    uint32_t count;
+    const char *addresses[MOST];
+} setting;
+
+static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
+#ifdef TEST_WITH_OPENCL
+static const setting opencl = {2, {"opencl:0", "opencl:1"}};
+static const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}};
+#endif
+
+typedef struct scene {
+    uint32_t count;
+    kiln_context *context;
+    kiln_device *devices[MOST];
+    kiln_collective *group;
+} scene;
+
+static bool scene_init(scene *self, const setting *what, const kiln_coll_group_options *options)
+{
+    kiln_context_options context = KILN_CONTEXT_OPTIONS_INIT;
+    kiln_error err = KILN_ERROR_INIT;
+    *self = (scene){.count = what->count};
+    bool ok = KILN_CHECK_INT(kiln_context_create(&context, &self->context, &err), KILN_STATUS_OK);
+    for (uint32_t i = 0; i < what->count && ok; i++) {
+        ok = KILN_CHECK_INT(
+            kiln_device_open(self->context, what->addresses[i], &self->devices[i], &err), 0);
+    }
+    ok = ok && KILN_CHECK_INT(
+                   kiln_collective_create(self->devices, what->count, options, &self->group, &err),
+                   KILN_STATUS_OK);
+    if (!ok) {
+        KILN_FAIL("%s", err.message);
+    }
+    return ok;
+}
+
+static void scene_fini(scene *self)
+{
+    kiln_collective_destroy(self->group);
+    for (uint32_t i = 0; i < self->count; i++) {
+        kiln_device_release(self->devices[i]);
+    }
+    kiln_context_destroy(self->context);
+}
+
+static void release_all(const scene *self, kiln_tensor **tensors)
+{
+    for (uint32_t i = 0; i < self->count; i++) {
+        kiln_release(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+/// A tensor per device: value(rank, i) of a small integer, exact in every dtype used here.
+static int number_at(uint32_t rank, int64_t i)
+{
+    return (int)((i * 7 + rank * 3) % 11) - 4;
+}
+
+static bool make_inputs(const scene *self, kiln_dtype dtype, int64_t count, kiln_tensor **inputs)
+{
+    bool ok = true;
+    for (uint32_t rank = 0; rank < self->count; rank++) {
+        float floats[COUNT + 1];
+        int32_t ints[COUNT + 1];
+        uint16_t halves[COUNT + 1];
+        for (int64_t i = 0; i < count; i++) {
+            ints[i] = number_at(rank, i);
+            floats[i] = (float)ints[i];
+            halves[i] = kiln_f32_to_bf16(floats[i]);
+        }
+        const void *data = dtype == KILN_DTYPE_F32   ? (const void *)floats
+                           : dtype == KILN_DTYPE_I32 ? (const void *)ints
+                                                     : (const void *)halves;
+        ok = ok && KILN_CHECK_INT(kiln_tensor_create(self->devices[rank], dtype, 1, &count, data,
+                                                     &inputs[rank], NULL),
+                                  0);
+    }
+    return ok;
+}
+
+static double expected_at(const scene *self, const char *op, kiln_dtype dtype, int64_t i)
+{
+    double value = number_at(0, i);
+    for (uint32_t rank = 1; rank < self->count; rank++) {
+        double other = number_at(rank, i);
+        if (strcmp(op, "min") == 0) {
+            value = other < value ? other : value;
+        } else if (strcmp(op, "max") == 0) {
+            value = other > value ? other : value;
+        } else {
+            value = strcmp(op, "prod") == 0 ? value * other : value + other;
+        }
+    }
+    if (strcmp(op, "mean") == 0 && dtype == KILN_DTYPE_I32) {
+        return (double)((int)value / (int)self->count);
+    }
+    return strcmp(op, "mean") == 0 ? (double)((float)value / (float)self->count) : value;
+}
+
+static bool check_output(const scene *self, const char *op, kiln_tensor *tensor, int64_t count)
+{
+    kiln_dtype dtype = kiln_tensor_dtype(tensor);
+    union {
+        float f32[COUNT];
+        int32_t i32[COUNT];
+        uint16_t bf16[COUNT];
+    } data;
+    size_t bytes = (size_t)count * kiln_dtype_size(dtype);
+    if (!KILN_CHECK_INT(kiln_read(tensor, &data, bytes, NULL), KILN_STATUS_OK)) {
+        return false;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double wanted = expected_at(self, op, dtype, i);
+        double got = dtype == KILN_DTYPE_F32   ? (double)data.f32[i]
+                     : dtype == KILN_DTYPE_I32 ? (double)data.i32[i]
+                                               : (double)kiln_bf16_to_f32(data.bf16[i]);
+        if (dtype == KILN_DTYPE_BF16) {
+            wanted = (double)kiln_bf16_to_f32(kiln_f32_to_bf16((float)wanted));
+        }
+        if (got != wanted) {
+            KILN_FAIL("%s of %s at %lld: %g, not %g", op, kiln_dtype_name(dtype), (long long)i, got,
+                      wanted);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run_one(const scene *self, const char *op, kiln_dtype dtype, int64_t count)
+{
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    bool ok = make_inputs(self, dtype, count, inputs);
+    if (ok && kiln_collective_all_reduce(self->group, inputs, op, outputs, &err) != 0) {
+        KILN_FAIL("%s of %s: %s", op, kiln_dtype_name(dtype), err.message);
+        ok = false;
+    }
+    for (uint32_t rank = 0; rank < self->count && ok; rank++) {
+        ok = KILN_CHECK(kiln_tensor_device(outputs[rank]) == self->devices[rank]) &&
+             check_output(self, op, outputs[rank], count);
+    }
+    release_all(self, outputs);
+    release_all(self, inputs);
+    return ok;
+}
+
+static void test_operations(void)
+{
+    static const char *const ops[] = {"sum", "mean", "min", "max", "prod"};
+    static const char *const selects[] = {"all_reduce:ring", "all_reduce:centralised"};
+    for (int s = 0; s < 2; s++) {
+        kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+        scene self;
+        options.select = selects[s];
+        bool ok = scene_init(&self, kiln_test_param(), &options);
+        for (int op = 0; op < 5 && ok; op++) {
+            ok = run_one(&self, ops[op], KILN_DTYPE_F32, COUNT) &&
+                 run_one(&self, ops[op], KILN_DTYPE_I32, COUNT);
+        }
+        ok = ok && run_one(&self, "mean", KILN_DTYPE_BF16, 55) &&
+             run_one(&self, "sum", KILN_DTYPE_F32, 1) && run_one(&self, "sum", KILN_DTYPE_F32, 0);
+        scene_fini(&self);
+    }
+}
+
+/// What is reduced is the value of a recorded chain and of a strided view, and the result is a
+/// tensor like any other.
+static void test_in_a_program(void)
+{
+    enum { ROWS = 6, COLUMNS = 5 };
+    scene self;
+    float data[ROWS * COLUMNS];
+    float sums[MOST][ROWS * COLUMNS];
+    kiln_tensor *views[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    const int64_t dims[] = {ROWS, COLUMNS};
+    const int64_t axes[] = {1, 0};
+    bool ok = scene_init(&self, kiln_test_param(), NULL);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        data[i] = (float)i;
+    }
+    for (uint32_t rank = 0; rank < self.count && ok; rank++) {
+        kiln_tensor *x = NULL;
+        kiln_tensor *scaled = NULL;
+        ok = KILN_CHECK_INT(
+                 kiln_tensor_create(self.devices[rank], KILN_DTYPE_F32, 2, dims, data, &x, NULL),
+                 0) &&
+             KILN_CHECK_INT(kiln_mul_scalar(x, kiln_i64(rank + 1), &scaled, NULL), 0) &&
+             KILN_CHECK_INT(kiln_permute(scaled, axes, 2, &views[rank], NULL), 0);
+        kiln_release(x);
+        kiln_release(scaled);
+    }
+    ok = ok &&
+         KILN_CHECK_INT(kiln_collective_all_reduce(self.group, views, "sum", outputs, NULL), 0);
+    for (uint32_t rank = 0; rank < self.count && ok; rank++) {
+        kiln_tensor *more = NULL;
+        ok = KILN_CHECK_INT(kiln_add_scalar(outputs[rank], kiln_i64(1), &more, NULL), 0) &&
+             KILN_CHECK_INT(kiln_read(more, sums[rank], sizeof sums[rank], NULL), 0);
+        kiln_release(more);
+        for (int i = 0; i < ROWS * COLUMNS && ok; i++) {
+            float value = data[i % ROWS * COLUMNS + i / ROWS];
+            ok =
+                KILN_CHECK(sums[rank][i] == value * (float)(self.count * (self.count + 1) / 2) + 1);
+        }
+    }
+    release_all(&self, views);
+    release_all(&self, outputs);
+    scene_fini(&self);
+}
+
+static void test_refusals(void)
+{
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    if (scene_init(&self, &references, NULL) && make_inputs(&self, KILN_DTYPE_F32, 8, inputs)) {
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "median", outputs, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "median");
+        kiln_tensor *swapped[MOST] = {inputs[1], inputs[0], inputs[2]};
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, swapped, "sum", outputs, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "reference:0");
+        const int64_t other = 9;
+        kiln_release(inputs[2]);
+        KILN_CHECK_INT(
+            kiln_tensor_create(self.devices[2], KILN_DTYPE_F32, 1, &other, NULL, &inputs[2], NULL),
+            0);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "sum", outputs, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "rank 2");
+        KILN_CHECK(outputs[0] == NULL);
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), KILN_STATUS_OK);
+        kiln_collective *none = NULL;
+        KILN_CHECK_INT(kiln_collective_create(self.devices, 0, NULL, &none, NULL),
+                       KILN_STATUS_INVALID_ARGUMENT);
+    }
+    release_all(&self, inputs);
+    scene_fini(&self);
+    kiln_collective_destroy(NULL);
+}
+
+/// Nothing of a call stays on the devices.
+static void test_nothing_stays(void)
+{
+    scene self;
+    if (scene_init(&self, kiln_test_param(), NULL)) {
+        for (int round = 0; round < 3; round++) {
+            run_one(&self, "sum", KILN_DTYPE_F32, COUNT);
+            for (uint32_t rank = 0; rank < self.count; rank++) {
+                kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+                kiln_device_stats_get(self.devices[rank], &stats);
+                KILN_CHECK_INT(stats.tensors_live, 0);
+                KILN_CHECK_INT(stats.backend.bytes_used, 0);
+            }
+        }
+    }
+    scene_fini(&self);
+}
+
+int main(int argc, char **argv)
+{
+    static const kiln_test_case cases[] = {
+        KILN_TEST_PARAM(test_operations, "operations, reference", &references),
+        KILN_TEST_PARAM(test_in_a_program, "in a program, reference", &references),
+        KILN_TEST_PARAM(test_nothing_stays, "nothing stays, reference", &references),
+        KILN_TEST(test_refusals),
+#ifdef TEST_WITH_OPENCL
+        KILN_TEST_PARAM(test_operations, "operations, opencl", &opencl),
+        KILN_TEST_PARAM(test_operations, "operations, mixed", &mixed),
+        KILN_TEST_PARAM(test_in_a_program, "in a program, opencl", &opencl),
+        KILN_TEST_PARAM(test_in_a_program, "in a program, mixed", &mixed),
+        KILN_TEST_PARAM(test_nothing_stays, "nothing stays, opencl", &opencl),
+#endif
+    };
+    setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
+    return kiln_test_run("collective/devices", cases, sizeof cases / sizeof cases[0], argc, argv);
+}
