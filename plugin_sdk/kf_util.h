@@ -32,9 +32,11 @@ extern "C" {
 
 // ---- understanding what one is shown -----------------------------------------------------------
 
-/// 1 when the bytes of a description past `known_size` are all zero: nothing in it is newer than us.
+/// 1 when the bytes of a description past `known_size` are all zero: nothing in it is newer than
+/// us.
 static inline uint32_t kf_tail_is_zero(const void *object, uint32_t struct_size,
-                                       uint32_t known_size) {
+                                       uint32_t known_size)
+{
     const unsigned char *bytes = (const unsigned char *)object;
     uint32_t i;
     for (i = known_size; i < struct_size; i++) {
@@ -45,7 +47,8 @@ static inline uint32_t kf_tail_is_zero(const void *object, uint32_t struct_size,
     return struct_size >= known_size;
 }
 
-static inline uint32_t kf_tensor_understood(const kf_tensor *tensor) {
+static inline uint32_t kf_tensor_understood(const kf_tensor *tensor)
+{
     return kf_tail_is_zero(tensor, tensor->struct_size, (uint32_t)sizeof(kf_tensor)) &&
            (tensor->flags & ~KF_TENSOR_KNOWN_FLAGS) == 0 && tensor->scheme == 0 &&
            tensor->reserved == 0 && tensor->rank <= KF_MAX_RANK;
@@ -55,7 +58,8 @@ static inline uint32_t kf_tensor_understood(const kf_tensor *tensor) {
 /// here? Anything else (a newer version, an unknown flag, critical attribute or tail, a quantised
 /// tensor) means: close.
 static inline uint32_t kf_op_understood(const kf_op *op, uint32_t max_version, const uint32_t *keys,
-                                        uint32_t n_keys) {
+                                        uint32_t n_keys)
+{
     uint32_t i, k;
     if (!kf_tail_is_zero(op, op->struct_size, (uint32_t)sizeof(kf_op)) ||
         op->version > max_version || (op->flags & ~KF_OP_KNOWN_FLAGS) != 0) {
@@ -84,7 +88,8 @@ static inline uint32_t kf_op_understood(const kf_op *op, uint32_t max_version, c
 }
 
 /// The attribute with this key, or NULL.
-static inline const kf_attr *kf_op_attr(const kf_op *op, uint32_t key) {
+static inline const kf_attr *kf_op_attr(const kf_op *op, uint32_t key)
+{
     uint32_t i;
     for (i = 0; i < op->n_attrs; i++) {
         if (op->attrs[i].key == key) {
@@ -94,7 +99,8 @@ static inline const kf_attr *kf_op_attr(const kf_op *op, uint32_t key) {
     return NULL;
 }
 
-static inline uint32_t kf_same_dims(const kf_tensor *a, const kf_tensor *b) {
+static inline uint32_t kf_same_dims(const kf_tensor *a, const kf_tensor *b)
+{
     uint32_t i;
     if (a->rank != b->rank) {
         return 0;
@@ -107,12 +113,13 @@ static inline uint32_t kf_same_dims(const kf_tensor *a, const kf_tensor *b) {
     return 1;
 }
 
-/// Reports why an operation (or the block: KF_NONE) was not taken. Gives 0, so that a check can read
-/// `return kf_decline(...)`.
+/// Reports why an operation (or the block: KF_NONE) was not taken. Gives 0, so that a check can
+/// read `return kf_decline(...)`.
 static inline uint32_t kf_decline(const kf_host *host, uint32_t code, uint32_t op_index,
                                   const char *format, ...) KF_PRINTF(4, 5);
 static inline uint32_t kf_decline(const kf_host *host, uint32_t code, uint32_t op_index,
-                                  const char *format, ...) {
+                                  const char *format, ...)
+{
     char text[256];
     kf_diag diag;
     va_list args;
@@ -146,15 +153,16 @@ typedef struct kf_dtype {
     uint32_t kind;
     uint32_t bytes;
     uint32_t reserved;
-    const char *name;     // "f32"
-    const char *storage;  // type behind a __global pointer: "half" is only for vload_half
-    const char *compute;  // type that a value has in a register
-    const char *unsign;   // unsigned type as wide as `compute`
+    const char *name; // "f32"
+    const char *storage; // type behind a __global pointer: "half" is only for vload_half
+    const char *compute; // type that a value has in a register
+    const char *unsign; // unsigned type as wide as `compute`
 } kf_dtype;
 
 /// What OpenCL C 1.2 calls an element type. f16 and bf16 are computed in float: load f16 with
 /// vload_half, bf16 by its bits.
-static inline kf_dtype kf_dtype_of(uint32_t id) {
+static inline kf_dtype kf_dtype_of(uint32_t id)
+{
     static const kf_dtype table[] = {
         {KF_DTYPE_BOOL, KF_KIND_BOOL, 1, 0, "bool", "uchar", "uchar", "uchar"},
         {KF_DTYPE_U8, KF_KIND_UINT, 1, 0, "u8", "uchar", "uchar", "uchar"},
@@ -181,12 +189,14 @@ static inline kf_dtype kf_dtype_of(uint32_t id) {
 }
 
 /// Can buffers of this type be used on the device?
-static inline uint32_t kf_device_stores(const kf_device *device, uint32_t dtype) {
+static inline uint32_t kf_device_stores(const kf_device *device, uint32_t dtype)
+{
     return dtype < 64 && ((device->dtype_storage >> dtype) & 1u) != 0;
 }
 
 /// Elements of a vector register of `vector_bytes`: 1, 2, 4, 8 or 16, as in float4 and vload4.
-static inline uint32_t kf_vector_width(uint32_t vector_bytes, uint32_t element_bytes) {
+static inline uint32_t kf_vector_width(uint32_t vector_bytes, uint32_t element_bytes)
+{
     uint32_t width = element_bytes == 0 ? 1 : vector_bytes / element_bytes;
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
@@ -203,12 +213,14 @@ typedef struct kf_text {
     uint32_t reserved;
 } kf_text;
 
-static inline void kf_text_free(kf_text *text) {
+static inline void kf_text_free(kf_text *text)
+{
     free(text->ptr);
     memset(text, 0, sizeof(*text));
 }
 
-static inline uint32_t kf_text_reserve(kf_text *text, uint64_t extra) {
+static inline uint32_t kf_text_reserve(kf_text *text, uint64_t extra)
+{
     uint64_t need = text->len + extra + 1;
     if (text->failed) {
         return 0;
@@ -226,7 +238,8 @@ static inline uint32_t kf_text_reserve(kf_text *text, uint64_t extra) {
     return 1;
 }
 
-static inline void kf_text_bytes(kf_text *text, const char *bytes, uint64_t len) {
+static inline void kf_text_bytes(kf_text *text, const char *bytes, uint64_t len)
+{
     if (kf_text_reserve(text, len)) {
         memcpy(text->ptr + text->len, bytes, (size_t)len);
         text->len += len;
@@ -234,12 +247,14 @@ static inline void kf_text_bytes(kf_text *text, const char *bytes, uint64_t len)
     }
 }
 
-static inline void kf_text_add(kf_text *text, const char *string) {
+static inline void kf_text_add(kf_text *text, const char *string)
+{
     kf_text_bytes(text, string, strlen(string));
 }
 
 static inline void kf_text_addf(kf_text *text, const char *format, ...) KF_PRINTF(2, 3);
-static inline void kf_text_addf(kf_text *text, const char *format, ...) {
+static inline void kf_text_addf(kf_text *text, const char *format, ...)
+{
     va_list args, again;
     int n;
     va_start(args, format);
@@ -258,7 +273,8 @@ static inline void kf_text_addf(kf_text *text, const char *format, ...) {
 // ---- OpenCL C ----------------------------------------------------------------------------------
 
 /// The first lines of every source: no contraction, and double where it is used.
-static inline void kf_cl_prelude(kf_text *text, uint32_t uses_f64) {
+static inline void kf_cl_prelude(kf_text *text, uint32_t uses_f64)
+{
     kf_text_add(text, "#pragma OPENCL FP_CONTRACT OFF\n");
     if (uses_f64) {
         kf_text_add(text, "#ifdef cl_khr_fp64\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
@@ -267,7 +283,8 @@ static inline void kf_cl_prelude(kf_text *text, uint32_t uses_f64) {
 }
 
 /// Functions that round a float to f16 or bf16 and back, to nearest even, without cl_khr_fp16.
-static inline void kf_cl_round_functions(kf_text *text, uint32_t f16, uint32_t bf16) {
+static inline void kf_cl_round_functions(kf_text *text, uint32_t f16, uint32_t bf16)
+{
     if (f16) {
         kf_text_add(text, "static inline float round_f16(float x) {\n"
                           "    ushort bits;\n"
@@ -295,7 +312,8 @@ static inline void kf_cl_round_functions(kf_text *text, uint32_t f16, uint32_t b
 /// A function that makes any index value safe: below 0 it counts from the end, and what is still
 /// outside is clamped. Device code must not trust the contents of index tensors; use this (or drop
 /// the access) for every index that was read from memory.
-static inline void kf_cl_index_function(kf_text *text) {
+static inline void kf_cl_index_function(kf_text *text)
+{
     kf_text_add(text, "static inline long safe_index(long i, long extent) {\n"
                       "    i = i < 0 ? i + extent : i;\n"
                       "    return i < 0 ? 0 : i >= extent ? extent - 1 : i;\n"
@@ -312,7 +330,8 @@ typedef struct kf_formula {
 } kf_formula;
 
 static inline void kf_formula_put(kf_formula *f, uint32_t op, uint32_t arg, uint32_t sym,
-                                  int64_t imm) {
+                                  int64_t imm)
+{
     if (f->n == KF_MAX_EXPR) {
         f->failed = 1;
         return;
@@ -324,20 +343,24 @@ static inline void kf_formula_put(kf_formula *f, uint32_t op, uint32_t arg, uint
     f->n++;
 }
 
-static inline void kf_formula_imm(kf_formula *f, int64_t value) {
+static inline void kf_formula_imm(kf_formula *f, int64_t value)
+{
     kf_formula_put(f, KF_INS_IMM, 0, 0, value);
 }
 
-static inline void kf_formula_sym(kf_formula *f, uint32_t symbol) {
+static inline void kf_formula_sym(kf_formula *f, uint32_t symbol)
+{
     kf_formula_put(f, KF_INS_SYM, 0, symbol, 0);
 }
 
-static inline void kf_formula_op(kf_formula *f, uint32_t op) {
+static inline void kf_formula_op(kf_formula *f, uint32_t op)
+{
     kf_formula_put(f, op, 0, 0, 0);
 }
 
 /// Pushes the product of extents; symbol 0 is 1 and is left out.
-static inline void kf_formula_product(kf_formula *f, const uint32_t *symbols, uint32_t count) {
+static inline void kf_formula_product(kf_formula *f, const uint32_t *symbols, uint32_t count)
+{
     uint32_t i, factors = 0;
     for (i = 0; i < count; i++) {
         if (symbols[i] != 0) {
@@ -353,7 +376,8 @@ static inline void kf_formula_product(kf_formula *f, const uint32_t *symbols, ui
 }
 
 /// Pushes the number of elements of a tensor.
-static inline void kf_formula_numel(kf_formula *f, const kf_tensor *tensor) {
+static inline void kf_formula_numel(kf_formula *f, const kf_tensor *tensor)
+{
     uint32_t symbols[KF_MAX_RANK];
     uint32_t i;
     for (i = 0; i < tensor->rank; i++) {
@@ -362,7 +386,8 @@ static inline void kf_formula_numel(kf_formula *f, const kf_tensor *tensor) {
     kf_formula_product(f, symbols, tensor->rank);
 }
 
-static inline void kf_formula_append(kf_formula *f, kf_expr expr) {
+static inline void kf_formula_append(kf_formula *f, kf_expr expr)
+{
     uint64_t i;
     for (i = 0; i < expr.n; i++) {
         kf_formula_put(f, expr.ins[i].op, expr.ins[i].arg, expr.ins[i].sym, expr.ins[i].imm);
@@ -370,7 +395,8 @@ static inline void kf_formula_append(kf_formula *f, kf_expr expr) {
 }
 
 /// A view of the formula; lives as long as `f` and while it is not changed.
-static inline kf_expr kf_formula_expr(const kf_formula *f) {
+static inline kf_expr kf_formula_expr(const kf_formula *f)
+{
     kf_expr expr;
     expr.ins = f->ins;
     expr.n = f->failed ? 0 : f->n;
@@ -381,12 +407,13 @@ static inline kf_expr kf_formula_expr(const kf_formula *f) {
 
 /// What a byte, a flop and a launch cost on a device, in units that keep formulas within int64.
 typedef struct kf_cost {
-    int64_t ps_per_kib;   // picoseconds for 1024 bytes moved
+    int64_t ps_per_kib; // picoseconds for 1024 bytes moved
     int64_t ps_per_kflop; // picoseconds for 1024 f32 operations
     int64_t launch_ns;
 } kf_cost;
 
-static inline kf_cost kf_cost_of(const kf_device *device) {
+static inline kf_cost kf_cost_of(const kf_device *device)
+{
     kf_cost cost;
     uint64_t bandwidth = device->mem_bytes_per_s ? device->mem_bytes_per_s : 10000000000ull;
     uint64_t flops = device->flops_f32 ? device->flops_f32 : 10000000000ull;
@@ -399,7 +426,8 @@ static inline kf_cost kf_cost_of(const kf_device *device) {
 /// Pushes the predicted nanoseconds of a program that moves `bytes` and computes `flops`, both
 /// formulas: the roofline max(bytes / bandwidth, flops / rate), and its launches.
 static inline void kf_formula_roofline(kf_formula *f, const kf_cost *cost, kf_expr bytes,
-                                       kf_expr flops, uint32_t launches) {
+                                       kf_expr flops, uint32_t launches)
+{
     kf_formula_append(f, bytes);
     kf_formula_imm(f, cost->ps_per_kib);
     kf_formula_op(f, KF_INS_MUL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A fuser that accepts nothing: the smallest plugin that
-// is complete. Copy the folder, change the two names, and fill in `takes` (which operations join a
-// block) and `describe` (the kernel that does their work). Everything else keeps the rules of the
-// ABI already: clone, reset and replay are exact, nothing depends on time or addresses.
+// A fuser that accepts nothing: the smallest plugin that is complete. Copy the folder, change the
+// two names, and fill in `takes` (which operations join a block) and `describe` (the kernel that
+// does their work). Everything else keeps the rules of the ABI already: clone, reset and replay are
+// exact, nothing depends on time or addresses.
 #include "kf_util.h"
 
 #define PLUGIN_ID "org.example.my-fuser"

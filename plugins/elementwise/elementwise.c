@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The elementwise fuser as a plugin: any chain of
-// elementwise operators over one shape becomes one kernel; what the chain drops again is never
-// written. Here are the ABI's objects and nothing else: which operations join is in
-// elementwise_block.c, the kernel in elementwise_layout.c and elementwise_emit.c, the program in
-// elementwise_program.c.
+// The elementwise fuser as a plugin: any chain of elementwise operators over one shape becomes one
+// kernel; what the chain drops again is never written. Here are the ABI's objects and nothing else:
+// which operations join is in elementwise_block.c, the kernel in elementwise_layout.c and
+// elementwise_emit.c, the program in elementwise_program.c.
 #include "elementwise_internal.h"
 
 #define PLUGIN_ID "org.kiln.elementwise"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which operations join a block. One block is one kernel
-// over one iteration space: every result has the shape of the first one, and every tensor that is
-// read broadcasts to it. Whatever is not understood closes the block, with the reason; a drop joins
-// always. How the kernel looks is decided later (elementwise_layout.c).
+// Which operations join a block. One block is one kernel over one iteration space: every result has
+// the shape of the first one, and every tensor that is read broadcasts to it. Whatever is not
+// understood closes the block, with the reason; a drop joins always. How the kernel looks is
+// decided later (elementwise_layout.c).
 #include "elementwise_internal.h"
 
 void ew_block_init(ew_block *block)

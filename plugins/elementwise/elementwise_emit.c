@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes the kernel's text: `fused` computes one vector
-// from loaded vectors and is written once; the kernel around it walks the iteration space in one of
-// three ways (ew_layout): linear, in rows, or lane by lane.
+// Writes the kernel's text: `fused` computes one vector from loaded vectors and is written once;
+// the kernel around it walks the iteration space in one of three ways (ew_layout): linear, in rows,
+// or lane by lane.
 //
 // Names: pI inputs, qI outputs, oI offsets, tI_G strides, aK scalars, eG extents of merged axes;
 // xI, sK, yI the vectors of inputs, scalars and outputs; vK values inside.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The functions that a fused kernel calls: access to
-// memory for each element type, and the arithmetic that does not fit into one expression. Only what
-// a kernel uses is written. Everything works on vectors of V elements, the ends of rows included:
-// there the lanes past the end read as 1.
+// The functions that a fused kernel calls: access to memory for each element type, and the
+// arithmetic that does not fit into one expression. Only what a kernel uses is written. Everything
+// works on vectors of V elements, the ends of rows included: there the lanes past the end read as
+// 1.
 //
 // Templates: $C element type of the computation, $T $U $M its vector, the unsigned and the mask
 // vector, $V elements, $W bits, $X name of the element type, $S type in memory.

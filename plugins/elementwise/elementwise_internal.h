@@ -11,7 +11,7 @@
 enum {
     EW_MAX_OPS = 128,
     EW_MAX_VALUES = 192, ///< tensors of the block
-    EW_MAX_IDS = 512,    ///< tensor ids beyond this close the block
+    EW_MAX_IDS = 512, ///< tensor ids beyond this close the block
     EW_MAX_SCALARS = 64, ///< scalar arguments of one kernel
     EW_MAX_GROUPS = KF_MAX_RANK
 };
@@ -42,7 +42,7 @@ typedef struct ew_device {
     uint32_t max_group;
     uint32_t max_param_bytes;
     uint32_t has_f64;
-    uint32_t mem_align;     ///< bytes, of every buffer
+    uint32_t mem_align; ///< bytes, of every buffer
     uint32_t stream_stores; ///< 1: a CPU, whose stores can bypass the cache
     uint64_t cache_bytes;
     uint64_t dtype_storage;
@@ -100,8 +100,7 @@ typedef struct ew_block {
 void ew_block_init(ew_block *block);
 void ew_block_copy(ew_block *to, const ew_block *from);
 /// Takes one operation or closes the block, with the reason reported to the host.
-void ew_block_push(ew_block *block, const ew_device *device, const kf_host *host,
-                   const kf_op *op);
+void ew_block_push(ew_block *block, const ew_device *device, const kf_host *host, const kf_op *op);
 /// Values that the program has to write: computed and not dropped.
 uint32_t ew_value_is_output(const ew_value *value);
 
@@ -115,16 +114,16 @@ typedef struct ew_group { ///< adjacent axes that all values walk alike
 
 /// What is decided about the kernel before its text is written.
 typedef struct ew_layout {
-    uint32_t width;    ///< elements of a vector
-    uint32_t wide;     ///< 1: 64-bit indices
-    uint32_t linear;   ///< 1: everything is dense, or one element
+    uint32_t width; ///< elements of a vector
+    uint32_t wide; ///< 1: 64-bit indices
+    uint32_t linear; ///< 1: everything is dense, or one element
     uint32_t per_lane; ///< 1: vectors may cross the end of a row (not linear, work-item shape)
     uint32_t n_groups;
     uint32_t n_inputs;
     uint32_t n_outputs;
     uint32_t stream; ///< elements from which stores bypass the cache, 0: never
     ew_group groups[EW_MAX_GROUPS]; ///< outermost first
-    uint16_t inputs[EW_MAX_VALUES];  ///< values read from memory
+    uint16_t inputs[EW_MAX_VALUES]; ///< values read from memory
     uint16_t outputs[EW_MAX_VALUES];
 } ew_layout;
 
@@ -151,14 +150,14 @@ typedef enum ew_param_kind {
     EW_PARAM_STRIDE = 4,
     EW_PARAM_SCALAR = 5,
     EW_PARAM_EXTENT = 6, ///< of a merged axis
-    EW_PARAM_COUNT = 7,  ///< elements
-    EW_PARAM_CHUNK = 8   ///< elements of one work-item
+    EW_PARAM_COUNT = 7, ///< elements
+    EW_PARAM_CHUNK = 8 ///< elements of one work-item
 } ew_param_kind;
 
 typedef struct ew_param {
     ew_param_kind kind;
     uint32_t index; ///< of input, output, number or group
-    uint32_t axis;  ///< STRIDE: of the tensor
+    uint32_t axis; ///< STRIDE: of the tensor
 } ew_param;
 
 /// The n-th parameter; 0 past the last.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Decides the shape of the kernel before its text is
-// written: vector width, index width, which axes of the iteration space merge, which values are
-// read and written, and the order of the kernel's parameters.
+// Decides the shape of the kernel before its text is written: vector width, index width, which axes
+// of the iteration space merge, which values are read and written, and the order of the kernel's
+// parameters.
 //
 // Measured on PoCL (2 cores, AVX-512), relu(a*b+1)*0.5-b over 64 MiB f32 arrays against a copy
 // kernel in bytes per second: one element per work-item 0.34, float4 0.78, float8 0.22, a plain

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The program around the kernel: its bindings in the
-// order of ew_param_at, launch formulas, name, key and estimates. Decides nothing about the
-// computation.
+// The program around the kernel: its bindings in the order of ew_param_at, launch formulas, name,
+// key and estimates. Decides nothing about the computation.
 #include "elementwise_internal.h"
 
 enum {

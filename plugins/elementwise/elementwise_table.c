@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The table of elementwise_ops.def as data: which
-// operators there are and what they mean. Decides nothing; the expressions are turned into text by
-// elementwise_emit.c.
+// The table of elementwise_ops.def as data: which operators there are and what they mean. Decides
+// nothing; the expressions are turned into text by elementwise_emit.c.
 #include "elementwise_internal.h"
 
 #define SAME EW_SAME

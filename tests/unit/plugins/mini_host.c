@@ -226,8 +226,7 @@ void mini_scalar_i64(mini_host *mini, mini_op *op, uint32_t key, int64_t value)
     scalar_attr(mini, op, key, KF_TYPE_I64);
 }
 
-mini_op *mini_with_scalar(mini_host *mini, uint32_t kind, uint32_t a, double value,
-                          uint32_t output)
+mini_op *mini_with_scalar(mini_host *mini, uint32_t kind, uint32_t a, double value, uint32_t output)
 {
     mini_op *op = mini_unary(mini, kind, a, output);
     mini_scalar(mini, op, KF_ATTR_VALUE, value);
@@ -332,7 +331,8 @@ bool mini_eval(const mini_host *mini, kf_expr expr, int64_t *out_value)
     for (uint64_t i = 0; i < expr.n && expr.n <= KF_MAX_EXPR; i++) {
         const kf_ins *ins = &expr.ins[i];
         if (ins->op >= 16) {
-            if (depth < 2 || !apply(ins->op, stack[depth - 2], stack[depth - 1], &stack[depth - 2])) {
+            if (depth < 2 ||
+                !apply(ins->op, stack[depth - 2], stack[depth - 1], &stack[depth - 2])) {
                 return false;
             }
             depth--;
@@ -349,8 +349,8 @@ bool mini_eval(const mini_host *mini, kf_expr expr, int64_t *out_value)
             stack[depth++] = mini->symbols[ins->sym];
             break;
         case KF_INS_DEVICE:
-            stack[depth++] = ins->arg == KF_DEVICE_FACT_COMPUTE_UNITS ? mini->device.compute_units
-                                                                      : 0;
+            stack[depth++] =
+                ins->arg == KF_DEVICE_FACT_COMPUTE_UNITS ? mini->device.compute_units : 0;
             break;
         default:
             return false;

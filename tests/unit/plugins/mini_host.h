@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The smallest host of a fuser: shows it operations
-// through the C ABI, evaluates its formulas, and runs its program with plain OpenCL. Nothing of
-// Kiln takes part, so a test with it is a test of the plugin alone.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The smallest host of a fuser: shows it operations through the C ABI, evaluates its formulas, and
+// runs its program with plain OpenCL. Nothing of Kiln takes part, so a test with it is a test of
+// the plugin alone.
 #ifndef KILN_TESTS_UNIT_PLUGINS_MINI_HOST_H
 #define KILN_TESTS_UNIT_PLUGINS_MINI_HOST_H
 
@@ -15,8 +16,8 @@ typedef struct mini_tensor {
     kf_dim dims[KF_MAX_RANK];
     int64_t extents[KF_MAX_RANK];
     int64_t strides[KF_MAX_RANK]; // in elements
-    int64_t offset;               // in elements
-    void *data;                   // the whole buffer; of a result: what was read back
+    int64_t offset; // in elements
+    void *data; // the whole buffer; of a result: what was read back
     size_t bytes;
     int same_memory_as; // tensor whose buffer this result takes, or -1
 } mini_tensor;
@@ -33,7 +34,7 @@ typedef struct mini_host {
     kf_device device;
     const kf_plugin *plugin;
     kf_fuser *fuser;
-    uint32_t last_code;   // of the last diagnostic
+    uint32_t last_code; // of the last diagnostic
     char last_text[256];
     mini_tensor tensors[MINI_MAX_TENSORS];
     uint32_t n_tensors;

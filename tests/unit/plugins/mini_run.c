@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The OpenCL half of the mini host: one context for the
-// test program, a buffer per tensor with guard bytes behind it, arguments as the ABI describes
-// them, one launch after the other.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The OpenCL half of the mini host: one context for the test program, a buffer per tensor with
+// guard bytes behind it, arguments as the ABI describes them, one launch after the other.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -92,8 +92,8 @@ static bool make_buffer(mini_host *mini, run_state *run, uint32_t id, bool write
     run->buffers[id] =
         clCreateBuffer(context, CL_MEM_READ_WRITE, t->bytes + GUARD_BYTES, NULL, &code);
     if (code == CL_SUCCESS) {
-        code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, 0, t->bytes, t->data, 0,
-                                    NULL, NULL);
+        code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, 0, t->bytes, t->data, 0, NULL,
+                                    NULL);
     }
     if (code == CL_SUCCESS) {
         code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, t->bytes, GUARD_BYTES, guard,
@@ -149,9 +149,8 @@ static bool set_arg(mini_host *mini, run_state *run, cl_kernel kernel, uint32_t 
     switch (arg->kind) {
     case KF_ARG_TENSOR:
         return make_buffer(mini, run, arg->ref, (arg->access & KF_ACCESS_WRITE) != 0) &&
-               KILN_CHECK_INT(
-                   clSetKernelArg(kernel, n, sizeof(cl_mem), &run->buffers[arg->ref]),
-                   CL_SUCCESS);
+               KILN_CHECK_INT(clSetKernelArg(kernel, n, sizeof(cl_mem), &run->buffers[arg->ref]),
+                              CL_SUCCESS);
     case KF_ARG_OFFSET:
         return set_integer(kernel, n, arg->dtype, mini->tensors[arg->ref].offset);
     case KF_ARG_STRIDE:
@@ -216,8 +215,7 @@ bool mini_run_ns(mini_host *mini, const kf_opt *opt, uint32_t repeat, uint64_t *
 {
     kf_program view = {.struct_size = (uint32_t)sizeof(view)};
     run_state *run = calloc(1, sizeof(*run));
-    bool ok = run != NULL &&
-              KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &view), KF_OK) &&
+    bool ok = run != NULL && KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &view), KF_OK) &&
               KILN_CHECK_INT(view.n_steps, view.n_launches);
     for (uint64_t i = 0; ok && i < view.n_steps; i++) {
         const kf_launch *what = view.launches[view.steps[i].index];

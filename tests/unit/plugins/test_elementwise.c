@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The elementwise fuser's answers and programs: what it
-// takes, when it closes, that clone, reset and replay are exact, what its kernels write, in every
-// layout and in both code shapes.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The elementwise fuser's answers and programs: what it takes, when it closes, that clone, reset
+// and replay are exact, what its kernels write, in every layout and in both code shapes.
 #include "harness.h"
 #include "mini_host.h"
 
@@ -197,10 +197,9 @@ static void check_layouts(mini_host *mini, const int64_t extents[3])
     for (int64_t i = 0; i < extents[0]; i++) {
         for (int64_t j = 0; j < extents[1]; j++) {
             for (int64_t k = 0; k < extents[2]; k++, at++) {
-                float v = data[x->offset + i * x->strides[0] + j * x->strides[1] +
-                               k * x->strides[2]];
-                float expected = (v + floats(mini, 1)[k]) * floats(mini, 2)[i] -
-                                 floats(mini, 3)[0];
+                float v =
+                    data[x->offset + i * x->strides[0] + j * x->strides[1] + k * x->strides[2]];
+                float expected = (v + floats(mini, 1)[k]) * floats(mini, 2)[i] - floats(mini, 3)[0];
                 wrong += floats(mini, 6)[at] != expected;
             }
         }

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Every elementwise operator for every element type, in
-// the two code shapes: fused kernels with dozens of results against the reference evaluator. All
-// pairs of special values, and ordinary ones.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Every elementwise operator for every element type, in the two code shapes: fused kernels with
+// dozens of results against the reference evaluator. All pairs of special values, and ordinary
+// ones.
 #include <math.h>
 
 #include "harness.h"
@@ -27,7 +28,7 @@ typedef struct suite {
     check checks[MAX_CHECKS];
     uint32_t n_checks;
     uint32_t first_op; // where the present block starts
-    uint32_t covered;  // operators compared
+    uint32_t covered; // operators compared
 } suite;
 
 typedef struct variant {
@@ -39,12 +40,14 @@ static kiln_env env;
 
 // ---- data --------------------------------------------------------------------------------------
 
-static const double special_floats[] = {
-    0.0,  -0.0, 1.0,  -1.0,   0.5,   -0.5,   1.5,    2.5,    -2.5,  3.0,  1e-3, -7.25,
-    127.6, 255.5, 65504.0, 2147483648.0, -3e9, 1e19, -1e30, 1e-40, INFINITY, -INFINITY, NAN, 100.0};
-static const int64_t special_ints[] = {0, 1, -1, 2, -2, 3, 5, 7, 8, 15, 16, 31, 32, 63, 64, 100,
-                                       INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN, INT8_MAX,
-                                       INT16_MAX, INT32_MAX, INT64_MAX};
+static const double special_floats[] = {0.0,   -0.0,  1.0,      -1.0,         0.5,  -0.5,
+                                        1.5,   2.5,   -2.5,     3.0,          1e-3, -7.25,
+                                        127.6, 255.5, 65504.0,  2147483648.0, -3e9, 1e19,
+                                        -1e30, 1e-40, INFINITY, -INFINITY,    NAN,  100.0};
+static const int64_t special_ints[] = {
+    0,        1,         -1,        2,         -2,       3,         5,         7,
+    8,        15,        16,        31,        32,       63,        64,        100,
+    INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN, INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
 
 enum { N_SPECIAL = 24, N_ELEMENTS = N_SPECIAL * N_SPECIAL + 77 };
 
@@ -323,18 +326,15 @@ static const variant variants[] = {
 static const variant f32_items = {KILN_DTYPE_F32, KF_SHAPE_NDRANGE};
 static const variant i32_items = {KILN_DTYPE_I32, KF_SHAPE_NDRANGE};
 
-KILN_TEST_MAIN("unit/plugins/elementwise_ops", KILN_TEST_PARAM(test_all, "bool", &variants[0]),
-               KILN_TEST_PARAM(test_all, "u8", &variants[1]),
-               KILN_TEST_PARAM(test_all, "u16", &variants[2]),
-               KILN_TEST_PARAM(test_all, "u32", &variants[3]),
-               KILN_TEST_PARAM(test_all, "u64", &variants[4]),
-               KILN_TEST_PARAM(test_all, "i8", &variants[5]),
-               KILN_TEST_PARAM(test_all, "i16", &variants[6]),
-               KILN_TEST_PARAM(test_all, "i32", &variants[7]),
-               KILN_TEST_PARAM(test_all, "i64", &variants[8]),
-               KILN_TEST_PARAM(test_all, "f16", &variants[9]),
-               KILN_TEST_PARAM(test_all, "bf16", &variants[10]),
-               KILN_TEST_PARAM(test_all, "f32", &variants[11]),
-               KILN_TEST_PARAM(test_all, "f64", &variants[12]),
-               KILN_TEST_PARAM(test_all, "f32_items", &f32_items),
-               KILN_TEST_PARAM(test_all, "i32_items", &i32_items))
+KILN_TEST_MAIN(
+    "unit/plugins/elementwise_ops", KILN_TEST_PARAM(test_all, "bool", &variants[0]),
+    KILN_TEST_PARAM(test_all, "u8", &variants[1]), KILN_TEST_PARAM(test_all, "u16", &variants[2]),
+    KILN_TEST_PARAM(test_all, "u32", &variants[3]), KILN_TEST_PARAM(test_all, "u64", &variants[4]),
+    KILN_TEST_PARAM(test_all, "i8", &variants[5]), KILN_TEST_PARAM(test_all, "i16", &variants[6]),
+    KILN_TEST_PARAM(test_all, "i32", &variants[7]), KILN_TEST_PARAM(test_all, "i64", &variants[8]),
+    KILN_TEST_PARAM(test_all, "f16", &variants[9]),
+    KILN_TEST_PARAM(test_all, "bf16", &variants[10]),
+    KILN_TEST_PARAM(test_all, "f32", &variants[11]),
+    KILN_TEST_PARAM(test_all, "f64", &variants[12]),
+    KILN_TEST_PARAM(test_all, "f32_items", &f32_items),
+    KILN_TEST_PARAM(test_all, "i32_items", &i32_items))
