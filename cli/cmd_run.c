@@ -20,7 +20,9 @@ typedef struct run_options {
     const char *outputs[MODEL_RUN_MAX_IO]; ///< NAME=FILE or FILE
     size_t n_outputs;
     const char *expected;
+    long row; ///< of `expected`; -1: all of it
     double tolerance;
+    bool draw;
     long repeat;
 } run_options;
 
@@ -30,6 +32,8 @@ static const struct argp_option options_table[] = {
     {"repeat", 'r', "COUNT", 0, "repeated runs after the first (default 20)", 0},
     {"expected", 'e', "FILE", 0, "compare the first output with a .npy file; fail when it differs",
      0},
+    {"row", 'R', "INDEX", 0, "compare with one row of --expected: its first axis", 0},
+    {"draw", 'D', NULL, 0, "draw the first input as a picture: its last two axes", 0},
     {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
     {0},
 };
@@ -73,6 +77,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'e':
         options->expected = text;
+        return 0;
+    case 'R':
+        options->row = strtol(text, &end, 10);
+        if (*text == '\0' || *end != '\0' || options->row < 0) {
+            argp_error(state, "--row %s: an index from 0", text);
+        }
+        return 0;
+    case 'D':
+        options->draw = true;
         return 0;
     case 't':
         options->tolerance = strtod(text, &end);
@@ -188,35 +201,82 @@ static void print_report(const model_run_report *report)
 // ---- comparing and writing
 // -------------------------------------------------------------------------
 
-static kiln_status compare(const npy_array *array, const char *path, double tolerance,
-                           kiln_error *err)
+/// Narrows an array to one index of its first axis. The data stay where they are; `*out_start` is
+/// the first element.
+static kiln_status take_row(npy_array *array, long row, size_t *out_start, kiln_error *err)
+{
+    *out_start = 0;
+    if (row < 0) {
+        return KILN_STATUS_OK;
+    }
+    if (array->rank == 0 || row >= array->dims[0]) {
+        return kiln_fail(err, OUT_OF_RANGE, "--row %ld: there are %lld rows", row,
+                         array->rank == 0 ? 0 : (long long)array->dims[0]);
+    }
+    array->bytes /= (size_t)array->dims[0];
+    *out_start = (size_t)row * count_of(array);
+    return KILN_STATUS_OK;
+}
+
+static kiln_status compare(const npy_array *array, const run_options *options, kiln_error *err)
 {
     npy_array expected;
-    kiln_status status = npy_read(path, &expected, err);
+    size_t start = 0;
+    kiln_status status = npy_read(options->expected, &expected, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    status = take_row(&expected, options->row, &start, err);
+    size_t count = count_of(array);
+    if (status == KILN_STATUS_OK && count_of(&expected) != count) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "%s has %zu elements, the output %zu",
+                           options->expected, count_of(&expected), count);
+    }
     double largest = 0;
     double worst = 0;
-    bool equal_size = count_of(&expected) == count_of(array);
-    for (size_t i = 0; equal_size && i < count_of(array); i++) {
-        double wanted = element(&expected, i);
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
+        double wanted = element(&expected, start + i);
         double difference = fabs(element(array, i) - wanted);
         largest = fmax(largest, fabs(wanted));
         worst = difference > worst || isnan(difference) ? difference : worst;
     }
-    if (!equal_size) {
-        status = kiln_fail(err, FAILED_PRECONDITION, "%s has %zu elements, the output %zu", path,
-                           count_of(&expected), count_of(array));
-    } else if (!(worst <= tolerance * largest)) {
+    double allowed = options->tolerance * largest;
+    if (status == KILN_STATUS_OK && !(worst <= allowed)) {
         status = kiln_fail(err, FAILED_PRECONDITION,
-                           "the output differs from %s by %.3g; %.3g is allowed", path, worst,
-                           tolerance * largest);
-    } else {
-        printf("as expected: differs by %.3g of at most %.3g\n", worst, tolerance * largest);
+                           "the output differs from %s by %.3g; %.3g is allowed", options->expected,
+                           worst, allowed);
+    } else if (status == KILN_STATUS_OK) {
+        printf("as expected: differs by %.3g of at most %.3g\n", worst, allowed);
     }
     npy_free(&expected);
     return status;
+}
+
+/// The last two axes of an array as rows of blocks, darker for larger elements.
+static kiln_status draw(const char *path, kiln_error *err)
+{
+    static const char *const shades[] = {"  ", "\u2591\u2591", "\u2592\u2592", "\u2593\u2593",
+                                         "\u2588\u2588"};
+    npy_array array;
+    kiln_status status = npy_read(path, &array, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    int64_t height = array.rank >= 2 ? array.dims[array.rank - 2] : 0;
+    int64_t width = array.rank >= 2 ? array.dims[array.rank - 1] : 0;
+    double largest = 0;
+    for (int64_t i = 0; i < height * width; i++) {
+        largest = fmax(largest, element(&array, (size_t)i));
+    }
+    for (int64_t y = 0; y < height && width <= 80; y++) {
+        for (int64_t x = 0; x < width; x++) {
+            double shade = largest > 0 ? element(&array, (size_t)(y * width + x)) / largest : 0;
+            fputs(shades[shade > 0 ? (int)(shade * 4 + 0.5) : 0], stdout);
+        }
+        putchar('\n');
+    }
+    npy_free(&array);
+    return KILN_STATUS_OK;
 }
 
 static kiln_status write_outputs(const run_options *options, const model_run *run, kiln_error *err)
@@ -251,12 +311,15 @@ int cmd_run(int argc, char **argv)
     static const struct argp argp = {
         options_table, parse, "MODEL", "Runs an ONNX model on inputs from .npy files.",
         children,      NULL,  NULL};
-    run_options options = {.repeat = 20, .tolerance = 1e-4};
+    run_options options = {.repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     model_run run = {0};
     kiln_status status = model_run_execute(&options.device, options.model, options.inputs,
                                            options.n_inputs, (uint32_t)options.repeat, &run, &err);
+    if (status == KILN_STATUS_OK && options.draw && options.n_inputs > 0) {
+        status = draw(options.inputs[0].path, &err);
+    }
     for (size_t i = 0; i < run.n_outputs && status == KILN_STATUS_OK; i++) {
         print_output(run.names[i], &run.outputs[i]);
     }
@@ -264,7 +327,7 @@ int cmd_run(int argc, char **argv)
         print_class(&run.outputs[0]);
     }
     if (status == KILN_STATUS_OK && options.expected != NULL && run.n_outputs > 0) {
-        status = compare(&run.outputs[0], options.expected, options.tolerance, &err);
+        status = compare(&run.outputs[0], &options, &err);
     }
     if (status == KILN_STATUS_OK) {
         print_report(&run.report);

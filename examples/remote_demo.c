@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A device behind gRPC: a server and a client in one process, over loopback. The client uses the remote device like any
-// other: it registers a tensor, records operations, reads the result, and compares it with the same work done locally.
+// A device behind gRPC: a server and a client in one process, over loopback. The client uses the
+// remote device like any other: it registers a tensor, records operations, reads the result, and
+// compares it with the same work done locally.
 
 #include "kiln.h"
 #include "remote_grpc.h"
@@ -11,7 +12,8 @@
 enum { ROWS = 64, COLUMNS = 48 };
 
 static kiln_status compute(kiln_device *device, const float *a, const float *b, float *out_rows,
-                           kiln_error *err) {
+                           kiln_error *err)
+{
     const int64_t dims_a[] = {ROWS, COLUMNS};
     const int64_t dims_b[] = {COLUMNS, ROWS};
     const int64_t last[] = {1};
@@ -30,14 +32,16 @@ out:
     return status;
 }
 
-static void fill(float *values, size_t count, uint32_t state) {
+static void fill(float *values, size_t count, uint32_t state)
+{
     for (size_t i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
         values[i] = (float)(state >> 24) / 256.0f - 0.5f;
     }
 }
 
-static kiln_status run(kiln_error *err) {
+static kiln_status run(kiln_error *err)
+{
     static float a[ROWS * COLUMNS];
     static float b[ROWS * COLUMNS];
     float here[ROWS];
@@ -52,8 +56,7 @@ static kiln_status run(kiln_error *err) {
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, NULL, &local, err));
     KILN_TRY(out, status, kiln_rpc_server_create(local, NULL, &server, err));
-    KILN_TRY(out, status,
-             kiln_device_open(context, kiln_rpc_server_address(server), &remote, err));
+    KILN_TRY(out, status, kiln_device_open(context, kiln_rpc_server_address(server), &remote, err));
     KILN_TRY(out, status, compute(local, a, b, here, err));
     uint64_t start = kiln_time_ns();
     KILN_TRY(out, status, compute(remote, a, b, there, err));
@@ -72,7 +75,8 @@ out:
     return status;
 }
 
-int main(void) {
+int main(void)
+{
     kiln_error err = KILN_ERROR_INIT;
     if (run(&err) != KILN_STATUS_OK) {
         fprintf(stderr, "remote_demo: %s\n", err.message);
