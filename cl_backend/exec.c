@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs one operation with Kiln's own kernels: finds its launcher in kernels.def, refuses what the device
+// cannot do, and sees to it that no kernel reads memory that it has already overwritten. How an operator
+// becomes launches is in exec_*.c; matrix products that a BLAS library takes never come here.
+#include "exec_internal.h"
+
+kilni_exec_fn kilni_exec_launcher(kiln_op op)
+{
+    switch (op) {
+#define KILN_KERNEL(id, launcher)                                                                  \
+    case KILN_OP_##id:                                                                             \
+        return launcher;
+#include "kernels.def"
+#undef KILN_KERNEL
+    default:
+        return NULL;
+    }
+}
+
+static const char *op_name(const kiln_op_record *record)
+{
+    const kiln_op_info *info = kiln_op_info_of(record->op);
+    return info != NULL ? info->name : "unknown operator";
+}
+
+static kiln_status check_dtypes(const kilni_exec *exec)
+{
+    const kiln_op_record *record = exec->record;
+    bool fp64 = (exec->backend->info.features & KILN_FEATURE_FP64) != 0;
+    bool moves_only = record->op == KILN_OP_CONTIGUOUS || record->op == KILN_OP_CONCAT ||
+                      kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW;
+    for (unsigned i = 0; i < (unsigned)record->n_inputs + record->n_outputs; i++) {
+        kiln_dtype dtype = i < record->n_inputs ? exec->inputs[i].dtype
+                                                : exec->outputs[i - record->n_inputs].dtype;
+        if (dtype == KILN_DTYPE_F64 && !fp64 && !moves_only) {
+            return kiln_fail(exec->err, UNIMPLEMENTED, "%s of f64: %s has no double precision",
+                             op_name(record), exec->backend->info.name);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static bool overlaps(const kiln_view *a, const kiln_view *b)
+{
+    int64_t a_begin = 0;
+    int64_t a_end = 0;
+    int64_t b_begin = 0;
+    int64_t b_end = 0;
+    if (a->buffer == NULL || a->buffer != b->buffer) {
+        return false;
+    }
+    kiln_view_extent(a, &a_begin, &a_end);
+    kiln_view_extent(b, &b_begin, &b_end);
+    return a_begin < b_end && b_begin < a_end;
+}
+
+/* Whether element i of the input lies where element i of the output does. */
+static bool same_places(const kiln_view *input, const kiln_view *output)
+{
+    if (input->offset_bytes != output->offset_bytes || input->rank != output->rank ||
+        kiln_dtype_size(input->dtype) != kiln_dtype_size(output->dtype)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < input->rank; i++) {
+        bool same_stride = input->dims[i] == 1 || input->strides[i] == output->strides[i];
+        if (input->dims[i] != output->dims[i] || !same_stride) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An elementwise kernel may write over an operand element by element; the others may not at all. */
+static bool needs_own_output(const kilni_exec *exec)
+{
+    bool elementwise = kiln_op_info_of(exec->record->op)->cls == KILN_CLASS_ELEMENTWISE;
+    for (unsigned i = 0; i < exec->record->n_inputs; i++) {
+        if (overlaps(&exec->inputs[i], &exec->outputs[0]) &&
+            !(elementwise && same_places(&exec->inputs[i], &exec->outputs[0]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Runs into scratch memory, then copies over the output. */
+static kiln_status run_aside(kilni_exec *exec, kilni_exec_fn launcher)
+{
+    kiln_view aside = exec->outputs[0];
+    const kiln_view *outputs = exec->outputs;
+    int64_t bytes = kilni_exec_count(&aside) * (int64_t)kiln_dtype_size(aside.dtype);
+    kiln_status st = kilni_exec_alloc(exec, bytes, &aside.buffer);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    aside.offset_bytes = 0;
+    exec->outputs = &aside;
+    st = launcher(exec);
+    exec->outputs = outputs;
+    return st == KILN_STATUS_OK ? kilni_exec_copy(exec, &aside, &outputs[0]) : st;
+}
+
+kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record *record,
+                                 const kiln_view *inputs, const kiln_view *outputs,
+                                 kiln_error *err)
+{
+    kilni_exec exec = {.backend = backend, .record = record, .inputs = inputs, .outputs = outputs,
+                       .err = err};
+    kilni_exec_fn launcher = kilni_exec_launcher(record->op);
+    if (launcher == NULL) {
+        kiln_dtype dtype = record->n_inputs > 0 ? inputs[0].dtype : KILN_DTYPE_NONE;
+        const char *name = kiln_dtype_name(dtype);
+        return kiln_fail(err, UNIMPLEMENTED, "%s of %s: the OpenCL backend has no kernel for it",
+                         op_name(record), name != NULL ? name : "nothing");
+    }
+    kiln_status st = check_dtypes(&exec);
+    if (st != KILN_STATUS_OK || record->n_outputs == 0 || kilni_exec_count(&outputs[0]) == 0) {
+        return st;
+    }
+    st = needs_own_output(&exec) ? run_aside(&exec, launcher) : launcher(&exec);
+    for (uint32_t i = 0; i < exec.n_scratch; i++) {
+        kilni_cl_free(backend, exec.scratch[i]);
+    }
+    return st;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Launches gather.cl for gather (an index for each element) and select (an index for each place along the axis).
+// Decides whether whole rows can be moved. That no index leaves the tensor is the kernel's business.
+#include "exec_internal.h"
+
+/* The input without its indexed axis, which the index replaces. */
+static kiln_view without_axis(const kiln_view *input, const kiln_view *out, uint32_t axis)
+{
+    kiln_view view = *input;
+    for (uint32_t i = 0; i < view.rank; i++) {
+        view.dims[i] = out->dims[i];
+    }
+    view.strides[axis] = 0;
+    return view;
+}
+
+/* The indices with the rank of the output: those of select vary along the axis only. */
+static kiln_view index_view(const kilni_exec *exec, uint32_t axis)
+{
+    kiln_view view = exec->inputs[1];
+    if (exec->record->op == KILN_OP_SELECT) {
+        int64_t stride = view.strides[0];
+        view.rank = exec->outputs[0].rank;
+        for (uint32_t i = 0; i < view.rank; i++) {
+            view.dims[i] = exec->outputs[0].dims[i];
+            view.strides[i] = i == axis ? stride : 0;
+        }
+    }
+    return view;
+}
+
+kiln_status kilni_exec_gather(kilni_exec *exec)
+{
+    const kiln_view *out = &exec->outputs[0];
+    uint32_t axis = kilni_exec_axis(exec, exec->inputs[0].rank);
+    kiln_view input = without_axis(&exec->inputs[0], out, axis);
+    kiln_view indices = index_view(exec, axis);
+    kiln_dtype raw = kilni_exec_raw(out->dtype);
+    uint32_t vector = kilni_exec_vector(exec, raw);
+    kilni_exec_options options = {.length = 0};
+    kilni_exec_loops loops;
+    kilni_exec_shape shape;
+    kilni_cl_args args;
+    kilni_exec_loops_init(&loops, out->dims, out->rank);
+    kilni_exec_loops_add(&loops, out);
+    kilni_exec_loops_add(&loops, &input);
+    kilni_exec_loops_add(&loops, &indices);
+    kilni_exec_shape_init(exec, &shape, &loops, vector);
+    bool rows = shape.stride[0][KILNI_EXEC_INNER] == 1 && shape.stride[1][KILNI_EXEC_INNER] == 1 &&
+                shape.stride[2][KILNI_EXEC_INNER] == 0;
+    kilni_exec_define_dtype(&options, "O", raw);
+    kilni_exec_define_dtype(&options, "B", indices.dtype);
+    kilni_exec_define(&options, "ROWS", rows ? 1 : 0);
+    kilni_exec_define(&options, "V", vector);
+    kilni_exec_define_shape(exec, &options, &shape);
+    kiln_status st = kilni_exec_kernel(exec, "gather.cl", "kiln_gather", &options, &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_bytes(&args, &shape, sizeof(shape));
+    kilni_cl_push_buffer(&args, out->buffer);
+    kilni_cl_push_buffer(&args, input.buffer);
+    kilni_cl_push_buffer(&args, indices.buffer);
+    kilni_cl_push_i64(&args, exec->inputs[0].dims[axis]);
+    kilni_cl_push_i64(&args, exec->inputs[0].strides[axis]);
+    return kilni_exec_launch(exec, &args, shape.items, 256);
+}

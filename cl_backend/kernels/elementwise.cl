@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Elementwise operators: one table of formulas, one kernel. Defines choose the instance:
+//
+//   KILN_OP      name in the table below
+//   KILN_A/B/C   element types of the operands, KILN_NIN how many; KILN_O of the result
+//   KILN_MA/B/C  how an operand runs along the inner axis: 0 the same element, 1 neighbours, 2 any stride
+//   KILN_MO      the same of the result: 1 or 2
+//   KILN_NVALUE  scalars that follow the operands, of KILN_A's type of computation (of KILN_O's when there is none)
+//   KILN_IDX     uint, or ulong where there are more than 2^32 pieces of work
+//
+// Formulas work on whole vectors, the ends of rows included, because built-in functions may give other
+// bits at other widths. sin, cos and tan go element by element: on PoCL a lane's result at vector width
+// depends on its neighbours.
+
+#if KILN_NIN >= 1
+#define D KILN_A
+#else
+#define D KILN_O
+#endif
+#define C K_C(D)
+#define T K_V(K_C(D))
+#define M K_V(K_M(D))
+#define SEL(no, yes, mask) select((no), (yes), (mask))
+#define TRUTH(mask) K_CONVERT(int, -(mask))
+#define VALUE(x) ((T)(x))
+
+// ---- formulas: x or a, b, c are operands, p and q scalars ----
+
+#define OP_contiguous(x) (x)
+#define OP_full(p) VALUE(p)
+#define OP_where(a, b, c) SEL(b, a, K_CONVERT(K_M(D), c) != 0)
+#define OP_mask_fill(x, c, p) SEL(x, VALUE(p), K_CONVERT(K_M(D), c) != 0)
+
+#define OP_equal(a, b) TRUTH((a) == (b))
+#define OP_not_equal(a, b) TRUTH((a) != (b))
+#define OP_less(a, b) TRUTH((a) < (b))
+#define OP_less_equal(a, b) TRUTH((a) <= (b))
+#define OP_greater(a, b) TRUTH((a) > (b))
+#define OP_greater_equal(a, b) TRUTH((a) >= (b))
+#define OP_equal_scalar(x, p) OP_equal(x, VALUE(p))
+#define OP_not_equal_scalar(x, p) OP_not_equal(x, VALUE(p))
+#define OP_less_scalar(x, p) OP_less(x, VALUE(p))
+#define OP_less_equal_scalar(x, p) OP_less_equal(x, VALUE(p))
+#define OP_greater_scalar(x, p) OP_greater(x, VALUE(p))
+#define OP_greater_equal_scalar(x, p) OP_greater_equal(x, VALUE(p))
+
+#define OP_add_scalar(x, p) OP_add(x, VALUE(p))
+#define OP_sub_scalar(x, p) OP_sub(x, VALUE(p))
+#define OP_mul_scalar(x, p) OP_mul(x, VALUE(p))
+#define OP_div_scalar(x, p) OP_div(x, VALUE(p))
+#define OP_rem_scalar(x, p) OP_rem(x, VALUE(p))
+#define OP_pow_scalar(x, p) OP_pow(x, VALUE(p))
+#define OP_clamp_min(x, p) OP_maximum(x, VALUE(p))
+#define OP_clamp_max(x, p) OP_minimum(x, VALUE(p))
+#define OP_clamp(x, p, q) op_clamp(x, VALUE(p), VALUE(q))
+
+#define OP_logical_not(x) (1 - (x))
+#define OP_logical_and(a, b) ((a) & (b))
+#define OP_logical_or(a, b) ((a) | (b))
+#define OP_logical_xor(a, b) ((a) ^ (b))
+
+// b when beyond a or NaN; else a, which may be NaN
+#define OP_minimum(a, b) SEL(a, b, ((b) < (a)) | ((b) != (b)))
+#define OP_maximum(a, b) SEL(a, b, ((a) < (b)) | ((b) != (b)))
+
+static inline T op_clamp(T x, T low, T high)
+{
+    T y = OP_maximum(x, low);
+    return OP_minimum(y, high);
+}
+
+// Applies a scalar function element by element.
+#define DEFINE_EACH(name, call)                                                                    \
+    static inline T name(T x)                                                                             \
+    {                                                                                              \
+        union {                                                                                    \
+            T v;                                                                                   \
+            C s[KILN_V];                                                                           \
+        } u;                                                                                       \
+        u.v = x;                                                                                   \
+        for (int k = 0; k < KILN_V; k++) {                                                         \
+            u.s[k] = call(u.s[k]);                                                                 \
+        }                                                                                          \
+        return u.v;                                                                                \
+    }
+
+#if K_KIND(D) == 8
+
+DEFINE_EACH(each_sin, sin)
+DEFINE_EACH(each_cos, cos)
+DEFINE_EACH(each_tan, tan)
+
+#define OP_abs(x) fabs(x)
+#define OP_neg(x) (-(x))
+#define OP_sign(x) SEL(copysign(VALUE(1), x), x, ((x) == 0) | ((x) != (x)))
+#define OP_exp(x) exp(x)
+#define OP_expm1(x) expm1(x)
+#define OP_log(x) log(x)
+#define OP_log1p(x) log1p(x)
+#define OP_erf(x) erf(x)
+#define OP_sqrt(x) sqrt(x)
+#define OP_rsqrt(x) (VALUE(1) / sqrt(x))
+#define OP_recip(x) (VALUE(1) / (x))
+#define OP_sin(x) each_sin(x)
+#define OP_cos(x) each_cos(x)
+#define OP_tan(x) each_tan(x)
+#define OP_sinh(x) sinh(x)
+#define OP_cosh(x) cosh(x)
+#define OP_tanh(x) tanh(x)
+#define OP_asin(x) asin(x)
+#define OP_acos(x) acos(x)
+#define OP_atan(x) atan(x)
+#define OP_asinh(x) asinh(x)
+#define OP_acosh(x) acosh(x)
+#define OP_atanh(x) atanh(x)
+#define OP_round(x) rint(x)
+#define OP_floor(x) floor(x)
+#define OP_ceil(x) ceil(x)
+#define OP_trunc(x) trunc(x)
+#define OP_relu(x) SEL(VALUE(0), x, ((x) > 0) | ((x) != (x)))
+#define OP_sigmoid(x) (VALUE(1) / (VALUE(1) + exp(-(x))))
+#define OP_is_nan(x) TRUTH((x) != (x))
+#define OP_is_inf(x) TRUTH(fabs(x) == VALUE(INFINITY))
+#define OP_leaky_relu(x, p) SEL((x) * VALUE(p), x, (x) >= 0)
+
+#define OP_add(a, b) ((a) + (b))
+#define OP_sub(a, b) ((a) - (b))
+#define OP_mul(a, b) ((a) * (b))
+#define OP_div(a, b) ((a) / (b))
+#define OP_rem(a, b) op_rem(a, b)
+#define OP_fmod(a, b) fmod(a, b)
+#define OP_pow(a, b) pow(a, b)
+#define OP_atan2(a, b) atan2(a, b)
+#define OP_hypot(a, b) hypot(a, b)
+
+// As Python's %: exact, plus b when the signs differ; a zero takes the sign of b.
+static inline T op_rem(T a, T b)
+{
+    T r = fmod(a, b);
+    T moved = SEL(r, r + b, ((r < 0) ^ (b < 0)) & (r == r));
+    return SEL(moved, copysign(VALUE(0), b), r == 0);
+}
+
+#elif K_KIND(D) == 4 || K_KIND(D) == 2
+
+#define U K_V(K_U(D))
+#define TO_U(x) K_AS(K_U(D), x)
+#define TO_T(x) K_AS(K_C(D), x)
+#define ALL_ONES VALUE(-1)
+
+// Arithmetic modulo 2^width, in unsigned types, where it is defined.
+#define OP_add(a, b) TO_T(TO_U(a) + TO_U(b))
+#define OP_sub(a, b) TO_T(TO_U(a) - TO_U(b))
+#define OP_mul(a, b) TO_T(TO_U(a) * TO_U(b))
+#define OP_neg(x) TO_T((U)(0) - TO_U(x))
+#define OP_bitwise_not(x) (~(x))
+#define OP_bitwise_and(a, b) ((a) & (b))
+#define OP_bitwise_or(a, b) ((a) | (b))
+#define OP_bitwise_xor(a, b) ((a) ^ (b))
+#define OP_bitwise_and_scalar(x, p) ((x) & VALUE(p))
+#define OP_bitwise_or_scalar(x, p) ((x) | VALUE(p))
+#define OP_bitwise_xor_scalar(x, p) ((x) ^ VALUE(p))
+#define OP_shift_left(a, b) op_shift_left(a, b)
+#define OP_shift_right(a, b) op_shift_right(a, b)
+#define OP_shift_left_scalar(x, p) op_shift_left(x, VALUE(p))
+#define OP_shift_right_scalar(x, p) op_shift_right(x, VALUE(p))
+#define OP_div(a, b) op_div(a, b)
+#define OP_rem(a, b) op_rem(a, b)
+#define OP_fmod(a, b) op_fmod(a, b)
+#define OP_pow(a, b) op_pow(a, b)
+
+static inline M shift_is_valid(T b)
+{
+    return TO_U(b) < (U)(K_WIDTH(D)); // a negative one is a large unsigned one
+}
+
+static inline T op_shift_left(T a, T b)
+{
+    M valid = shift_is_valid(b);
+    return SEL(VALUE(0), TO_T(TO_U(a) << TO_U(SEL(VALUE(0), b, valid))), valid);
+}
+
+static inline T op_shift_right(T a, T b)
+{
+    M valid = shift_is_valid(b);
+    return SEL(VALUE(0), a >> SEL(VALUE(0), b, valid), valid);
+}
+
+#if K_KIND(D) == 4
+
+#define OP_abs(x) SEL(x, OP_neg(x), (x) < 0)
+#define OP_sign(x) (((x) < 0) - ((x) > 0))
+#define OP_relu(x) SEL(x, VALUE(0), (x) < 0)
+
+// The processor traps on x / 0 and smallest / -1, so both are divided by 1 and replaced.
+static inline T op_div(T a, T b)
+{
+    M zero = b == 0;
+    M minus_one = b == ALL_ONES;
+    T q = a / SEL(b, VALUE(1), zero | minus_one);
+    return SEL(SEL(q, OP_neg(a), minus_one), VALUE(0), zero);
+}
+
+static inline T op_fmod(T a, T b)
+{
+    return a % SEL(b, VALUE(1), (b == 0) | (b == ALL_ONES)); // x % 1 is 0, as wanted
+}
+
+static inline T op_rem(T a, T b)
+{
+    T r = op_fmod(a, b);
+    return SEL(r, r + b, (r != 0) & ((r ^ b) < 0));
+}
+
+static inline C pow_negative(C base, C exponent)
+{
+    return base == 1 ? 1 : base == -1 ? ((exponent & 1) != 0 ? -1 : 1) : 0;
+}
+#define POW_NEGATIVE(base, exponent) ((exponent) < 0)
+
+#else
+
+#define OP_abs(x) (x)
+#define OP_sign(x) SEL(VALUE(1), x, (x) == 0)
+#define OP_relu(x) (x)
+
+static inline T op_div(T a, T b)
+{
+    M zero = b == 0;
+    return SEL(a / SEL(b, VALUE(1), zero), VALUE(0), zero);
+}
+
+static inline T op_fmod(T a, T b)
+{
+    return a % SEL(b, VALUE(1), b == 0);
+}
+
+static inline T op_rem(T a, T b)
+{
+    return op_fmod(a, b);
+}
+
+static inline C pow_negative(C base, C exponent)
+{
+    return 0;
+}
+#define POW_NEGATIVE(base, exponent) false
+
+#endif
+
+static inline C pow_one(C base, C exponent)
+{
+    if (POW_NEGATIVE(base, exponent)) {
+        return pow_negative(base, exponent);
+    }
+    K_U(D) result = 1;
+    K_U(D) square = (K_U(D))base;
+    for (K_U(D) e = (K_U(D))exponent; e != 0; e >>= 1) {
+        result *= (e & 1) != 0 ? square : 1;
+        square *= square;
+    }
+    return (C)result;
+}
+
+static inline T op_pow(T a, T b)
+{
+    union {
+        T v;
+        C s[KILN_V];
+    } x, y;
+    x.v = a;
+    y.v = b;
+    for (int k = 0; k < KILN_V; k++) {
+        x.s[k] = pow_one(x.s[k], y.s[k]);
+    }
+    return x.v;
+}
+
+#endif
+
+// ---- cast ----
+
+#if KILN_CAST
+
+#define FROM K_C(KILN_A)
+#define TO K_C(KILN_O)
+
+static inline TO cast_one(FROM x)
+{
+#if K_KIND(KILN_O) == 1
+    return x != 0;
+#elif K_KIND(KILN_A) == 8 && K_KIND(KILN_O) != 8
+    // MAX + 1 and MIN are powers of two or 0, exact as floats, where MAX may not be.
+    const FROM half_range = (FROM)(1ul << (K_WIDTH(KILN_O) - 1));
+    const FROM above = K_KIND(KILN_O) == 4 ? half_range : half_range * 2;
+    const FROM below = K_KIND(KILN_O) == 4 ? -half_range : (FROM)0;
+    if (x != x) {
+        return 0;
+    }
+    return x >= above ? K_MAX(KILN_O) : x <= below ? K_MIN(KILN_O) : (TO)x;
+#else
+    return (TO)x;
+#endif
+}
+
+static inline K_V(TO) OP_cast(K_V(FROM) x)
+{
+    union {
+        K_V(FROM) v;
+        FROM s[KILN_V];
+    } from;
+    union {
+        K_V(TO) v;
+        TO s[KILN_V];
+    } to;
+    from.v = x;
+    for (int k = 0; k < KILN_V; k++) {
+        to.s[k] = cast_one(from.s[k]);
+    }
+    return to.v;
+}
+
+#endif
+
+// ---- the kernel ----
+
+#if KILN_NIN >= 1
+K_DEFINE_GATHER(gather_a, KILN_A)
+#endif
+#if KILN_NIN >= 2
+K_DEFINE_GATHER(gather_b, KILN_B)
+#endif
+#if KILN_NIN >= 3
+K_DEFINE_GATHER(gather_c, KILN_C)
+#endif
+K_DEFINE_SCATTER(scatter_o, KILN_O)
+
+// An operand's elements from j: whole vectors, and the last `count`.
+#define FULL_0(d, name, p, s, j) ((K_V(K_C(d)))(K_LD(d, p)))
+#define FULL_1(d, name, p, s, j) K_LDV(d, (p) + (j))
+#define FULL_2(d, name, p, s, j) name((p) + (j) * (s), s, KILN_V)
+#define PART_0(d, name, p, s, j, count) ((K_V(K_C(d)))(K_LD(d, p)))
+#define PART_1(d, name, p, s, j, count) name((p) + (j), 1, count)
+#define PART_2(d, name, p, s, j, count) name((p) + (j) * (s), s, count)
+
+#if KILN_NVALUE == 0
+#define VALUES
+#elif KILN_NIN == 0
+#define VALUES value0
+#elif KILN_NVALUE == 1
+#define VALUES , value0
+#else
+#define VALUES , value0, value1
+#endif
+
+// Makes macros among the arguments expand before the formula takes them.
+#define APPLY(formula, ...) formula(__VA_ARGS__)
+
+#if KILN_NIN == 0
+#define STEP(part, store, ...) store(K_CAT(OP_, KILN_OP)(VALUES), __VA_ARGS__)
+#elif KILN_NIN == 1
+#define STEP(part, store, ...)                                                                     \
+    {                                                                                              \
+        K_V(K_C(KILN_A)) a = K_CAT3(part, _, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
+        store(APPLY(K_CAT(OP_, KILN_OP), a VALUES), __VA_ARGS__)                                     \
+    }
+#elif KILN_NIN == 2
+#define STEP(part, store, ...)                                                                     \
+    {                                                                                              \
+        K_V(K_C(KILN_A)) a = K_CAT3(part, _, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
+        K_V(K_C(KILN_B)) b = K_CAT3(part, _, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
+        store(APPLY(K_CAT(OP_, KILN_OP), a, b VALUES), __VA_ARGS__)                                  \
+    }
+#else
+#define STEP(part, store, ...)                                                                     \
+    {                                                                                              \
+        K_V(K_C(KILN_A)) a = K_CAT3(part, _, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
+        K_V(K_C(KILN_B)) b = K_CAT3(part, _, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
+        K_V(K_C(KILN_C)) c = K_CAT3(part, _, KILN_MC)(KILN_C, gather_c, pc, sc, __VA_ARGS__);      \
+        store(APPLY(K_CAT(OP_, KILN_OP), a, b, c VALUES), __VA_ARGS__)                               \
+    }
+#endif
+
+#if KILN_MO == 1
+#define STORE_FULL(x, j) K_STV(KILN_O, po + (j), x);
+#define STORE_PART(x, j, count) scatter_o(po + (j), 1, count, x);
+#else
+#define STORE_FULL(x, j) scatter_o(po + (j) * so, so, KILN_V, x);
+#define STORE_PART(x, j, count) scatter_o(po + (j) * so, so, count, x);
+#endif
+
+__kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
+#if KILN_NIN >= 1
+                               ,
+                               __global const K_S(KILN_A) *in_a
+#endif
+#if KILN_NIN >= 2
+                               ,
+                               __global const K_S(KILN_B) *in_b
+#endif
+#if KILN_NIN >= 3
+                               ,
+                               __global const K_S(KILN_C) *in_c
+#endif
+#if KILN_NVALUE >= 1
+                               ,
+                               C value0
+#endif
+#if KILN_NVALUE >= 2
+                               ,
+                               C value1
+#endif
+)
+{
+    const kiln_piece piece = k_piece(&s);
+    const long end = piece.end;
+    const long so = s.stride[0][7];
+    const long sa = s.stride[1][7];
+    const long sb = s.stride[2][7];
+    const long sc = s.stride[3][7];
+    for (long row = piece.first_row; row < piece.last_row; row++) {
+        const kiln_offsets at = k_row(&s, row);
+        __global K_S(KILN_O) *po = out + at.o;
+#if KILN_NIN >= 1
+        __global const K_S(KILN_A) *pa = in_a + at.a;
+#endif
+#if KILN_NIN >= 2
+        __global const K_S(KILN_B) *pb = in_b + at.b;
+#endif
+#if KILN_NIN >= 3
+        __global const K_S(KILN_C) *pc = in_c + at.c;
+#endif
+        long j = piece.begin;
+        for (; j + KILN_V <= end; j += KILN_V) {
+            STEP(FULL, STORE_FULL, j)
+        }
+        if (j < end) {
+            const int count = (int)(end - j);
+            STEP(PART, STORE_PART, j, count)
+        }
+    }
+}

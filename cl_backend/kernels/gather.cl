@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Elements, or whole rows, taken by index along one axis. An index below 0 counts from the end; what is still
+// outside is clamped, so that no index can leave the tensor.
+//
+//   KILN_O        element type of the result and of operand a (unsigned: elements are only moved)
+//   KILN_B        i32 or i64: the indices, operand b
+//   KILN_ROWS     1 when an index serves a whole row and the row's elements are neighbours on both sides
+//
+// Strides of operand a are those of the other axes; `axis_stride` is the indexed axis's own.
+
+static inline long place_of(long index, long length)
+{
+    index = index < 0 ? index + length : index;
+    return clamp(index, 0l, length - 1);
+}
+
+__kernel void kiln_gather(kiln_shape s, __global K_S(KILN_O) *out, __global const K_S(KILN_O) *in,
+                          __global const K_S(KILN_B) *indices, long length, long axis_stride)
+{
+    const kiln_piece piece = k_piece(&s);
+    for (long row = piece.first_row; row < piece.last_row; row++) {
+        const kiln_offsets at = k_row(&s, row);
+        long j = piece.begin;
+#if KILN_ROWS
+        __global const K_S(KILN_O) *from =
+            in + at.a + place_of((long)indices[at.b], length) * axis_stride;
+        for (; j + KILN_V <= piece.end; j += KILN_V) {
+            K_STV(KILN_O, out + at.o + j, K_LDV(KILN_O, from + j));
+        }
+        for (; j < piece.end; j++) {
+            out[at.o + j] = from[j];
+        }
+#else
+        for (; j < piece.end; j++) {
+            const long index = (long)indices[at.b + j * s.stride[2][7]];
+            out[at.o + j * s.stride[0][7]] =
+                in[at.a + j * s.stride[1][7] + place_of(index, length) * axis_stride];
+        }
+#endif
+    }
+}

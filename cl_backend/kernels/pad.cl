@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Padding with elements of the input itself: its edge, or with KILN_REFLECT its mirror image without the
+// edge. Defines: KILN_O (an unsigned type: elements are only moved).
+
+typedef struct kiln_pad_shape {
+    long rank;
+    long count;
+    long each;
+    long out_start;
+    long in_start;
+    long dims[8];
+    long kept[8];
+    long begin[8]; // of the kept part in the output
+    long strides[8];
+} kiln_pad_shape;
+
+static inline long source_of(long i, long length)
+{
+#if KILN_REFLECT
+    i = i < 0 ? -i : i;
+    i = i >= length ? 2 * (length - 1) - i : i;
+#endif
+    return clamp(i, 0l, length - 1);
+}
+
+__kernel void kiln_pad(kiln_pad_shape s, __global K_S(KILN_O) *out, __global const K_S(KILN_O) *in)
+{
+    const long begin = (long)get_global_id(0) * s.each;
+    const long end = min(begin + s.each, s.count);
+    for (long at = begin; at < end; at++) {
+        long rest = at;
+        long from = s.in_start;
+        for (int d = (int)s.rank - 1; d >= 0; d--) {
+            const long above = rest / s.dims[d];
+            const long i = rest - above * s.dims[d];
+            rest = above;
+            from += source_of(i - s.begin[d], s.kept[d]) * s.strides[d];
+        }
+        out[s.out_start + at] = in[from];
+    }
+}
