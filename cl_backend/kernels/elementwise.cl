@@ -335,14 +335,6 @@ K_DEFINE_GATHER(gather_c, KILN_C)
 #endif
 K_DEFINE_SCATTER(scatter_o, KILN_O)
 
-// An operand's elements from j: whole vectors, and the last `count`.
-#define FULL_0(d, name, p, s, j) ((K_V(K_C(d)))(K_LD(d, p)))
-#define FULL_1(d, name, p, s, j) K_LDV(d, (p) + (j))
-#define FULL_2(d, name, p, s, j) name((p) + (j) * (s), s, KILN_V)
-#define PART_0(d, name, p, s, j, count) ((K_V(K_C(d)))(K_LD(d, p)))
-#define PART_1(d, name, p, s, j, count) name((p) + (j), 1, count)
-#define PART_2(d, name, p, s, j, count) name((p) + (j) * (s), s, count)
-
 #if KILN_NVALUE == 0
 #define VALUES
 #elif KILN_NIN == 0
@@ -361,22 +353,22 @@ K_DEFINE_SCATTER(scatter_o, KILN_O)
 #elif KILN_NIN == 1
 #define STEP(part, store, ...)                                                                     \
     {                                                                                              \
-        K_V(K_C(KILN_A)) a = K_CAT3(part, _, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
+        K_V(K_C(KILN_A)) a = K_CAT3(K_, part, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
         store(APPLY(K_CAT(OP_, KILN_OP), a VALUES), __VA_ARGS__)                                     \
     }
 #elif KILN_NIN == 2
 #define STEP(part, store, ...)                                                                     \
     {                                                                                              \
-        K_V(K_C(KILN_A)) a = K_CAT3(part, _, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
-        K_V(K_C(KILN_B)) b = K_CAT3(part, _, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
+        K_V(K_C(KILN_A)) a = K_CAT3(K_, part, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
+        K_V(K_C(KILN_B)) b = K_CAT3(K_, part, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
         store(APPLY(K_CAT(OP_, KILN_OP), a, b VALUES), __VA_ARGS__)                                  \
     }
 #else
 #define STEP(part, store, ...)                                                                     \
     {                                                                                              \
-        K_V(K_C(KILN_A)) a = K_CAT3(part, _, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
-        K_V(K_C(KILN_B)) b = K_CAT3(part, _, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
-        K_V(K_C(KILN_C)) c = K_CAT3(part, _, KILN_MC)(KILN_C, gather_c, pc, sc, __VA_ARGS__);      \
+        K_V(K_C(KILN_A)) a = K_CAT3(K_, part, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
+        K_V(K_C(KILN_B)) b = K_CAT3(K_, part, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
+        K_V(K_C(KILN_C)) c = K_CAT3(K_, part, KILN_MC)(KILN_C, gather_c, pc, sc, __VA_ARGS__);      \
         store(APPLY(K_CAT(OP_, KILN_OP), a, b, c VALUES), __VA_ARGS__)                               \
     }
 #endif
@@ -432,11 +424,11 @@ __kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
 #endif
         long j = piece.begin;
         for (; j + KILN_V <= end; j += KILN_V) {
-            STEP(FULL, STORE_FULL, j)
+            STEP(FULL_, STORE_FULL, j)
         }
         if (j < end) {
             const int count = (int)(end - j);
-            STEP(PART, STORE_PART, j, count)
+            STEP(PART_, STORE_PART, j, count)
         }
     }
 }

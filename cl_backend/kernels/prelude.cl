@@ -231,6 +231,15 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
         }                                                                                          \
     }
 
+// An operand's elements from j by its mode (0 the same element, 1 neighbours, 2 any stride): a whole vector, and
+// the first `count` elements of one. `gather` is the function that K_DEFINE_GATHER made.
+#define K_FULL_0(d, gather, p, s, j) ((K_V(K_C(d)))(K_LD(d, p)))
+#define K_FULL_1(d, gather, p, s, j) K_LDV(d, (p) + (j))
+#define K_FULL_2(d, gather, p, s, j) gather((p) + (j) * (s), s, KILN_V)
+#define K_PART_0(d, gather, p, s, j, count) ((K_V(K_C(d)))(K_LD(d, p)))
+#define K_PART_1(d, gather, p, s, j, count) gather((p) + (j), 1, count)
+#define K_PART_2(d, gather, p, s, j, count) gather((p) + (j) * (s), s, count)
+
 // ---- limits ----
 
 #define K_MAX(d) K_CAT(K_MAX_, d)
