@@ -17,28 +17,27 @@ typedef struct elementwise { ///< one launch; operand 0 is the result
     uint64_t values[2];
     uint32_t value_bytes;
     uint32_t n_values;
+    bool scalar; ///< operand b may be a scalar: `values[0]` if there is one
 } elementwise;
 
-static void define_instance(const kilni_exec *exec, const elementwise *e, const kilni_exec_shape *s,
-                            uint32_t vector, kilni_exec_options *options)
+static void define_instance(const kilni_exec *exec, const elementwise *e,
+                            const kilni_exec_shape *shape, uint32_t vector,
+                            kilni_exec_options *options)
 {
     static const char *const types[KILNI_EXEC_OPERANDS] = {"O", "A", "B", "C"};
-    static const char *const modes[KILNI_EXEC_OPERANDS] = {"MO", "MA", "MB", "MC"};
-    kilni_exec_define_text(options, "OP", e->op);
+    kilni_exec_define_operator(options, "OP_", e->op);
     kilni_exec_define(options, "NIN", e->n_operands - 1);
-    kilni_exec_define(options, "NVALUE", e->n_values);
-    kilni_exec_define(options, "V", vector);
-    kilni_exec_define_shape(exec, options, s);
+    kilni_exec_define(options, "NVALUE", e->scalar ? 0 : e->n_values);
     for (uint32_t i = 0; i < e->n_operands; i++) {
         kilni_exec_define_dtype(options, types[i], e->operands[i].dtype);
-        kilni_exec_define(options, modes[i], kilni_exec_shape_mode(s, i));
+    }
+    if (e->scalar) {
+        kilni_exec_define(options, "SCALAR", 1);
     }
     if (strcmp(e->op, "cast") == 0) {
         kilni_exec_define(options, "CAST", 1);
     }
-    if (!kilni_exec_is_block(exec) && kilni_exec_shape_is_aligned(s, vector)) {
-        kilni_exec_define(options, "ALIGNED", 1);
-    }
+    kilni_exec_define_shape(exec, options, shape, vector);
 }
 
 static kiln_status launch(kilni_exec *exec, const elementwise *e)
@@ -67,7 +66,10 @@ static kiln_status launch(kilni_exec *exec, const elementwise *e)
     for (uint32_t i = 0; i < e->n_operands; i++) {
         kilni_cl_push_buffer(&args, e->operands[i].view->buffer);
     }
-    for (uint32_t i = 0; i < e->n_values; i++) {
+    if (e->scalar) {
+        kilni_cl_push_i64(&args, e->n_values);
+    }
+    for (uint32_t i = 0; i < (e->scalar ? 1 : e->n_values); i++) {
         kilni_cl_push_bytes(&args, &e->values[i], e->value_bytes);
     }
     return kilni_exec_launch(exec, &args, s.items, 256);
@@ -100,10 +102,66 @@ static kiln_status add_values(kilni_exec *exec, elementwise *e, bool raw)
     return st;
 }
 
+/* The formula of an operator with a scalar is that of its twin with two operands. */
+static const char *twin_of(kiln_op op)
+{
+    switch (op) {
+#define TWIN(scalar, name)                                                                         \
+    case KILN_OP_##scalar:                                                                         \
+        return name;
+        TWIN(ADD_SCALAR, "add")
+        TWIN(SUB_SCALAR, "sub")
+        TWIN(MUL_SCALAR, "mul")
+        TWIN(DIV_SCALAR, "div")
+        TWIN(REM_SCALAR, "rem")
+        TWIN(POW_SCALAR, "pow")
+        TWIN(CLAMP_MIN, "maximum")
+        TWIN(CLAMP_MAX, "minimum")
+        TWIN(EQUAL_SCALAR, "equal")
+        TWIN(NOT_EQUAL_SCALAR, "not_equal")
+        TWIN(LESS_SCALAR, "less")
+        TWIN(LESS_EQUAL_SCALAR, "less_equal")
+        TWIN(GREATER_SCALAR, "greater")
+        TWIN(GREATER_EQUAL_SCALAR, "greater_equal")
+        TWIN(BITWISE_AND_SCALAR, "bitwise_and")
+        TWIN(BITWISE_OR_SCALAR, "bitwise_or")
+        TWIN(BITWISE_XOR_SCALAR, "bitwise_xor")
+        TWIN(SHIFT_LEFT_SCALAR, "shift_left")
+        TWIN(SHIFT_RIGHT_SCALAR, "shift_right")
+#undef TWIN
+    default:
+        return NULL;
+    }
+}
+
+/* Two operands of one dtype, or one and a scalar: the same kernel. */
+static kiln_status run_binary(kilni_exec *exec, const char *name)
+{
+    kiln_dtype dtype = exec->inputs[0].dtype;
+    elementwise e = {.op = name, .scalar = true};
+    kiln_status st = KILN_STATUS_OK;
+    add_operand(&e, &exec->outputs[0], exec->outputs[0].dtype);
+    add_operand(&e, &exec->inputs[0], dtype);
+    e.value_bytes = (uint32_t)kiln_dtype_size(kilni_exec_compute(dtype));
+    if (exec->record->n_inputs == 2) {
+        add_operand(&e, &exec->inputs[1], dtype);
+    } else {
+        add_operand(&e, &exec->inputs[0], dtype);
+        st = add_value(exec, &e, KILN_KEY_VALUE, false);
+    }
+    return st == KILN_STATUS_OK ? launch(exec, &e) : st;
+}
+
 kiln_status kilni_exec_elementwise(kilni_exec *exec)
 {
     kiln_op op = exec->record->op;
     elementwise e = {.op = kiln_op_info_of(op)->name};
+    if (twin_of(op) != NULL) {
+        return run_binary(exec, twin_of(op));
+    }
+    if (kiln_op_info_of(op)->signature == kiln_op_info_of(KILN_OP_ADD)->signature) {
+        return run_binary(exec, e.op);
+    }
     bool raw = op == KILN_OP_WHERE || op == KILN_OP_MASK_FILL || op == KILN_OP_CONTIGUOUS;
     uint8_t masks = kiln_op_info_of(op)->signature->mask_inputs;
     kiln_dtype result = exec->outputs[0].dtype;

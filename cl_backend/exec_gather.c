@@ -51,8 +51,7 @@ kiln_status kilni_exec_gather(kilni_exec *exec)
     kilni_exec_define_dtype(&options, "O", raw);
     kilni_exec_define_dtype(&options, "B", indices.dtype);
     kilni_exec_define(&options, "ROWS", rows ? 1 : 0);
-    kilni_exec_define(&options, "V", vector);
-    kilni_exec_define_shape(exec, &options, &shape);
+    kilni_exec_define_shape(exec, &options, &shape, vector);
     kiln_status st = kilni_exec_kernel(exec, "gather.cl", "kiln_gather", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;

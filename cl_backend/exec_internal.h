@@ -111,12 +111,6 @@ typedef struct kilni_exec_shape {
 void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kilni_exec_loops *loops,
                            uint32_t vector);
 
-/// How an operand runs along the inner axis: 0 the same element, 1 neighbours, 2 any stride.
-int kilni_exec_shape_mode(const kilni_exec_shape *shape, uint32_t operand);
-
-/// Whether whole vectors of neighbours start at multiples of their size in every operand.
-bool kilni_exec_shape_is_aligned(const kilni_exec_shape *shape, int64_t vector);
-
 // ---- kernels -------------------------------------------------------------------------------------------
 
 /// Compiler options, built piece by piece. Too long a text is an INTERNAL error at the launch.
@@ -127,11 +121,14 @@ typedef struct kilni_exec_options {
 
 void kilni_exec_define(kilni_exec_options *options, const char *name, int64_t value);
 void kilni_exec_define_text(kilni_exec_options *options, const char *name, const char *value);
+/// KILN_OP as `prefix` and name in one word.
+void kilni_exec_define_operator(kilni_exec_options *options, const char *prefix, const char *name);
 void kilni_exec_define_dtype(kilni_exec_options *options, const char *name, kiln_dtype dtype);
 
-/// What the kernels' k_piece and k_row need to know before compiling.
+/// What kernels with a kiln_shape need to know before compiling: KILN_IDX, KILN_MODE, and on GPUs
+/// KILN_RANK and KILN_ALIGNED. CPUs get one instance for all strides.
 void kilni_exec_define_shape(const kilni_exec *exec, kilni_exec_options *options,
-                             const kilni_exec_shape *shape);
+                             const kilni_exec_shape *shape, uint32_t vector);
 
 /// Finds the kernel and begins its arguments.
 kiln_status kilni_exec_kernel(kilni_exec *exec, const char *file, const char *kernel,

@@ -145,7 +145,7 @@ static int64_t wanted_parts(const kilni_exec *exec, const shape *s, int64_t item
 static void define_instance(const reduction *r, const shape *s, form f, uint32_t vector,
                             kiln_dtype result, kilni_exec_options *options)
 {
-    kilni_exec_define_text(options, "OP", r->op);
+    kilni_exec_define_operator(options, "IS_", r->op);
     kilni_exec_define_dtype(options, "A", r->input.dtype);
     kilni_exec_define_dtype(options, "O", result);
     kilni_exec_define(options, "V", vector);

@@ -105,11 +105,7 @@ static kiln_status batch_norm_launch(kilni_exec *exec, const kiln_view params[4]
     float epsilon = (float)kiln_op_attr_f64(exec->record, KILN_KEY_EPSILON);
     double epsilon_f64 = kiln_op_attr_f64(exec->record, KILN_KEY_EPSILON);
     kilni_exec_define_dtype(&options, "A", dtype);
-    kilni_exec_define(&options, "V", vector);
-    kilni_exec_define(&options, "MO", kilni_exec_shape_mode(shape, 0));
-    kilni_exec_define(&options, "MA", kilni_exec_shape_mode(shape, 1));
-    kilni_exec_define(&options, "MB", kilni_exec_shape_mode(shape, 2));
-    kilni_exec_define_shape(exec, &options, shape);
+    kilni_exec_define_shape(exec, &options, shape, vector);
     kiln_status st = kilni_exec_kernel(exec, "batch_norm.cl", "kiln_batch_norm", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;

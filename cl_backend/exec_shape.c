@@ -84,19 +84,15 @@ static uint32_t inner_axis(const kilni_exec_loops *loops, uint32_t vector)
     return best;
 }
 
-int kilni_exec_shape_mode(const kilni_exec_shape *shape, uint32_t operand)
+static int64_t inner_stride(const kilni_exec_shape *shape, int64_t operand)
 {
-    int64_t stride = shape->stride[operand][KILNI_EXEC_INNER];
-    if (shape->inner == 1 || stride == 1) {
-        return 1;
-    }
-    return stride == 0 ? 0 : 2;
+    return shape->inner == 1 ? 1 : shape->stride[operand][KILNI_EXEC_INNER];
 }
 
 static bool any_strided(const kilni_exec_shape *shape)
 {
-    for (uint32_t i = 0; i < shape->n_operands; i++) {
-        if (kilni_exec_shape_mode(shape, i) == 2) {
+    for (int64_t i = 0; i < shape->n_operands; i++) {
+        if (inner_stride(shape, i) != 0 && inner_stride(shape, i) != 1) {
             return true;
         }
     }
@@ -147,26 +143,37 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
     cut(exec, shape, vector);
 }
 
-bool kilni_exec_shape_is_aligned(const kilni_exec_shape *shape, int64_t vector)
+/* Whether all operands run densely inside, and whether whole vectors then start at multiples of their size. */
+static bool all_dense(const kilni_exec_shape *shape, int64_t vector, bool *out_aligned)
 {
-    for (uint32_t i = 0; i < shape->n_operands; i++) {
-        bool aligned = shape->start[i] % vector == 0;
-        for (int64_t axis = 0; axis < shape->rank; axis++) {
-            aligned = aligned && shape->stride[i][axis] % vector == 0;
-        }
-        if (kilni_exec_shape_mode(shape, i) == 1 && !aligned) {
+    *out_aligned = true;
+    for (int64_t i = 0; i < shape->n_operands; i++) {
+        if (inner_stride(shape, i) != 1) {
             return false;
+        }
+        *out_aligned = *out_aligned && shape->start[i] % vector == 0;
+        for (int64_t axis = 0; axis < shape->rank; axis++) {
+            *out_aligned = *out_aligned && shape->stride[i][axis] % vector == 0;
         }
     }
     return true;
 }
 
 void kilni_exec_define_shape(const kilni_exec *exec, kilni_exec_options *options,
-                             const kilni_exec_shape *shape)
+                             const kilni_exec_shape *shape, uint32_t vector)
 {
+    bool aligned = false;
+    bool dense = all_dense(shape, vector, &aligned);
     bool wide = shape->items > INT32_MAX || shape->rows > INT32_MAX;
+    kilni_exec_define(options, "V", vector);
     kilni_exec_define_text(options, "IDX", wide ? "ulong" : "uint");
-    if (!kilni_exec_is_block(exec)) {
-        kilni_exec_define(options, "RANK", shape->rank);
+    if (kilni_exec_is_block(exec)) {
+        kilni_exec_define(options, "MODE", 2);
+        return;
+    }
+    kilni_exec_define(options, "MODE", dense ? 1 : 2);
+    kilni_exec_define(options, "RANK", shape->rank);
+    if (dense && aligned) {
+        kilni_exec_define(options, "ALIGNED", 1);
     }
 }

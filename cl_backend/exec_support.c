@@ -199,6 +199,12 @@ void kilni_exec_define(kilni_exec_options *options, const char *name, int64_t va
     kilni_exec_define_text(options, name, text);
 }
 
+void kilni_exec_define_operator(kilni_exec_options *options, const char *prefix, const char *name)
+{
+    kilni_exec_define_text(options, "OP", prefix);
+    append(options, name);
+}
+
 void kilni_exec_define_dtype(kilni_exec_options *options, const char *name, kiln_dtype dtype)
 {
     kilni_exec_define_text(options, name, kiln_dtype_name(dtype));

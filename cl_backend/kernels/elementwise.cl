@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Elementwise operators: one table of formulas, one kernel. Defines choose the instance:
 //
-//   KILN_OP      name in the table below
+//   KILN_OP      name in the table below, as OP_add: PoCL defines bare names such as exp
 //   KILN_A/B/C   element types of the operands, KILN_NIN how many; KILN_O of the result
-//   KILN_MA/B/C  how an operand runs along the inner axis: 0 the same element, 1 neighbours, 2 any stride
-//   KILN_MO      the same of the result: 1 or 2
+//   KILN_MODE    1: operands and result are dense along the inner axis, 2: any strides
 //   KILN_NVALUE  scalars that follow the operands, of KILN_A's type of computation (of KILN_O's when there is none)
-//   KILN_IDX     uint, or ulong where there are more than 2^32 pieces of work
+//   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; so add serves add_scalar, too
 //
 // Formulas work on whole vectors, the ends of rows included, because built-in functions may give other
 // bits at other widths. sin, cos and tan go element by element: on PoCL a lane's result at vector width
@@ -37,21 +36,7 @@
 #define OP_less_equal(a, b) TRUTH((a) <= (b))
 #define OP_greater(a, b) TRUTH((a) > (b))
 #define OP_greater_equal(a, b) TRUTH((a) >= (b))
-#define OP_equal_scalar(x, p) OP_equal(x, VALUE(p))
-#define OP_not_equal_scalar(x, p) OP_not_equal(x, VALUE(p))
-#define OP_less_scalar(x, p) OP_less(x, VALUE(p))
-#define OP_less_equal_scalar(x, p) OP_less_equal(x, VALUE(p))
-#define OP_greater_scalar(x, p) OP_greater(x, VALUE(p))
-#define OP_greater_equal_scalar(x, p) OP_greater_equal(x, VALUE(p))
 
-#define OP_add_scalar(x, p) OP_add(x, VALUE(p))
-#define OP_sub_scalar(x, p) OP_sub(x, VALUE(p))
-#define OP_mul_scalar(x, p) OP_mul(x, VALUE(p))
-#define OP_div_scalar(x, p) OP_div(x, VALUE(p))
-#define OP_rem_scalar(x, p) OP_rem(x, VALUE(p))
-#define OP_pow_scalar(x, p) OP_pow(x, VALUE(p))
-#define OP_clamp_min(x, p) OP_maximum(x, VALUE(p))
-#define OP_clamp_max(x, p) OP_minimum(x, VALUE(p))
 #define OP_clamp(x, p, q) op_clamp(x, VALUE(p), VALUE(q))
 
 #define OP_logical_not(x) (1 - (x))
@@ -157,13 +142,8 @@ static inline T op_rem(T a, T b)
 #define OP_bitwise_and(a, b) ((a) & (b))
 #define OP_bitwise_or(a, b) ((a) | (b))
 #define OP_bitwise_xor(a, b) ((a) ^ (b))
-#define OP_bitwise_and_scalar(x, p) ((x) & VALUE(p))
-#define OP_bitwise_or_scalar(x, p) ((x) | VALUE(p))
-#define OP_bitwise_xor_scalar(x, p) ((x) ^ VALUE(p))
 #define OP_shift_left(a, b) op_shift_left(a, b)
 #define OP_shift_right(a, b) op_shift_right(a, b)
-#define OP_shift_left_scalar(x, p) op_shift_left(x, VALUE(p))
-#define OP_shift_right_scalar(x, p) op_shift_right(x, VALUE(p))
 #define OP_div(a, b) op_div(a, b)
 #define OP_rem(a, b) op_rem(a, b)
 #define OP_fmod(a, b) op_fmod(a, b)
@@ -348,37 +328,38 @@ K_DEFINE_SCATTER(scatter_o, KILN_O)
 // Makes macros among the arguments expand before the formula takes them.
 #define APPLY(formula, ...) formula(__VA_ARGS__)
 
-#if KILN_NIN == 0
-#define STEP(part, store, ...) store(K_CAT(OP_, KILN_OP)(VALUES), __VA_ARGS__)
-#elif KILN_NIN == 1
-#define STEP(part, store, ...)                                                                     \
-    {                                                                                              \
-        K_V(K_C(KILN_A)) a = K_CAT3(K_, part, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
-        store(APPLY(K_CAT(OP_, KILN_OP), a VALUES), __VA_ARGS__)                                     \
-    }
-#elif KILN_NIN == 2
-#define STEP(part, store, ...)                                                                     \
-    {                                                                                              \
-        K_V(K_C(KILN_A)) a = K_CAT3(K_, part, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
-        K_V(K_C(KILN_B)) b = K_CAT3(K_, part, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
-        store(APPLY(K_CAT(OP_, KILN_OP), a, b VALUES), __VA_ARGS__)                                  \
-    }
+#define LOAD(part, d, gather, p, s, ...) K_CAT3(K_, part, KILN_MODE)(d, gather, p, s, __VA_ARGS__)
+#define STORE(part, x, ...)                                                                        \
+    K_CAT3(K_STORE_, part, KILN_MODE)(KILN_O, scatter_o, po, so, x, __VA_ARGS__);
+#if KILN_SCALAR
+#define LOAD_B(part, ...) (by_value ? splat : LOAD(part, KILN_B, gather_b, pb, sb, __VA_ARGS__))
 #else
-#define STEP(part, store, ...)                                                                     \
-    {                                                                                              \
-        K_V(K_C(KILN_A)) a = K_CAT3(K_, part, KILN_MA)(KILN_A, gather_a, pa, sa, __VA_ARGS__);      \
-        K_V(K_C(KILN_B)) b = K_CAT3(K_, part, KILN_MB)(KILN_B, gather_b, pb, sb, __VA_ARGS__);      \
-        K_V(K_C(KILN_C)) c = K_CAT3(K_, part, KILN_MC)(KILN_C, gather_c, pc, sc, __VA_ARGS__);      \
-        store(APPLY(K_CAT(OP_, KILN_OP), a, b, c VALUES), __VA_ARGS__)                               \
-    }
+#define LOAD_B(part, ...) LOAD(part, KILN_B, gather_b, pb, sb, __VA_ARGS__)
 #endif
 
-#if KILN_MO == 1
-#define STORE_FULL(x, j) K_STV(KILN_O, po + (j), x);
-#define STORE_PART(x, j, count) scatter_o(po + (j), 1, count, x);
+#if KILN_NIN == 0
+#define STEP(part, ...) STORE(part, APPLY(KILN_OP, VALUES), __VA_ARGS__)
+#elif KILN_NIN == 1
+#define STEP(part, ...)                                                                            \
+    {                                                                                              \
+        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, __VA_ARGS__);                    \
+        STORE(part, APPLY(KILN_OP, a VALUES), __VA_ARGS__)                             \
+    }
+#elif KILN_NIN == 2
+#define STEP(part, ...)                                                                            \
+    {                                                                                              \
+        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, __VA_ARGS__);                    \
+        K_V(K_C(KILN_B)) b = LOAD_B(part, __VA_ARGS__);                                            \
+        STORE(part, APPLY(KILN_OP, a, b VALUES), __VA_ARGS__)                          \
+    }
 #else
-#define STORE_FULL(x, j) scatter_o(po + (j) * so, so, KILN_V, x);
-#define STORE_PART(x, j, count) scatter_o(po + (j) * so, so, count, x);
+#define STEP(part, ...)                                                                            \
+    {                                                                                              \
+        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, __VA_ARGS__);                    \
+        K_V(K_C(KILN_B)) b = LOAD(part, KILN_B, gather_b, pb, sb, __VA_ARGS__);                    \
+        K_V(K_C(KILN_C)) c = LOAD(part, KILN_C, gather_c, pc, sc, __VA_ARGS__);                    \
+        STORE(part, APPLY(KILN_OP, a, b, c VALUES), __VA_ARGS__)                       \
+    }
 #endif
 
 __kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
@@ -393,6 +374,10 @@ __kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
 #if KILN_NIN >= 3
                                ,
                                __global const K_S(KILN_C) *in_c
+#endif
+#if KILN_SCALAR
+                               ,
+                               long by_value, C value
 #endif
 #if KILN_NVALUE >= 1
                                ,
@@ -410,6 +395,9 @@ __kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
     const long sa = s.stride[1][7];
     const long sb = s.stride[2][7];
     const long sc = s.stride[3][7];
+#if KILN_SCALAR
+    const T splat = (T)(value);
+#endif
     for (long row = piece.first_row; row < piece.last_row; row++) {
         const kiln_offsets at = k_row(&s, row);
         __global K_S(KILN_O) *po = out + at.o;
@@ -424,11 +412,11 @@ __kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
 #endif
         long j = piece.begin;
         for (; j + KILN_V <= end; j += KILN_V) {
-            STEP(FULL_, STORE_FULL, j)
+            STEP(FULL_, j)
         }
         if (j < end) {
             const int count = (int)(end - j);
-            STEP(PART_, STORE_PART, j, count)
+            STEP(PART_, j, count)
         }
     }
 }

@@ -231,14 +231,26 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
         }                                                                                          \
     }
 
-// An operand's elements from j by its mode (0 the same element, 1 neighbours, 2 any stride): a whole vector, and
-// the first `count` elements of one. `gather` is the function that K_DEFINE_GATHER made.
-#define K_FULL_0(d, gather, p, s, j) ((K_V(K_C(d)))(K_LD(d, p)))
+// An operand's elements from j by its mode: a whole vector, and the first `count` elements of one. Mode 1: they
+// are neighbours; mode 2: any stride, looked at as the kernel runs. `gather` is what K_DEFINE_GATHER made.
 #define K_FULL_1(d, gather, p, s, j) K_LDV(d, (p) + (j))
-#define K_FULL_2(d, gather, p, s, j) gather((p) + (j) * (s), s, KILN_V)
-#define K_PART_0(d, gather, p, s, j, count) ((K_V(K_C(d)))(K_LD(d, p)))
+#define K_FULL_2(d, gather, p, s, j)                                                               \
+    ((s) == 1   ? K_LDV(d, (p) + (j))                                                              \
+     : (s) == 0 ? (K_V(K_C(d)))(K_LD(d, p))                                                        \
+                : gather((p) + (j) * (s), s, KILN_V))
 #define K_PART_1(d, gather, p, s, j, count) gather((p) + (j), 1, count)
 #define K_PART_2(d, gather, p, s, j, count) gather((p) + (j) * (s), s, count)
+
+// Stores of the same modes; `scatter` is what K_DEFINE_SCATTER made.
+#define K_STORE_FULL_1(d, scatter, p, s, x, j) K_STV(d, (p) + (j), x)
+#define K_STORE_FULL_2(d, scatter, p, s, x, j)                                                     \
+    if ((s) == 1) {                                                                                \
+        K_STV(d, (p) + (j), x);                                                                    \
+    } else {                                                                                       \
+        scatter((p) + (j) * (s), s, KILN_V, x);                                                    \
+    }
+#define K_STORE_PART_1(d, scatter, p, s, x, j, count) scatter((p) + (j), 1, count, x)
+#define K_STORE_PART_2(d, scatter, p, s, x, j, count) scatter((p) + (j) * (s), s, count, x)
 
 // ---- limits ----
 

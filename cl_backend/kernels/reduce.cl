@@ -9,7 +9,7 @@
 // emptied into totals every few thousand elements, so that rounding errors grow with neither length nor lanes.
 // Long reductions with few results come in parts: a first launch leaves partial results, a second reduces them.
 //
-//   KILN_OP     sum, prod, max, min, max_abs, any, all
+//   KILN_OP     IS_sum, IS_prod, IS_max, IS_min, IS_max_abs, IS_any, IS_all
 //   KILN_A      element type of the input; KILN_O of the result, or of partial results
 //   KILN_MA     1: the innermost reduced axis is dense, 2: any stride
 //   KILN_MEAN   1: divide by the count
@@ -50,7 +50,7 @@ typedef struct kiln_reduce_shape {
 #define IS_max_abs 5
 #define IS_any 6
 #define IS_all 7
-#define IS K_CAT(IS_, KILN_OP)
+#define IS KILN_OP
 
 #if K_KIND(D) == 8
 #define ADD_V(a, b) ((a) + (b))
