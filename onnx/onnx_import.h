@@ -11,6 +11,7 @@
 
 enum {
     KILNI_ONNX_FOLD_ELEMS = 4096, ///< constants up to this size are computed on the host
+    KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
     KILNI_ONNX_MAX_CALLS = 32,    ///< functions and branches inside each other
     KILNI_ONNX_NEWEST_OPSET = 21
 };

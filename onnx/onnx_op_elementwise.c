@@ -17,7 +17,8 @@ static kilni_onnx_ref old_broadcast(kilni_onnx_call *call, kilni_onnx_ref a, kil
 {
     int64_t dims[KILN_MAX_RANK];
     if (call->version >= 7 || !kilni_onnx_ok(call) ||
-        kilni_onnx_attr_int(call, "broadcast", 0) == 0 || b->desc.rank >= a->desc.rank) {
+        kilni_onnx_attr_int(call, "broadcast", 0) == 0 || b->desc.rank == 0 ||
+        b->desc.rank >= a->desc.rank) {
         return b;
     }
     int64_t axis = kilni_onnx_attr_int(call, "axis", a->desc.rank - b->desc.rank);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { NEWEST_IR = 13, BUDGET_FACTOR = 64, BUDGET_BASE = 1 << 20 };
+enum { NEWEST_IR = 13, MAX_FUNCTIONS = 4096, BUDGET_FACTOR = 64, BUDGET_BASE = 1 << 20 };
 
 struct kiln_onnx_tensor_file {
     kiln_onnx_model model; ///< only its file and arena are used
@@ -74,6 +74,10 @@ static kiln_status check_model(kiln_onnx_model *model, kiln_error *err)
     if (model->ir_version > NEWEST_IR) {
         return kiln_fail(err, UNIMPLEMENTED, "IR version %lld is newer than %d",
                          (long long)model->ir_version, NEWEST_IR);
+    }
+    if (model->n_functions > MAX_FUNCTIONS) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "model has %u functions, more than %d",
+                         model->n_functions, MAX_FUNCTIONS);
     }
     if (graph->n_sparse > 0) {
         return kiln_fail(err, UNIMPLEMENTED, "model has %u sparse initialisers", graph->n_sparse);

@@ -285,6 +285,10 @@ static kiln_status run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step
 {
     const kilni_onnx_node *node = step->node;
     const kiln_env *env = &frame->session->env;
+    if (++frame->session->steps_run > KILNI_ONNX_MAX_STEPS) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "a run of more than %d nodes",
+                         KILNI_ONNX_MAX_STEPS);
+    }
     kilni_onnx_ref few[16] = {0};
     size_t count = (size_t)node->n_inputs + node->n_outputs;
     bool fits = count <= sizeof(few) / sizeof(few[0]);
@@ -457,6 +461,7 @@ static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *
                              kiln_error *err)
 {
     const kiln_onnx_model *model = session->model;
+    session->steps_run = 0;
     kiln_status st = check_names(model, inputs, n_inputs, err);
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < model->n_inputs; i++) {
         st = bind_input(session, &model->inputs[i], inputs, n_inputs, &bound[i], err);

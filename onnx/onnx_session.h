@@ -57,6 +57,7 @@ struct kiln_onnx_session {
     kilni_onnx_plan *plans;
     kilni_onnx_plan *main;
     uint32_t plan_depth;
+    uint32_t steps_run; ///< of this run: functions that call functions multiply
     kilni_onnx_kept *kept;    ///< a hash table, its size a power of two
     uint32_t kept_size;
     uint32_t kept_count;
