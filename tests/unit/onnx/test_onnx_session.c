@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Sessions on the reference device: the digits model against PyTorch, functions, branches, shape arithmetic on the host,
+// scalars, early release, captures, and the errors of models that cannot run.
+#include "harness.h"
+#include "onnx_session.h"
+#include "proto_writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fixture {
+    kiln_context *context;
+    kiln_device *device;
+} fixture;
+
+static bool open_fixture(fixture *f)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    *f = (fixture){0};
+    return KILN_CHECK(kiln_context_create(NULL, &f->context, &err) == KILN_STATUS_OK) &&
+           KILN_CHECK(kiln_device_open(f->context, "reference:0", &f->device, &err) ==
+                      KILN_STATUS_OK);
+}
+
+static void close_fixture(fixture *f)
+{
+    kiln_device_release(f->device);
+    kiln_context_destroy(f->context);
+}
+
+static uint64_t live_tensors(const fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats.tensors_live;
+}
+
+static uint64_t recorded(const fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats.ops_recorded;
+}
+
+/* A model in memory with its session. The bytes must outlive it. */
+typedef struct loaded {
+    kiln_onnx_model *model;
+    kiln_onnx_session *session;
+} loaded;
+
+static kiln_status load(const fixture *f, const pw *bytes, loaded *out, kiln_error *err)
+{
+    *out = (loaded){0};
+    *err = (kiln_error)KILN_ERROR_INIT;
+    kiln_status st = kiln_onnx_model_open_memory(kiln_context_env(f->context), bytes->bytes,
+                                                 bytes->length, NULL, &out->model, err);
+    if (st == KILN_STATUS_OK) {
+        st = kiln_onnx_session_create(out->model, f->device, &out->session, err);
+    }
+    return st;
+}
+
+static void unload(loaded *l)
+{
+    kiln_onnx_session_destroy(l->session);
+    kiln_onnx_model_close(l->model);
+}
+
+/* A graph with inputs x and y, f32[2], and the output z of no said shape. */
+static pw small_graph(void)
+{
+    const int64_t two[] = {2};
+    pw graph = {0};
+    pw x = pw_value_info("x", 1, two, 1);
+    pw y = pw_value_info("y", 1, two, 1);
+    pw z = {0};
+    pw_text(&z, 1, "z");
+    pw_message(&graph, 11, &x);
+    pw_message(&graph, 11, &y);
+    pw_message(&graph, 12, &z);
+    return graph;
+}
+
+static void add_node(pw *graph, const char *op, const char *const *inputs, const char *output)
+{
+    const char *const outputs[] = {output, NULL};
+    pw node = pw_node(op, inputs, outputs);
+    pw_message(graph, 1, &node);
+}
+
+#define INPUTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Runs on x = {1, -2}, y = {3, 4} and reads z as floats. */
+static kiln_status run_small(const fixture *f, const loaded *l, float *out, size_t count,
+                             kiln_error *err)
+{
+    static const float x[] = {1, -2};
+    static const float y[] = {3, 4};
+    const int64_t two[] = {2};
+    kiln_onnx_input inputs[] = {{.name = "x"}, {.name = "y"}};
+    kiln_tensor *z = NULL;
+    kiln_status st = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, x, &inputs[0].tensor, err);
+    if (st == KILN_STATUS_OK) {
+        st = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, y, &inputs[1].tensor, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kiln_onnx_session_run(l->session, inputs, 2, &z, 1, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kiln_read(z, out, count * sizeof(*out), err);
+    }
+    kiln_release(z);
+    kiln_release(inputs[0].tensor);
+    kiln_release(inputs[1].tensor);
+    return st;
+}
+
+static void expect_small(pw *graph, int64_t opset, float first, float second)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2] = {0};
+    pw bytes = pw_model(graph, opset);
+    if (open_fixture(&f)) {
+        kiln_status st = load(&f, &bytes, &l, &err);
+        if (st == KILN_STATUS_OK) {
+            st = run_small(&f, &l, z, 2, &err);
+        }
+        KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : err.message, "");
+        KILN_CHECK_NEAR((double)z[0], (double)first, 1e-6);
+        KILN_CHECK_NEAR((double)z[1], (double)second, 1e-6);
+        unload(&l);
+        KILN_CHECK_INT(live_tensors(&f), 0);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+static void expect_error(pw *graph, kiln_status status, const char *text)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2];
+    pw bytes = pw_model(graph, 13);
+    if (open_fixture(&f)) {
+        kiln_status st = load(&f, &bytes, &l, &err);
+        if (st == KILN_STATUS_OK) {
+            st = run_small(&f, &l, z, 2, &err);
+        }
+        KILN_CHECK_INT(st, status);
+        KILN_CHECK_CONTAINS(err.message, text);
+        unload(&l);
+        KILN_CHECK_INT(live_tensors(&f), 0);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+// ---- the digits model ------------------------------------------------------------------------------
+
+/* The numbers at the end of a .npy file. */
+static bool read_npy_tail(const char *name, float *out, size_t count)
+{
+    char path[512];
+    size_t size = 0;
+    snprintf(path, sizeof(path), "%s/examples/digits/%s.npy", KILN_TEST_SOURCE_DIR, name);
+    char *data = kiln_test_read_file(path, &size);
+    bool ok = KILN_CHECK(data != NULL && size > count * sizeof(*out));
+    if (ok) {
+        memcpy(out, data + size - count * sizeof(*out), count * sizeof(*out));
+    }
+    free(data);
+    return ok;
+}
+
+static void run_digit(const fixture *f, kiln_onnx_session *session, const char *name,
+                      const float *expected, int digit)
+{
+    float image[64];
+    float got[10] = {0};
+    const int64_t dims[] = {1, 1, 8, 8};
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_onnx_input input = {.name = "image"};
+    kiln_tensor *output = NULL;
+    if (!read_npy_tail(name, image, 64)) {
+        return;
+    }
+    KILN_CHECK(kiln_tensor_create(f->device, KILN_DTYPE_F32, 4, dims, image, &input.tensor, &err) ==
+               KILN_STATUS_OK);
+    KILN_CHECK(kiln_onnx_session_run(session, &input, 1, &output, 1, &err) == KILN_STATUS_OK);
+    KILN_CHECK(output != NULL && kiln_read(output, got, sizeof(got), &err) == KILN_STATUS_OK);
+    float largest = 0;
+    int best = 0;
+    for (int i = 0; i < 10; i++) {
+        float size = expected[i] < 0 ? -expected[i] : expected[i];
+        largest = size > largest ? size : largest;
+        best = got[i] > got[best] ? i : best;
+    }
+    for (int i = 0; i < 10; i++) {
+        KILN_CHECK_NEAR((double)got[i], (double)expected[i], 1e-4 * (double)largest);
+    }
+    KILN_CHECK_INT(best, digit);
+    kiln_release(output);
+    kiln_release(input.tensor);
+}
+
+static void test_digits_as_pytorch(void)
+{
+    static const char *const names[] = {"zero", "one", "two",   "three", "four",
+                                        "five", "six", "seven", "eight", "nine"};
+    fixture f;
+    loaded l = {0};
+    float expected[100];
+    kiln_error err = KILN_ERROR_INIT;
+    if (!open_fixture(&f) || !read_npy_tail("expected", expected, 100)) {
+        return;
+    }
+    KILN_CHECK(kiln_onnx_model_open(kiln_context_env(f.context),
+                                    KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &l.model,
+                                    &err) == KILN_STATUS_OK);
+    if (KILN_CHECK(kiln_onnx_session_create(l.model, f.device, &l.session, &err) ==
+                   KILN_STATUS_OK)) {
+        for (int i = 0; i < 10; i++) {
+            run_digit(&f, l.session, names[i], expected + i * 10, i);
+        }
+    }
+    unload(&l);
+    KILN_CHECK_INT(live_tensors(&f), 0);
+    close_fixture(&f);
+}
+
+// ---- what nodes become -----------------------------------------------------------------------------
+
+/* z = x + (shape of y as a number): three nodes of shape arithmetic, one operation on the device. */
+static void test_shapes_stay_on_the_host(void)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2] = {0};
+    pw graph = small_graph();
+    add_node(&graph, "Shape", INPUTS("y"), "s");
+    pw cast = pw_node("Cast", INPUTS("s"), INPUTS("c"));
+    pw_attr_int(&cast, "to", 1);
+    pw_message(&graph, 1, &cast);
+    add_node(&graph, "Mul", INPUTS("c", "c"), "m");
+    add_node(&graph, "Add", INPUTS("m", "x"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        uint64_t before = recorded(&f);
+        KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+        KILN_CHECK_INT(recorded(&f) - before, 1);
+        KILN_CHECK_NEAR((double)z[0], 5, 0);
+        KILN_CHECK_NEAR((double)z[1], 2, 0);
+        unload(&l);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+static void add_scalar_initializer(pw *graph, const char *name, float value)
+{
+    pw tensor = pw_tensor(name, 1, NULL, 0, &value, sizeof(value));
+    pw_message(graph, 5, &tensor);
+}
+
+/* A constant operand on either side, also where the operator does not commute. */
+static void test_scalar_operands(void)
+{
+    pw graph = small_graph();
+    add_scalar_initializer(&graph, "k", 10);
+    add_node(&graph, "Sub", INPUTS("k", "x"), "a"); /* 9, 12 */
+    add_node(&graph, "Div", INPUTS("a", "y"), "b"); /* 3, 3 */
+    add_node(&graph, "Mul", INPUTS("k", "b"), "c"); /* 30, 30 */
+    add_node(&graph, "Sub", INPUTS("c", "k"), "d"); /* 20, 20 */
+    add_node(&graph, "Div", INPUTS("k", "d"), "z");
+    expect_small(&graph, 13, 0.5f, 0.5f);
+}
+
+static void test_old_broadcast(void)
+{
+    pw graph = small_graph();
+    pw node = pw_node("Add", INPUTS("x", "y"), INPUTS("z"));
+    pw_attr_int(&node, "broadcast", 1);
+    pw_attr_int(&node, "axis", 0);
+    pw_message(&graph, 1, &node);
+    expect_small(&graph, 6, 4, 2);
+}
+
+static void test_softmax_versions(void)
+{
+    pw graph = small_graph();
+    pw node = pw_node("Softmax", INPUTS("x"), INPUTS("z"));
+    pw_attr_int(&node, "axis", 0);
+    pw_message(&graph, 1, &node);
+    expect_small(&graph, 11, 0.95257413f, 0.04742587f);
+    graph = small_graph();
+    add_node(&graph, "Softmax", INPUTS("x"), "z");
+    expect_small(&graph, 13, 0.95257413f, 0.04742587f);
+}
+
+// ---- branches and functions ------------------------------------------------------------------------
+
+static pw branch_graph(const char *op)
+{
+    pw graph = {0};
+    pw out = {0};
+    add_node(&graph, op, INPUTS("x", "y"), "inner");
+    pw_text(&out, 1, "inner");
+    pw_message(&graph, 12, &out);
+    return graph;
+}
+
+/* Both branches read values of the graph around them. */
+static void test_if_branches(void)
+{
+    for (int condition = 0; condition < 2; condition++) {
+        const uint8_t value = (uint8_t)condition;
+        const char *const names[] = {"then_branch", "else_branch"};
+        const char *const ops[] = {"Add", "Mul"};
+        pw graph = small_graph();
+        pw flag = pw_tensor("flag", 9, NULL, 0, &value, 1);
+        pw_message(&graph, 5, &flag);
+        pw node = pw_node("If", INPUTS("flag"), INPUTS("z"));
+        for (int i = 0; i < 2; i++) {
+            pw attr = {0};
+            pw branch = branch_graph(ops[i]);
+            pw_text(&attr, 1, names[i]);
+            pw_message(&attr, 6, &branch);
+            pw_int(&attr, 20, 5);
+            pw_message(&node, 5, &attr);
+        }
+        pw_message(&graph, 1, &node);
+        expect_small(&graph, 13, condition ? 4 : 3, condition ? 2 : -8);
+    }
+}
+
+/* my.Scale(a) = LeakyRelu(a, alpha of the caller, or the default) */
+static pw model_with_function(const char *called, bool give_alpha, bool recurses)
+{
+    pw graph = small_graph();
+    pw node = pw_node(called, INPUTS("x"), INPUTS("z"));
+    pw_text(&node, 7, "my");
+    if (give_alpha) {
+        pw_attr_float(&node, "slope", 0.5f);
+    }
+    pw_message(&graph, 1, &node);
+    pw model = pw_model(&graph, 16);
+    pw function = {0};
+    pw_text(&function, 1, "Scale");
+    pw_text(&function, 4, "a");
+    pw_text(&function, 5, "b");
+    pw inner = pw_node(recurses ? "Scale" : "LeakyRelu", INPUTS("a"), INPUTS("b"));
+    pw reference = {0};
+    pw_text(&reference, 1, recurses ? "slope" : "alpha");
+    pw_int(&reference, 20, 1);
+    pw_text(&reference, 21, "slope");
+    pw_message(&inner, 5, &reference);
+    if (recurses) {
+        pw_text(&inner, 7, "my");
+    }
+    pw_message(&function, 7, &inner);
+    pw opset = {0};
+    pw_text(&opset, 1, "");
+    pw_int(&opset, 2, 16);
+    pw_message(&function, 9, &opset);
+    pw_text(&function, 10, "my");
+    pw fallback = {0};
+    pw_text(&fallback, 1, "slope");
+    pw_float(&fallback, 2, 0.25f);
+    pw_int(&fallback, 20, 1);
+    pw_message(&function, 11, &fallback);
+    pw_message(&model, 25, &function);
+    return model;
+}
+
+static void test_functions(void)
+{
+    static const struct {
+        const char *called;
+        bool give_alpha, recurses;
+        kiln_status status;
+        float second;
+        const char *text;
+    } cases[] = {
+        {"Scale", true, false, KILN_STATUS_OK, -1, ""},
+        {"Scale", false, false, KILN_STATUS_OK, -0.5f, ""},
+        {"Scale", true, true, KILN_STATUS_INVALID_ARGUMENT, 0, "nested deeper"},
+        {"Scalf", true, false, KILN_STATUS_UNIMPLEMENTED, 0, "operator Scalf of domain my"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fixture f;
+        loaded l;
+        kiln_error err;
+        float z[2] = {0};
+        pw bytes = model_with_function(cases[i].called, cases[i].give_alpha, cases[i].recurses);
+        if (open_fixture(&f)) {
+            kiln_status st = load(&f, &bytes, &l, &err);
+            if (st == KILN_STATUS_OK) {
+                st = run_small(&f, &l, z, 2, &err);
+            }
+            KILN_CHECK_INT(st, cases[i].status);
+            KILN_CHECK_CONTAINS(err.message, cases[i].text);
+            KILN_CHECK_NEAR((double)z[1], (double)cases[i].second, 1e-6);
+            unload(&l);
+            KILN_CHECK_INT(live_tensors(&f), 0);
+        }
+        close_fixture(&f);
+        pw_free(&bytes);
+    }
+}
+
+// ---- errors --------------------------------------------------------------------------------------
+
+static void test_unknown_operator_is_named(void)
+{
+    pw graph = small_graph();
+    add_node(&graph, "Frobnicate", INPUTS("x"), "z");
+    expect_error(&graph, KILN_STATUS_UNIMPLEMENTED,
+                 "node 'the_node' (Frobnicate): operator Frobnicate of domain ai.onnx, version 13");
+}
+
+static void test_bad_graphs(void)
+{
+    pw graph = small_graph();
+    add_node(&graph, "Relu", INPUTS("nowhere"), "z");
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "'nowhere' is used before it is defined");
+    graph = small_graph();
+    add_node(&graph, "Relu", INPUTS("x"), "z");
+    add_node(&graph, "Relu", INPUTS("y"), "z");
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "'z' is defined twice");
+    graph = small_graph();
+    add_node(&graph, "Add", INPUTS("x"), "z");
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "input 1 is missing");
+    graph = small_graph();
+    add_node(&graph, "Conv", INPUTS("x", "y"), "z");
+    expect_error(&graph, KILN_STATUS_UNIMPLEMENTED, "node 'the_node' (Conv): windows over -1 axes");
+    graph = small_graph();
+    pw node = pw_node("Concat", INPUTS("x", "y"), INPUTS("z"));
+    pw_attr_text(&node, "axis", "zero");
+    pw_message(&graph, 1, &node);
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "attribute 'axis' has type 3, not 2");
+    graph = small_graph();
+    node = pw_node("Concat", INPUTS("x", "y"), INPUTS("z"));
+    pw_attr_int(&node, "axis", 7);
+    pw_message(&graph, 1, &node);
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "axis 7");
+}
+
+static void check_run_error(const fixture *f, const loaded *l, kiln_onnx_input *inputs,
+                            size_t count, const char *text)
+{
+    kiln_tensor *z = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    KILN_CHECK_INT(kiln_onnx_session_run(l->session, inputs, count, &z, 1, &err),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(err.message, text);
+    KILN_CHECK(z == NULL);
+    (void)f;
+}
+
+static void test_bad_inputs(void)
+{
+    const int64_t two[] = {2};
+    const int64_t three[] = {3};
+    const int64_t square[] = {2, 1};
+    fixture f;
+    loaded l;
+    kiln_error err;
+    kiln_tensor *good = NULL;
+    kiln_tensor *longer = NULL;
+    kiln_tensor *ranked = NULL;
+    kiln_tensor *typed = NULL;
+    pw graph = small_graph();
+    add_node(&graph, "Add", INPUTS("x", "y"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        kiln_device *d = f.device;
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, NULL, &good, &err) == 0);
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, three, NULL, &longer, &err) == 0);
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 2, square, NULL, &ranked, &err) == 0);
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_I64, 1, two, NULL, &typed, &err) == 0);
+        kiln_onnx_input inputs[] = {{"x", good, NULL}, {"y", longer, NULL}, {"w", good, NULL}};
+        check_run_error(&f, &l, inputs, 1, "input 'y' is not given");
+        check_run_error(&f, &l, inputs, 3, "has no input 'w'");
+        check_run_error(&f, &l, inputs, 2, "axis 0 of input 'y' has length 3, the model takes 2");
+        inputs[1].tensor = ranked;
+        check_run_error(&f, &l, inputs, 2, "has rank 2, the model takes rank 1");
+        inputs[1].tensor = typed;
+        check_run_error(&f, &l, inputs, 2, "is i64, the model takes float32");
+        kiln_release(good);
+        kiln_release(longer);
+        kiln_release(ranked);
+        kiln_release(typed);
+        unload(&l);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+// ---- life ----------------------------------------------------------------------------------------
+
+/* A long chain holds a few tensors at a time, not one for each node. */
+static void test_values_go_after_their_last_use(void)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2] = {0};
+    char names[201][8];
+    pw graph = small_graph();
+    snprintf(names[0], sizeof(names[0]), "x");
+    for (int i = 1; i <= 200; i++) {
+        snprintf(names[i], sizeof(names[i]), i == 200 ? "z" : "v%d", i);
+        add_node(&graph, "Neg", INPUTS(names[i - 1]), names[i]);
+    }
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        KILN_CHECK(kiln_device_set_fusion(f.device, false, &err) == KILN_STATUS_OK);
+        KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(f.device, &stats);
+        KILN_CHECK(stats.backend.bytes_peak <= 10 * 8);
+        KILN_CHECK_NEAR((double)z[1], -2, 0);
+        unload(&l);
+        KILN_CHECK_INT(live_tensors(&f), 0);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+/* A run inside a capture gives a graph that can be run on other inputs. */
+static void test_capture(void)
+{
+    static const float first[] = {1, 2};
+    static const float second[] = {10, 20};
+    const int64_t two[] = {2};
+    fixture f;
+    loaded l;
+    kiln_error err;
+    kiln_graph *graph_run = NULL;
+    kiln_tensor *z = NULL;
+    kiln_tensor *again = NULL;
+    kiln_tensor *x[2] = {NULL};
+    float got[2] = {0};
+    pw graph = small_graph();
+    add_scalar_initializer(&graph, "k", 10);
+    add_node(&graph, "Mul", INPUTS("x", "k"), "a");
+    add_node(&graph, "Add", INPUTS("a", "y"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        kiln_device *d = f.device;
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, first, &x[0], &err) == 0);
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, second, &x[1], &err) == 0);
+        kiln_onnx_input inputs[] = {{"x", x[0], NULL}, {"y", x[1], NULL}};
+        KILN_CHECK(kiln_graph_begin(d, x, 2, &err) == KILN_STATUS_OK);
+        KILN_CHECK(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err) == KILN_STATUS_OK);
+        KILN_CHECK(kiln_graph_end(d, &z, 1, &graph_run, &err) == KILN_STATUS_OK);
+        kiln_tensor *const swapped[] = {x[1], x[0]};
+        KILN_CHECK(kiln_graph_run(graph_run, swapped, 2, &again, 1, &err) == KILN_STATUS_OK);
+        KILN_CHECK(kiln_read(again, got, sizeof(got), &err) == KILN_STATUS_OK);
+        KILN_CHECK_NEAR((double)got[0], 101, 0);
+        KILN_CHECK_NEAR((double)got[1], 202, 0);
+        kiln_release(again);
+        kiln_release(z);
+        kiln_graph_destroy(graph_run);
+        kiln_release(x[0]);
+        kiln_release(x[1]);
+        unload(&l);
+        KILN_CHECK_INT(live_tensors(&f), 0);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+/* An allocator that refuses what only a hostile size asks for. */
+static void *small_alloc(void *user, size_t bytes, size_t alignment)
+{
+    const kiln_allocator *real = user;
+    return bytes > (size_t)64 << 20 ? NULL : real->alloc(real->user, bytes, alignment);
+}
+
+static void small_free(void *user, void *pointer)
+{
+    const kiln_allocator *real = user;
+    real->free(real->user, pointer);
+}
+
+/* Flipped bits in a model that still opens: a run ends with a result or an error, never otherwise. */
+static void test_flipped_models_run(void)
+{
+    kiln_allocator real = kiln_allocator_default();
+    const kiln_allocator small = {small_alloc, small_free, &real};
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    options.allocator = &small;
+    fixture f = {0};
+    kiln_error err = KILN_ERROR_INIT;
+    size_t length = 0;
+    int64_t ran = 0;
+    char *bytes =
+        kiln_test_read_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
+    KILN_CHECK(kiln_context_create(&options, &f.context, &err) == KILN_STATUS_OK);
+    KILN_CHECK(kiln_device_open(f.context, "reference:0", &f.device, &err) == KILN_STATUS_OK);
+    const int64_t dims[] = {1, 1, 8, 8};
+    kiln_onnx_input input = {.name = "image"};
+    KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_F32, 4, dims, NULL, &input.tensor, &err) ==
+               KILN_STATUS_OK);
+    uint64_t state = 99;
+    for (int round = 0; round < 400; round++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        size_t at = (size_t)(state >> 20) % 2600; /* nodes come first in the file */
+        bytes[at] ^= (char)(1 << (round % 8));
+        pw view = {.bytes = (uint8_t *)bytes, .length = length};
+        loaded l;
+        kiln_tensor *z = NULL;
+        if (load(&f, &view, &l, &err) == KILN_STATUS_OK && l.model->graph.n_outputs == 1 &&
+            kiln_onnx_session_run(l.session, &input, 1, &z, 1, &err) == KILN_STATUS_OK) {
+            ran++;
+        }
+        kiln_release(z);
+        unload(&l);
+        bytes[at] ^= (char)(1 << (round % 8));
+    }
+    KILN_CHECK(ran > 0);
+    kiln_release(input.tensor);
+    /* What failing runs had queued is still held. */
+    kiln_status st = kiln_sync(f.device, &err);
+    KILN_CHECK(st == KILN_STATUS_OK || err.message[0] != '\0');
+    KILN_CHECK_INT(live_tensors(&f), 0);
+    close_fixture(&f);
+    free(bytes);
+}
+
+KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
+               KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_scalar_operands),
+               KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
+               KILN_TEST(test_if_branches), KILN_TEST(test_functions),
+               KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_bad_graphs),
+               KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
+               KILN_TEST(test_capture), KILN_TEST(test_flipped_models_run))
