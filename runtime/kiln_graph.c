@@ -476,12 +476,14 @@ static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, b
     return KILN_STATUS_OK;
 }
 
-/// An input that is not dense is copied, since the plan was made for dense ones.
+/// An input that is not dense, or not at its buffer's start, is copied: the plan was made for those.
 static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
                               kilni_place **out_place, kiln_error *err)
 {
     kiln_device *device = graph->device;
-    if (input->place.fault != NULL || kiln_view_is_contiguous(&input->place.view)) {
+    const kiln_view *view = &input->place.view;
+    bool as_planned = kiln_view_is_contiguous(view) && view->offset_bytes == 0;
+    if (input->place.fault != NULL || as_planned) {
         *out_place = &input->place;
         return KILN_STATUS_OK;
     }

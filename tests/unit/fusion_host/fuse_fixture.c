@@ -13,6 +13,9 @@ static void *counting_alloc(void *user, size_t bytes, size_t alignment)
     void *pointer = NULL;
     size_t step = alignment < sizeof(void *) ? sizeof(void *) : alignment;
     f->allocations++;
+    if (f->allocations == f->fail_at) {
+        return NULL;
+    }
     if (posix_memalign(&pointer, step, bytes == 0 ? step : bytes) != 0) {
         return NULL;
     }
@@ -59,8 +62,14 @@ static const kiln_device_info invented = {
 const char *fixture_plugin_path(const char *name)
 {
     char file[128];
-    snprintf(file, sizeof file, "%s.so", name);
-    return kiln_test_path(KILN_TEST_BUILD_DIR "/lib/kiln/test_plugins", file);
+    snprintf(file, sizeof file, "%s%s.so", strchr(name, '/') != NULL ? "" : "test_plugins/", name);
+    return kiln_test_path(KILN_TEST_BUILD_DIR "/lib/kiln", file);
+}
+
+void fixture_prepare(fuse_fixture *f)
+{
+    *f = (fuse_fixture){.device = invented, .next_id = 1};
+    f->env = (kiln_env){.allocator = {counting_alloc, counting_free, f}, .log = print_log};
 }
 
 bool fixture_open_with(fuse_fixture *f, const char *const *plugins,
@@ -68,8 +77,7 @@ bool fixture_open_with(fuse_fixture *f, const char *const *plugins,
 {
     kiln_error err = KILN_ERROR_INIT;
     kiln_fuse_registry_options empty = KILN_FUSE_REGISTRY_OPTIONS_INIT;
-    *f = (fuse_fixture){.device = invented, .next_id = 1};
-    f->env = (kiln_env){.allocator = {counting_alloc, counting_free, f}, .log = print_log};
+    fixture_prepare(f);
     bool ok = kiln_fuse_registry_create(&f->env, &empty, &f->registry, &err) == KILN_STATUS_OK;
     for (; ok && plugins != NULL && *plugins != NULL; plugins++) {
         const char *path = fixture_plugin_path(*plugins);

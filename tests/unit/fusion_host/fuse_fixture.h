@@ -16,12 +16,16 @@ typedef struct fuse_fixture {
     uint64_t next_id;
     uint64_t allocations; // calls of the allocator so far
     int64_t live; // blocks that are not freed
+    uint64_t fail_at; // this call of the allocator gives nothing; 0: none
 } fuse_fixture;
 
-/// Opens with the plugins of tests/plugins named in `plugins` (NULL-terminated), in that order.
+/// Opens with the plugins of tests/plugins named in `plugins` (NULL-terminated), in that order;
+/// names with a slash are below lib/kiln of the build.
 bool fixture_open(fuse_fixture *f, const char *const *plugins);
 bool fixture_open_with(fuse_fixture *f, const char *const *plugins,
                        const kiln_fuse_engine_options *options, bool whole);
+/// The environment and the device only.
+void fixture_prepare(fuse_fixture *f);
 void fixture_release(fuse_fixture *f);
 /// Releases, and checks that everything was freed.
 void fixture_close(fuse_fixture *f);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The fusers that ship with Kiln, loaded and searched by this host: what they promise passes its
+// checks.
+#include <string.h>
+
+#include "fuse_fixture.h"
+
+static const char *const shipped[] = {"plugins/elementwise", "null", NULL};
+
+static void record_chain(fuse_fixture *f, const kiln_tensor_desc *a, const kiln_tensor_desc *b)
+{
+    kiln_tensor_desc t1 = fixture_op(f, KILN_OP_MUL, a, b);
+    kiln_tensor_desc t2 = fixture_scalar_op(f, KILN_OP_ADD_SCALAR, &t1, 1.0);
+    fixture_drop(f, &t1);
+    kiln_tensor_desc t3 = fixture_op(f, KILN_OP_RELU, &t2, NULL);
+    fixture_drop(f, &t2);
+    kiln_tensor_desc t4 = fixture_scalar_op(f, KILN_OP_MUL_SCALAR, &t3, 0.5);
+    fixture_drop(f, &t3);
+    (void)fixture_op(f, KILN_OP_SUB, &t4, b);
+    fixture_drop(f, &t4);
+}
+
+static void test_chain_is_one_kernel(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, shipped)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1 << 20);
+        kiln_tensor_desc b = fixture_vector(&f, 1 << 20);
+        record_chain(&f, &a, &b);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (KILN_CHECK(s != NULL && s->plan->n_blocks == 1)) {
+            KILN_CHECK_INT(s->plan->blocks[0].n_ops, 9);
+            KILN_CHECK_INT(s->plan->n_steps, 1);
+            KILN_CHECK_INT(s->plan->steps[0].n_dies, 4);
+            KILN_CHECK_CONTAINS(s->plan->blocks[0].fuser, "elementwise");
+        }
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
+static void test_broadcast_chain(void)
+{
+    fuse_fixture f;
+    const int64_t row[] = {1, 96};
+    const int64_t column[] = {40, 1};
+    if (fixture_open(&f, shipped)) {
+        kiln_tensor_desc a = fixture_input(&f, 2, row);
+        kiln_tensor_desc b = fixture_input(&f, 2, column);
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_ADD, &a, &b);
+        kiln_tensor_desc d = fixture_op(&f, KILN_OP_EXP, &c, NULL);
+        kiln_tensor_desc e = fixture_op(&f, KILN_OP_MUL, &d, &a);
+        fixture_drop(&f, &c);
+        fixture_drop(&f, &d);
+        (void)e;
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        KILN_CHECK(s != NULL && s->plan->n_blocks == 1 && s->plan->blocks[0].n_ops == 5);
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
+/* A layer of a network: products and views run alone, what lies between is fused. */
+static void test_layer(void)
+{
+    fuse_fixture f;
+    const int64_t x_dims[] = {8, 64};
+    const int64_t w_dims[] = {64, 64};
+    const int64_t bias_dims[] = {64};
+    if (fixture_open(&f, shipped)) {
+        kiln_tensor_desc w = fixture_input(&f, 2, w_dims);
+        kiln_tensor_desc bias = fixture_input(&f, 1, bias_dims);
+        for (int step = 0; step < 4; step++) {
+            kiln_tensor_desc x = fixture_input(&f, 2, x_dims);
+            for (int layer = 0; layer < 3; layer++) {
+                kiln_tensor_desc y = fixture_op(&f, KILN_OP_MATMUL, &x, &w);
+                fixture_drop(&f, &x);
+                kiln_tensor_desc z = fixture_op(&f, KILN_OP_ADD, &y, &bias);
+                fixture_drop(&f, &y);
+                x = fixture_op(&f, KILN_OP_RELU, &z, NULL);
+                fixture_drop(&f, &z);
+                (void)fixture_run(&f, false);
+            }
+            (void)fixture_run(&f, true);
+            fixture_drop(&f, &x);
+        }
+        KILN_CHECK_INT(fixture_stats(&f).blocks_fused, 12);
+        KILN_CHECK_INT(fixture_stats(&f).ops_fused, 24);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+        KILN_CHECK(fixture_stats(&f).plans_found > fixture_stats(&f).plans_searched);
+    }
+    fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/fusion_host/shipped", KILN_TEST(test_chain_is_one_kernel),
+               KILN_TEST(test_broadcast_chain), KILN_TEST(test_layer))
