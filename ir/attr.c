@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads attributes of a record by key. Decides how an absent attribute gets the fallback of its schema and
-// how a number becomes an integer, a float or one element of a dtype. What attributes an operator has
-// is op_signature.c; whether their types are right is infer.c.
+// Reads attributes of a record by key. Decides how an absent attribute gets the fallback of its
+// schema and how a number becomes an integer, a float or one element of a dtype. What attributes an
+// operator has is op_signature.c; whether their types are right is infer.c.
 #include <math.h>
 #include <string.h>
 
@@ -94,8 +94,8 @@ const char *kilni_ir_text(const kiln_op_record *call, kiln_attr_key key)
 }
 
 typedef struct int_range {
-    double low;         ///< smallest value
-    double above;       ///< largest value plus one: exact in double for every dtype
+    double low; ///< smallest value
+    double above; ///< largest value plus one: exact in double for every dtype
     int64_t min;
     uint64_t max;
 } int_range;
@@ -133,8 +133,8 @@ static bool integer_of(const kiln_attr *number, kiln_dtype dtype, uint64_t *out_
     return true;
 }
 
-/* The float nearest to `value` whose last bit also says that something was cut off ("round to odd"), so that
- * rounding it again to a type of at most 22 bits equals rounding `value` once. */
+/* The float nearest to `value` whose last bit also says that something was cut off ("round to
+ * odd"), so that rounding it again to a type of at most 22 bits equals rounding `value` once. */
 static float sticky_float(double value)
 {
     float narrow = (float)value;

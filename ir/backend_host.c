@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Host memory for the two backends of ir. Everything is done when a call returns, so nothing waits.
-// Every range is checked against its buffer: offsets come from views, and views can come from elsewhere.
+// Every range is checked against its buffer: offsets come from views, and views can come from
+// elsewhere.
 #include <string.h>
 
 #include "backend_host.h"
@@ -59,10 +60,9 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
     const kiln_allocator *allocator = &host->env->allocator;
     *out_buffer = NULL;
     kiln_buffer *buffer = kiln_alloc(host->env, sizeof(*buffer));
-    unsigned char *data =
-        buffer != NULL
-            ? allocator->alloc(allocator->user, bytes > 0 ? bytes : 1, (size_t)BUFFER_ALIGN)
-            : NULL;
+    unsigned char *data = buffer != NULL ? allocator->alloc(allocator->user, bytes > 0 ? bytes : 1,
+                                                            (size_t)BUFFER_ALIGN)
+                                         : NULL;
     if (data == NULL) {
         kiln_free(host->env, buffer);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a buffer of %zu bytes",
@@ -99,8 +99,8 @@ void kilni_host_trim(kiln_backend *backend)
     (void)backend;
 }
 
-static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer, size_t offset,
-                               size_t bytes, kiln_error *err)
+static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer,
+                               size_t offset, size_t bytes, kiln_error *err)
 {
     size_t has = buffer != NULL ? buffer->bytes : 0;
     if (offset > has || bytes > has - offset) {

@@ -2,7 +2,8 @@
 #ifndef KILN_BACKEND_HOST_H
 #define KILN_BACKEND_HOST_H
 
-/// The part that the reference and null backends share: buffers in host memory and their statistics.
+/// The part that the reference and null backends share: buffers in host memory and their
+/// statistics.
 
 #include "reference_internal.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The backend "null": keeps memory, runs nothing. Operations and programs are accepted and counted, so what
-// a program costs the host can be measured alone. Buffers hold what was uploaded; results are undefined.
+// The backend "null": keeps memory, runs nothing. Operations and programs are accepted and counted,
+// so what a program costs the host can be measured alone. Buffers hold what was uploaded; results
+// are undefined.
 #include <string.h>
 
 #include "backend_host.h"

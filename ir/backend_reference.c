@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The backend "reference": every operator by its reference function, on host memory. Decides that views are
-// checked against their buffers before an element is touched, and that a result which shares memory with an
-// input is computed beside it first. Takes no programs. The judge in conformance tests; never fast.
+// The backend "reference": every operator by its reference function, on host memory. Decides that
+// views are checked against their buffers before an element is touched, and that a result which
+// shares memory with an input is computed beside it first. Takes no programs. The judge in
+// conformance tests; never fast.
 #include <string.h>
 
 #include "backend_host.h"
 
-static kiln_status check_view(const char *name, const kiln_view *view,
-                              const kiln_tensor_desc *desc, kiln_error *err)
+static kiln_status check_view(const char *name, const kiln_view *view, const kiln_tensor_desc *desc,
+                              kiln_error *err)
 {
     int64_t begin = 0;
     int64_t end = 0;

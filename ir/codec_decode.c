@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads graphs and operations in the wire form. The bytes are hostile: every count is bounded before memory is
-// taken for it, memory never exceeds a small multiple of the bytes read, and the result passes the verifier.
-// Damage that protobuf notices is DATA_LOSS; what it does not notice, the verifier calls INVALID_ARGUMENT.
+// Reads graphs and operations in the wire form. The bytes are hostile: every count is bounded
+// before memory is taken for it, memory never exceeds a small multiple of the bytes read, and the
+// result passes the verifier. Damage that protobuf notices is DATA_LOSS; what it does not notice,
+// the verifier calls INVALID_ARGUMENT.
 #include <inttypes.h>
 #include <pb_decode.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 typedef struct decoder { ///< shared by the callbacks of one message
     kiln_arena *arena;
     kiln_ir_graph *graph; ///< of a whole graph
-    kiln_status status;   ///< the first failure that is not nanopb's
+    kiln_status status; ///< the first failure that is not nanopb's
     kiln_error *err;
 } decoder;
 
@@ -34,8 +35,8 @@ static bool fail(decoder *d, kiln_status status)
 static void *add_item(growing *list)
 {
     if (list->count == list->limit) {
-        (void)fail(list->d, kiln_fail(list->d->err, INVALID_ARGUMENT, "a list has more than %zu items",
-                                      list->limit));
+        (void)fail(list->d, kiln_fail(list->d->err, INVALID_ARGUMENT,
+                                      "a list has more than %zu items", list->limit));
         return NULL;
     }
     if (list->count == list->capacity) {
@@ -149,7 +150,8 @@ static bool read_real(pb_istream_t *stream, const pb_field_t *field, void **arg)
     return item != NULL;
 }
 
-// ---- attributes ----------------------------------------------------------------------------------
+// ---- attributes
+// ----------------------------------------------------------------------------------
 
 typedef struct wire_attr { ///< an attribute before its operator is known
     char *name;
@@ -191,7 +193,8 @@ static bool constant_of(decoder *d, const attr_reader *r, kiln_attr *attr)
     }
     int64_t bytes = kiln_desc_bytes(&tensor->desc);
     if (bytes < 0 || (uint64_t)bytes != r->data.length) {
-        return fail(d, kiln_fail(d->err, INVALID_ARGUMENT, "a constant has %zu bytes, its shape needs %" PRId64,
+        return fail(d, kiln_fail(d->err, INVALID_ARGUMENT,
+                                 "a constant has %zu bytes, its shape needs %" PRId64,
                                  r->data.length, bytes));
     }
     tensor->data = r->data.data != NULL ? r->data.data : (const void *)tensor;
@@ -248,7 +251,8 @@ static bool read_attr(pb_istream_t *stream, const pb_field_t *field, void **arg)
     return true;
 }
 
-// ---- operations ----------------------------------------------------------------------------------
+// ---- operations
+// ----------------------------------------------------------------------------------
 
 typedef struct op_reader {
     kiln_v1_Operation message;
@@ -378,7 +382,8 @@ kiln_status kiln_ir_decode_op(kiln_arena *arena, const void *bytes, size_t lengt
     return st;
 }
 
-// ---- graphs --------------------------------------------------------------------------------------
+// ---- graphs
+// --------------------------------------------------------------------------------------
 
 /* Lists of the graph's own level live longer than an operation's scratch. */
 typedef struct graph_reader {
@@ -398,7 +403,8 @@ static kiln_status check_counts(const graph_reader *r, kiln_error *err)
     if (!m->has_n_inputs || !m->has_n_outputs || !m->has_n_operations ||
         m->n_inputs != r->inputs.count || m->n_outputs != r->outputs.count ||
         m->n_operations != r->ops.graph->n_ops) {
-        return kiln_fail(err, DATA_LOSS, "a graph is truncated: %zu inputs, %zu outputs, %zu operations",
+        return kiln_fail(err, DATA_LOSS,
+                         "a graph is truncated: %zu inputs, %zu outputs, %zu operations",
                          r->inputs.count, r->outputs.count, r->ops.graph->n_ops);
     }
     return KILN_STATUS_OK;
@@ -407,8 +413,7 @@ static kiln_status check_counts(const graph_reader *r, kiln_error *err)
 static kiln_status decode_graph(graph_reader *r, const void *bytes, size_t length, kiln_error *err)
 {
     pb_istream_t stream = pb_istream_from_buffer(bytes, length);
-    r->inputs = (growing){
-        .d = &r->io, .size = sizeof(kiln_tensor_desc), .limit = KILNI_IR_MAX_IO};
+    r->inputs = (growing){.d = &r->io, .size = sizeof(kiln_tensor_desc), .limit = KILNI_IR_MAX_IO};
     r->outputs = (growing){.d = &r->io, .size = sizeof(uint64_t), .limit = KILNI_IR_MAX_IO};
     r->message.inputs = (pb_callback_t){.funcs.decode = read_tensor, .arg = &r->inputs};
     r->message.outputs = (pb_callback_t){.funcs.decode = read_id, .arg = &r->outputs};

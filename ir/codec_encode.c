@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes graphs and operations in the wire form of proto/kiln/v1/ir.proto, with nanopb. Sizes first, then
-// bytes, so that one allocation is enough. What the fields mean stands in the .proto file.
+// Writes graphs and operations in the wire form of proto/kiln/v1/ir.proto, with nanopb. Sizes
+// first, then bytes, so that one allocation is enough. What the fields mean stands in the .proto
+// file.
 #include <pb_encode.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sizes and texts of tensor descriptions, and the checked arithmetic below them. A size that exceeds int64
-// is an answer here (-1 or false); turning it into an error with the operator's name is left to callers.
+// Sizes and texts of tensor descriptions, and the checked arithmetic below them. A size that
+// exceeds int64 is an answer here (-1 or false); turning it into an error with the operator's name
+// is left to callers.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Evaluates the postfix formulas of programs: launch sizes, temporaries, guards. Everything fails closed:
-// overflow, division by 0, an unknown symbol or a malformed formula is an error, never a wrong size.
-// Formulas come from fusers and files, so nothing in them is trusted.
+// Evaluates the postfix formulas of programs: launch sizes, temporaries, guards. Everything fails
+// closed: overflow, division by 0, an unknown symbol or a malformed formula is an error, never a
+// wrong size. Formulas come from fusers and files, so nothing in them is trusted.
 #include <inttypes.h>
 
 #include "ir_internal.h"
@@ -42,7 +42,8 @@ static kiln_status push_fact(machine *m, uint32_t fact, kiln_error *err)
     return push(m, m->facts[fact], err);
 }
 
-/* Quotient towards minus infinity and remainder with the sign of b; false for b = 0 and MIN / -1. */
+/* Quotient towards minus infinity and remainder with the sign of b; false for b = 0 and MIN / -1.
+ */
 static bool floor_div(int64_t a, int64_t b, int64_t *out_quotient, int64_t *out_rest)
 {
     if (b == 0 || (a == INT64_MIN && b == -1)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Graphs: a list of records with everything they point to, in one arena. Decides what a copy of a record is and
-// which counts are too large to keep; whether the operations make sense together is verify.c.
+// Graphs: a list of records with everything they point to, in one arena. Decides what a copy of a
+// record is and which counts are too large to keep; whether the operations make sense together is
+// verify.c.
 #include <string.h>
 
 #include "graph_internal.h"
@@ -162,8 +163,9 @@ kiln_status kiln_ir_graph_set_io(kiln_ir_graph *graph, const kiln_tensor_desc *i
                                  kiln_error *err)
 {
     if (n_inputs > KILNI_IR_MAX_IO || n_outputs > KILNI_IR_MAX_IO) {
-        return kiln_fail(err, INVALID_ARGUMENT, "a graph has at most %d inputs and outputs, not %zu, %zu",
-                         KILNI_IR_MAX_IO, n_inputs, n_outputs);
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "a graph has at most %d inputs and outputs, not %zu, %zu", KILNI_IR_MAX_IO,
+                         n_inputs, n_outputs);
     }
     void *kept_inputs = kiln_arena_copy(&graph->arena, inputs, n_inputs * sizeof(inputs[0]));
     void *kept_outputs =

@@ -8,9 +8,9 @@
 
 enum {
     KILNI_IR_MAX_OPS = 1 << 20,
-    KILNI_IR_MAX_LIST = 1 << 16,     ///< elements of a list attribute, bytes of a text
-    KILNI_IR_MAX_CONST = 1 << 20,    ///< bytes of a tensor constant
-    KILNI_IR_MAX_IO = 1 << 16        ///< inputs or outputs of a graph
+    KILNI_IR_MAX_LIST = 1 << 16, ///< elements of a list attribute, bytes of a text
+    KILNI_IR_MAX_CONST = 1 << 20, ///< bytes of a tensor constant
+    KILNI_IR_MAX_IO = 1 << 16 ///< inputs or outputs of a graph
 };
 
 struct kiln_ir_graph {
@@ -25,8 +25,8 @@ struct kiln_ir_graph {
     size_t n_outputs;
 };
 
-/// Copies a record with everything it points to into the arena. INVALID_ARGUMENT for counts beyond the limits,
-/// RESOURCE_EXHAUSTED.
+/// Copies a record with everything it points to into the arena. INVALID_ARGUMENT for counts beyond
+/// the limits, RESOURCE_EXHAUSTED.
 kiln_status kilni_ir_record_copy(kiln_arena *arena, const kiln_op_record *record,
                                  kiln_op_record *out_copy, kiln_error *err);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The verifier of one operation: counts, element types, attribute types against the table's row, then the
-// row's shape function. Every origin passes here, so nothing about `call` is trusted except that its arrays
-// have the lengths it states. Shapes are decided in shape_*.c.
+// The verifier of one operation: counts, element types, attribute types against the table's row,
+// then the row's shape function. Every origin passes here, so nothing about `call` is trusted
+// except that its arrays have the lengths it states. Shapes are decided in shape_*.c.
 #include <inttypes.h>
 #include <string.h>
 
 #include "ir_internal.h"
 
-static kiln_status check_counts(const kiln_op_record *call, const kiln_op_info *info, kiln_error *err)
+static kiln_status check_counts(const kiln_op_record *call, const kiln_op_info *info,
+                                kiln_error *err)
 {
     const kiln_op_signature *signature = info->signature;
     if (call->n_inputs < signature->min_inputs || call->n_inputs > signature->max_inputs) {
@@ -35,8 +36,8 @@ static const char *input_name(const kiln_op_info *info, unsigned index)
     return name != NULL ? name : info->signature->inputs[0];
 }
 
-static kiln_status check_desc(const kiln_op_info *info, unsigned index, const kiln_tensor_desc *desc,
-                              kiln_error *err)
+static kiln_status check_desc(const kiln_op_info *info, unsigned index,
+                              const kiln_tensor_desc *desc, kiln_error *err)
 {
     char text[KILNI_IR_SHAPE_TEXT];
     if (kiln_dtype_size(desc->dtype) == 0) {
@@ -138,7 +139,8 @@ static kiln_status check_attr(const kiln_op_record *call, const kiln_op_info *in
     return KILN_STATUS_OK;
 }
 
-/* Numbers stand for elements of `dtype`: for integers and bool they have to be one of its values. */
+/* Numbers stand for elements of `dtype`: for integers and bool they have to be one of its values.
+ */
 static kiln_status check_numbers(const kiln_op_record *call, const kiln_op_info *info,
                                  kiln_dtype dtype, kiln_error *err)
 {
@@ -177,7 +179,8 @@ static kiln_status check_call(const kiln_op_record *call, const kiln_op_info *in
     }
     kiln_dtype dtype = call->n_inputs > 0 ? call->inputs[0].dtype
                                           : (kiln_dtype)kiln_op_attr_i64(call, KILN_KEY_DTYPE);
-    if (call->n_inputs == 0 && ((unsigned)kiln_dtype_kind_of(dtype) & (unsigned)info->accept) == 0) {
+    if (call->n_inputs == 0 &&
+        ((unsigned)kiln_dtype_kind_of(dtype) & (unsigned)info->accept) == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s", info->name,
                          kiln_dtype_name(dtype));
     }

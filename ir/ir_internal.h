@@ -3,13 +3,15 @@
 #define KILN_IR_INTERNAL_H
 
 /// What the files of ir share: the functions and objects that ops.def names, checked arithmetic,
-/// texts for errors, geometry of windows and axes that inference and the reference evaluator both need.
+/// texts for errors, geometry of windows and axes that inference and the reference evaluator both
+/// need.
 
 #include "ir.h"
 
-// ---- named by the table --------------------------------------------------------------------------
+// ---- named by the table
+// --------------------------------------------------------------------------
 
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)  \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
     extern const kiln_op_signature signature;                                                      \
     kiln_status shape(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err);     \
     kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
@@ -18,13 +20,15 @@
 #include "ops.def"
 #undef KILN_OP
 
-// ---- arithmetic that says when int64 is exceeded ---------------------------------------------------
+// ---- arithmetic that says when int64 is exceeded
+// ---------------------------------------------------
 
 bool kilni_ir_add(int64_t a, int64_t b, int64_t *out_sum);
 bool kilni_ir_sub(int64_t a, int64_t b, int64_t *out_difference);
 bool kilni_ir_mul(int64_t a, int64_t b, int64_t *out_product);
 
-// ---- texts for errors ------------------------------------------------------------------------------
+// ---- texts for errors
+// ------------------------------------------------------------------------------
 
 enum { KILNI_IR_SHAPE_TEXT = 80 };
 
@@ -34,7 +38,8 @@ const char *kilni_ir_dims_text(const int64_t *dims, uint32_t rank,
 const char *kilni_ir_desc_text(const kiln_tensor_desc *desc, char out_text[KILNI_IR_SHAPE_TEXT]);
 const char *kilni_ir_op_name(const kiln_op_record *call);
 
-// ---- attributes ------------------------------------------------------------------------------------
+// ---- attributes
+// ------------------------------------------------------------------------------------
 
 /// A list attribute; count 0 when absent. A text attribute, or its fallback.
 const int64_t *kilni_ir_ints(const kiln_op_record *call, kiln_attr_key key, uint32_t *out_count);
@@ -43,7 +48,8 @@ const char *kilni_ir_text(const kiln_op_record *call, kiln_attr_key key);
 /// Writes a float as an element of a float dtype, rounded once to nearest even.
 void kilni_ir_store_float(double value, kiln_dtype dtype, void *out_element);
 
-// ---- axes ------------------------------------------------------------------------------------------
+// ---- axes
+// ------------------------------------------------------------------------------------------
 
 /// Turns `axis` (negative: from the end) into 0..rank-1; INVALID_ARGUMENT outside.
 kiln_status kilni_ir_axis(const kiln_op_record *call, int64_t axis, uint32_t rank,
@@ -61,7 +67,8 @@ kiln_status kilni_ir_permutation(const kiln_op_record *call, uint32_t rank,
 void kilni_ir_slice_axis(const kiln_op_record *call, uint32_t axis, int64_t dim, int64_t *out_start,
                          int64_t *out_step, int64_t *out_length);
 
-// ---- windows ---------------------------------------------------------------------------------------
+// ---- windows
+// ---------------------------------------------------------------------------------------
 
 typedef struct kilni_ir_window { ///< of conv2d and the pools; index 0 is height, 1 width
     int64_t kernel[2];
@@ -72,8 +79,9 @@ typedef struct kilni_ir_window { ///< of conv2d and the pools; index 0 is height
     int64_t out[2]; ///< number of windows
 } kilni_ir_window;
 
-/// Reads and checks the window attributes for an input of `in` spatial lengths. `kernel` NULL: from the
-/// attribute. INVALID_ARGUMENT when a value is out of place or the kernel exceeds the padded input.
+/// Reads and checks the window attributes for an input of `in` spatial lengths. `kernel` NULL: from
+/// the attribute. INVALID_ARGUMENT when a value is out of place or the kernel exceeds the padded
+/// input.
 kiln_status kilni_ir_window_of(const kiln_op_record *call, const int64_t *in, const int64_t *kernel,
                                kilni_ir_window *out_window, kiln_error *err);
 

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The signatures that ops.def names: inputs in order, and attributes with their role in plans and their
-// value when absent. Data inputs come first, then masks and indices. A record carries its attributes in the
-// order given here; what they mean for shapes is in shape_*.c, for elements in reference_*.c.
+// The signatures that ops.def names: inputs in order, and attributes with their role in plans and
+// their value when absent. Data inputs come first, then masks and indices. A record carries its
+// attributes in the order given here; what they mean for shapes is in shape_*.c, for elements in
+// reference_*.c.
 #include "ir_internal.h"
 
-#define REQUIRED(id, kind) {.key = KILN_KEY_##id, .role = KILN_ROLE_##kind}
+#define REQUIRED(id, kind)                                                                         \
+    {                                                                                              \
+        .key = KILN_KEY_##id, .role = KILN_ROLE_##kind                                             \
+    }
 #define OPTIONAL(id, kind, number)                                                                 \
-    {.key = KILN_KEY_##id, .role = KILN_ROLE_##kind, .optional = true, .fallback = (number)}
+    {                                                                                              \
+        .key = KILN_KEY_##id, .role = KILN_ROLE_##kind, .optional = true, .fallback = (number)     \
+    }
 
 const kiln_op_signature kiln_signature_unary = {
     .inputs = {"x"},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Turns ops.def and attrs.def into tables and lookups. Decides nothing: rows, numbers and names stand in
-// the .def files, signatures in op_signature.c. The reverse lookups by number are switches, so that a
-// number used twice does not compile; a row whose functions are missing does not link.
+// Turns ops.def and attrs.def into tables and lookups. Decides nothing: rows, numbers and names
+// stand in the .def files, signatures in op_signature.c. The reverse lookups by number are
+// switches, so that a number used twice does not compile; a row whose functions are missing does
+// not link.
 #include <string.h>
 
 #include "ir_internal.h"
@@ -17,7 +18,7 @@ static const kiln_op_info op_rows[KILN_OP_COUNT] = {
 // clang-format on
 
 enum { ///< a row with a number that does not fit, or too many outputs, does not compile
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)  \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
     CHECK_##id = 1 / ((wire) > 0 && (wire) < 65536 && (since) > 0 && (n_out) <= KILN_MAX_OUTPUTS),
 #include "ops.def"
 #undef KILN_OP
@@ -41,7 +42,7 @@ kiln_op kiln_op_from_name(const char *name)
 kiln_op kiln_op_from_wire(uint16_t number)
 {
     switch (number) {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)  \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
     case wire:                                                                                     \
         return KILN_OP_##id;
 #include "ops.def"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads the text form of graphs that print.c writes, with # comments and free spaces. A hand-written descent,
-// line by line; every count is bounded before it is kept, and the result passes the verifier.
+// Reads the text form of graphs that print.c writes, with # comments and free spaces. A
+// hand-written descent, line by line; every count is bounded before it is kept, and the result
+// passes the verifier.
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -53,8 +54,9 @@ static bool accept(parser *p, const char *token)
 
 static kiln_status expect(parser *p, const char *token)
 {
-    return accept(p, token) ? KILN_STATUS_OK
-                            : SYNTAX(p, "\"%s\" is expected before \"%.*s\"", token, near(p), p->at);
+    return accept(p, token)
+               ? KILN_STATUS_OK
+               : SYNTAX(p, "\"%s\" is expected before \"%.*s\"", token, near(p), p->at);
 }
 
 static bool is_word(char c)
@@ -168,7 +170,8 @@ static kiln_status read_tensor(parser *p, kiln_tensor_desc *out_desc)
     return st == KILN_STATUS_OK ? read_desc(p, out_desc) : st;
 }
 
-// ---- attributes ----------------------------------------------------------------------------------
+// ---- attributes
+// ----------------------------------------------------------------------------------
 
 static kiln_status no_memory(parser *p)
 {
@@ -356,7 +359,8 @@ static kiln_status read_attr(parser *p, const kiln_op_info *info, kiln_attr *att
     return st == KILN_STATUS_OK ? SYNTAX(p, "%s has no attribute %s", info->name, word) : st;
 }
 
-// ---- lines ---------------------------------------------------------------------------------------
+// ---- lines
+// ---------------------------------------------------------------------------------------
 
 static kiln_status read_arguments(parser *p, const kiln_op_info *info, kiln_op_record *record,
                                   kiln_tensor_desc *inputs, kiln_attr *attrs)

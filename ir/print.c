@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The text form of records and graphs. Decides nothing about operators: names, attributes and their order come
-// from the table. Floats are written so that reading gives the same value; parse.c reads what is written here.
+// The text form of records and graphs. Decides nothing about operators: names, attributes and their
+// order come from the table. Floats are written so that reading gives the same value; parse.c reads
+// what is written here.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -127,8 +128,7 @@ void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out)
     }
     for (unsigned i = 0; info != NULL && i < record->n_attrs; i++) {
         if (record->attrs[i].type != KILN_ATTR_NONE) {
-            kiln_string_printf(out, "%s%s=", comma,
-                               kiln_attr_name(info->signature->attrs[i].key));
+            kiln_string_printf(out, "%s%s=", comma, kiln_attr_name(info->signature->attrs[i].key));
             print_attr(&record->attrs[i], out);
             comma = ", ";
         }

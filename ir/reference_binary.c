@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of elementwise operators with two inputs, with an input and a scalar, and with masks.
-// A scalar is an element of the input's dtype, so `add_scalar` is `add` with a full tensor. Division, shifts
-// and powers of integers are total: the rows in ops.def say what they give.
+// Reference meaning of elementwise operators with two inputs, with an input and a scalar, and with
+// masks. A scalar is an element of the input's dtype, so `add_scalar` is `add` with a full tensor.
+// Division, shifts and powers of integers are total: the rows in ops.def say what they give.
 #include <math.h>
 
 #include "reference_internal.h"
@@ -22,8 +22,8 @@ static void map(const kiln_view *inputs, const kiln_view *outputs, value_fn fn)
     }
 }
 
-static void map_scalar(const kiln_op_record *call, const kiln_view *inputs, const kiln_view *outputs,
-                       value_fn fn)
+static void map_scalar(const kiln_op_record *call, const kiln_view *inputs,
+                       const kiln_view *outputs, value_fn fn)
 {
     kilni_ref_value b = kilni_ref_scalar(call, KILN_KEY_VALUE, inputs[0].dtype);
     kilni_ref_walk walk;
@@ -89,7 +89,8 @@ static kilni_ref_value rem(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtyp
         if (rest.f == 0) {
             return kilni_ref_of_float(copysign(0, b.f));
         }
-        return (rest.f < 0) != (b.f < 0) && !isnan(rest.f) ? kilni_ref_of_float(rest.f + b.f) : rest;
+        return (rest.f < 0) != (b.f < 0) && !isnan(rest.f) ? kilni_ref_of_float(rest.f + b.f)
+                                                           : rest;
     }
     if (kilni_ref_is_signed(dtype) && rest.i != 0 && (rest.i < 0) != (b.i < 0)) {
         rest.u += b.u;

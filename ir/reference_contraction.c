@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of matmul, conv2d and the pools: the definitions as loops, floats accumulated in double
-// and rounded once, integers wrapping. Shapes and windows come from shape_contraction.c.
+// Reference meaning of matmul, conv2d and the pools: the definitions as loops, floats accumulated
+// in double and rounded once, integers wrapping. Shapes and windows come from shape_contraction.c.
 #include <math.h>
 #include <string.h>
 
@@ -137,7 +137,7 @@ kiln_status kiln_ref_conv2d(const kiln_op_record *call, const kiln_view *inputs,
 typedef struct pooled {
     kilni_ref_value largest;
     double sum;
-    int64_t taken;  ///< elements of the input
+    int64_t taken; ///< elements of the input
     int64_t padded; ///< elements of the input and its padding
 } pooled;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of gather, select, concat, pad, full, arange and drop. Decides what an index outside the
-// range reads: below 0 it counts from the end, and what is still outside is clamped.
+// Reference meaning of gather, select, concat, pad, full, arange and drop. Decides what an index
+// outside the range reads: below 0 it counts from the end, and what is still outside is clamped.
 #include <string.h>
 
 #include "reference_internal.h"
@@ -76,8 +76,8 @@ kiln_status kiln_ref_concat(const kiln_op_record *call, const kiln_view *inputs,
     return KILN_STATUS_OK;
 }
 
-/* Where element `i` of a padded axis comes from; -1: from the padding value. `low` and `high` bound what
- * negative padding left. */
+/* Where element `i` of a padded axis comes from; -1: from the padding value. `low` and `high` bound
+ * what negative padding left. */
 static int64_t pad_source(const char *mode, int64_t i, int64_t begin, int64_t low, int64_t high)
 {
     int64_t from = i - begin;

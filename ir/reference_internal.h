@@ -2,8 +2,9 @@
 #ifndef KILN_REFERENCE_INTERNAL_H
 #define KILN_REFERENCE_INTERNAL_H
 
-/// What the reference evaluator's files share: host memory, one element of any dtype as a wide value, and
-/// a walk over broadcast views. Apart from ir_internal.h because each backend defines its own kiln_buffer.
+/// What the reference evaluator's files share: host memory, one element of any dtype as a wide
+/// value, and a walk over broadcast views. Apart from ir_internal.h because each backend defines
+/// its own kiln_buffer.
 
 #include "ir_internal.h"
 
@@ -19,8 +20,8 @@ typedef union kilni_ref_value {
     uint64_t u;
 } kilni_ref_value;
 
-/// Reads and writes the element at `at` elements from the view's first. Writing rounds floats once, to
-/// nearest even, and keeps the low bits of integers.
+/// Reads and writes the element at `at` elements from the view's first. Writing rounds floats once,
+/// to nearest even, and keeps the low bits of integers.
 kilni_ref_value kilni_ref_load(const kiln_view *view, int64_t at);
 void kilni_ref_store(const kiln_view *view, int64_t at, kilni_ref_value value);
 
@@ -36,7 +37,8 @@ kilni_ref_value kilni_ref_scalar(const kiln_op_record *call, kiln_attr_key key, 
 kilni_ref_value kilni_ref_lowest(kiln_dtype dtype);
 kilni_ref_value kilni_ref_highest(kiln_dtype dtype);
 
-/// a < b and a == b in the order of `dtype`; false when one is NaN. NaN in maximum and minimum wins.
+/// a < b and a == b in the order of `dtype`; false when one is NaN. NaN in maximum and minimum
+/// wins.
 bool kilni_ref_less(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
 bool kilni_ref_equal(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
 bool kilni_ref_is_nan(kilni_ref_value a, kiln_dtype dtype);
@@ -61,7 +63,8 @@ void kilni_ref_walk_init(kilni_ref_walk *walk, const int64_t *dims, uint32_t ran
 void kilni_ref_walk_add(kilni_ref_walk *walk, const kiln_view *view);
 void kilni_ref_walk_next(kilni_ref_walk *walk);
 
-/// Copies every element of `source` to the one at the same place of `target`; equal shapes and dtypes.
+/// Copies every element of `source` to the one at the same place of `target`; equal shapes and
+/// dtypes.
 void kilni_ref_copy(const kiln_view *source, const kiln_view *target);
 
 /// Element offset of an index into a view.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of reductions and of argmax and argmin. Sums and products of floats are accumulated in
-// double in row-major order and rounded once; integers wrap. What an empty reduction gives is the row's.
+// Reference meaning of reductions and of argmax and argmin. Sums and products of floats are
+// accumulated in double in row-major order and rounded once; integers wrap. What an empty reduction
+// gives is the row's.
 #include <math.h>
 #include <string.h>
 

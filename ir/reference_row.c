@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of softmax, log_softmax and batch_norm. Softmax subtracts the row's largest element
-// first (Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions", 2021).
+// Reference meaning of softmax, log_softmax and batch_norm. Softmax subtracts the row's largest
+// element first (Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax
+// functions", 2021).
 #include <math.h>
 
 #include "reference_internal.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of elementwise operators with one input. Each function is the row's doc line in ops.def
-// written down; the C library's functions in double stand for the real ones.
+// Reference meaning of elementwise operators with one input. Each function is the row's doc line in
+// ops.def written down; the C library's functions in double stand for the real ones.
 #include <math.h>
 
 #include "reference_internal.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Elements and walks of the reference evaluator. Decides how an element of each dtype is read and rounded:
-// floats are computed in double and rounded once (for + - * / and sqrt of f32, f16 and bf16 that equals
-// computing in the type itself: Figueroa, "When is double rounding innocuous?", 1995); integers wrap.
+// Elements and walks of the reference evaluator. Decides how an element of each dtype is read and
+// rounded: floats are computed in double and rounded once (for + - * / and sqrt of f32, f16 and
+// bf16 that equals computing in the type itself: Figueroa, "When is double rounding innocuous?",
+// 1995); integers wrap.
 #include <math.h>
 #include <string.h>
 

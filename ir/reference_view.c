@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of the views, as copies into dense memory. The geometry is view.c's; only a reshape
-// that strides cannot express has a loop of its own.
+// Reference meaning of the views, as copies into dense memory. The geometry is view.c's; only a
+// reshape that strides cannot express has a loop of its own.
 #include "reference_internal.h"
 
 static kiln_status copy_view(const kiln_op_record *call, const kiln_view *inputs,

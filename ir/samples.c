@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes sample calls: fills tensors with repeatable values and hands finished records to the sink. Decides
-// which values are special for a dtype (NaN, infinities, signed zeros, denormals, ends of integer ranges).
-// Which shapes and attributes an operator is tried with is in samples_elementwise.c and samples_others.c.
+// Makes sample calls: fills tensors with repeatable values and hands finished records to the sink.
+// Decides which values are special for a dtype (NaN, infinities, signed zeros, denormals, ends of
+// integer ranges). Which shapes and attributes an operator is tried with is in
+// samples_elementwise.c and samples_others.c.
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -44,17 +45,42 @@ kiln_attr kilni_attr_ints(const int64_t *values, uint32_t count)
 }
 
 static const double special_floats[] = {
-    (double)NAN, (double)INFINITY, -(double)INFINITY, 0.0,   -0.0,     1.0,    -1.0,    0.5,   -0.5,
-    1.5,         -1.5,             2.5,               -2.5,  3.0,      -3.0,   1e-3,    -1e-3, 0.1,
-    7.75,        -9.25,            100.0,             -88.0, 3.140625, 1e-5,   65504.0, -40.0, 12.0,
+    (double)NAN,
+    (double)INFINITY,
+    -(double)INFINITY,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    -1.5,
+    2.5,
+    -2.5,
+    3.0,
+    -3.0,
+    1e-3,
+    -1e-3,
+    0.1,
+    7.75,
+    -9.25,
+    100.0,
+    -88.0,
+    3.140625,
+    1e-5,
+    65504.0,
+    -40.0,
+    12.0,
 };
 enum { N_SPECIAL_FLOATS = sizeof(special_floats) / sizeof(special_floats[0]) };
 
-/* After the list above: the largest, smallest normal and smallest denormal of the type, both signs. */
+/* After the list above: the largest, smallest normal and smallest denormal of the type, both signs.
+ */
 static double edge_float(kiln_dtype dtype, unsigned index)
 {
-    static const int exponents[][3] = {{16, -14, -24}, {128, -126, -133}, {128, -126, -149},
-                                       {1024, -1022, -1074}};
+    static const int exponents[][3] = {
+        {16, -14, -24}, {128, -126, -133}, {128, -126, -149}, {1024, -1022, -1074}};
     static const int digits[] = {11, 8, 24, 53};
     unsigned row = (unsigned)dtype - KILN_DTYPE_F16;
     double value = index / 2 == 0 ? ldexp(2 - ldexp(1, 1 - digits[row]), exponents[row][0] - 1)
@@ -147,7 +173,8 @@ static uint64_t fill_int(const kilni_sample_tensor *tensor, kiln_dtype dtype, in
     }
     switch (tensor->fill) {
     case KILNI_FILL_SPECIAL:
-        return i < kilni_special_count(dtype) ? special_int(dtype, i) : r % 21 - (is_signed ? 10 : 0);
+        return i < kilni_special_count(dtype) ? special_int(dtype, i)
+                                              : r % 21 - (is_signed ? 10 : 0);
     case KILNI_FILL_POSITIVE:
         return 1 + r % 3;
     case KILNI_FILL_TIES:

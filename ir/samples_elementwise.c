@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sample calls of elementwise operators: special values against each other, every rank, lengths 0 and 1,
-// broadcasting along all kinds of axes, every scalar that a dtype's kind has.
+// Sample calls of elementwise operators: special values against each other, every rank, lengths 0
+// and 1, broadcasting along all kinds of axes, every scalar that a dtype's kind has.
 #include "samples_internal.h"
 
 static const kilni_sample_tensor shapes[] = {

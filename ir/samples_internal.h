@@ -8,11 +8,11 @@
 
 typedef enum kilni_fill {
     KILNI_FILL_SPECIAL = 0, ///< every special value of the dtype first, then ordinary ones
-    KILNI_FILL_SMALL = 1,   ///< ordinary values of small size, both signs
+    KILNI_FILL_SMALL = 1, ///< ordinary values of small size, both signs
     KILNI_FILL_POSITIVE = 2, ///< ordinary values between 0.5 and 2; integers 1 to 3
-    KILNI_FILL_TIES = 3,    ///< few different values, so that equals meet
-    KILNI_FILL_INDEX = 4,   ///< indices around [-limit, limit), some outside
-    KILNI_FILL_MASK = 5     ///< 0 and 1 in no order
+    KILNI_FILL_TIES = 3, ///< few different values, so that equals meet
+    KILNI_FILL_INDEX = 4, ///< indices around [-limit, limit), some outside
+    KILNI_FILL_MASK = 5 ///< 0 and 1 in no order
 } kilni_fill;
 
 typedef struct kilni_sample_tensor {
@@ -23,8 +23,8 @@ typedef struct kilni_sample_tensor {
     kiln_dtype dtype; ///< NONE: the sample's
 } kilni_sample_tensor;
 
-/// Builds the record, infers its outputs, hands it to the sink. When inference refuses the sample the record
-/// has no outputs and `outputs` is NULL: a mistake in the sample, which tests report.
+/// Builds the record, infers its outputs, hands it to the sink. When inference refuses the sample
+/// the record has no outputs and `outputs` is NULL: a mistake in the sample, which tests report.
 void kilni_sample_emit(kiln_sample_sink *sink, kiln_op op, kiln_dtype dtype,
                        const kilni_sample_tensor *inputs, uint16_t n_inputs,
                        const kiln_attr *attrs);

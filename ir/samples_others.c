@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sample calls of operators that are not elementwise: views, reductions, products, windows, rows, gathers.
-// Sums and products get values of ordinary size, whose result every order of adding agrees on within the
-// tolerances; what only compares or moves gets the special values.
+// Sample calls of operators that are not elementwise: views, reductions, products, windows, rows,
+// gathers. Sums and products get values of ordinary size, whose result every order of adding agrees
+// on within the tolerances; what only compares or moves gets the special values.
 #include "samples_internal.h"
 
 typedef struct int_list {
@@ -14,7 +14,8 @@ static kiln_attr ints(const int_list *list)
     return kilni_attr_ints(list->values, list->count);
 }
 
-// ---- views ---------------------------------------------------------------------------------------
+// ---- views
+// ---------------------------------------------------------------------------------------
 
 typedef struct view_case {
     kilni_sample_tensor x;
@@ -98,14 +99,15 @@ void kiln_samples_slice(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         {{.rank = 2, .dims = {6, 6}}, {{2, {5, 0}}, {2, {0, 6}}, {2, {-2, INT64_MAX}}}},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const kiln_attr attrs[3] = {
-            ints(&cases[i].lists[0]), ints(&cases[i].lists[1]),
-            cases[i].lists[2].count > 0 ? ints(&cases[i].lists[2]) : kilni_attr_none()};
+        const kiln_attr attrs[3] = {ints(&cases[i].lists[0]), ints(&cases[i].lists[1]),
+                                    cases[i].lists[2].count > 0 ? ints(&cases[i].lists[2])
+                                                                : kilni_attr_none()};
         kilni_sample_emit(sink, op, dtype, &cases[i].x, 1, attrs);
     }
 }
 
-// ---- reductions ----------------------------------------------------------------------------------
+// ---- reductions
+// ----------------------------------------------------------------------------------
 
 static kilni_fill fill_of(kiln_op op)
 {
@@ -140,9 +142,9 @@ void kiln_samples_reduce(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         kilni_sample_tensor x = cases[i].x;
         x.fill = fill_of(op);
         for (int keepdims = 0; keepdims < 2; keepdims++) {
-            const kiln_attr attrs[2] = {
-                cases[i].list.count > 0 ? ints(&cases[i].list) : kilni_attr_none(),
-                kilni_attr_bool(keepdims != 0)};
+            const kiln_attr attrs[2] = {cases[i].list.count > 0 ? ints(&cases[i].list)
+                                                                : kilni_attr_none(),
+                                        kilni_attr_bool(keepdims != 0)};
             kilni_sample_emit(sink, op, dtype, &x, 1, attrs);
         }
     }
@@ -171,7 +173,8 @@ void kiln_samples_argreduce(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink
     }
 }
 
-// ---- products and windows ------------------------------------------------------------------------
+// ---- products and windows
+// ------------------------------------------------------------------------
 
 void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
@@ -265,22 +268,24 @@ void kiln_samples_pool2d(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool mean = op == KILN_OP_AVG_POOL2D;
-        kilni_sample_tensor x = {.rank = 4,
-                                 .fill = mean ? KILNI_FILL_SMALL : KILNI_FILL_SPECIAL};
+        kilni_sample_tensor x = {.rank = 4, .fill = mean ? KILNI_FILL_SMALL : KILNI_FILL_SPECIAL};
         for (unsigned d = 0; d < 4; d++) {
             x.dims[d] = cases[i].x[d];
         }
         for (int include_pad = 0; include_pad <= (mean ? 1 : 0); include_pad++) {
-            const kiln_attr attrs[6] = {
-                ints(&cases[i].kernel),         optional(&cases[i].strides),
-                optional(&cases[i].padding),    optional(&cases[i].dilations),
-                kilni_attr_bool(cases[i].ceil_mode), kilni_attr_bool(include_pad != 0)};
+            const kiln_attr attrs[6] = {ints(&cases[i].kernel),
+                                        optional(&cases[i].strides),
+                                        optional(&cases[i].padding),
+                                        optional(&cases[i].dilations),
+                                        kilni_attr_bool(cases[i].ceil_mode),
+                                        kilni_attr_bool(include_pad != 0)};
             kilni_sample_emit(sink, op, dtype, &x, 1, attrs);
         }
     }
 }
 
-// ---- rows ----------------------------------------------------------------------------------------
+// ---- rows
+// ----------------------------------------------------------------------------------------
 
 void kiln_samples_axis(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
@@ -314,17 +319,18 @@ void kiln_samples_batch_norm(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sin
         kilni_sample_tensor inputs[5] = {xs[i]};
         inputs[0].fill = KILNI_FILL_SMALL;
         for (unsigned k = 1; k < 5; k++) {
-            inputs[k] = (kilni_sample_tensor){
-                .rank = 1,
-                .dims = {xs[i].dims[1]},
-                .fill = k == 4 ? KILNI_FILL_POSITIVE : KILNI_FILL_SMALL};
+            inputs[k] =
+                (kilni_sample_tensor){.rank = 1,
+                                      .dims = {xs[i].dims[1]},
+                                      .fill = k == 4 ? KILNI_FILL_POSITIVE : KILNI_FILL_SMALL};
         }
         kiln_attr epsilon = i % 2 == 0 ? kilni_attr_none() : kilni_attr_f64(0.01);
         kilni_sample_emit(sink, op, dtype, inputs, 5, &epsilon);
     }
 }
 
-// ---- gathers -------------------------------------------------------------------------------------
+// ---- gathers
+// -------------------------------------------------------------------------------------
 
 typedef struct gather_case {
     kilni_sample_tensor x;
@@ -385,7 +391,9 @@ void kiln_samples_concat(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
          {{.rank = 2, .dims = {2, 3}}, {.rank = 2, .dims = {2, 1}}, {.rank = 2, .dims = {2, 8}}},
          -1},
         {3,
-         {{.rank = 3, .dims = {2, 3, 4}}, {.rank = 3, .dims = {1, 3, 4}}, {.rank = 3, .dims = {5, 3, 4}}},
+         {{.rank = 3, .dims = {2, 3, 4}},
+          {.rank = 3, .dims = {1, 3, 4}},
+          {.rank = 3, .dims = {5, 3, 4}}},
          0},
         {4,
          {{.rank = 3, .dims = {2, 1, 4}},
@@ -425,10 +433,10 @@ void kiln_samples_pad(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         {{.rank = 4, .dims = {1, 2, 3, 4}}, {8, {0, 0, 1, 2, 0, 0, 1, 1}}, "constant"},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const kiln_attr attrs[3] = {
-            ints(&cases[i].padding),
-            cases[i].mode != NULL ? kilni_attr_text(cases[i].mode) : kilni_attr_none(),
-            i % 2 == 0 ? kilni_attr_none() : kilni_sample_number(dtype, 0)};
+        const kiln_attr attrs[3] = {ints(&cases[i].padding),
+                                    cases[i].mode != NULL ? kilni_attr_text(cases[i].mode)
+                                                          : kilni_attr_none(),
+                                    i % 2 == 0 ? kilni_attr_none() : kilni_sample_number(dtype, 0)};
         kilni_sample_emit(sink, op, dtype, &cases[i].x, 1, attrs);
     }
 }

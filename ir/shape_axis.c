@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shapes of operators that keep, broadcast or drop axes: elementwise, reductions, row-wise, creation and
-// drop; and how axes are numbered. Windows and products are in shape_contraction.c, views in shape_view.c.
+// Shapes of operators that keep, broadcast or drop axes: elementwise, reductions, row-wise,
+// creation and drop; and how axes are numbered. Windows and products are in shape_contraction.c,
+// views in shape_view.c.
 #include <inttypes.h>
 #include <string.h>
 
@@ -76,7 +77,8 @@ kiln_status kiln_shape_broadcast(const kiln_op_record *call, kiln_tensor_desc *o
     return KILN_STATUS_OK;
 }
 
-static void drop_axes(const kiln_tensor_desc *x, uint32_t mask, bool keepdims, kiln_tensor_desc *out)
+static void drop_axes(const kiln_tensor_desc *x, uint32_t mask, bool keepdims,
+                      kiln_tensor_desc *out)
 {
     uint32_t rank = 0;
     for (uint32_t i = 0; i < x->rank; i++) {
@@ -88,7 +90,8 @@ static void drop_axes(const kiln_tensor_desc *x, uint32_t mask, bool keepdims, k
     out->rank = (uint8_t)rank;
 }
 
-kiln_status kiln_shape_reduce(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_reduce(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     uint32_t mask = 0;
     kiln_status st = kilni_ir_axes_mask(call, call->inputs[0].rank, &mask, err);
@@ -111,7 +114,8 @@ kiln_status kiln_shape_argreduce(const kiln_op_record *call, kiln_tensor_desc *o
     drop_axes(x, 1u << axis, kiln_op_attr_i64(call, KILN_KEY_KEEPDIMS) != 0, outputs);
     if (x->dims[axis] == 0 && kiln_desc_count(outputs) != 0) {
         char text[KILNI_IR_SHAPE_TEXT];
-        return kiln_fail(err, INVALID_ARGUMENT, "%s: axis %u of shape %s has no element to point to",
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: axis %u of shape %s has no element to point to",
                          kilni_ir_op_name(call), axis, kilni_ir_desc_text(x, text));
     }
     return KILN_STATUS_OK;
@@ -174,7 +178,8 @@ kiln_status kiln_shape_full(const kiln_op_record *call, kiln_tensor_desc *output
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_shape_arange(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_arange(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     int64_t count = kiln_op_attr_i64(call, KILN_KEY_COUNT);
     if (count < 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shapes of matmul, conv2d and the pools. Decides the window formulas: those of ONNX (Conv, MaxPool) and
-// PyTorch, which agree; a last window that would start in the padding after the input is left out.
-// The arithmetic of elements is in reference_contraction.c.
+// Shapes of matmul, conv2d and the pools. Decides the window formulas: those of ONNX (Conv,
+// MaxPool) and PyTorch, which agree; a last window that would start in the padding after the input
+// is left out. The arithmetic of elements is in reference_contraction.c.
 #include <inttypes.h>
 #include <string.h>
 
@@ -59,7 +59,8 @@ kiln_status kilni_ir_matmul_of(const kiln_op_record *call, kilni_ir_matmul *out_
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_shape_matmul(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_matmul(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     kilni_ir_matmul s;
     kiln_status st = kilni_ir_matmul_of(call, &s, err);
@@ -86,7 +87,8 @@ kiln_status kiln_shape_matmul(const kiln_op_record *call, kiln_tensor_desc *outp
     return KILN_STATUS_OK;
 }
 
-/* Two values of a list attribute, or `fallback` for both when it is absent; each at least `least`. */
+/* Two values of a list attribute, or `fallback` for both when it is absent; each at least `least`.
+ */
 static kiln_status pair_of(const kiln_op_record *call, kiln_attr_key key, int64_t fallback,
                            int64_t least, int64_t out_pair[2], kiln_error *err)
 {
@@ -214,7 +216,8 @@ static kiln_status check_conv2d(const kiln_op_record *call, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_shape_conv2d(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_conv2d(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     kilni_ir_window window;
     kiln_status st = check_conv2d(call, err);
@@ -231,7 +234,8 @@ kiln_status kiln_shape_conv2d(const kiln_op_record *call, kiln_tensor_desc *outp
     return st;
 }
 
-kiln_status kiln_shape_pool2d(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_pool2d(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     kilni_ir_window window;

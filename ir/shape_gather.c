@@ -20,7 +20,8 @@ static kiln_status axis_with_elements(const kiln_op_record *call, uint32_t *out_
     return st;
 }
 
-kiln_status kiln_shape_gather(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_gather(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *indices = &call->inputs[1];
@@ -36,14 +37,16 @@ kiln_status kiln_shape_gather(const kiln_op_record *call, kiln_tensor_desc *outp
     if (!fits) {
         char text[2][KILNI_IR_SHAPE_TEXT];
         return kiln_fail(err, INVALID_ARGUMENT, "gather: indices %s do not fit x %s along axis %u",
-                         kilni_ir_desc_text(indices, text[0]), kilni_ir_desc_text(x, text[1]), axis);
+                         kilni_ir_desc_text(indices, text[0]), kilni_ir_desc_text(x, text[1]),
+                         axis);
     }
     outputs[0].rank = indices->rank;
     memcpy(outputs[0].dims, indices->dims, sizeof(indices->dims));
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_shape_select(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_select(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     uint32_t axis = 0;
@@ -62,7 +65,8 @@ kiln_status kiln_shape_select(const kiln_op_record *call, kiln_tensor_desc *outp
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_shape_concat(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_concat(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     const kiln_tensor_desc *first = &call->inputs[0];
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
@@ -100,8 +104,8 @@ static kiln_status pad_axis(const char *mode, uint32_t axis, int64_t length, int
               kilni_ir_add(kept, end < 0 ? end : 0, &kept);
     if (!ok || kept < 0) {
         return kiln_fail(err, INVALID_ARGUMENT,
-                         "pad: %" PRId64 " and %" PRId64 " remove more than axis %u of length %" PRId64
-                         " has",
+                         "pad: %" PRId64 " and %" PRId64
+                         " remove more than axis %u of length %" PRId64 " has",
                          begin, end, axis, length);
     }
     int64_t most = begin > end ? begin : end;
@@ -126,7 +130,8 @@ kiln_status kiln_shape_pad(const kiln_op_record *call, kiln_tensor_desc *outputs
     const char *mode = kilni_ir_text(call, KILN_KEY_MODE);
     uint32_t count = 0;
     const int64_t *padding = kilni_ir_ints(call, KILN_KEY_PADDING, &count);
-    if (strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 && strcmp(mode, "reflect") != 0) {
+    if (strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 &&
+        strcmp(mode, "reflect") != 0) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "pad: the mode \"%.32s\" is not constant, edge or reflect", mode);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shapes of the views: reshape, expand, permute, slice, flip. Decides what their attributes mean; how a
-// view is expressed in strides is view.c.
+// Shapes of the views: reshape, expand, permute, slice, flip. Decides what their attributes mean;
+// how a view is expressed in strides is view.c.
 #include <inttypes.h>
 #include <string.h>
 
@@ -50,14 +50,13 @@ kiln_status kiln_shape_reshape(const kiln_op_record *call, kiln_tensor_desc *out
     uint32_t unknown = 0;
     int64_t product = known_product(dims, rank, &unknown);
     int64_t count = kiln_desc_count(x);
-    bool fits = unknown == 0 ? product == count
-                             : unknown == 1 && product > 0 && count % product == 0;
+    bool fits =
+        unknown == 0 ? product == count : unknown == 1 && product > 0 && count % product == 0;
     if (!fits) {
         char text[2][KILNI_IR_SHAPE_TEXT];
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "reshape: %s with %" PRId64 " elements does not become %s",
-                         kilni_ir_desc_text(x, text[0]), count,
-                         kilni_ir_dims_text(dims, rank, text[1]));
+        return kiln_fail(
+            err, INVALID_ARGUMENT, "reshape: %s with %" PRId64 " elements does not become %s",
+            kilni_ir_desc_text(x, text[0]), count, kilni_ir_dims_text(dims, rank, text[1]));
     }
     outputs[0].rank = (uint8_t)rank;
     for (uint32_t i = 0; i < rank; i++) {
@@ -66,7 +65,8 @@ kiln_status kiln_shape_reshape(const kiln_op_record *call, kiln_tensor_desc *out
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_shape_expand(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+kiln_status kiln_shape_expand(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     const int64_t *dims = NULL;

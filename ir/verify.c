@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Checks a graph as a whole: every operation infers to its stored outputs, ids are defined once and before use
-// with the same dtype and shape, nothing is used after its drop, outputs exist. One check for all origins.
+// Checks a graph as a whole: every operation infers to its stored outputs, ids are defined once and
+// before use with the same dtype and shape, nothing is used after its drop, outputs exist. One
+// check for all origins.
 #include <inttypes.h>
 #include <string.h>
 
@@ -117,7 +118,8 @@ static kiln_status verify_all(const kiln_ir_graph *graph, id_table *table, kiln_
     for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_outputs; i++) {
         const id_entry *entry = find_id(table, graph->outputs[i]);
         if (entry->desc == NULL || entry->dropped) {
-            st = kiln_fail(err, INVALID_ARGUMENT, "output %zu: %%%" PRIu64 " does not exist at the end", i,
+            st = kiln_fail(err, INVALID_ARGUMENT,
+                           "output %zu: %%%" PRIu64 " does not exist at the end", i,
                            graph->outputs[i]);
         }
     }

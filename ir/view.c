@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Geometry of tensors in memory: dense views, extents, and operators of class VIEW as arithmetic on
-// strides and offsets. Decides when a reshape of a strided view moves no data; whether the caller then aliases
-// or copies is left to it.
+// strides and offsets. Decides when a reshape of a strided view moves no data; whether the caller
+// then aliases or copies is left to it.
 #include <string.h>
 
 #include "ir_internal.h"
@@ -59,7 +59,8 @@ void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_en
 }
 
 /* Splits runs of source axes that are evenly spaced, as PyTorch's computeStride does: each run of
- * target axes has to multiply up to one such run. Both shapes hold the same number of elements, not 0. */
+ * target axes has to multiply up to one such run. Both shapes hold the same number of elements, not
+ * 0. */
 static bool reshape_strides(const kiln_view *input, kiln_view *out)
 {
     uint32_t target = out->rank;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The backend suite: every operator of the table, every dtype, every sample, on the backend named by
-// --backend=ADDRESS or KILN_TEST_BACKEND, against the reference evaluator on dense memory. Each sample runs on
-// dense inputs, on one of the other layouts in turn, and in place where an input fits the result. f32, i32, i64
-// and bool are required; for other dtypes a backend may say UNIMPLEMENTED, which the last case lists.
+// The backend suite: every operator of the table, every dtype, every sample, on the backend named
+// by
+// --backend=ADDRESS or KILN_TEST_BACKEND, against the reference evaluator on dense memory. Each
+// sample runs on dense inputs, on one of the other layouts in turn, and in place where an input
+// fits the result. f32, i32, i64 and bool are required; for other dtypes a backend may say
+// UNIMPLEMENTED, which the last case lists.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +61,8 @@ static bool operands_init(operands *o, const kiln_op_record *record, const void 
     return true;
 }
 
-/* Uploads `memory`, runs, reads the result into `result`. in_place: the input whose memory takes it, or -1. */
+/* Uploads `memory`, runs, reads the result into `result`. in_place: the input whose memory takes
+ * it, or -1. */
 static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln_view *inputs,
                        void *const *memory, const size_t *bytes, int in_place, void *result,
                        kiln_error *err)
@@ -230,7 +233,8 @@ static void test_op(void)
     }
 }
 
-/* Last: what the other cases left open. A dtype is either there for all samples of an operator or for none. */
+/* Last: what the other cases left open. A dtype is either there for all samples of an operator or
+ * for none. */
 static void test_coverage(void)
 {
     unsigned there = 0;

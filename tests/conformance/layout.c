@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Lays tensors out with offsets, gaps, reversed and repeated axes. Has its own loop over indices, so that a
-// mistake in a backend's is not repeated here.
+// Lays tensors out with offsets, gaps, reversed and repeated axes. Has its own loop over indices,
+// so that a mistake in a backend's is not repeated here.
 #include "layout.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The table of tolerances and the comparison that applies it. Where OpenCL 1.2 (section 7.4, full profile) names
-// an error bound for a function, that bound stands; what is computed exactly or only moved has none; sums,
-// products and rows are measured against the largest result, because their error follows the terms.
+// The table of tolerances and the comparison that applies it. Where OpenCL 1.2 (section 7.4, full
+// profile) names an error bound for a function, that bound stands; what is computed exactly or only
+// moved has none; sums, products and rows are measured against the largest result, because their
+// error follows the terms.
 #include "tolerance.h"
 
 #include <inttypes.h>
@@ -15,50 +16,28 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {KILN_OP_EXP, {3, 1, 0, 0, false}},
-    {KILN_OP_EXPM1, {3, 1, 0, 0, false}},
-    {KILN_OP_LOG, {3, 1, 0, 0, false}},
-    {KILN_OP_LOG1P, {2, 1, 0, 0, false}},
-    {KILN_OP_ERF, {16, 1, 0, 0, false}},
-    {KILN_OP_SQRT, {3, 1, 0, 0, false}},
-    {KILN_OP_RSQRT, {2, 1, 0, 0, false}},
-    {KILN_OP_RECIP, {2.5, 1, 0, 0, false}},
-    {KILN_OP_SIN, {4, 1, 0, 0, false}},
-    {KILN_OP_COS, {4, 1, 0, 0, false}},
-    {KILN_OP_TAN, {5, 1, 0, 0, false}},
-    {KILN_OP_SINH, {4, 1, 0, 0, false}},
-    {KILN_OP_COSH, {4, 1, 0, 0, false}},
-    {KILN_OP_TANH, {5, 1, 0, 0, false}},
-    {KILN_OP_ASIN, {4, 1, 0, 0, false}},
-    {KILN_OP_ACOS, {4, 1, 0, 0, false}},
-    {KILN_OP_ATAN, {5, 1, 0, 0, false}},
-    {KILN_OP_ASINH, {4, 1, 0, 0, false}},
-    {KILN_OP_ACOSH, {4, 1, 0, 0, false}},
-    {KILN_OP_ATANH, {5, 1, 0, 0, false}},
-    {KILN_OP_SIGMOID, {8, 1, 0, 0, false}},
-    {KILN_OP_RELU, {0, 0, 0, 0, true}},
-    {KILN_OP_DIV, {2.5, 1, 0, 0, false}},
-    {KILN_OP_DIV_SCALAR, {2.5, 1, 0, 0, false}},
-    {KILN_OP_POW, {16, 1, 0, 0, false}},
-    {KILN_OP_POW_SCALAR, {16, 1, 0, 0, false}},
-    {KILN_OP_ATAN2, {6, 1, 0, 0, false}},
-    {KILN_OP_HYPOT, {4, 1, 0, 0, false}},
-    {KILN_OP_MINIMUM, {0, 0, 0, 0, true}},
-    {KILN_OP_MAXIMUM, {0, 0, 0, 0, true}},
-    {KILN_OP_CLAMP, {0, 0, 0, 0, true}},
-    {KILN_OP_CLAMP_MIN, {0, 0, 0, 0, true}},
-    {KILN_OP_CLAMP_MAX, {0, 0, 0, 0, true}},
-    {KILN_OP_MIN, {0, 0, 0, 0, true}},
-    {KILN_OP_MAX, {0, 0, 0, 0, true}},
-    {KILN_OP_MAX_POOL2D, {0, 0, 0, 0, true}},
-    {KILN_OP_SUM, {0, 0, 64, 2, true}},
-    {KILN_OP_MEAN, {0, 0, 64, 2, true}},
-    {KILN_OP_PROD, {0, 0, 64, 2, true}},
-    {KILN_OP_MATMUL, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV2D, {0, 0, 64, 2, true}},
-    {KILN_OP_AVG_POOL2D, {0, 0, 16, 2, true}},
-    {KILN_OP_SOFTMAX, {0, 0, 16, 2, true}},
-    {KILN_OP_LOG_SOFTMAX, {0, 0, 16, 2, true}},
+    {KILN_OP_EXP, {3, 1, 0, 0, false}},        {KILN_OP_EXPM1, {3, 1, 0, 0, false}},
+    {KILN_OP_LOG, {3, 1, 0, 0, false}},        {KILN_OP_LOG1P, {2, 1, 0, 0, false}},
+    {KILN_OP_ERF, {16, 1, 0, 0, false}},       {KILN_OP_SQRT, {3, 1, 0, 0, false}},
+    {KILN_OP_RSQRT, {2, 1, 0, 0, false}},      {KILN_OP_RECIP, {2.5, 1, 0, 0, false}},
+    {KILN_OP_SIN, {4, 1, 0, 0, false}},        {KILN_OP_COS, {4, 1, 0, 0, false}},
+    {KILN_OP_TAN, {5, 1, 0, 0, false}},        {KILN_OP_SINH, {4, 1, 0, 0, false}},
+    {KILN_OP_COSH, {4, 1, 0, 0, false}},       {KILN_OP_TANH, {5, 1, 0, 0, false}},
+    {KILN_OP_ASIN, {4, 1, 0, 0, false}},       {KILN_OP_ACOS, {4, 1, 0, 0, false}},
+    {KILN_OP_ATAN, {5, 1, 0, 0, false}},       {KILN_OP_ASINH, {4, 1, 0, 0, false}},
+    {KILN_OP_ACOSH, {4, 1, 0, 0, false}},      {KILN_OP_ATANH, {5, 1, 0, 0, false}},
+    {KILN_OP_SIGMOID, {8, 1, 0, 0, false}},    {KILN_OP_RELU, {0, 0, 0, 0, true}},
+    {KILN_OP_DIV, {2.5, 1, 0, 0, false}},      {KILN_OP_DIV_SCALAR, {2.5, 1, 0, 0, false}},
+    {KILN_OP_POW, {16, 1, 0, 0, false}},       {KILN_OP_POW_SCALAR, {16, 1, 0, 0, false}},
+    {KILN_OP_ATAN2, {6, 1, 0, 0, false}},      {KILN_OP_HYPOT, {4, 1, 0, 0, false}},
+    {KILN_OP_MINIMUM, {0, 0, 0, 0, true}},     {KILN_OP_MAXIMUM, {0, 0, 0, 0, true}},
+    {KILN_OP_CLAMP, {0, 0, 0, 0, true}},       {KILN_OP_CLAMP_MIN, {0, 0, 0, 0, true}},
+    {KILN_OP_CLAMP_MAX, {0, 0, 0, 0, true}},   {KILN_OP_MIN, {0, 0, 0, 0, true}},
+    {KILN_OP_MAX, {0, 0, 0, 0, true}},         {KILN_OP_MAX_POOL2D, {0, 0, 0, 0, true}},
+    {KILN_OP_SUM, {0, 0, 64, 2, true}},        {KILN_OP_MEAN, {0, 0, 64, 2, true}},
+    {KILN_OP_PROD, {0, 0, 64, 2, true}},       {KILN_OP_MATMUL, {0, 0, 64, 2, true}},
+    {KILN_OP_CONV2D, {0, 0, 64, 2, true}},     {KILN_OP_AVG_POOL2D, {0, 0, 16, 2, true}},
+    {KILN_OP_SOFTMAX, {0, 0, 16, 2, true}},    {KILN_OP_LOG_SOFTMAX, {0, 0, 16, 2, true}},
     {KILN_OP_BATCH_NORM, {0, 0, 16, 2, true}},
 };
 
@@ -73,7 +52,7 @@ kiln_tolerance kiln_tolerance_of(kiln_op op)
 }
 
 typedef struct float_format {
-    int digits;      ///< of the significand, the hidden one included
+    int digits; ///< of the significand, the hidden one included
     int min_exponent; ///< of the smallest normal number
 } float_format;
 
@@ -148,8 +127,8 @@ static bool close_enough(kiln_tolerance tolerance, kiln_dtype dtype, double scal
     if (isinf(expected) || isinf(actual)) {
         return false;
     }
-    double allowed = scaled > 0 ? scaled * ldexp(scale, 1 - format.digits)
-                                : ulps * ulp_of(expected, format);
+    double allowed =
+        scaled > 0 ? scaled * ldexp(scale, 1 - format.digits) : ulps * ulp_of(expected, format);
     return fabs(actual - expected) <= allowed;
 }
 
@@ -162,8 +141,8 @@ static bool compare_floats(kiln_tolerance tolerance, kiln_dtype dtype, int64_t c
         double a = load(actual, dtype, i);
         double e = load(expected, dtype, i);
         if (!close_enough(tolerance, dtype, scale, a, e)) {
-            snprintf(out_text, capacity, "element %" PRId64 " of %" PRId64 " is %.9g, expected %.9g", i,
-                     count, a, e);
+            snprintf(out_text, capacity,
+                     "element %" PRId64 " of %" PRId64 " is %.9g, expected %.9g", i, count, a, e);
             return false;
         }
     }
@@ -186,8 +165,8 @@ bool kiln_tolerance_compare(kiln_tolerance tolerance, kiln_dtype dtype, int64_t 
             memcpy(&bits[0], a, size);
             memcpy(&bits[1], e, size);
             snprintf(out_text, capacity,
-                     "element %" PRId64 " of %" PRId64 " is 0x%" PRIx64 ", expected 0x%" PRIx64, i, count,
-                     bits[0], bits[1]);
+                     "element %" PRId64 " of %" PRId64 " is 0x%" PRIx64 ", expected 0x%" PRIx64, i,
+                     count, bits[0], bits[1]);
             return false;
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Helpers of the tests of ir. Leaves expectations to the tests: nothing here computes a result by itself.
+// Helpers of the tests of ir. Leaves expectations to the tests: nothing here computes a result by
+// itself.
 #include "ir_support.h"
 
 #include <math.h>
@@ -113,8 +114,8 @@ bool test_shape_is(const kiln_tensor_desc *desc, const char *file, int line, uns
     va_end(args);
     if (!ok) {
         kiln_test_fail(file, line, "the shape has rank %u: %lld %lld %lld %lld", desc->rank,
-                       (long long)desc->dims[0], (long long)desc->dims[1],
-                       (long long)desc->dims[2], (long long)desc->dims[3]);
+                       (long long)desc->dims[0], (long long)desc->dims[1], (long long)desc->dims[2],
+                       (long long)desc->dims[3]);
     }
     return kiln_test_check(ok, file, line, "shape");
 }
@@ -175,8 +176,8 @@ int64_t test_run(kiln_op op, const kiln_tensor_desc *inputs, const void *const *
 }
 
 void test_expect_f32(kiln_op op, const kiln_tensor_desc *inputs, const void *const *data,
-                     uint16_t n_inputs, const kiln_attr *attrs, size_t count,
-                     const float *expected, double tolerance, const char *file, int line)
+                     uint16_t n_inputs, const kiln_attr *attrs, size_t count, const float *expected,
+                     double tolerance, const char *file, int line)
 {
     float actual[4096] = {0};
     double scale = 0;

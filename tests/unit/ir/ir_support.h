@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the tests of ir share: descriptions and attributes in one line, one operation on the reference backend,
-// an allocator that fails on demand and counts what is out.
+// What the tests of ir share: descriptions and attributes in one line, one operation on the
+// reference backend, an allocator that fails on demand and counts what is out.
 #ifndef KILN_TESTS_UNIT_IR_SUPPORT_H
 #define KILN_TESTS_UNIT_IR_SUPPORT_H
 
 #include "harness.h"
 #include "ir.h"
 
-/// An environment over a counting allocator. `fail_at`: the k-th allocation from now fails (1 is the next), 0: none.
+/// An environment over a counting allocator. `fail_at`: the k-th allocation from now fails (1 is
+/// the next), 0: none.
 typedef struct test_env {
     kiln_env env;
     unsigned long live;
@@ -38,8 +39,8 @@ kiln_status test_infer(kiln_op op, const kiln_tensor_desc *inputs, uint16_t n_in
 bool test_shape_is(const kiln_tensor_desc *desc, const char *file, int line, unsigned rank, ...);
 #define CHECK_SHAPE(desc, ...) test_shape_is(&(desc), __FILE__, __LINE__, __VA_ARGS__)
 
-/// Runs one operation on dense data with the reference backend; `out_data` has room for the result. The number of
-/// result elements, or -1 after failing the case.
+/// Runs one operation on dense data with the reference backend; `out_data` has room for the result.
+/// The number of result elements, or -1 after failing the case.
 int64_t test_run(kiln_op op, const kiln_tensor_desc *inputs, const void *const *data,
                  uint16_t n_inputs, const kiln_attr *attrs, void *out_data, const char *file,
                  int line);
@@ -48,8 +49,8 @@ int64_t test_run(kiln_op op, const kiln_tensor_desc *inputs, const void *const *
 
 /// Runs and compares with `count` expected f32 values within `tolerance` of the largest.
 void test_expect_f32(kiln_op op, const kiln_tensor_desc *inputs, const void *const *data,
-                     uint16_t n_inputs, const kiln_attr *attrs, size_t count,
-                     const float *expected, double tolerance, const char *file, int line);
+                     uint16_t n_inputs, const kiln_attr *attrs, size_t count, const float *expected,
+                     double tolerance, const char *file, int line);
 #define EXPECT_F32(op, inputs, data, n, attrs, tolerance, ...)                                     \
     test_expect_f32(op, inputs, data, n, attrs,                                                    \
                     sizeof((const float[]){__VA_ARGS__}) / sizeof(float),                          \

@@ -79,7 +79,8 @@ static void test_floats_round_once(void)
     KILN_CHECK(stores(test_f64(6e-8), KILN_DTYPE_F16, 1));
     KILN_CHECK(stores(test_i64(2049), KILN_DTYPE_F16, 26624));
     KILN_CHECK(stores(test_i64(2051), KILN_DTYPE_F16, 26626));
-    /* Half way between two f16 but for the last bits of the double: f32 in between would lose them. */
+    /* Half way between two f16 but for the last bits of the double: f32 in between would lose them.
+     */
     KILN_CHECK(stores(test_f64(1.00048828125 + 1e-12), KILN_DTYPE_F16, 15361));
     KILN_CHECK(stores(test_f64(-1.00048828125 - 1e-12), KILN_DTYPE_F16, 15361 | 0x8000));
     KILN_CHECK(stores(test_f64(1.00048828125), KILN_DTYPE_F16, 15360));

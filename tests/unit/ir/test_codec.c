@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The wire form: every sample survives encoding, text and back; truncated, flipped and oversized bytes get an error.
+// The wire form: every sample survives encoding, text and back; truncated, flipped and oversized
+// bytes get an error.
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,8 @@ static void test_truncated(void)
         void *exact = malloc(length > 0 ? length : 1);
         memcpy(exact, bytes.data, length);
         kiln_status st = kiln_ir_decode(&env.env, exact, length, &back, &err);
-        KILN_CHECK(st == KILN_STATUS_DATA_LOSS || (st == KILN_STATUS_INVALID_ARGUMENT && length == 0));
+        KILN_CHECK(st == KILN_STATUS_DATA_LOSS ||
+                   (st == KILN_STATUS_INVALID_ARGUMENT && length == 0));
         KILN_CHECK(back == NULL);
         free(exact);
     }

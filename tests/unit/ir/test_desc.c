@@ -43,8 +43,8 @@ static void test_same_shape(void)
 
 static void test_checked_arithmetic(void)
 {
-    static const int64_t edge[] = {INT64_MIN, INT64_MIN + 1, -3037000500, -2, -1, 0, 1, 2, 3037000500,
-                                   INT64_MAX - 1, INT64_MAX};
+    static const int64_t edge[] = {INT64_MIN, INT64_MIN + 1, -3037000500,   -2,       -1, 0, 1,
+                                   2,         3037000500,    INT64_MAX - 1, INT64_MAX};
     for (unsigned i = 0; i < sizeof(edge) / sizeof(edge[0]); i++) {
         for (unsigned k = 0; k < sizeof(edge) / sizeof(edge[0]); k++) {
             int64_t mine = 0;

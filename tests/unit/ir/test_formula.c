@@ -15,9 +15,8 @@ static kiln_status eval(const kiln_formula_step *steps, uint32_t count, int64_t 
 
 static int64_t binary(uint16_t code, int64_t a, int64_t b)
 {
-    const kiln_formula_step steps[] = {{.code = KILN_F_IMM, .imm = a},
-                                       {.code = KILN_F_IMM, .imm = b},
-                                       {.code = code}};
+    const kiln_formula_step steps[] = {
+        {.code = KILN_F_IMM, .imm = a}, {.code = KILN_F_IMM, .imm = b}, {.code = code}};
     int64_t value = 0;
     kiln_status st = eval(steps, 3, &value);
     return st == KILN_STATUS_OK ? value : -1000 - (int64_t)st;
@@ -81,8 +80,8 @@ static void test_fails_closed(void)
     KILN_CHECK_INT(eval(&fact, 1, &value), KILN_STATUS_OUT_OF_RANGE);
     const kiln_formula_step lone = {.code = KILN_F_ADD};
     KILN_CHECK_INT(eval(&lone, 1, &value), KILN_STATUS_INVALID_ARGUMENT);
-    const kiln_formula_step select[] = {{.code = KILN_F_IMM}, {.code = KILN_F_IMM},
-                                        {.code = KILN_F_SELECT}};
+    const kiln_formula_step select[] = {
+        {.code = KILN_F_IMM}, {.code = KILN_F_IMM}, {.code = KILN_F_SELECT}};
     KILN_CHECK_INT(eval(select, 3, &value), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_INT(eval(select, 2, &value), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_INT(eval(NULL, 0, &value), KILN_STATUS_INVALID_ARGUMENT);

@@ -17,8 +17,13 @@ static void test_copies(void)
     kiln_tensor_desc y = test_desc(KILN_DTYPE_F32, 1, 6);
     kiln_attr attrs[3] = {test_ints(2, padding), test_text(mode), test_none()};
     y.id = 2;
-    kiln_op_record pad = {.op = KILN_OP_PAD, .n_inputs = 1, .n_outputs = 1, .n_attrs = 3,
-                          .inputs = &x, .outputs = &y, .attrs = attrs};
+    kiln_op_record pad = {.op = KILN_OP_PAD,
+                          .n_inputs = 1,
+                          .n_outputs = 1,
+                          .n_attrs = 3,
+                          .inputs = &x,
+                          .outputs = &y,
+                          .attrs = attrs};
     uint64_t output = 2;
     KILN_CHECK_INT(kiln_ir_graph_create(&env.env, &graph, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_ir_graph_append(graph, &pad, &err), KILN_STATUS_OK);
@@ -50,8 +55,13 @@ static void test_refuses(void)
     test_env_init(&env);
     kiln_tensor_desc x = test_desc(KILN_DTYPE_F32, 1, 3);
     kiln_attr attrs[2] = {{KILN_ATTR_I64_LIST, 1u << 20, {.ints = x.dims}}, {0}};
-    kiln_op_record record = {.op = KILN_OP_SUM, .n_inputs = 1, .n_outputs = 1, .n_attrs = 2,
-                             .inputs = &x, .outputs = &x, .attrs = attrs};
+    kiln_op_record record = {.op = KILN_OP_SUM,
+                             .n_inputs = 1,
+                             .n_outputs = 1,
+                             .n_attrs = 2,
+                             .inputs = &x,
+                             .outputs = &x,
+                             .attrs = attrs};
     KILN_CHECK_INT(kiln_ir_graph_create(&env.env, &graph, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_ir_graph_append(graph, &record, &err), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_STR(err.message, "operation 0: sum: attribute axes is malformed or too large");
@@ -87,7 +97,8 @@ static void test_many_operations(void)
     KILN_CHECK_INT(env.live, 0);
 }
 
-/* Parse, print, encode and decode with the k-th allocation failing, for every k until all succeed. */
+/* Parse, print, encode and decode with the k-th allocation failing, for every k until all succeed.
+ */
 static bool round_trip(test_env *env, unsigned long k)
 {
     kiln_ir_graph *parsed = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The parser takes what the printer writes, free spacing and comments, and says where other texts go wrong.
+// The parser takes what the printer writes, free spacing and comments, and says where other texts
+// go wrong.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,8 @@ static void test_refuses(void)
             "more than 4 outputs");
 }
 
-/* Every beginning of a good text, and every text with one byte changed: an answer, no crash, no leak. */
+/* Every beginning of a good text, and every text with one byte changed: an answer, no crash, no
+ * leak. */
 static void test_damaged(void)
 {
     test_env env;

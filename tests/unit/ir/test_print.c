@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The printed form: word for word for one graph, against the golden file for a sample of every operator.
+// The printed form: word for word for one graph, against the golden file for a sample of every
+// operator.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph_support.h"
-
 
 static void test_word_for_word(void)
 {
@@ -28,8 +28,13 @@ static void expect_value(kiln_attr value, const char *expected, int line)
     test_env_init(&env);
     kiln_string_init(&text, &env.env);
     kiln_tensor_desc x = test_desc(KILN_DTYPE_F64, 0);
-    kiln_op_record record = {.op = KILN_OP_ADD_SCALAR, .n_inputs = 1, .n_outputs = 1, .n_attrs = 1,
-                             .inputs = &x, .outputs = &x, .attrs = &value};
+    kiln_op_record record = {.op = KILN_OP_ADD_SCALAR,
+                             .n_inputs = 1,
+                             .n_outputs = 1,
+                             .n_attrs = 1,
+                             .inputs = &x,
+                             .outputs = &x,
+                             .attrs = &value};
     kiln_ir_print_op(&record, &text);
     snprintf(whole, sizeof(whole), "%%1: f64[] = add_scalar(%%1: f64[], value=%s)", expected);
     kiln_test_check_str(text.text, whole, __FILE__, line, "text");
@@ -55,10 +60,19 @@ static void test_texts(void)
     test_env_init(&env);
     kiln_string_init(&text, &env.env);
     kiln_tensor_desc x = test_desc(KILN_DTYPE_F32, 0);
-    kiln_attr attrs[3] = {test_ints(0, NULL), {KILN_ATTR_STRING, 6, {.text = "a\"\\\n\xff" "b"}},
+    kiln_attr attrs[3] = {test_ints(0, NULL),
+                          {KILN_ATTR_STRING,
+                           6,
+                           {.text = "a\"\\\n\xff"
+                                    "b"}},
                           test_none()};
-    kiln_op_record record = {.op = KILN_OP_PAD, .n_inputs = 1, .n_outputs = 1, .n_attrs = 3,
-                             .inputs = &x, .outputs = &x, .attrs = attrs};
+    kiln_op_record record = {.op = KILN_OP_PAD,
+                             .n_inputs = 1,
+                             .n_outputs = 1,
+                             .n_attrs = 3,
+                             .inputs = &x,
+                             .outputs = &x,
+                             .attrs = attrs};
     kiln_ir_print_op(&record, &text);
     KILN_CHECK_STR(text.text,
                    "%1: f32[] = pad(%1: f32[], padding=[], mode=\"a\\\"\\\\\\x0a\\xffb\")");

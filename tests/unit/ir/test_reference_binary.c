@@ -20,21 +20,23 @@ static void binary(kiln_op op, int count, const float cases[3][8], double tolera
 static void test_floats(void)
 {
     BINARY(KILN_OP_ADD, 3, 0, {0.1f, INFINITY, 1}, {0.2f, -INFINITY, 2}, {0.300000012f, NAN, 3});
-    BINARY(KILN_OP_DIV, 4, 0, {1, 1, -1, 0}, {3, 0, 0, 0}, {0.333333343f, INFINITY, -INFINITY, NAN});
+    BINARY(KILN_OP_DIV, 4, 0, {1, 1, -1, 0}, {3, 0, 0, 0},
+           {0.333333343f, INFINITY, -INFINITY, NAN});
     BINARY(KILN_OP_MAXIMUM, 4, 0, {1, NAN, 1, -INFINITY}, {2, 1, NAN, 3}, {2, NAN, NAN, 3});
     BINARY(KILN_OP_MINIMUM, 3, 0, {1, NAN, 1}, {2, 1, NAN}, {1, NAN, NAN});
     BINARY(KILN_OP_POW, 6, 1e-7, {2, -2, 0, -1, 3, NAN}, {0.5f, 3, 0, 0.5f, -2, 0},
            {1.41421354f, -8, 1, NAN, 0.111111112f, 1});
-    BINARY(KILN_OP_ATAN2, 3, 1e-7, {1, 0, -1}, {1, -1, 0}, {0.785398163f, 3.14159265f, -1.57079633f});
+    BINARY(KILN_OP_ATAN2, 3, 1e-7, {1, 0, -1}, {1, -1, 0},
+           {0.785398163f, 3.14159265f, -1.57079633f});
     BINARY(KILN_OP_HYPOT, 2, 1e-7, {3, 3e30f}, {4, 4e30f}, {5, 5e30f});
 }
 
 static void test_remainders(void)
 {
-    BINARY(KILN_OP_REM, 8, 0, {5, -5, 5, -5, 7.5f, -0.0f, 0, 3}, {3, 3, -3, -3, -2, 3, -3, INFINITY},
-           {2, 1, -1, -2, -0.5f, 0, -0.0f, 3});
-    BINARY(KILN_OP_FMOD, 8, 0, {5, -5, 5, -5, 7.5f, -0.0f, 0, 3}, {3, 3, -3, -3, -2, 3, -3, INFINITY},
-           {2, -2, 2, -2, 1.5f, -0.0f, 0, 3});
+    BINARY(KILN_OP_REM, 8, 0, {5, -5, 5, -5, 7.5f, -0.0f, 0, 3},
+           {3, 3, -3, -3, -2, 3, -3, INFINITY}, {2, 1, -1, -2, -0.5f, 0, -0.0f, 3});
+    BINARY(KILN_OP_FMOD, 8, 0, {5, -5, 5, -5, 7.5f, -0.0f, 0, 3},
+           {3, 3, -3, -3, -2, 3, -3, INFINITY}, {2, -2, 2, -2, 1.5f, -0.0f, 0, 3});
     BINARY(KILN_OP_REM, 3, 0, {1, INFINITY, NAN}, {0, 2, 2}, {NAN, NAN, NAN});
 }
 
@@ -45,7 +47,8 @@ static void ints(kiln_op op, kiln_dtype dtype, int count, const int32_t cases[3]
     int32_t out[8] = {0};
     int64_t got = test_run(op, descs, data, 2, NULL, out, __FILE__, line);
     kiln_test_check_int(got, count, __FILE__, line, "elements");
-    kiln_test_check_mem(out, cases[2], (size_t)count * 4, __FILE__, line, kiln_op_info_of(op)->name);
+    kiln_test_check_mem(out, cases[2], (size_t)count * 4, __FILE__, line,
+                        kiln_op_info_of(op)->name);
 }
 #define INTS(op, dtype, count, ...)                                                                \
     do {                                                                                           \
@@ -66,7 +69,8 @@ static void test_signed(void)
          {2, -2, 2, -2, 0, 0});
     INTS(KILN_OP_POW, i32, 8, {3, 2, 2, 1, -1, -1, 0, 0}, {21, 32, -1, -5, -3, -4, -2, 0},
          {1870418611, 0, 0, 1, -1, 1, 0, 1});
-    INTS(KILN_OP_SHIFT_LEFT, i32, 5, {1, 1, 1, 1, -1}, {4, 31, 32, -1, 1}, {16, INT32_MIN, 0, 0, -2});
+    INTS(KILN_OP_SHIFT_LEFT, i32, 5, {1, 1, 1, 1, -1}, {4, 31, 32, -1, 1},
+         {16, INT32_MIN, 0, 0, -2});
     INTS(KILN_OP_SHIFT_RIGHT, i32, 6, {-8, -1, 8, -8, -8, 8}, {1, 31, 2, 32, -1, 0},
          {-4, -1, 2, 0, 0, 8});
     INTS(KILN_OP_MAXIMUM, i32, 2, {-1, 3}, {1, 2}, {1, 3});
@@ -130,7 +134,8 @@ static void test_masks(void)
     const float a[3] = {1, 2, NAN};
     const float b[1] = {9};
     const unsigned char mask[6] = {1, 0, 1, 0, 1, 0};
-    const kiln_tensor_desc where[3] = {test_desc(KILN_DTYPE_F32, 1, 3), test_desc(KILN_DTYPE_F32, 0),
+    const kiln_tensor_desc where[3] = {test_desc(KILN_DTYPE_F32, 1, 3),
+                                       test_desc(KILN_DTYPE_F32, 0),
                                        test_desc(KILN_DTYPE_BOOL, 2, 2, 3)};
     const void *data[3] = {a, b, mask};
     EXPECT_F32(KILN_OP_WHERE, where, data, 3, NULL, 0, 1, 9, NAN, 9, 2, 9);

@@ -23,8 +23,8 @@ static void test_matmul(void)
     EXPECT_F32(KILN_OP_MATMUL, descs, data, 2, attrs, 0, 20, 23, 26, 29, 56, 68, 80, 92);
     attrs[0] = test_bool(true);
     descs[1] = test_desc(KILN_DTYPE_F32, 2, 2, 4);
-    EXPECT_F32(KILN_OP_MATMUL, descs, data, 2, attrs, 0, 12, 15, 18, 21, 16, 21, 26, 31, 20, 27,
-               34, 41);
+    EXPECT_F32(KILN_OP_MATMUL, descs, data, 2, attrs, 0, 12, 15, 18, 21, 16, 21, 26, 31, 20, 27, 34,
+               41);
     attrs[0] = test_none();
     descs[0] = test_desc(KILN_DTYPE_F32, 1, 3);
     descs[1] = test_desc(KILN_DTYPE_F32, 2, 3, 4);
@@ -44,10 +44,11 @@ static void test_matmul_batched(void)
     const kiln_attr attrs[2] = {test_none(), test_none()};
     fill();
     const void *data[2] = {count_up, b};
-    EXPECT_F32(KILN_OP_MATMUL, descs, data, 2, attrs, 0, 20, 23, 56, 68, 92, 113, 128, 158, 164, 203,
-               200, 248, 236, 293, 272, 338);
+    EXPECT_F32(KILN_OP_MATMUL, descs, data, 2, attrs, 0, 20, 23, 56, 68, 92, 113, 128, 158, 164,
+               203, 200, 248, 236, 293, 272, 338);
     const int32_t large[2] = {1 << 30, 3};
-    const kiln_tensor_desc ints[2] = {test_desc(KILN_DTYPE_I32, 1, 2), test_desc(KILN_DTYPE_I32, 1, 2)};
+    const kiln_tensor_desc ints[2] = {test_desc(KILN_DTYPE_I32, 1, 2),
+                                      test_desc(KILN_DTYPE_I32, 1, 2)};
     const void *int_data[2] = {large, large};
     int32_t out = 0;
     KILN_CHECK_INT(RUN(KILN_OP_MATMUL, ints, int_data, 2, attrs, &out), 1);
@@ -68,7 +69,8 @@ static void test_conv2d(void)
     const kiln_tensor_desc descs[3] = {test_desc(KILN_DTYPE_F32, 4, 1, 2, 4, 4),
                                        test_desc(KILN_DTYPE_F32, 4, 4, 1, 3, 2),
                                        test_desc(KILN_DTYPE_F32, 1, 4)};
-    const kiln_attr attrs[4] = {TEST_INTS(2, 1), TEST_INTS(1, 0, 2, 1), TEST_INTS(1, 2), test_i64(2)};
+    const kiln_attr attrs[4] = {TEST_INTS(2, 1), TEST_INTS(1, 0, 2, 1), TEST_INTS(1, 2),
+                                test_i64(2)};
     const void *data[3] = {x, weight, bias};
     EXPECT_F32(KILN_OP_CONV2D, descs, data, 3, attrs, 0, -4.5f, 10.5f, 6.5f, 5.5f, 10.5f, -11.5f,
                -0.5f, -3.5f, 6.5f, -11, -4, -8, -5, -6, 2, -3, -4, 2, -5, 1, 6, -1, -1, 7, 1, 2, 2,
@@ -78,8 +80,8 @@ static void test_conv2d(void)
 static void test_pools(void)
 {
     const kiln_tensor_desc x = test_desc(KILN_DTYPE_F32, 4, 1, 1, 5, 5);
-    kiln_attr attrs[6] = {TEST_INTS(3, 2), TEST_INTS(2, 2), TEST_INTS(1, 1, 1, 1), test_none(),
-                          test_bool(true), test_none()};
+    kiln_attr attrs[6] = {TEST_INTS(3, 2), TEST_INTS(2, 2), TEST_INTS(1, 1, 1, 1),
+                          test_none(),     test_bool(true), test_none()};
     fill();
     const void *data[1] = {count_up};
     EXPECT_F32(KILN_OP_MAX_POOL2D, &x, data, 1, attrs, 0, 5, 7, 9, 15, 17, 19, 20, 22, 24);
@@ -97,15 +99,15 @@ static void test_pools(void)
 static void test_pool_overhang(void)
 {
     const kiln_tensor_desc x = test_desc(KILN_DTYPE_F32, 4, 1, 1, 3, 3);
-    const kiln_attr attrs[6] = {TEST_INTS(2, 2), TEST_INTS(2, 2), test_none(), test_none(),
-                                test_bool(true), test_bool(true)};
+    const kiln_attr attrs[6] = {TEST_INTS(2, 2), TEST_INTS(2, 2), test_none(),
+                                test_none(),     test_bool(true), test_bool(true)};
     fill();
     const void *data[1] = {count_up};
     EXPECT_F32(KILN_OP_AVG_POOL2D, &x, data, 1, attrs, 0, 2, 3.5f, 6.5f, 8);
     const int8_t bytes[9] = {-5, -6, -7, -8, -9, -10, -11, -12, -13};
     const kiln_tensor_desc i8 = test_desc(KILN_DTYPE_I8, 4, 1, 1, 3, 3);
-    const kiln_attr padded[5] = {TEST_INTS(2, 2), TEST_INTS(2, 2), TEST_INTS(1, 1, 0, 0), test_none(),
-                                 test_none()};
+    const kiln_attr padded[5] = {TEST_INTS(2, 2), TEST_INTS(2, 2), TEST_INTS(1, 1, 0, 0),
+                                 test_none(), test_none()};
     int8_t out[4] = {0};
     data[0] = bytes;
     KILN_CHECK_INT(RUN(KILN_OP_MAX_POOL2D, &i8, data, 1, padded, out), 4);

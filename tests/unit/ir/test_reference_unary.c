@@ -107,9 +107,11 @@ static void test_cast_from_float(void)
     cast_floats(KILN_DTYPE_BOOL, u8);
     KILN_CHECK_MEM(u8, ((const uint8_t[]){1, 1, 1, 1, 1, 1, 1, 1}), 8);
     cast_floats(KILN_DTYPE_I32, i32);
-    KILN_CHECK_MEM(i32, ((const int32_t[]){1, -1, 300, -300, 0, INT32_MAX, INT32_MIN, INT32_MAX}), 32);
+    KILN_CHECK_MEM(i32, ((const int32_t[]){1, -1, 300, -300, 0, INT32_MAX, INT32_MIN, INT32_MAX}),
+                   32);
     cast_floats(KILN_DTYPE_I64, i64);
-    KILN_CHECK_MEM(i64, ((const int64_t[]){1, -1, 300, -300, 0, INT64_MAX, INT64_MIN, 3000000000}), 64);
+    KILN_CHECK_MEM(i64, ((const int64_t[]){1, -1, 300, -300, 0, INT64_MAX, INT64_MIN, 3000000000}),
+                   64);
     cast_floats(KILN_DTYPE_U64, u64);
     KILN_CHECK_MEM(u64, ((const uint64_t[]){1, 0, 300, 0, 0, UINT64_MAX, 0, 3000000000}), 64);
 }

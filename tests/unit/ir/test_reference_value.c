@@ -20,9 +20,12 @@ static void test_integers_extend_and_wrap(void)
         kiln_dtype dtype;
         uint64_t stored;
         int64_t loaded;
-    } cases[] = {{KILN_DTYPE_I8, 0x1ff, -1},   {KILN_DTYPE_U8, 0x1ff, 255},
-                 {KILN_DTYPE_I16, 0x8000, -32768}, {KILN_DTYPE_I32, 0x80000000, INT32_MIN},
-                 {KILN_DTYPE_U32, UINT64_MAX, 0xffffffff}, {KILN_DTYPE_I64, UINT64_MAX, -1},
+    } cases[] = {{KILN_DTYPE_I8, 0x1ff, -1},
+                 {KILN_DTYPE_U8, 0x1ff, 255},
+                 {KILN_DTYPE_I16, 0x8000, -32768},
+                 {KILN_DTYPE_I32, 0x80000000, INT32_MIN},
+                 {KILN_DTYPE_U32, UINT64_MAX, 0xffffffff},
+                 {KILN_DTYPE_I64, UINT64_MAX, -1},
                  {KILN_DTYPE_BOOL, 2, 1}};
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kiln_view view = one(cases[i].dtype);

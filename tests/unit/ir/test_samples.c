@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Every operator has samples for every dtype that it takes; they are valid, repeatable and reach the corners.
+// Every operator has samples for every dtype that it takes; they are valid, repeatable and reach
+// the corners.
 #include <math.h>
 #include <string.h>
 
@@ -85,6 +86,5 @@ static void test_corners(void)
     t = tally_of(KILN_OP_MATMUL, KILN_DTYPE_F32);
     KILN_CHECK(!t.nan && t.empty > 0);
 }
-
 
 KILN_TEST_MAIN("unit/ir/samples", KILN_TEST(test_all), KILN_TEST(test_corners))

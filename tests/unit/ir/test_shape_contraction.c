@@ -5,7 +5,8 @@
 static kiln_error err;
 static kiln_tensor_desc out;
 
-static kiln_status matmul(kiln_tensor_desc a, kiln_tensor_desc b, bool transpose_a, bool transpose_b)
+static kiln_status matmul(kiln_tensor_desc a, kiln_tensor_desc b, bool transpose_a,
+                          bool transpose_b)
 {
     const kiln_tensor_desc inputs[2] = {a, b};
     const kiln_attr attrs[2] = {test_bool(transpose_a), test_bool(transpose_b)};

@@ -34,14 +34,15 @@ static void test_select(void)
     KILN_CHECK_INT(gather(KILN_OP_SELECT, x, test_desc(KILN_DTYPE_I64, 1, 7), 1), 0);
     CHECK_SHAPE(out, 3, 3, 7, 5);
     KILN_CHECK_INT(gather(KILN_OP_SELECT, x, test_desc(KILN_DTYPE_I64, 2, 7, 1), 1), wrong);
-    KILN_CHECK_INT(gather(KILN_OP_SELECT, test_desc(KILN_DTYPE_F32, 0),
-                          test_desc(KILN_DTYPE_I64, 1, 7), 0),
-                   wrong);
+    KILN_CHECK_INT(
+        gather(KILN_OP_SELECT, test_desc(KILN_DTYPE_F32, 0), test_desc(KILN_DTYPE_I64, 1, 7), 0),
+        wrong);
 }
 
 static void test_concat(void)
 {
-    kiln_tensor_desc inputs[3] = {test_desc(KILN_DTYPE_I8, 2, 2, 3), test_desc(KILN_DTYPE_I8, 2, 2, 0),
+    kiln_tensor_desc inputs[3] = {test_desc(KILN_DTYPE_I8, 2, 2, 3),
+                                  test_desc(KILN_DTYPE_I8, 2, 2, 0),
                                   test_desc(KILN_DTYPE_I8, 2, 2, 4)};
     kiln_attr axis = test_i64(-1);
     KILN_CHECK_INT(test_infer(KILN_OP_CONCAT, inputs, 3, &axis, &out, &err), KILN_STATUS_OK);
