@@ -31,7 +31,8 @@ struct kiln_context {
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
                                    kiln_error *err);
 /// Path of a library that ships with Kiln. Errors: NOT_FOUND.
-kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity, kiln_error *err);
+kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity,
+                                 kiln_error *err);
 void kilni_context_retain(kiln_context *context);
 void kilni_context_release(kiln_context *context);
 
