@@ -7,8 +7,7 @@
 
 #include "cl_internal.h"
 
-// ---- closing
-// -----------------------------------------------------------------------------------------
+// ---- closing ----
 
 static void backend_close(kiln_backend *base)
 {
@@ -35,8 +34,7 @@ static void backend_close(kiln_backend *base)
     kiln_free(backend->env, backend);
 }
 
-// ---- the table
-// ---------------------------------------------------------------------------------------
+// ---- the table ----
 
 static const kiln_device_info *backend_info(kiln_backend *base)
 {
@@ -158,8 +156,7 @@ void kiln_cl_counters_get(kiln_backend *base, kiln_cl_counters *out_counters)
     *out_counters = backend->counters;
 }
 
-// ---- opening
-// -----------------------------------------------------------------------------------------
+// ---- opening ----
 
 static void CL_CALLBACK context_said(const char *text, const void *bytes, size_t length, void *user)
 {

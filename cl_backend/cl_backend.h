@@ -2,9 +2,9 @@
 #ifndef KILN_CL_BACKEND_H
 #define KILN_CL_BACKEND_H
 
-/// cl_backend: OpenCL behind the backend interface of ir.h. Every platform and device that the ICD loader
-/// shows; memory pool, program cache on disk, kernels for every operator, CLBlast for matrix products.
-/// The only folder that sees OpenCL headers; none of its types leave it.
+/// cl_backend: OpenCL behind the backend interface of ir.h. Every platform and device that the ICD
+/// loader shows; memory pool, program cache on disk, kernels for every operator, CLBlast for matrix
+/// products. The only folder that sees OpenCL headers; none of its types leave it.
 
 #include "ir.h"
 
@@ -12,11 +12,11 @@
 extern "C" {
 #endif
 
-/// Opens "opencl:N" (N counts all devices in the loader's order), "opencl:P/D" (device D of platform P),
-/// "opencl:name=TEXT" (the first whose name contains TEXT) and "opencl:" (the first of all). One context and one
-/// queue for each opening. `describe` lists the devices.
-/// Ownership: static storage. Lifetime: the process. Thread: any.
-/// Errors: of open: NOT_FOUND saying how many devices there are, INVALID_ARGUMENT, UNAVAILABLE.
+/// Opens "opencl:N" (N counts all devices in the loader's order), "opencl:P/D" (device D of
+/// platform P), "opencl:name=TEXT" (the first whose name contains TEXT) and "opencl:" (the first of
+/// all). One context and one queue for each opening. `describe` lists the devices. Ownership:
+/// static storage. Lifetime: the process. Thread: any. Errors: of open: NOT_FOUND saying how many
+/// devices there are, INVALID_ARGUMENT, UNAVAILABLE.
 KILN_API const kiln_backend_provider *kiln_cl_provider(void);
 
 // =================================================================================================
@@ -40,27 +40,29 @@ typedef struct kiln_cl_counters { ///< beside kiln_backend_stats
 KILN_API bool kiln_cl_is(const kiln_backend *backend);
 KILN_API void kiln_cl_counters_get(kiln_backend *backend, kiln_cl_counters *out_counters);
 
-/// Measures copy bandwidth and launch cost, puts them into the device's info and keeps them in the store; takes
-/// some 50 ms. Opening uses what is stored, or an estimate by the type of device, and never measures.
-/// Ownership: borrowed. Lifetime: n/a. Thread: the backend's lock; waits. Errors: as launch and sync.
+/// Measures copy bandwidth and launch cost, puts them into the device's info and keeps them in the
+/// store; takes some 50 ms. Opening uses what is stored, or an estimate by the type of device, and
+/// never measures. Ownership: borrowed. Lifetime: n/a. Thread: the backend's lock; waits. Errors:
+/// as launch and sync.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_measure(kiln_backend *backend, kiln_error *err);
 
 enum { KILN_CL_MAP_READ = 1u, KILN_CL_MAP_WRITE = 2u };
 
-/// Host pointer to bytes of a buffer, after the work queued so far; on devices that share the host's memory
-/// nothing is copied. The buffer must not be used in between.
-/// Ownership: the pointer is borrowed. Lifetime: until unmapped. Thread: the backend's lock; map waits.
-/// Errors: OUT_OF_RANGE, RESOURCE_EXHAUSTED, DEVICE_LOST.
+/// Host pointer to bytes of a buffer, after the work queued so far; on devices that share the
+/// host's memory nothing is copied. The buffer must not be used in between. Ownership: the pointer
+/// is borrowed. Lifetime: until unmapped. Thread: the backend's lock; map waits. Errors:
+/// OUT_OF_RANGE, RESOURCE_EXHAUSTED, DEVICE_LOST.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_map(kiln_backend *backend, kiln_buffer *buffer,
                                                 size_t offset, size_t bytes, uint32_t access,
                                                 void **out_pointer, kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_cl_unmap(kiln_backend *backend, kiln_buffer *buffer,
                                                   void *pointer, kiln_error *err);
 
-/// A point in a backend's queue. `mark`: reached when all work queued so far is done. `gate`: work queued later
-/// waits until kiln_cl_event_signal; a status other than OK makes that work fail, and the next read or sync says so.
-/// Ownership: the caller's (kiln_cl_event_destroy). Lifetime: until destroyed; the backend must outlive it.
-/// Thread: mark and gate under the backend's lock; signal and destroy from any. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST.
+/// A point in a backend's queue. `mark`: reached when all work queued so far is done. `gate`: work
+/// queued later waits until kiln_cl_event_signal; a status other than OK makes that work fail, and
+/// the next read or sync says so. Ownership: the caller's (kiln_cl_event_destroy). Lifetime: until
+/// destroyed; the backend must outlive it. Thread: mark and gate under the backend's lock; signal
+/// and destroy from any. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST.
 typedef struct kiln_cl_event kiln_cl_event;
 typedef void (*kiln_cl_event_fn)(kiln_status status, void *user);
 KILN_NODISCARD KILN_API kiln_status kiln_cl_mark(kiln_backend *backend, kiln_cl_event **out_event,
@@ -70,15 +72,16 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_gate(kiln_backend *backend, kiln_cl_
 KILN_API void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status);
 KILN_API void kiln_cl_event_destroy(kiln_cl_event *event);
 
-/// Calls `done` once when a mark is reached or its work failed, on a thread of the driver: it must be short and
-/// must not call this backend. Ownership: `user` stays the caller's. Lifetime: until called. Thread: any.
-/// Errors: RESOURCE_EXHAUSTED; then `done` is not called.
+/// Calls `done` once when a mark is reached or its work failed, on a thread of the driver: it must
+/// be short and must not call this backend. Ownership: `user` stays the caller's. Lifetime: until
+/// called. Thread: any. Errors: RESOURCE_EXHAUSTED; then `done` is not called.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done,
                                                         void *user, kiln_error *err);
 
-/// Replaces parameters of a CLBlast kernel ("Xgemm", "XgemmDirect", ...) for one dtype on this device.
-/// Ownership: borrowed. Lifetime: the process, or until the library's cache is cleared. Thread: the backend's lock.
-/// Errors: INVALID_ARGUMENT for an unknown kernel or an incomplete list.
+/// Replaces parameters of a CLBlast kernel ("Xgemm", "XgemmDirect", ...) for one dtype on this
+/// device. Ownership: borrowed. Lifetime: the process, or until the library's cache is cleared.
+/// Thread: the backend's lock. Errors: INVALID_ARGUMENT for an unknown kernel or an incomplete
+/// list.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_override(kiln_backend *backend, const char *kernel,
                                                           kiln_dtype dtype,
                                                           const char *const *names,

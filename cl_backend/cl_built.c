@@ -18,8 +18,7 @@ static built *built_of(kiln_built *given)
     return (built *)(void *)given;
 }
 
-// ---- building
-// ----------------------------------------------------------------------------------------
+// ---- building ----
 
 static void append_options(const kilni_cl_backend *backend, const kiln_program_source *source,
                            kiln_string *options)
@@ -176,8 +175,7 @@ void kilni_cl_built_free(kiln_backend *base, kiln_built *given)
     kiln_free(backend->env, made);
 }
 
-// ---- launching
-// ---------------------------------------------------------------------------------------
+// ---- launching ----
 
 static void push_value(kilni_cl_args *args, const kiln_launch_arg *arg)
 {

@@ -22,8 +22,7 @@ typedef struct device_list { ///< all devices in the loader's order
     cl_uint within[MAX_DEVICES]; ///< number inside its platform
 } device_list;
 
-// ---- enumeration
-// -------------------------------------------------------------------------------------
+// ---- enumeration ----
 
 static void list_platform(device_list *list, cl_uint platform)
 {
@@ -61,8 +60,7 @@ static kiln_status list_devices(device_list *list, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-// ---- addresses
-// ---------------------------------------------------------------------------------------
+// ---- addresses ----
 
 static bool contains_ignoring_case(const char *text, const char *part)
 {
@@ -219,8 +217,7 @@ kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out
     return KILN_STATUS_OK;
 }
 
-// ---- facts about one device
-// --------------------------------------------------------------------------
+// ---- facts about one device ----
 
 static const char *device_text(kilni_cl_backend *backend, cl_device_info what)
 {

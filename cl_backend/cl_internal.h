@@ -2,9 +2,10 @@
 #ifndef KILNI_CL_INTERNAL_H
 #define KILNI_CL_INTERNAL_H
 
-/// What the files of cl_backend share. A backend is one device with one context and one in-order queue; its
-/// caller lets one thread in at a time (ir.h), so nothing here locks. Kernels reach the device
-/// through four steps: kilni_cl_kernel_get, kilni_cl_args_begin, kilni_cl_push_*, kilni_cl_enqueue.
+/// What the files of cl_backend share. A backend is one device with one context and one in-order
+/// queue; its caller lets one thread in at a time (ir.h), so nothing here locks. Kernels reach the
+/// device through four steps: kilni_cl_kernel_get, kilni_cl_args_begin, kilni_cl_push_*,
+/// kilni_cl_enqueue.
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -13,7 +14,7 @@
 
 #include "cl_backend.h"
 
-// ---- memory (cl_pool.c) ----------------------------------------------------------------------------
+// ---- memory (cl_pool.c) ----
 
 typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     cl_mem mem;
@@ -39,14 +40,14 @@ typedef struct kilni_cl_pool {
     uint64_t creates;
 } kilni_cl_pool;
 
-// ---- programs and kernels (cl_program.c, cl_program_cache.c) ---------------------------------------------
+// ---- programs and kernels (cl_program.c, cl_program_cache.c) ----
 
 typedef struct kilni_cl_program kilni_cl_program;
 
 enum { KILNI_CL_SHAPES = 8 };
 
-typedef struct
-    kilni_cl_kernel { ///< owned by its program; a built-in one is valid until the backend closes
+typedef struct kilni_cl_kernel { ///< owned by its program; a built-in one is valid until the
+                                 ///< backend closes
     cl_kernel kernel;
     kilni_cl_program *program;
     char *name;
@@ -57,10 +58,11 @@ typedef struct
     uint64_t shapes[KILNI_CL_SHAPES]; ///< launch shapes seen, as PoCL compiles them apart
 } kilni_cl_kernel;
 
-/// A built-in kernel: `file` is an embedded source such as "elementwise.cl", `defines` compiler options
-/// such as "-DKILN_T=float -DKILN_OP=add" ("" for none). Equal file and defines share one program, so a
-/// file with several kernels compiles once. Before every built-in file stands "prelude.cl", and before that
-/// FP_CONTRACT OFF (unless -DKILN_CONTRACT=1 is among the defines) and fp64/fp16 enabled where the device has them.
+/// A built-in kernel: `file` is an embedded source such as "elementwise.cl", `defines` compiler
+/// options such as "-DKILN_T=float -DKILN_OP=add" ("" for none). Equal file and defines share one
+/// program, so a file with several kernels compiles once. Before every built-in file stands
+/// "prelude.cl", and before that FP_CONTRACT OFF (unless -DKILN_CONTRACT=1 is among the defines)
+/// and fp64/fp16 enabled where the device has them.
 typedef struct kilni_cl_kernel_key {
     const char *file;
     const char *defines;
@@ -92,7 +94,7 @@ typedef struct kilni_cl_programs { ///< the programs and kernels that a backend 
     uint64_t last_dirty_ns;
 } kilni_cl_programs;
 
-// ---- transfers (cl_transfer.c) ------------------------------------------------------------------------
+// ---- transfers (cl_transfer.c) ----
 
 enum { KILNI_CL_STAGES = 4 };
 
@@ -110,7 +112,7 @@ typedef struct kilni_cl_transfer {
     bool pinned;
 } kilni_cl_transfer;
 
-// ---- the backend -----------------------------------------------------------------------------------
+// ---- the backend ----
 
 enum {
     KILNI_CL_FLUSH = 32, ///< commands between two flushes
@@ -147,10 +149,10 @@ static inline kilni_cl_backend *kilni_cl_backend_of(kiln_backend *backend)
     return (kilni_cl_backend *)(void *)backend;
 }
 
-/// Finds or builds a built-in kernel. A hit costs a hash of the three texts. The same object is given to
-/// everybody: set all arguments before each enqueue.
-/// Ownership: borrowed. Lifetime: until the backend closes. Thread: the caller's lock.
-/// Errors: BUILD_FAILED with the compiler's log, NOT_FOUND for an unknown file or kernel, RESOURCE_EXHAUSTED.
+/// Finds or builds a built-in kernel. A hit costs a hash of the three texts. The same object is
+/// given to everybody: set all arguments before each enqueue. Ownership: borrowed. Lifetime: until
+/// the backend closes. Thread: the caller's lock. Errors: BUILD_FAILED with the compiler's log,
+/// NOT_FOUND for an unknown file or kernel, RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_cl_kernel_get(kilni_cl_backend *backend,
                                                const kilni_cl_kernel_key *key,
                                                kilni_cl_kernel **out_kernel, kiln_error *err);
@@ -172,16 +174,17 @@ void kilni_cl_push_i64(kilni_cl_args *args, int64_t value);
 void kilni_cl_push_f32(kilni_cl_args *args, float value);
 void kilni_cl_push_local(kilni_cl_args *args, size_t bytes);
 
-/// Queues the kernel. `local` NULL lets the driver choose: on PoCL each local size is compiled apart, so
-/// name one, always the same, and round `global` up to it. Nothing waits. A global size of 0 is no launch.
-/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock.
-/// Errors: those of the arguments, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, DEVICE_LOST.
+/// Queues the kernel. `local` NULL lets the driver choose: on PoCL each local size is compiled
+/// apart, so name one, always the same, and round `global` up to it. Nothing waits. A global size
+/// of 0 is no launch. Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock. Errors: those
+/// of the arguments, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, DEVICE_LOST.
 KILN_NODISCARD kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *global,
                                             const size_t *local, kiln_error *err);
 
-/// Memory from the pool; scratch for one kernel is freed right after its enqueue, the queue being in order.
-/// Ownership: the caller's, back through free. Lifetime: until freed. Thread: the caller's lock.
-/// Errors: RESOURCE_EXHAUSTED with the sizes, INVALID_ARGUMENT above the device's largest allocation.
+/// Memory from the pool; scratch for one kernel is freed right after its enqueue, the queue being
+/// in order. Ownership: the caller's, back through free. Lifetime: until freed. Thread: the
+/// caller's lock. Errors: RESOURCE_EXHAUSTED with the sizes, INVALID_ARGUMENT above the device's
+/// largest allocation.
 KILN_NODISCARD kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes,
                                           kiln_buffer **out_buffer, kiln_error *err);
 void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
@@ -194,11 +197,11 @@ KILN_NODISCARD kiln_status kilni_cl_execute_own(kilni_cl_backend *backend,
                                                 const kiln_view *inputs, const kiln_view *outputs,
                                                 kiln_error *err);
 
-/// One matrix product on the BLAS library: c[m,n] = a[m,k] b[k,n], row-major, `batch` times with strides
-/// (in elements) from one to the next. A transposed operand is stored [k,m] or [n,k]; offsets and leading
-/// dimensions are in elements. `kilni_cl_blas_takes` says whether it may be called: f32 or f64 with the
-/// device's support, a compiler, no length of 0.
-/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock. Errors: what the library's status says.
+/// One matrix product on the BLAS library: c[m,n] = a[m,k] b[k,n], row-major, `batch` times with
+/// strides (in elements) from one to the next. A transposed operand is stored [k,m] or [n,k];
+/// offsets and leading dimensions are in elements. `kilni_cl_blas_takes` says whether it may be
+/// called: f32 or f64 with the device's support, a compiler, no length of 0. Ownership: borrowed.
+/// Lifetime: n/a. Thread: the caller's lock. Errors: what the library's status says.
 typedef struct kilni_cl_operand {
     kiln_buffer *buffer;
     int64_t offset;
@@ -223,26 +226,28 @@ KILN_NODISCARD kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const k
                                               kiln_error *err);
 
 /// The matmul operator on the BLAS library. Sets `*out_done` false when it is not for BLAS.
-/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock. Errors: those of gemm and of copying.
+/// Ownership: borrowed. Lifetime: n/a. Thread: the caller's lock. Errors: those of gemm and of
+/// copying.
 KILN_NODISCARD kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend,
                                                 const kiln_op_record *record,
                                                 const kiln_view *inputs, const kiln_view *outputs,
                                                 bool *out_done, kiln_error *err);
 void kilni_cl_blas_close(kilni_cl_backend *backend);
 
-// ---- for the files of this folder other than kernels -------------------------------------------------
+// ---- for the files of this folder other than kernels ----
 
 /// Name of a CL error code, such as "CL_OUT_OF_RESOURCES".
 const char *kilni_cl_code_name(cl_int code);
 bool kilni_cl_is_memory_code(cl_int code); ///< worth another try after a trim
 
-/// Status for a CL error code, with "text: CL_NAME (number)" in `err`. Marks the backend (which may be NULL) lost
-/// where the code says so; `_wait` is for codes that a wait gave, where more of them say so.
+/// Status for a CL error code, with "text: CL_NAME (number)" in `err`. Marks the backend (which may
+/// be NULL) lost where the code says so; `_wait` is for codes that a wait gave, where more of them
+/// say so.
 kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, bool waited, cl_int code,
                              const char *file, int line, const char *format, ...) KILN_PRINTF(7, 8);
-#define kilni_cl_fail(backend, err, code, ...) \
+#define kilni_cl_fail(backend, err, code, ...)                                                     \
     kilni_cl_fail_at((backend), (err), false, (code), KILN_FILE_NAME, __LINE__, __VA_ARGS__)
-#define kilni_cl_fail_wait(backend, err, code, ...) \
+#define kilni_cl_fail_wait(backend, err, code, ...)                                                \
     kilni_cl_fail_at((backend), (err), true, (code), KILN_FILE_NAME, __LINE__, __VA_ARGS__)
 
 // cl_queue.c
@@ -288,8 +293,8 @@ typedef struct kilni_cl_build { ///< what a program is made from
     const char *label; ///< for people
 } kilni_cl_build;
 
-typedef struct
-    kilni_cl_shape { ///< a way in which a kernel was launched, on drivers that compile it apart
+typedef struct kilni_cl_shape { ///< a way in which a kernel was launched, on drivers that compile
+                                ///< it apart
     uint64_t kernel;
     uint64_t shape;
 } kilni_cl_shape;

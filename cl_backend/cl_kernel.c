@@ -9,8 +9,7 @@
 
 static const char prelude_name[] = "prelude.cl";
 
-// ---- texts
-// -------------------------------------------------------------------------------------------
+// ---- texts ----
 
 static const kilni_cl_source *embedded(const char *name)
 {
@@ -59,8 +58,7 @@ static kiln_status append_file(const kilni_cl_backend *backend, const char *name
     return KILN_STATUS_OK;
 }
 
-// ---- the table of kernels
-// ----------------------------------------------------------------------------
+// ---- the table of kernels ----
 
 static uint64_t key_hash(const kilni_cl_kernel_key *key)
 {
@@ -131,8 +129,7 @@ static char *join_key(const kilni_cl_backend *backend, const kilni_cl_kernel_key
     return texts;
 }
 
-// ---- making a kernel
-// ---------------------------------------------------------------------------------
+// ---- making a kernel ----
 
 static kiln_status build(kilni_cl_backend *backend, const kilni_cl_kernel_key *key,
                          kilni_cl_kernel **out_kernel, kiln_error *err)

@@ -23,8 +23,7 @@ static const char opening[] = "#ifndef KILN_CONTRACT\n"
                               "#endif\n"
                               "#line 1\n";
 
-// ---- the compiler's log
-// ----------------------------------------------------------------------------
+// ---- the compiler's log ----
 
 static void log_lines(const kilni_cl_backend *backend, char *text)
 {
@@ -87,8 +86,7 @@ static kiln_status build_failed(kilni_cl_backend *backend, cl_program program, c
                      kilni_cl_code_name(code), summary[0] != '\0' ? summary : "no log");
 }
 
-// ---- making a program
-// ------------------------------------------------------------------------------
+// ---- making a program ----
 
 typedef cl_program(CL_API_CALL *create_with_il_fn)(cl_context, const void *, size_t, cl_int *);
 
@@ -152,8 +150,7 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
     return KILN_STATUS_OK;
 }
 
-// ---- keeping programs
-// --------------------------------------------------------------------------------
+// ---- keeping programs ----
 
 static void program_destroy(kilni_cl_backend *backend, kilni_cl_program *program)
 {
@@ -288,8 +285,7 @@ void kilni_cl_programs_close(kilni_cl_backend *backend)
     backend->programs.count = 0;
 }
 
-// ---- kernels
-// -----------------------------------------------------------------------------------------
+// ---- kernels ----
 
 static kiln_status kernel_make(kilni_cl_backend *backend, kilni_cl_program *program,
                                const char *name, kilni_cl_kernel **out_kernel, kiln_error *err)

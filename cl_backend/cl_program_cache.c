@@ -43,8 +43,7 @@ kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_
     return kiln_hash_bytes(&parts, sizeof(parts));
 }
 
-// ---- launch shapes
-// -----------------------------------------------------------------------------------
+// ---- launch shapes ----
 
 static uint64_t shape_of(cl_uint dims, const size_t *global, const size_t *local)
 {
@@ -136,8 +135,7 @@ void kilni_cl_program_ran(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl
     new_shape(backend, kernel, shape);
 }
 
-// ---- loading
-// -----------------------------------------------------------------------------------------
+// ---- loading ----
 
 static bool read_shapes(kilni_cl_backend *backend, const unsigned char *bytes, uint64_t count,
                         kilni_cl_program *program)
@@ -219,8 +217,7 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
     return true;
 }
 
-// ---- saving
-// ------------------------------------------------------------------------------------------
+// ---- saving ----
 
 static bool take_binary(const kilni_cl_program *program, size_t length, unsigned char *out_bytes)
 {

@@ -5,8 +5,7 @@
 
 #include "cl_internal.h"
 
-// ---- arguments
-// -----------------------------------------------------------------------------------
+// ---- arguments ----
 
 kilni_cl_args kilni_cl_args_begin(kilni_cl_backend *backend, kilni_cl_kernel *kernel)
 {
@@ -56,8 +55,7 @@ void kilni_cl_push_local(kilni_cl_args *args, size_t bytes)
     push(args, bytes, NULL);
 }
 
-// ---- launches
-// ------------------------------------------------------------------------------------
+// ---- launches ----
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
 {
@@ -120,8 +118,7 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
     return status == KILN_STATUS_OK ? kilni_cl_queued(args->backend, err) : status;
 }
 
-// ---- what is in flight
-// ---------------------------------------------------------------------------
+// ---- what is in flight ----
 
 // Every window ends with a mark; before a third is begun the oldest must have been passed.
 static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
@@ -201,8 +198,7 @@ void kilni_cl_queue_close(kilni_cl_backend *backend)
     }
 }
 
-// ---- marks and gates
-// -----------------------------------------------------------------------------
+// ---- marks and gates ----
 
 struct kiln_cl_event {
     kilni_cl_backend *backend;

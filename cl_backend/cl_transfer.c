@@ -23,8 +23,7 @@ static kiln_status check_range(const kilni_cl_buffer *buffer, size_t offset, siz
     return KILN_STATUS_OK;
 }
 
-// ---- staging memory
-// ------------------------------------------------------------------------------
+// ---- staging memory ----
 
 static kiln_status stage_make(kilni_cl_backend *backend, kilni_cl_stage *stage, kiln_error *err)
 {
@@ -124,8 +123,7 @@ void kilni_cl_transfer_close(kilni_cl_backend *backend)
     }
 }
 
-// ---- upload
-// --------------------------------------------------------------------------------------
+// ---- upload ----
 
 static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
                                  const unsigned char *source, size_t bytes, kiln_error *err)
@@ -182,8 +180,7 @@ out:
     return status;
 }
 
-// ---- read
-// ----------------------------------------------------------------------------------------
+// ---- read ----
 
 static kiln_status read_direct(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
                                void *out_data, size_t bytes, kiln_error *err)
@@ -286,8 +283,7 @@ out:
     return status;
 }
 
-// ---- copy and map
-// --------------------------------------------------------------------------------
+// ---- copy and map ----
 
 kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source_offset,
                           kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err)

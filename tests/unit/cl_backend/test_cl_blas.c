@@ -252,6 +252,11 @@ static void test_ranks_and_batches(void)
         {.a = {.rank = 4, .dims = {3, 4, 7, 11}}, .b = {.rank = 3, .dims = {4, 11, 5}}},
         {.a = {.rank = 5, .dims = {2, 1, 3, 4, 6}}, .b = {.rank = 5, .dims = {1, 2, 3, 6, 5}}},
         {.a = {.rank = 5, .dims = {2, 3, 1, 4, 6}}, .b = {.rank = 4, .dims = {3, 2, 6, 5}}},
+        // large enough for the kernels that pad and transpose first
+        {.a = {.rank = 3, .dims = {3, 70, 90}}, .b = {.rank = 3, .dims = {3, 90, 81}}},
+        {.a = {.rank = 3, .dims = {3, 90, 70}, .transposed = true},
+         .b = {.rank = 3, .dims = {3, 81, 90}, .transposed = true}},
+        {.a = {.rank = 2, .dims = {70, 90}}, .b = {.rank = 3, .dims = {3, 90, 81}}},
         // an output in the middle of its buffer, operands with offsets
         {.a = {.rank = 3, .dims = {5, 7, 11}, .offset = 3},
          .b = {.rank = 3, .dims = {5, 11, 13}, .offset = 17},
@@ -339,6 +344,9 @@ static void test_f64(void)
         product p = {.dtype = KILN_DTYPE_F64,
                      .a = {.rank = 3, .dims = {3, 17, 19}},
                      .b = {.rank = 3, .dims = {3, 19, 23}}};
+        check(&f, reference, &p, 1);
+        p.a = (operand){.rank = 2, .dims = {67, 129}};
+        p.b = (operand){.rank = 2, .dims = {129, 71}};
         check(&f, reference, &p, 1);
         p.a = (operand){.rank = 2, .dims = {19, 17}, .transposed = true};
         p.b = (operand){.rank = 2, .dims = {19, 23}};

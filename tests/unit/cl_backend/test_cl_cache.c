@@ -68,8 +68,7 @@ static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome 
     return true;
 }
 
-// ---- processes
-// ---------------------------------------------------------------------------------------
+// ---- processes ----
 
 static char self[4096];
 
@@ -146,8 +145,7 @@ static bool have_device(void)
     return true;
 }
 
-// ---- cases
-// -------------------------------------------------------------------------------------------
+// ---- cases ----
 
 static void test_second_process_hits(void)
 {
