@@ -220,7 +220,7 @@ kiln_status kilni_cl_built_launch(kiln_backend *base, kiln_built *given, const k
                                   kiln_error *err)
 {
     kilni_cl_args args;
-    const size_t *local;
+    const size_t *local = NULL;
     kiln_status status =
         prepare(kilni_cl_backend_of(base), built_of(given), launch, &args, &local, err);
     return status == KILN_STATUS_OK
@@ -264,7 +264,7 @@ kiln_status kilni_cl_built_time(kiln_backend *base, kiln_built *given, const kil
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kilni_cl_args args;
-    const size_t *local;
+    const size_t *local = NULL;
     cl_event event = NULL;
     kiln_status status = KILN_STATUS_OK;
     *out_ns = 0;
