@@ -4,6 +4,8 @@
 // works on vectors of V elements, the ends of rows included: there the lanes past the end read as
 // 1.
 //
+// sin, cos, tan and fmod go lane by lane: at vector width PoCL's depend on neighbouring lanes.
+//
 // Templates: $C element type of the computation, $T $U $M its vector, the unsigned and the mask
 // vector, $V elements, $W bits, $X name of the element type, $S type in memory.
 #include "elementwise_internal.h"
@@ -46,6 +48,16 @@ static const helper helpers[] = {
      "    $M zero = b == ($T)(0);\n"
      "    return select(a / select(b, ($T)(1), zero), ($T)(0), zero);\n"
      "}\n"},
+    {"fmod_", FLOATS,
+     "static inline $T fmod_$C($T a, $T b) {\n"
+     "    $C x[$V], y[$V];\n"
+     "    vstore$V(a, 0, x);\n"
+     "    vstore$V(b, 0, y);\n"
+     "    for (int k = 0; k < $V; k++) {\n"
+     "        x[k] = fmod(x[k], y[k]);\n"
+     "    }\n"
+     "    return vload$V(0, x);\n"
+     "}\n"},
     {"fmod_", SIGNED,
      "static inline $T fmod_$C($T a, $T b) {\n"
      "    return a % select(b, ($T)(1), (b == ($T)(0)) | (b == ($T)(-1)));\n"
@@ -61,7 +73,13 @@ static const helper helpers[] = {
      "}\n"},
     {"rem_", FLOATS,
      "static inline $T rem_$C($T a, $T b) {\n"
-     "    $T r = fmod(a, b);\n"
+     "    $C x[$V], y[$V];\n"
+     "    vstore$V(a, 0, x);\n"
+     "    vstore$V(b, 0, y);\n"
+     "    for (int k = 0; k < $V; k++) {\n"
+     "        x[k] = fmod(x[k], y[k]);\n"
+     "    }\n"
+     "    $T r = vload$V(0, x);\n"
      "    $T s = select(r, r + b, ((r < ($T)(0)) ^ (b < ($T)(0))) & (r == r));\n"
      "    return select(s, copysign(($T)(0), b), r == ($T)(0));\n"
      "}\n"},

@@ -106,8 +106,9 @@ static uint32_t choose_width(const ew_block *block, const ew_device *device)
     if (!device->block_shape) {
         return widest <= 2 ? 8 : 4;
     }
-    uint32_t width = device->vector_bytes == 0 ? 8 : kf_vector_width(device->vector_bytes, 4);
-    return width < 4 ? 4 : width;
+    // PoCL's built-in functions give the same bits at widths 8 and 16, others at smaller ones.
+    uint32_t width = kf_vector_width(device->vector_bytes, 4);
+    return width < 8 ? 8 : width;
 }
 
 /// From how many elements on a store should bypass the cache: when inputs and outputs together do
