@@ -13,7 +13,7 @@ typedef struct slot_place {
 
 typedef struct pending_send {
     kiln_coll_message message;
-    const kilni_coll_step *step;
+    kiln_coll_area area;
 } pending_send;
 
 typedef struct execution {
@@ -83,45 +83,33 @@ static void free_slots(execution *exec)
     }
 }
 
-static uint64_t offset_of(const execution *exec, kilni_coll_place place)
+static kiln_coll_area area_of(const execution *exec, kilni_coll_place place, uint64_t count)
 {
     const slot_place *slot = &exec->slots[place.slot];
-    return slot->offset + place.start * kiln_dtype_size(slot->dtype);
-}
-
-static size_t bytes_of(const execution *exec, kilni_coll_place place, uint64_t count)
-{
-    return (size_t)count * kiln_dtype_size(exec->slots[place.slot].dtype);
+    return (kiln_coll_area){.buffer = slot->buffer,
+                            .offset = slot->offset + place.start * kiln_dtype_size(slot->dtype),
+                            .dtype = slot->dtype,
+                            .count = (size_t)count};
 }
 
 // ---- steps
 // ------------------------------------------------------------------------------------------
 
-static kiln_status map_place(execution *exec, kilni_coll_place place, uint64_t count,
-                             kiln_coll_access access, kiln_coll_message *message, kiln_error *err)
+static kiln_status map_area(execution *exec, const kiln_coll_area *area, kiln_coll_access access,
+                            kiln_coll_message *message, kiln_error *err)
 {
     message->sequence = exec->run->sequence;
-    message->bytes = bytes_of(exec, place, count);
-    return exec->memory->ops->map(exec->memory, exec->slots[place.slot].buffer,
-                                  offset_of(exec, place), message->bytes, access, &message->data,
-                                  err);
-}
-
-static kiln_status unmap_place(execution *exec, kilni_coll_place place, kiln_coll_access access,
-                               const kiln_coll_message *message, kiln_error *err)
-{
-    return exec->memory->ops->unmap(exec->memory, exec->slots[place.slot].buffer,
-                                    offset_of(exec, place), message->bytes, access, message->data,
-                                    err);
+    message->bytes = kiln_coll_area_bytes(area);
+    return exec->memory->ops->map(exec->memory, area, access, &message->data, err);
 }
 
 static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
     kiln_coll_transport *transport = exec->run->transport;
     pending_send *send = &exec->sends[exec->send_count];
-    *send = (pending_send){.message = {.is_send = true, .peer = step->peer}, .step = step};
-    kiln_status status =
-        map_place(exec, step->source, step->count, KILN_COLL_READ, &send->message, err);
+    *send = (pending_send){.message = {.is_send = true, .peer = step->peer},
+                           .area = area_of(exec, step->source, step->count)};
+    kiln_status status = map_area(exec, &send->area, KILN_COLL_READ, &send->message, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -133,7 +121,8 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
 {
     kiln_coll_transport *transport = exec->run->transport;
     kiln_coll_message message = {.is_send = false, .peer = step->peer};
-    kiln_status status = map_place(exec, step->target, step->count, KILN_COLL_WRITE, &message, err);
+    kiln_coll_area area = area_of(exec, step->target, step->count);
+    kiln_status status = map_area(exec, &area, KILN_COLL_WRITE, &message, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -146,37 +135,33 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
         }
     }
     kiln_error *unmap_err = status == KILN_STATUS_OK ? err : NULL;
-    kiln_status unmapped = unmap_place(exec, step->target, KILN_COLL_WRITE, &message, unmap_err);
+    kiln_status unmapped =
+        exec->memory->ops->unmap(exec->memory, &area, KILN_COLL_WRITE, message.data, unmap_err);
     return status == KILN_STATUS_OK ? unmapped : status;
 }
 
 static kiln_status step_reduce(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
-    const slot_place *target = &exec->slots[step->target.slot];
+    kiln_coll_area target = area_of(exec, step->target, step->count);
+    kiln_coll_area source = area_of(exec, step->source, step->count);
     kiln_coll_op op = exec->run->call->op;
-    return exec->memory->ops->reduce(exec->memory, target->buffer, offset_of(exec, step->target),
-                                     exec->slots[step->source.slot].buffer,
-                                     offset_of(exec, step->source), (size_t)step->count,
-                                     target->dtype, op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
+    return exec->memory->ops->reduce(exec->memory, &target, &source,
+                                     op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
 }
 
 static kiln_status step_copy(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
-    const slot_place *target = &exec->slots[step->target.slot];
-    const slot_place *source = &exec->slots[step->source.slot];
     const kiln_coll_memory_ops *ops = exec->memory->ops;
-    uint64_t to = offset_of(exec, step->target);
-    uint64_t from = offset_of(exec, step->source);
+    kiln_coll_area target = area_of(exec, step->target, step->count);
+    kiln_coll_area source = area_of(exec, step->source, step->count);
     uint32_t divisor = step->divide ? exec->run->ranks : 1;
-    if (target->dtype != source->dtype || divisor != 1) {
-        return ops->convert(exec->memory, target->buffer, to, target->dtype, source->buffer, from,
-                            source->dtype, (size_t)step->count, divisor, err);
+    if (target.dtype != source.dtype || divisor != 1) {
+        return ops->convert(exec->memory, &target, &source, divisor, err);
     }
-    if (target->buffer == source->buffer && to == from) {
+    if (target.buffer == source.buffer && target.offset == source.offset) {
         return KILN_STATUS_OK;
     }
-    return ops->copy(exec->memory, target->buffer, to, source->buffer, from,
-                     bytes_of(exec, step->target, step->count), err);
+    return ops->copy(exec->memory, &target, &source, err);
 }
 
 static kiln_status step_fence(execution *exec, kiln_error *err)
@@ -189,7 +174,8 @@ static kiln_status step_fence(execution *exec, kiln_error *err)
                                       kiln_time_ns() + exec->run->deadline_ns, err);
         if (status == KILN_STATUS_OK) {
             exec->send_count--;
-            status = unmap_place(exec, send->step->source, KILN_COLL_READ, &send->message, err);
+            status = exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ,
+                                              send->message.data, err);
         }
     }
     return status;
@@ -235,7 +221,8 @@ static void withdraw_sends(execution *exec)
     while (exec->send_count > 0) {
         pending_send *send = &exec->sends[--exec->send_count];
         transport->ops->cancel(transport, &send->message);
-        unmap_place(exec, send->step->source, KILN_COLL_READ, &send->message, NULL);
+        exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ, send->message.data,
+                                 NULL);
     }
 }
 

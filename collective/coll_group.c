@@ -520,5 +520,5 @@ kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call, 
 {
     kiln_coll_request *request = NULL;
     kiln_status status = kiln_coll_start(member, call, &request, err);
-    return status == KILN_STATUS_OK ? kiln_coll_wait(request, err) : status;
+    return request != NULL ? kiln_coll_wait(request, err) : status;
 }

@@ -12,9 +12,9 @@ typedef struct host_memory {
     const kiln_env *env;
 } host_memory;
 
-static unsigned char *at(kiln_coll_buffer *buffer, uint64_t offset)
+static unsigned char *at(const kiln_coll_area *area)
 {
-    return (unsigned char *)buffer + offset;
+    return (unsigned char *)area->buffer + area->offset;
 }
 
 static kiln_status host_alloc(kiln_coll_memory *memory, size_t bytes, kiln_coll_buffer **out_buffer,
@@ -32,63 +32,52 @@ static void host_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
     kiln_free(((host_memory *)memory)->env, buffer);
 }
 
-static kiln_status host_copy(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                             uint64_t target_offset, kiln_coll_buffer *source,
-                             uint64_t source_offset, size_t bytes, kiln_error *err)
+static kiln_status host_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
+                             const kiln_coll_area *source, kiln_error *err)
 {
     (void)memory;
     (void)err;
-    memmove(at(target, target_offset), at(source, source_offset), bytes);
+    memmove(at(target), at(source), kiln_coll_area_bytes(target));
     return KILN_STATUS_OK;
 }
 
-static kiln_status host_convert(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                                uint64_t target_offset, kiln_dtype target_dtype,
-                                kiln_coll_buffer *source, uint64_t source_offset,
-                                kiln_dtype source_dtype, size_t count, uint32_t divisor,
-                                kiln_error *err)
+static kiln_status host_convert(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
 {
     (void)memory;
-    if (!kilni_coll_host_convert(at(target, target_offset), target_dtype, at(source, source_offset),
-                                 source_dtype, count, divisor)) {
-        return kiln_fail(err, UNIMPLEMENTED, "no conversion from dtype %d to %d", source_dtype,
-                         target_dtype);
+    if (!kilni_coll_host_convert(at(target), target->dtype, at(source), source->dtype,
+                                 target->count, divisor)) {
+        return kiln_fail(err, UNIMPLEMENTED, "no conversion from dtype %d to %d", source->dtype,
+                         target->dtype);
     }
     return KILN_STATUS_OK;
 }
 
-static kiln_status host_reduce(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                               uint64_t target_offset, kiln_coll_buffer *source,
-                               uint64_t source_offset, size_t count, kiln_dtype dtype,
-                               kiln_coll_op op, kiln_error *err)
+static kiln_status host_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
+                               const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
 {
     (void)memory;
-    if (!kilni_coll_host_reduce(at(target, target_offset), at(source, source_offset), count, dtype,
-                                op)) {
-        return kiln_fail(err, UNIMPLEMENTED, "no reduction %d of dtype %d", op, dtype);
+    if (!kilni_coll_host_reduce(at(target), at(source), target->count, target->dtype, op)) {
+        return kiln_fail(err, UNIMPLEMENTED, "no reduction %d of dtype %d", op, target->dtype);
     }
     return KILN_STATUS_OK;
 }
 
-static kiln_status host_map(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                            size_t bytes, kiln_coll_access access, void **out_pointer,
-                            kiln_error *err)
+static kiln_status host_map(kiln_coll_memory *memory, const kiln_coll_area *area,
+                            kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
     (void)memory;
-    (void)bytes;
     (void)access;
     (void)err;
-    *out_pointer = at(buffer, offset);
+    *out_pointer = at(area);
     return KILN_STATUS_OK;
 }
 
-static kiln_status host_unmap(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                              size_t bytes, kiln_coll_access access, void *pointer, kiln_error *err)
+static kiln_status host_unmap(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void *pointer, kiln_error *err)
 {
     (void)memory;
-    (void)buffer;
-    (void)offset;
-    (void)bytes;
+    (void)area;
     (void)access;
     (void)pointer;
     (void)err;

@@ -120,10 +120,9 @@ static bool parse_size(piece part, uint64_t *out_bytes)
         value = value * 10 + (uint64_t)(part.text[i] - '0');
     }
     if (i > 0 && i + 1 == part.length) {
-        const char *units = "KMG";
-        const char *found = memchr(units, part.text[i], 3);
-        unit = found == NULL ? 0 : (uint64_t)1 << (10 * (found - units + 1));
-        i++;
+        char letter = part.text[i++];
+        unit = letter == 'K' ? 1024 : letter == 'M' ? 1024 * 1024 : 0;
+        unit = letter == 'G' ? 1024 * 1024 * 1024 : unit;
     }
     *out_bytes = value * unit;
     return i > 0 && i == part.length && unit > 0;

@@ -209,36 +209,46 @@ typedef enum kiln_coll_access {
 /// the memory.
 typedef void (*kiln_coll_done_fn)(kiln_status status, void *user);
 
+/// Elements that lie one after another in a buffer.
+typedef struct kiln_coll_area {
+    kiln_coll_buffer *buffer;
+    uint64_t offset; ///< bytes
+    kiln_dtype dtype;
+    size_t count;
+} kiln_coll_area;
+
+static inline size_t kiln_coll_area_bytes(const kiln_coll_area *area)
+{
+    return area->count * kiln_dtype_size(area->dtype);
+}
+
 /// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts;
-/// work takes effect in the order issued and may run later. Offsets are bytes, counts are elements.
+/// work takes effect in the order issued and may run later. Target and source have one count, and
+/// are equal or apart.
 typedef struct kiln_coll_memory_ops {
     uint32_t struct_size;
     const char *name;
     kiln_status (*alloc)(kiln_coll_memory *memory, size_t bytes, kiln_coll_buffer **out_buffer,
                          kiln_error *err);
     void (*free)(kiln_coll_memory *memory, kiln_coll_buffer *buffer);
-    kiln_status (*copy)(kiln_coll_memory *memory, kiln_coll_buffer *target, uint64_t target_offset,
-                        kiln_coll_buffer *source, uint64_t source_offset, size_t bytes,
-                        kiln_error *err);
-    /// target = source / divisor, with rounding when the dtypes differ: equal dtypes, or one is f16
-    /// or bf16 and the other f32. Divisor 1 changes nothing else. The two ranges are equal or
-    /// apart.
-    kiln_status (*convert)(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                           uint64_t target_offset, kiln_dtype target_dtype,
-                           kiln_coll_buffer *source, uint64_t source_offset,
-                           kiln_dtype source_dtype, size_t count, uint32_t divisor,
-                           kiln_error *err);
-    /// target = op(target, source), elementwise; never MEAN, never f16, bf16 or bool.
-    kiln_status (*reduce)(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                          uint64_t target_offset, kiln_coll_buffer *source, uint64_t source_offset,
-                          size_t count, kiln_dtype dtype, kiln_coll_op op, kiln_error *err);
-    /// A host pointer to a range, after all work issued before; several ranges may be mapped at
-    /// once.
-    kiln_status (*map)(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                       size_t bytes, kiln_coll_access access, void **out_pointer, kiln_error *err);
+    /// Both of one dtype.
+    kiln_status (*copy)(kiln_coll_memory *memory, const kiln_coll_area *target,
+                        const kiln_coll_area *source, kiln_error *err);
+    /// target = source / divisor, rounded once where the dtypes differ: equal dtypes, or one is f16
+    /// or bf16 and the other f32.
+    kiln_status (*convert)(kiln_coll_memory *memory, const kiln_coll_area *target,
+                           const kiln_coll_area *source, uint32_t divisor, kiln_error *err);
+    /// target = op(target, source), elementwise, both of one dtype; never MEAN, never f16, bf16 or
+    /// bool.
+    kiln_status (*reduce)(kiln_coll_memory *memory, const kiln_coll_area *target,
+                          const kiln_coll_area *source, kiln_coll_op op, kiln_error *err);
+    /// A host pointer to the area, after all work issued before. Several areas may be mapped at
+    /// once; none of them is touched by other work until it is unmapped.
+    kiln_status (*map)(kiln_coll_memory *memory, const kiln_coll_area *area,
+                       kiln_coll_access access, void **out_pointer, kiln_error *err);
     /// Ends a mapping; what was written is seen by all later work.
-    kiln_status (*unmap)(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                         size_t bytes, kiln_coll_access access, void *pointer, kiln_error *err);
+    kiln_status (*unmap)(kiln_coll_memory *memory, const kiln_coll_area *area,
+                         kiln_coll_access access, void *pointer, kiln_error *err);
     /// Calls `done` when all work issued so far has ended. On an error it is not called.
     kiln_status (*after)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                          kiln_error *err);

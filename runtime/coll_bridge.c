@@ -56,15 +56,14 @@ static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
     unlock(memory);
 }
 
-static kiln_status memory_copy(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                               uint64_t target_offset, kiln_coll_buffer *source,
-                               uint64_t source_offset, size_t bytes, kiln_error *err)
+static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
+                               const kiln_coll_area *source, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
     lock(memory);
-    kiln_status status =
-        backend->ops->copy(backend, (kiln_buffer *)source, (size_t)source_offset,
-                           (kiln_buffer *)target, (size_t)target_offset, bytes, err);
+    kiln_status status = backend->ops->copy(
+        backend, (kiln_buffer *)source->buffer, (size_t)source->offset,
+        (kiln_buffer *)target->buffer, (size_t)target->offset, kiln_coll_area_bytes(target), err);
     unlock(memory);
     return status;
 }
@@ -82,45 +81,44 @@ static bool maps(kiln_coll_memory *memory)
 #endif
 }
 
-static kiln_status map_shared(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                              size_t bytes, kiln_coll_access access, void **out_pointer,
-                              kiln_error *err)
+static kiln_status map_shared(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
 #ifdef KILN_RUNTIME_CL
     uint32_t flags = access == KILN_COLL_READ ? KILN_CL_MAP_READ : KILN_CL_MAP_WRITE;
-    return kiln_cl_map(backend_of(memory), (kiln_buffer *)buffer, (size_t)offset, bytes, flags,
-                       out_pointer, err);
+    return kiln_cl_map(backend_of(memory), (kiln_buffer *)area->buffer, (size_t)area->offset,
+                       kiln_coll_area_bytes(area), flags, out_pointer, err);
 #else
-    (void)memory, (void)buffer, (void)offset, (void)bytes, (void)access, (void)out_pointer;
+    (void)memory, (void)area, (void)access, (void)out_pointer;
     return kiln_fail(err, INTERNAL, "this build maps no device memory");
 #endif
 }
 
-static kiln_status unmap_shared(kiln_coll_memory *memory, kiln_coll_buffer *buffer, void *pointer,
+static kiln_status unmap_shared(kiln_coll_memory *memory, const kiln_coll_area *area, void *pointer,
                                 kiln_error *err)
 {
 #ifdef KILN_RUNTIME_CL
-    return kiln_cl_unmap(backend_of(memory), (kiln_buffer *)buffer, pointer, err);
+    return kiln_cl_unmap(backend_of(memory), (kiln_buffer *)area->buffer, pointer, err);
 #else
-    (void)memory, (void)buffer, (void)pointer;
+    (void)memory, (void)area, (void)pointer;
     return kiln_fail(err, INTERNAL, "this build maps no device memory");
 #endif
 }
 
-static kiln_status map_copy(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                            size_t bytes, kiln_coll_access access, void **out_pointer,
-                            kiln_error *err)
+static kiln_status map_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
+                            kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
     const kiln_allocator *allocator = &((device_memory *)memory)->device->context->env.allocator;
+    size_t bytes = kiln_coll_area_bytes(area);
     void *staging = allocator->alloc(allocator->user, bytes, /*alignment=*/64);
     if (staging == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
     }
     kiln_status status = KILN_STATUS_OK;
     if (access == KILN_COLL_READ) {
-        status =
-            backend->ops->read(backend, (kiln_buffer *)buffer, (size_t)offset, staging, bytes, err);
+        status = backend->ops->read(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
+                                    staging, bytes, err);
     }
     if (status != KILN_STATUS_OK) {
         allocator->free(allocator->user, staging);
@@ -130,39 +128,35 @@ static kiln_status map_copy(kiln_coll_memory *memory, kiln_coll_buffer *buffer, 
     return KILN_STATUS_OK;
 }
 
-static kiln_status unmap_copy(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                              size_t bytes, kiln_coll_access access, void *pointer, kiln_error *err)
+static kiln_status unmap_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void *pointer, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
     kiln_status status = KILN_STATUS_OK;
     if (access == KILN_COLL_WRITE) {
-        status = backend->ops->upload(backend, (kiln_buffer *)buffer, (size_t)offset, pointer,
-                                      bytes, err);
+        status = backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
+                                      pointer, kiln_coll_area_bytes(area), err);
     }
     kiln_free(&((device_memory *)memory)->device->context->env, pointer);
     return status;
 }
 
-static kiln_status memory_map(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                              size_t bytes, kiln_coll_access access, void **out_pointer,
-                              kiln_error *err)
+static kiln_status memory_map(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
     lock(memory);
-    kiln_status status = maps(memory)
-                             ? map_shared(memory, buffer, offset, bytes, access, out_pointer, err)
-                             : map_copy(memory, buffer, offset, bytes, access, out_pointer, err);
+    kiln_status status = maps(memory) ? map_shared(memory, area, access, out_pointer, err)
+                                      : map_copy(memory, area, access, out_pointer, err);
     unlock(memory);
     return status;
 }
 
-static kiln_status memory_unmap(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                                size_t bytes, kiln_coll_access access, void *pointer,
-                                kiln_error *err)
+static kiln_status memory_unmap(kiln_coll_memory *memory, const kiln_coll_area *area,
+                                kiln_coll_access access, void *pointer, kiln_error *err)
 {
     lock(memory);
-    kiln_status status = maps(memory)
-                             ? unmap_shared(memory, buffer, pointer, err)
-                             : unmap_copy(memory, buffer, offset, bytes, access, pointer, err);
+    kiln_status status = maps(memory) ? unmap_shared(memory, area, pointer, err)
+                                      : unmap_copy(memory, area, access, pointer, err);
     unlock(memory);
     return status;
 }
@@ -170,18 +164,17 @@ static kiln_status memory_unmap(kiln_coll_memory *memory, kiln_coll_buffer *buff
 // ---- arithmetic
 // ----------------------------------------------------------------------------------
 
-static kiln_view flat_view(kiln_coll_buffer *buffer, uint64_t offset, size_t count,
-                           kiln_dtype dtype)
+static kiln_view view_of(const kiln_coll_area *area)
 {
-    return (kiln_view){.buffer = (kiln_buffer *)buffer,
-                       .offset_bytes = (int64_t)offset,
-                       .dtype = dtype,
+    return (kiln_view){.buffer = (kiln_buffer *)area->buffer,
+                       .offset_bytes = (int64_t)area->offset,
+                       .dtype = area->dtype,
                        .rank = 1,
-                       .dims = {(int64_t)count},
+                       .dims = {(int64_t)area->count},
                        .strides = {1}};
 }
 
-/// Runs one operation on flat views, the first input's length.
+/// Runs one operation on flat views of one length.
 static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln_view *inputs,
                                 uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
                                 kiln_error *err)
@@ -205,72 +198,97 @@ static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln
     return status;
 }
 
-/// The same on the host, over mapped ranges, for what the device cannot compute.
-static kiln_status host_convert(kiln_coll_memory *memory, const kiln_view *target,
-                                const kiln_view *source, uint32_t divisor, kiln_error *err)
+// What the device cannot compute goes through the host.
+
+/// Copies an area out to `data`, or in from it.
+static kiln_status transfer(kiln_coll_memory *memory, const kiln_coll_area *area,
+                            kiln_coll_access access, void *data, kiln_error *err)
 {
-    kiln_coll_memory *host = ((device_memory *)memory)->host;
-    kiln_coll_buffer *to = (kiln_coll_buffer *)target->buffer;
-    kiln_coll_buffer *from = (kiln_coll_buffer *)source->buffer;
-    uint64_t to_offset = (uint64_t)target->offset_bytes;
-    uint64_t from_offset = (uint64_t)source->offset_bytes;
-    size_t count = (size_t)target->dims[0];
-    size_t to_bytes = count * kiln_dtype_size(target->dtype);
-    size_t from_bytes = count * kiln_dtype_size(source->dtype);
-    void *target_data = NULL;
-    void *source_data = NULL;
-    kiln_status status =
-        memory_map(memory, from, from_offset, from_bytes, KILN_COLL_READ, &source_data, err);
-    if (status != KILN_STATUS_OK) {
+    void *mapped = NULL;
+    kiln_status status = memory_map(memory, area, access, &mapped, err);
+    if (mapped == NULL) {
         return status;
     }
-    status = memory_map(memory, to, to_offset, to_bytes, KILN_COLL_WRITE, &target_data, err);
-    if (status == KILN_STATUS_OK) {
-        kiln_status done = host->ops->convert(host, target_data, 0, target->dtype, source_data, 0,
-                                              source->dtype, count, divisor, err);
-        status = memory_unmap(memory, to, to_offset, to_bytes, KILN_COLL_WRITE, target_data,
-                              done == KILN_STATUS_OK ? err : NULL);
-        status = done == KILN_STATUS_OK ? status : done;
-    }
-    kiln_status unmapped = memory_unmap(memory, from, from_offset, from_bytes, KILN_COLL_READ,
-                                        source_data, status == KILN_STATUS_OK ? err : NULL);
-    return status == KILN_STATUS_OK ? unmapped : status;
+    bool is_read = access == KILN_COLL_READ;
+    memcpy(is_read ? data : mapped, is_read ? mapped : data, kiln_coll_area_bytes(area));
+    return memory_unmap(memory, area, access, mapped, err);
 }
 
-static kiln_status memory_convert(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                                  uint64_t target_offset, kiln_dtype target_dtype,
-                                  kiln_coll_buffer *source, uint64_t source_offset,
-                                  kiln_dtype source_dtype, size_t count, uint32_t divisor,
-                                  kiln_error *err)
+static kiln_status convert_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                   const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
 {
-    kiln_view from = flat_view(source, source_offset, count, source_dtype);
-    kiln_view to = flat_view(target, target_offset, count, target_dtype);
-    bool is_float = kiln_dtype_kind_of(source_dtype) == KILN_KIND_FLOAT;
+    kiln_coll_memory *host = ((device_memory *)memory)->host;
+    const kiln_env *env = &((device_memory *)memory)->device->context->env;
+    size_t from_bytes = kiln_coll_area_bytes(source);
+    unsigned char *data = kiln_alloc(env, from_bytes + kiln_coll_area_bytes(target));
+    if (data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", from_bytes);
+    }
+    kiln_coll_buffer *buffer = (kiln_coll_buffer *)data;
+    kiln_coll_area from = {buffer, 0, source->dtype, source->count};
+    kiln_coll_area to = {buffer, from_bytes, target->dtype, target->count};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, transfer(memory, source, KILN_COLL_READ, data, err));
+    KILN_TRY(out, status, host->ops->convert(host, &to, &from, divisor, err));
+    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data + from_bytes, err));
+out:
+    kiln_free(env, data);
+    return status;
+}
+
+static kiln_status memory_convert(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                  const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
+{
+    kiln_view from = view_of(source);
+    kiln_view to = view_of(target);
+    bool is_float = kiln_dtype_kind_of(source->dtype) == KILN_KIND_FLOAT;
     kiln_attr number = is_float ? kilni_attr_f64(divisor) : kilni_attr_i64(divisor);
-    kiln_attr dtype = kilni_attr_dtype(target_dtype);
+    kiln_attr dtype = kilni_attr_dtype(target->dtype);
     kiln_status status = KILN_STATUS_UNIMPLEMENTED;
-    if (target_dtype == source_dtype) {
+    if (target->dtype == source->dtype) {
         status = execute_flat(memory, KILN_OP_DIV_SCALAR, &from, 1, &number, &to, err);
     } else if (divisor == 1) {
         status = execute_flat(memory, KILN_OP_CAST, &from, 1, &dtype, &to, err);
     }
-    return status == KILN_STATUS_UNIMPLEMENTED ? host_convert(memory, &to, &from, divisor, err)
-                                               : status;
+    return status == KILN_STATUS_UNIMPLEMENTED
+               ? convert_on_host(memory, target, source, divisor, err)
+               : status;
 }
 
-static kiln_status memory_reduce(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                                 uint64_t target_offset, kiln_coll_buffer *source,
-                                 uint64_t source_offset, size_t count, kiln_dtype dtype,
-                                 kiln_coll_op op, kiln_error *err)
+static kiln_status reduce_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                  const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
+{
+    kiln_coll_memory *host = ((device_memory *)memory)->host;
+    const kiln_env *env = &((device_memory *)memory)->device->context->env;
+    size_t bytes = kiln_coll_area_bytes(target);
+    unsigned char *data = kiln_alloc_array(env, 2, bytes);
+    if (data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", 2 * bytes);
+    }
+    kiln_coll_area sums = {(kiln_coll_buffer *)data, 0, target->dtype, target->count};
+    kiln_coll_area others = {(kiln_coll_buffer *)data, bytes, target->dtype, target->count};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_READ, data, err));
+    KILN_TRY(out, status, transfer(memory, source, KILN_COLL_READ, data + bytes, err));
+    KILN_TRY(out, status, host->ops->reduce(host, &sums, &others, op, err));
+    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data, err));
+out:
+    kiln_free(env, data);
+    return status;
+}
+
+static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                 const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
 {
     static const kiln_op ops[KILN_COLL_OP_COUNT] = {
         [KILN_COLL_SUM] = KILN_OP_ADD,     [KILN_COLL_MEAN] = KILN_OP_ADD,
         [KILN_COLL_MIN] = KILN_OP_MINIMUM, [KILN_COLL_MAX] = KILN_OP_MAXIMUM,
         [KILN_COLL_PROD] = KILN_OP_MUL,
     };
-    const kiln_view views[] = {flat_view(target, target_offset, count, dtype),
-                               flat_view(source, source_offset, count, dtype)};
-    return execute_flat(memory, ops[op], views, 2, NULL, &views[0], err);
+    const kiln_view views[] = {view_of(target), view_of(source)};
+    kiln_status status = execute_flat(memory, ops[op], views, 2, NULL, &views[0], err);
+    return status == KILN_STATUS_UNIMPLEMENTED ? reduce_on_host(memory, target, source, op, err)
+                                               : status;
 }
 
 // ---- the end of work
@@ -363,9 +381,6 @@ static kiln_status open_rank(kiln_collective *collective, uint32_t index, kiln_d
 static kiln_status check_devices(kiln_device *const *devices, size_t count,
                                  const kiln_coll_group_options *options, kiln_error *err)
 {
-    if (devices == NULL || count == 0 || count > UINT32_MAX) {
-        return kiln_fail(err, INVALID_ARGUMENT, "a group needs devices");
-    }
     if (options != NULL && options->ranks != 0 && options->ranks != count) {
         return kiln_fail(err, INVALID_ARGUMENT, "%zu devices for %u ranks", count, options->ranks);
     }
@@ -382,6 +397,9 @@ kiln_status kiln_collective_create(kiln_device *const *devices, size_t count,
                                    kiln_collective **out_collective, kiln_error *err)
 {
     *out_collective = NULL;
+    if (devices == NULL || count == 0 || count > UINT32_MAX) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a group needs devices");
+    }
     kiln_status status = check_devices(devices, count, options, err);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -421,12 +439,12 @@ void kiln_collective_destroy(kiln_collective *collective)
         return;
     }
     kiln_context *context = collective->context;
-    for (size_t i = 0; i < collective->count; i++) {
+    for (size_t i = 0; i < collective->count && collective->ranks != NULL; i++) {
         kiln_coll_member_destroy(collective->ranks[i].member);
         kiln_coll_host_memory_destroy(collective->ranks[i].memory.host);
     }
     kiln_coll_group_destroy(collective->group);
-    for (size_t i = 0; i < collective->count; i++) {
+    for (size_t i = 0; i < collective->count && collective->ranks != NULL; i++) {
         kiln_device_release(collective->ranks[i].memory.device);
     }
     pthread_mutex_destroy(&collective->lock);
@@ -570,7 +588,9 @@ kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor 
     if (collective == NULL || inputs == NULL || out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
     }
-    memset(out_tensors, 0, collective->count * sizeof(*out_tensors));
+    for (size_t i = 0; i < collective->count; i++) {
+        out_tensors[i] = NULL;
+    }
     kiln_coll_op reduction = op == NULL ? KILN_COLL_OP_COUNT : kiln_coll_op_from_name(op);
     if (reduction == KILN_COLL_OP_COUNT) {
         return kiln_fail(err, INVALID_ARGUMENT,

@@ -43,64 +43,50 @@ static void faulty_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
     atomic_fetch_sub(&faulty_of(memory)->open_count, 1);
 }
 
-static kiln_status faulty_copy(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                               uint64_t target_offset, kiln_coll_buffer *source,
-                               uint64_t source_offset, size_t bytes, kiln_error *err)
+static kiln_status faulty_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
+                               const kiln_coll_area *source, kiln_error *err)
 {
     kiln_coll_memory *host = faulty_of(memory)->host;
     kiln_status status = step(memory, "copy", err);
-    return status != KILN_STATUS_OK
-               ? status
-               : host->ops->copy(host, target, target_offset, source, source_offset, bytes, err);
+    return status == KILN_STATUS_OK ? host->ops->copy(host, target, source, err) : status;
 }
 
-static kiln_status faulty_convert(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                                  uint64_t target_offset, kiln_dtype target_dtype,
-                                  kiln_coll_buffer *source, uint64_t source_offset,
-                                  kiln_dtype source_dtype, size_t count, uint32_t divisor,
-                                  kiln_error *err)
+static kiln_status faulty_convert(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                  const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
 {
     kiln_coll_memory *host = faulty_of(memory)->host;
     kiln_status status = step(memory, "convert", err);
-    return status != KILN_STATUS_OK
-               ? status
-               : host->ops->convert(host, target, target_offset, target_dtype, source,
-                                    source_offset, source_dtype, count, divisor, err);
+    return status == KILN_STATUS_OK ? host->ops->convert(host, target, source, divisor, err)
+                                    : status;
 }
 
-static kiln_status faulty_reduce(kiln_coll_memory *memory, kiln_coll_buffer *target,
-                                 uint64_t target_offset, kiln_coll_buffer *source,
-                                 uint64_t source_offset, size_t count, kiln_dtype dtype,
-                                 kiln_coll_op op, kiln_error *err)
+static kiln_status faulty_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                 const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
 {
     kiln_coll_memory *host = faulty_of(memory)->host;
     kiln_status status = step(memory, "reduce", err);
-    return status != KILN_STATUS_OK ? status
-                                    : host->ops->reduce(host, target, target_offset, source,
-                                                        source_offset, count, dtype, op, err);
+    return status == KILN_STATUS_OK ? host->ops->reduce(host, target, source, op, err) : status;
 }
 
-static kiln_status faulty_map(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                              size_t bytes, kiln_coll_access access, void **out_pointer,
-                              kiln_error *err)
+static kiln_status faulty_map(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
     kiln_coll_memory *host = faulty_of(memory)->host;
     kiln_status status = step(memory, "map", err);
     if (status == KILN_STATUS_OK) {
-        status = host->ops->map(host, buffer, offset, bytes, access, out_pointer, err);
+        status = host->ops->map(host, area, access, out_pointer, err);
         atomic_fetch_add(&faulty_of(memory)->open_count, status == KILN_STATUS_OK);
     }
     return status;
 }
 
-static kiln_status faulty_unmap(kiln_coll_memory *memory, kiln_coll_buffer *buffer, uint64_t offset,
-                                size_t bytes, kiln_coll_access access, void *pointer,
-                                kiln_error *err)
+static kiln_status faulty_unmap(kiln_coll_memory *memory, const kiln_coll_area *area,
+                                kiln_coll_access access, void *pointer, kiln_error *err)
 {
     kiln_coll_memory *host = faulty_of(memory)->host;
     atomic_fetch_sub(&faulty_of(memory)->open_count, 1);
     kiln_status status = step(memory, "unmap", err);
-    kiln_status unmapped = host->ops->unmap(host, buffer, offset, bytes, access, pointer, NULL);
+    kiln_status unmapped = host->ops->unmap(host, area, access, pointer, NULL);
     return status != KILN_STATUS_OK ? status : unmapped;
 }
 

@@ -304,7 +304,7 @@ static bool run_failing(const faulty_case *what, uint32_t failing, unsigned k)
     kiln_env env = {.allocator = kiln_allocator_default()};
     faulty_memory memories[RANKS];
     kiln_coll_memory *bases[RANKS];
-    kiln_coll_call calls[RANKS];
+    kiln_coll_call calls[RANKS] = {0};
     kiln_status status[RANKS];
     kiln_error errors[RANKS];
     fixture fix;

@@ -283,10 +283,10 @@ static void aim(kiln_coll_call *call, const rank_buffers *buffers, uint32_t rank
 
 static bool run_case(fixture *fix, kiln_coll_call call, bool in_place)
 {
-    rank_buffers buffers[FIXTURE_RANKS];
+    rank_buffers buffers[FIXTURE_RANKS] = {0};
     kiln_coll_call calls[FIXTURE_RANKS];
-    kiln_status status[FIXTURE_RANKS];
-    void *inputs[FIXTURE_RANKS];
+    kiln_status status[FIXTURE_RANKS] = {KILN_STATUS_OK};
+    void *inputs[FIXTURE_RANKS] = {NULL};
     bool ok = true;
     for (uint32_t i = 0; i < fix->ranks; i++) {
         buffers[i] = make_buffers(&call, fix->ranks, i);
