@@ -4,6 +4,7 @@
 // memory, and straight where the device shares the host's memory. Also mapping. Which bytes travel
 // and when is the caller's.
 
+#include <pthread.h>
 #include <string.h>
 
 #include "cl_internal.h"
@@ -21,6 +22,51 @@ static kiln_status check_range(const kilni_cl_buffer *buffer, size_t offset, siz
                          bytes, offset, buffer != NULL ? buffer->bytes : (size_t)0);
     }
     return KILN_STATUS_OK;
+}
+
+// ---- copying on the host ----
+
+// One core copies at some 9 GB/s where the link to a GPU takes 50: large pieces are copied by
+// several threads, which live only as long as the copy.
+enum { COPY_THREADS = 4, COPY_PIECE = 1024 * 1024 };
+
+typedef struct copy_piece {
+    unsigned char *target;
+    const unsigned char *source;
+    size_t bytes;
+} copy_piece;
+
+static void *copy_one(void *user)
+{
+    const copy_piece *piece = user;
+    memcpy(piece->target, piece->source, piece->bytes);
+    return NULL;
+}
+
+static void copy_wide(void *target, const void *source, size_t bytes)
+{
+    copy_piece pieces[COPY_THREADS];
+    pthread_t threads[COPY_THREADS];
+    bool started[COPY_THREADS] = {false};
+    size_t count = bytes / COPY_PIECE < COPY_THREADS ? bytes / COPY_PIECE + 1 : COPY_THREADS;
+    size_t each = (bytes / count + 63) / 64 * 64;
+    for (size_t i = 0; i < count; i++) {
+        size_t from = i * each < bytes ? i * each : bytes;
+        size_t length = bytes - from < each ? bytes - from : each;
+        pieces[i] = (copy_piece){.target = (unsigned char *)target + from,
+                                 .source = (const unsigned char *)source + from,
+                                 .bytes = i + 1 == count ? bytes - from : length};
+        // The last piece is this thread's own, as is any for which there is no thread.
+        started[i] = i + 1 < count && pthread_create(&threads[i], NULL, copy_one, &pieces[i]) == 0;
+        if (!started[i]) {
+            copy_one(&pieces[i]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (started[i]) {
+            pthread_join(threads[i], NULL);
+        }
+    }
 }
 
 // ---- staging memory ----
@@ -133,7 +179,7 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    memcpy(host, source, bytes);
+    copy_wide(host, source, bytes);
     cl_event event;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes, host,
                                        0, NULL, &event);
@@ -141,6 +187,9 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
         return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
     }
     stage_set_busy(backend, event);
+    if (bytes >= COPY_PIECE) { // it travels while the next chunk is copied
+        clFlush(backend->queue);
+    }
     return kilni_cl_queued(backend, err);
 }
 
@@ -225,7 +274,7 @@ static kiln_status read_end(kilni_cl_backend *backend, read_part *part, kiln_err
 {
     kiln_status status = stage_wait(backend, part->stage, err);
     if (status == KILN_STATUS_OK) {
-        memcpy(part->target, part->host, part->bytes);
+        copy_wide(part->target, part->host, part->bytes);
     }
     return status;
 }
