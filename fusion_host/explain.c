@@ -32,10 +32,10 @@ static void put_verdict(const kiln_fuse_engine *engine, const kilni_fuse_verdict
     kiln_string line;
     kiln_string_init(&line, engine->env);
     if (verdict->ready) {
-        kiln_string_printf(&line, "    %-9s %s: %u operations, %u %s, %.1f us",
+        kiln_string_printf(&line, "    %-9s %s: %u ops, %u %s, %.1f us",
                            verdict->won ? "winner" : "candidate", fuser, s->len, s->launches,
                            s->launches == 1 ? "launch" : "launches", s->adjusted_ns / 1e3);
-        if (s->adjusted_ns > s->claimed_ns) {
+        if (s->adjusted_ns > s->claimed_ns * 1.01) {
             kiln_string_printf(&line, " (claims %.1f)", s->claimed_ns / 1e3);
         }
         kiln_string_printf(&line, ", saves %.1f us", s->benefit_ns / 1e3);

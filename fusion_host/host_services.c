@@ -101,7 +101,7 @@ static void *alloc_for_plugin(const kf_host *abi, uint64_t size, uint64_t align)
 {
     kilni_fuse_host *host = abi->ctx;
     uint64_t step = align < sizeof(max_align_t) ? sizeof(max_align_t) : align;
-    if (size > MAX_BLOCK_BYTES || step > MAX_ALIGN || (step & (step - 1)) != 0) {
+    if (size > MAX_BLOCK_BYTES || step > MAX_ALIGN || (align & (align - 1)) != 0) {
         return NULL;
     }
     char *base = kiln_alloc(host->env, size + step + sizeof(block_head));

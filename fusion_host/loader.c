@@ -422,7 +422,7 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     }
     const char *off = NULL;
     kiln_status status = inspect(&l);
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && !registry->developer) {
         off = switched_off(registry->env, l.manifest.id);
     }
     if (status == KILN_STATUS_OK && off == NULL) {
@@ -435,6 +435,9 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     plugin->info.load_ns = kiln_time_ns() - begin;
     if (settle(&l, status, off, &why) != KILN_STATUS_OK) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
+    }
+    if (off != NULL && trust == KILNI_FUSE_TRUST_ADDED) {
+        status = kiln_fail(&why, FAILED_PRECONDITION, "%s", off);
     }
     if (status != KILN_STATUS_OK && err != NULL) {
         *err = why;

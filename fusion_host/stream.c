@@ -42,11 +42,14 @@ void kiln_fuse_stream_destroy(kiln_fuse_stream *stream)
     kiln_free(engine->env, stream);
 }
 
+/* Between next and done the active tape is being read, so what comes goes behind the rest. */
 kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream, const kiln_op_record *record,
                                   void *const *tokens, kiln_error *err)
 {
-    kiln_status status =
-        kilni_fuse_tape_push(&stream->tapes[stream->active], record, tokens, NULL, err);
+    bool running = stream->handed != NULL;
+    const kilni_fuse_tape *before = running ? &stream->tapes[stream->active] : NULL;
+    kilni_fuse_tape *tape = &stream->tapes[running ? 1 - stream->active : stream->active];
+    kiln_status status = kilni_fuse_tape_push(tape, record, tokens, before, err);
     if (status == KILN_STATUS_OK && record->op != KILN_OP_DROP) {
         stream->engine->stats.ops_recorded++;
     }
@@ -55,8 +58,8 @@ kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream, const kiln_op_record
 
 size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream)
 {
-    uint32_t done = stream->handed != NULL ? stream->handed->plan.n_ops : 0;
-    return stream->tapes[stream->active].n_ops - done;
+    bool running = stream->handed != NULL;
+    return stream->tapes[running ? 1 - stream->active : stream->active].n_ops;
 }
 
 static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)

@@ -212,9 +212,28 @@ static void test_second_segment_before_done(void)
     fixture_close(&f);
 }
 
+static void test_push_while_a_segment_runs(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        kiln_tensor_desc a = fixture_vector(&f, 8);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        fixture_drop(&f, &a);
+        (void)fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        KILN_CHECK_INT(kiln_fuse_stream_pending(f.stream), 2);
+        KILN_CHECK(s != NULL && s->plan->n_ops == 1);
+        fixture_done(&f, s);
+        KILN_CHECK_INT(kiln_fuse_stream_pending(f.stream), 2);
+        KILN_CHECK_STR(fixture_run(&f, true), "drop-1 exp;");
+    }
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/fusion_host/stream", KILN_TEST(test_nothing_recorded),
                KILN_TEST(test_waits_for_drops), KILN_TEST(test_drop_without_use),
                KILN_TEST(test_dies_after_last_use), KILN_TEST(test_plan_is_found_again),
                KILN_TEST(test_no_allocation_when_repeated), KILN_TEST(test_long_segment_is_cut),
                KILN_TEST(test_whole_waits_for_drain), KILN_TEST(test_plans_are_bounded),
-               KILN_TEST(test_equal_hashes_do_not_mix), KILN_TEST(test_second_segment_before_done))
+               KILN_TEST(test_equal_hashes_do_not_mix), KILN_TEST(test_second_segment_before_done),
+               KILN_TEST(test_push_while_a_segment_runs))
