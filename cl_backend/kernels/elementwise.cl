@@ -8,8 +8,8 @@
 //   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; so add serves add_scalar, too
 //
 // Formulas work on whole vectors, the ends of rows included, because built-in functions may give other
-// bits at other widths. sin, cos and tan go element by element: on PoCL a lane's result at vector width
-// depends on its neighbours.
+// bits at other widths. sin, cos, tan and fmod go element by element: on PoCL a lane's result of the first
+// three at vector width depends on its neighbours, and fmod of doubles gives NaN where it should not.
 
 #if KILN_NIN >= 1
 #define D KILN_A
@@ -75,6 +75,20 @@ DEFINE_EACH(each_sin, sin)
 DEFINE_EACH(each_cos, cos)
 DEFINE_EACH(each_tan, tan)
 
+static inline T each_fmod(T a, T b)
+{
+    union {
+        T v;
+        C s[KILN_V];
+    } x, y;
+    x.v = a;
+    y.v = b;
+    for (int k = 0; k < KILN_V; k++) {
+        x.s[k] = fmod(x.s[k], y.s[k]);
+    }
+    return x.v;
+}
+
 #define OP_abs(x) fabs(x)
 #define OP_neg(x) (-(x))
 #define OP_sign(x) SEL(copysign(VALUE(1), x), x, ((x) == 0) | ((x) != (x)))
@@ -113,7 +127,7 @@ DEFINE_EACH(each_tan, tan)
 #define OP_mul(a, b) ((a) * (b))
 #define OP_div(a, b) ((a) / (b))
 #define OP_rem(a, b) op_rem(a, b)
-#define OP_fmod(a, b) fmod(a, b)
+#define OP_fmod(a, b) each_fmod(a, b)
 #define OP_pow(a, b) pow(a, b)
 #define OP_atan2(a, b) atan2(a, b)
 #define OP_hypot(a, b) hypot(a, b)
@@ -121,7 +135,7 @@ DEFINE_EACH(each_tan, tan)
 // As Python's %: exact, plus b when the signs differ; a zero takes the sign of b.
 static inline T op_rem(T a, T b)
 {
-    T r = fmod(a, b);
+    T r = each_fmod(a, b);
     T moved = SEL(r, r + b, ((r < 0) ^ (b < 0)) & (r == r));
     return SEL(moved, copysign(VALUE(0), b), r == 0);
 }

@@ -313,6 +313,19 @@ static bool open_backends(const char *address)
     return true;
 }
 
+/* Hundreds of programs that run once: storing them would compile each a second time on PoCL. */
+static bool cache_off(void)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    bool ok = kiln_config_create(&env.allocator, NULL, false, &env.config, &err) == KILN_STATUS_OK &&
+              kiln_config_set(env.config, "cache-dir", "off", KILN_ORIGIN_FLAG, &err) ==
+                  KILN_STATUS_OK;
+    if (!ok) {
+        fprintf(stderr, "conformance: %s\n", err.message);
+    }
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     static kiln_op ops[KILN_OP_COUNT];
@@ -321,6 +334,9 @@ int main(int argc, char **argv)
     const char *address = take_address(&argc, argv);
     char suite[96];
     env.allocator = kiln_allocator_default();
+    if (!cache_off()) {
+        return 3;
+    }
     snprintf(suite, sizeof(suite), "conformance/%s", address);
     if (!open_backends(address)) {
         return 3;
@@ -338,5 +354,6 @@ int main(int argc, char **argv)
         tested->ops->close(tested);
     }
     judge->ops->close(judge);
+    kiln_config_destroy(env.config);
     return status;
 }
