@@ -22,8 +22,8 @@ typedef struct kiln_argreduce_shape {
 // Whether x is beyond y; 2 when they are equal (as are two NaN).
 static inline int compare(C x, C y)
 {
-    const bool x_nan = x != x;
-    const bool y_nan = y != y;
+    const bool x_nan = K_IS_NAN(KILN_A, x);
+    const bool y_nan = K_IS_NAN(KILN_A, y);
     if (x_nan || y_nan) {
         return x_nan && y_nan ? 2 : x_nan;
     }

@@ -49,7 +49,7 @@ static inline C pool(const kiln_pool2d_shape *s, __global const K_S(KILN_A) *pla
 #if KILN_MEAN
             result += x;
 #else
-            result = result < x || x != x ? x : result;
+            result = result < x || K_IS_NAN(KILN_A, x) ? x : result;
 #endif
         }
     }

@@ -41,6 +41,13 @@
 #define K_KIND_f32 8
 #define K_KIND_f64 8
 
+// Whether x is not a number: false for integers, without the compiler's warning.
+#define K_IS_NAN(d, x) K_CAT(K_IS_NAN_, K_KIND(d))(x)
+#define K_IS_NAN_1(x) false
+#define K_IS_NAN_2(x) false
+#define K_IS_NAN_4(x) false
+#define K_IS_NAN_8(x) ((x) != (x))
+
 #define K_WIDTH_bool 8
 #define K_WIDTH_u8 8
 #define K_WIDTH_u16 16

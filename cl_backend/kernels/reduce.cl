@@ -87,11 +87,11 @@ typedef struct kiln_reduce_shape {
 #elif IS == IS_max || IS == IS_max_abs
 #define START (IS == IS_max ? (C)K_MIN(D) : (C)0)
 #define COMBINE_V(a, b) select((a), (b), ((a) < (b)) | ((b) != (b)))
-#define COMBINE_S(a, b) ((a) < (b) || (b) != (b) ? (b) : (a))
+#define COMBINE_S(a, b) ((a) < (b) || K_IS_NAN(D, b) ? (b) : (a))
 #elif IS == IS_min
 #define START ((C)K_MAX(D))
 #define COMBINE_V(a, b) select((a), (b), ((b) < (a)) | ((b) != (b)))
-#define COMBINE_S(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define COMBINE_S(a, b) ((b) < (a) || K_IS_NAN(D, b) ? (b) : (a))
 #elif IS == IS_any
 #define START ((C)0)
 #define COMBINE_V(a, b) ((a) | (b))
