@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Failures: no device memory, no host memory, faults that pass on to what depended on them.
+
+#include "faults.h"
+#include "runtime_fixture.h"
+
+static void test_out_of_memory(void)
+{
+    fixture f;
+    const int64_t dims[] = {1 << 20}; // 4 MiB
+    if (!fixture_open_with(&f, "opencl:0", "memory-budget", "10M")) {
+        return;
+    }
+    float one = 1;
+    float back = 0;
+    kiln_tensor *small = fixture_f32(&f, 0, NULL, &one);
+    kiln_tensor *x = fixture_f32(&f, 1, dims, NULL);
+    kiln_tensor *y = NULL;
+    kiln_tensor *z = NULL;
+    kiln_tensor *sum = NULL;
+    FIXTURE_OK(&f, kiln_exp(x, &y, &f.err));
+    FIXTURE_OK(&f, kiln_exp(y, &z, &f.err)); // a third 4 MiB does not fit beside the first two
+    FIXTURE_OK(&f, kiln_sum(z, NULL, 0, false, &sum, &f.err));
+    KILN_CHECK_INT(kiln_read(sum, &back, sizeof(back), &f.err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_INT(kiln_sync(f.device, &f.err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    // What was there stays readable, and the device goes on once memory is free.
+    FIXTURE_OK(&f, kiln_read(small, &back, sizeof(back), &f.err));
+    KILN_CHECK(back == 1.0f);
+    kiln_release(z);
+    kiln_release(sum);
+    kiln_release(y);
+    FIXTURE_OK(&f, kiln_cos(x, &y, &f.err));
+    FIXTURE_OK(&f, kiln_sum(y, NULL, 0, false, &sum, &f.err));
+    FIXTURE_OK(&f, kiln_read(sum, &back, sizeof(back), &f.err));
+    KILN_CHECK(back == (float)dims[0]);
+    kiln_release(small);
+    kiln_release(x);
+    kiln_release(y);
+    kiln_release(sum);
+    fixture_close(&f);
+}
+
+/// A whole small program on the reference backend; true when everything in it succeeded.
+static bool small_program(kiln_context *context)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_device *device = NULL;
+    kiln_tensor *t[4] = {NULL};
+    kiln_graph *graph = NULL;
+    kiln_tensor *out = NULL;
+    const int64_t dims[] = {3};
+    const float data[] = {1, 2, 3};
+    float back[3];
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(done, status, kiln_device_open(context, "reference", &device, &err));
+    KILN_TRY(done, status, kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims, data, &t[0], &err));
+    KILN_TRY(done, status, kiln_add(t[0], t[0], &t[1], &err));
+    KILN_TRY(done, status, kiln_exp(t[1], &t[2], &err));
+    KILN_TRY(done, status, kiln_read(t[2], back, sizeof(back), &err));
+    KILN_TRY(done, status, kiln_graph_begin(device, &t[0], 1, &err));
+    status = kiln_neg(t[0], &t[3], &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_end(device, &t[3], 1, &graph, &err);
+    } else {
+        kiln_graph_cancel(device);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_run(graph, &t[0], 1, &out, 1, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(out, back, sizeof(back), &err);
+    }
+done:
+    for (int i = 0; i < 4; i++) {
+        kiln_release(t[i]);
+    }
+    kiln_release(out);
+    kiln_graph_destroy(graph);
+    kiln_device_release(device);
+    return status == KILN_STATUS_OK;
+}
+
+static void test_failing_allocations(void)
+{
+    kiln_faults faults;
+    bool finished = false;
+    kiln_faults_init(&faults);
+    for (size_t k = 1; kiln_faults_next(&faults, k) && k < 2000; k++) {
+        kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+        kiln_context *context = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        options.allocator = &faults.allocator;
+        if (kiln_context_create(&options, &context, &err) == KILN_STATUS_OK) {
+            finished = small_program(context);
+            kiln_context_destroy(context);
+        } else {
+            KILN_CHECK_INT(err.code, KILN_STATUS_RESOURCE_EXHAUSTED);
+        }
+    }
+    KILN_CHECK(finished); // the last run had no failure
+}
+
+KILN_TEST_MAIN("unit/runtime/faults", KILN_TEST(test_out_of_memory),
+               KILN_TEST(test_failing_allocations))

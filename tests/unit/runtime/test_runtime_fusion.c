@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fused and unfused runs through the public calls: the same bits, fewer kernels, less memory; and
+// what a release means.
+
+#include "runtime_fixture.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N = 1003 };
+
+/// relu(a * b + 1) * 0.5 - b, each intermediate released when it has been used.
+static kiln_tensor *chain(fixture *f, kiln_tensor *a, kiln_tensor *b)
+{
+    kiln_tensor *t[5] = {NULL};
+    FIXTURE_OK(f, kiln_mul(a, b, &t[0], &f->err));
+    FIXTURE_OK(f, kiln_add_scalar(t[0], kiln_f64(1.0), &t[1], &f->err));
+    kiln_release(t[0]);
+    FIXTURE_OK(f, kiln_relu(t[1], &t[2], &f->err));
+    kiln_release(t[1]);
+    FIXTURE_OK(f, kiln_mul_scalar(t[2], kiln_f64(0.5), &t[3], &f->err));
+    kiln_release(t[2]);
+    FIXTURE_OK(f, kiln_sub(t[3], b, &t[4], &f->err));
+    kiln_release(t[3]);
+    return t[4];
+}
+
+static void fill(float *a, float *b)
+{
+    for (int i = 0; i < N; i++) {
+        a[i] = sinf((float)i * 0.7f) * 3.0f;
+        b[i] = cosf((float)i * 1.3f) * 2.0f;
+    }
+    a[1] = NAN;
+    b[2] = INFINITY;
+    a[3] = -INFINITY;
+    a[4] = -0.0f;
+    b[5] = 1e-40f;
+}
+
+static uint64_t kernels(fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats.backend.kernels_launched;
+}
+
+static void run_chain(fixture *f, const float *a, const float *b, float *out, uint64_t *launched)
+{
+    const int64_t dims[] = {N};
+    kiln_tensor *x = fixture_f32(f, 1, dims, a);
+    kiln_tensor *y = fixture_f32(f, 1, dims, b);
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t before = kernels(f);
+    kiln_tensor *result = chain(f, x, y);
+    FIXTURE_OK(f, kiln_read(result, out, sizeof(float) * N, &f->err));
+    *launched = kernels(f) - before;
+    kiln_release(x);
+    kiln_release(y);
+    kiln_release(result);
+}
+
+static void test_same_bits_one_kernel(void)
+{
+    fixture f;
+    static float a[N];
+    static float b[N];
+    static float fused[N];
+    static float alone[N];
+    uint64_t launched = 0;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    fill(a, b);
+    run_chain(&f, a, b, fused, &launched);
+    KILN_CHECK_INT(launched, 1);
+    FIXTURE_OK(&f, kiln_device_set_fusion(f.device, false, &f.err));
+    run_chain(&f, a, b, alone, &launched);
+    KILN_CHECK_INT(launched, 5);
+    for (int i = 0; i < N; i++) {
+        bool both_nan = isnan(fused[i]) && isnan(alone[i]);
+        if (!both_nan && memcmp(&fused[i], &alone[i], sizeof(float)) != 0) {
+            KILN_FAIL("element %d: fused %a, alone %a", i, (double)fused[i], (double)alone[i]);
+            break;
+        }
+    }
+    KILN_CHECK(isnan(fused[1]));
+    fixture_close(&f);
+}
+
+static void test_plan_found_again(void)
+{
+    fixture f;
+    static float a[N];
+    static float b[N];
+    static float out[N];
+    uint64_t launched = 0;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    fill(a, b);
+    run_chain(&f, a, b, out, &launched);
+    kiln_device_stats before = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats after = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f.device, &before);
+    run_chain(&f, a, b, out, &launched);
+    run_chain(&f, a, b, out, &launched);
+    kiln_device_stats_get(f.device, &after);
+    KILN_CHECK_INT(after.plans_searched, before.plans_searched);
+    KILN_CHECK(after.plans_found >= before.plans_found + 2);
+    KILN_CHECK_INT(after.backend.programs_built, before.backend.programs_built);
+    fixture_close(&f);
+}
+
+static void test_in_place_when_unfused(void)
+{
+    fixture f;
+    const int64_t dims[] = {1 << 20};
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    FIXTURE_OK(&f, kiln_device_set_fusion(f.device, false, &f.err));
+    kiln_tensor *x = fixture_f32(&f, 1, dims, NULL);
+    kiln_tensor *y = fixture_f32(&f, 1, dims, NULL);
+    kiln_tensor *result = chain(&f, x, y);
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f.device, &stats);
+    // Two inputs and one buffer that all five operations pass on.
+    KILN_CHECK_INT(stats.backend.bytes_peak, 3 * 4 * dims[0]);
+    kiln_release(x);
+    kiln_release(y);
+    kiln_release(result);
+    fixture_close(&f);
+}
+
+static void test_kept_intermediate_is_written(void)
+{
+    fixture f;
+    const int64_t dims[] = {4};
+    const float data[] = {1, 2, 3, 4};
+    float sum[4];
+    float product[4];
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, dims, data);
+    kiln_tensor *t = NULL;
+    kiln_tensor *u = NULL;
+    FIXTURE_OK(&f, kiln_add(x, x, &t, &f.err));
+    FIXTURE_OK(&f, kiln_mul(t, x, &u, &f.err));
+    FIXTURE_OK(&f, kiln_read(u, product, sizeof(product), &f.err));
+    FIXTURE_OK(&f, kiln_read(t, sum, sizeof(sum), &f.err));
+    for (int i = 0; i < 4; i++) {
+        KILN_CHECK(sum[i] == 2 * data[i]);
+        KILN_CHECK(product[i] == 2 * data[i] * data[i]);
+    }
+    kiln_release(x);
+    kiln_release(t);
+    kiln_release(u);
+    fixture_close(&f);
+}
+
+static void test_inputs_survive(void)
+{
+    fixture f;
+    const int64_t dims[] = {4};
+    const float data[] = {1, -2, 3, -4};
+    float back[4];
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, dims, data);
+    kiln_tensor *view = NULL;
+    kiln_tensor *t = NULL;
+    const int64_t shape[] = {2, 2};
+    FIXTURE_OK(&f, kiln_reshape(x, shape, 2, &view, &f.err));
+    FIXTURE_OK(&f, kiln_relu(view, &t, &f.err));
+    kiln_release(view); // shares memory with x: must not be reused in place
+    FIXTURE_OK(&f, kiln_read(t, back, sizeof(back), &f.err));
+    FIXTURE_OK(&f, kiln_read(x, back, sizeof(back), &f.err));
+    KILN_CHECK_MEM(back, data, sizeof(data));
+    kiln_release(x);
+    kiln_release(t);
+    fixture_close(&f);
+}
+
+static void test_released_unread(void)
+{
+    fixture f;
+    const int64_t dims[] = {4};
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, dims, NULL);
+    for (int i = 0; i < 100; i++) {
+        kiln_tensor *t = NULL;
+        FIXTURE_OK(&f, kiln_add_scalar(x, kiln_i64(i), &t, &f.err));
+        kiln_release(t);
+    }
+    kiln_release(x);
+    fixture_close(&f);
+}
+
+static void test_close_with_queued_work(void)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_tensor *x = NULL;
+    kiln_tensor *t = NULL;
+    const int64_t dims[] = {4};
+    KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_device_open(context, "reference", &device, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims, NULL, &x, &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_exp(x, &t, &err), KILN_STATUS_OK);
+    kiln_context_destroy(context);
+    kiln_device_release(device);
+    kiln_release(x);
+    kiln_release(t); // the last hold of all: device and context end here
+}
+
+KILN_TEST_MAIN("unit/runtime/fusion", KILN_TEST(test_same_bits_one_kernel),
+               KILN_TEST(test_plan_found_again), KILN_TEST(test_in_place_when_unfused),
+               KILN_TEST(test_kept_intermediate_is_written), KILN_TEST(test_inputs_survive),
+               KILN_TEST(test_released_unread), KILN_TEST(test_close_with_queued_work))
