@@ -453,6 +453,17 @@ static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error 
     return KILN_STATUS_OK;
 }
 
+/// A segment that cannot even be started: its results are failed tensors.
+static void lose_segment(kiln_device *device, const kiln_fuse_segment *segment)
+{
+    for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
+        kiln_tensor *tensor = segment->tokens[i];
+        if (!tensor->place.placed) {
+            kilni_place_fail(device, &tensor->place, &device->no_memory);
+        }
+    }
+}
+
 kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
 {
     kiln_device *device = stream->device;
@@ -464,6 +475,8 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
         }
         status = reserve_places(device, segment->plan->n_tensors, err);
         if (status != KILN_STATUS_OK) {
+            lose_segment(device, segment);
+            kilni_segment_unpin(segment);
             kiln_fuse_stream_done(stream->queue, segment);
             return status;
         }

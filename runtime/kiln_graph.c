@@ -248,6 +248,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     if (status == KILN_STATUS_OK && graph == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
     }
+    kiln_tensor **orphans = NULL; // inputs of a capture that no binding took over
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = find_capture(device, kiln_thread_id());
     if (status == KILN_STATUS_OK && stream == NULL) {
@@ -267,9 +268,14 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         if (graph->bindings != NULL) {
             graph->bindings->inputs = inputs;
             graph->bindings->outputs = hold_all(device, outputs, n_outputs);
+        } else {
+            orphans = inputs;
         }
     }
     pthread_mutex_unlock(&device->lock);
+    if (orphans != NULL) {
+        release_all(device, orphans, graph->n_inputs);
+    }
     if (status == KILN_STATUS_OK && graph->bindings->outputs == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
     }
@@ -476,7 +482,8 @@ static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, b
     return KILN_STATUS_OK;
 }
 
-/// An input that is not dense, or not at its buffer's start, is copied: the plan was made for those.
+/// An input that is not dense, or not at its buffer's start, is copied: the plan was made for
+/// those.
 static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
                               kilni_place **out_place, kiln_error *err)
 {

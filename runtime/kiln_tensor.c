@@ -187,7 +187,7 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
     }
     // Zeros are made on the device.
     const kiln_attr attrs[] = {kilni_attr_ints(tensor->desc.dims, tensor->desc.rank),
-                               kilni_attr_i64(0), kilni_attr_dtype(tensor->desc.dtype)};
+                               kilni_attr_dtype(tensor->desc.dtype), kilni_attr_i64(0)};
     const kiln_op_record record = {
         .op = KILN_OP_FULL, .n_outputs = 1, .n_attrs = 3, .outputs = &tensor->desc, .attrs = attrs};
     return device->backend->ops->execute(device->backend, &record, NULL, &tensor->place.view, err);
