@@ -28,6 +28,7 @@ typedef struct coverage {
 static kiln_env env;
 static kiln_backend *tested;
 static kiln_backend *judge;
+static uint32_t tried_dtypes = UINT32_MAX;
 static coverage covered[KILN_OP_COUNT][KILN_DTYPE_LIMIT];
 
 typedef struct operands {
@@ -216,7 +217,7 @@ static void test_op(void)
     for (int d = 1; d < KILN_DTYPE_LIMIT; d++) {
         kiln_dtype dtype = (kiln_dtype)d;
         coverage *cover = &covered[op][dtype];
-        if ((kiln_dtype_kind_of(dtype) & info->accept) == 0) {
+        if ((kiln_dtype_kind_of(dtype) & info->accept) == 0 || (tried_dtypes >> d & 1u) == 0) {
             continue;
         }
         kiln_sample_sink sink = {.env = &env, .take = take_sample, .user = cover};
@@ -276,14 +277,36 @@ static const kiln_backend_provider *provider_of(const char *address)
     return NULL;
 }
 
-/* Takes --backend=ADDRESS out of the arguments. */
-static const char *take_address(int *argc, char **argv)
+/* A set of dtypes as bits from a list of names; 0 when one is unknown. */
+static uint32_t dtypes_of(const char *list)
+{
+    uint32_t set = 0;
+    while (*list != '\0') {
+        char name[16] = "";
+        size_t length = strcspn(list, ",");
+        if (length >= sizeof(name)) {
+            return 0;
+        }
+        memcpy(name, list, length);
+        if (kiln_dtype_from_name(name) == KILN_DTYPE_NONE) {
+            return 0;
+        }
+        set |= 1u << kiln_dtype_from_name(name);
+        list += length + (list[length] == ',' ? 1 : 0);
+    }
+    return set;
+}
+
+/* Takes --backend=ADDRESS and --dtypes=LIST out of the arguments. */
+static const char *take_options(int *argc, char **argv)
 {
     const char *address = getenv("KILN_TEST_BACKEND");
     int kept = 1;
     for (int i = 1; i < *argc; i++) {
         if (strncmp(argv[i], "--backend=", 10) == 0) {
             address = argv[i] + 10;
+        } else if (strncmp(argv[i], "--dtypes=", 9) == 0) {
+            tried_dtypes = dtypes_of(argv[i] + 9);
         } else {
             argv[kept++] = argv[i];
         }
@@ -331,13 +354,18 @@ int main(int argc, char **argv)
     static kiln_op ops[KILN_OP_COUNT];
     static kiln_test_case cases[KILN_OP_COUNT + 1];
     size_t count = 0;
-    const char *address = take_address(&argc, argv);
+    const char *address = take_options(&argc, argv);
     char suite[96];
     env.allocator = kiln_allocator_default();
     if (!cache_off()) {
         return 3;
     }
     snprintf(suite, sizeof(suite), "conformance/%s", address);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (tried_dtypes == 0) {
+        fprintf(stderr, "conformance: --dtypes takes names of dtypes, such as f32,i64\n");
+        return 2;
+    }
     if (!open_backends(address)) {
         return 3;
     }
