@@ -8,16 +8,17 @@
 K_DEFINE_GATHER(gather_a, KILN_A)
 K_DEFINE_SCATTER(scatter_o, KILN_A)
 
-#define LOAD(part, p, s, ...) K_CAT3(K_, part, KILN_MODE)(KILN_A, gather_a, p, s, __VA_ARGS__)
+#define LOAD(part, p, s, j, count)                                                                 \
+    K_CAT3(K_, part, KILN_MODE)(KILN_A, gather_a, p, s, j, count)
 
-#define STEP(part, ...)                                                                            \
+#define STEP(part, j, count)                                                                       \
     {                                                                                              \
-        const T x = LOAD(part, pa, sa, __VA_ARGS__);                                               \
-        const T deviation = sqrt(LOAD(part, var + at.b, sb, __VA_ARGS__) + (T)(epsilon));          \
-        const T normal = (x - LOAD(part, mean + at.b, sb, __VA_ARGS__)) / deviation;               \
-        const T scaled = normal * LOAD(part, scale + at.b, sb, __VA_ARGS__);                       \
-        const T y = scaled + LOAD(part, bias + at.b, sb, __VA_ARGS__);                             \
-        K_CAT3(K_STORE_, part, KILN_MODE)(KILN_A, scatter_o, po, so, y, __VA_ARGS__);              \
+        const T x = LOAD(part, pa, sa, j, count);                                                  \
+        const T deviation = sqrt(LOAD(part, var + at.b, sb, j, count) + (T)(epsilon));             \
+        const T normal = (x - LOAD(part, mean + at.b, sb, j, count)) / deviation;                  \
+        const T scaled = normal * LOAD(part, scale + at.b, sb, j, count);                          \
+        const T y = scaled + LOAD(part, bias + at.b, sb, j, count);                                \
+        K_CAT3(K_STORE_, part, KILN_MODE)(KILN_A, scatter_o, po, so, y, j, count);                 \
     }
 
 __kernel void kiln_batch_norm(kiln_shape s, __global K_S(KILN_A) *out,
@@ -35,7 +36,7 @@ __kernel void kiln_batch_norm(kiln_shape s, __global K_S(KILN_A) *out,
         __global const K_S(KILN_A) *pa = in + at.a;
         long j = piece.begin;
         for (; j + KILN_V <= piece.end; j += KILN_V) {
-            STEP(FULL_, j)
+            STEP(FULL_, j, KILN_V)
         }
         if (j < piece.end) {
             const int count = (int)(piece.end - j);

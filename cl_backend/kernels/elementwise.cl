@@ -56,7 +56,7 @@ static inline T op_clamp(T x, T low, T high)
 
 // Applies a scalar function element by element.
 #define DEFINE_EACH(name, call)                                                                    \
-    static inline T name(T x)                                                                             \
+    static inline T name(T x)                                                                      \
     {                                                                                              \
         union {                                                                                    \
             T v;                                                                                   \
@@ -339,40 +339,42 @@ K_DEFINE_SCATTER(scatter_o, KILN_O)
 #define VALUES , value0, value1
 #endif
 
-// Makes macros among the arguments expand before the formula takes them.
-#define APPLY(formula, ...) formula(__VA_ARGS__)
+// Makes macros among the arguments, a list in parentheses, expand before the formula takes them. (OpenCL C 1.2
+// has no variadic macros.)
+#define APPLY(formula, list) formula list
 
-#define LOAD(part, d, gather, p, s, ...) K_CAT3(K_, part, KILN_MODE)(d, gather, p, s, __VA_ARGS__)
-#define STORE(part, x, ...)                                                                        \
-    K_CAT3(K_STORE_, part, KILN_MODE)(KILN_O, scatter_o, po, so, x, __VA_ARGS__);
+#define LOAD(part, d, gather, p, s, j, count)                                                      \
+    K_CAT3(K_, part, KILN_MODE)(d, gather, p, s, j, count)
+#define STORE(part, x, j, count)                                                                   \
+    K_CAT3(K_STORE_, part, KILN_MODE)(KILN_O, scatter_o, po, so, x, j, count);
 #if KILN_SCALAR
-#define LOAD_B(part, ...) (by_value ? splat : LOAD(part, KILN_B, gather_b, pb, sb, __VA_ARGS__))
+#define LOAD_B(part, j, count) (by_value ? splat : LOAD(part, KILN_B, gather_b, pb, sb, j, count))
 #else
-#define LOAD_B(part, ...) LOAD(part, KILN_B, gather_b, pb, sb, __VA_ARGS__)
+#define LOAD_B(part, j, count) LOAD(part, KILN_B, gather_b, pb, sb, j, count)
 #endif
 
 #if KILN_NIN == 0
-#define STEP(part, ...) STORE(part, APPLY(KILN_OP, VALUES), __VA_ARGS__)
+#define STEP(part, j, count) STORE(part, APPLY(KILN_OP, (VALUES)), j, count)
 #elif KILN_NIN == 1
-#define STEP(part, ...)                                                                            \
+#define STEP(part, j, count)                                                                       \
     {                                                                                              \
-        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, __VA_ARGS__);                    \
-        STORE(part, APPLY(KILN_OP, a VALUES), __VA_ARGS__)                             \
+        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, j, count);                       \
+        STORE(part, APPLY(KILN_OP, (a VALUES)), j, count)                                          \
     }
 #elif KILN_NIN == 2
-#define STEP(part, ...)                                                                            \
+#define STEP(part, j, count)                                                                       \
     {                                                                                              \
-        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, __VA_ARGS__);                    \
-        K_V(K_C(KILN_B)) b = LOAD_B(part, __VA_ARGS__);                                            \
-        STORE(part, APPLY(KILN_OP, a, b VALUES), __VA_ARGS__)                          \
+        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, j, count);                       \
+        K_V(K_C(KILN_B)) b = LOAD_B(part, j, count);                                               \
+        STORE(part, APPLY(KILN_OP, (a, b VALUES)), j, count)                                       \
     }
 #else
-#define STEP(part, ...)                                                                            \
+#define STEP(part, j, count)                                                                       \
     {                                                                                              \
-        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, __VA_ARGS__);                    \
-        K_V(K_C(KILN_B)) b = LOAD(part, KILN_B, gather_b, pb, sb, __VA_ARGS__);                    \
-        K_V(K_C(KILN_C)) c = LOAD(part, KILN_C, gather_c, pc, sc, __VA_ARGS__);                    \
-        STORE(part, APPLY(KILN_OP, a, b, c VALUES), __VA_ARGS__)                       \
+        K_V(K_C(KILN_A)) a = LOAD(part, KILN_A, gather_a, pa, sa, j, count);                       \
+        K_V(K_C(KILN_B)) b = LOAD(part, KILN_B, gather_b, pb, sb, j, count);                       \
+        K_V(K_C(KILN_C)) c = LOAD(part, KILN_C, gather_c, pc, sc, j, count);                       \
+        STORE(part, APPLY(KILN_OP, (a, b, c VALUES)), j, count)                                    \
     }
 #endif
 
@@ -426,7 +428,7 @@ __kernel void kiln_elementwise(kiln_shape s, __global K_S(KILN_O) *out
 #endif
         long j = piece.begin;
         for (; j + KILN_V <= end; j += KILN_V) {
-            STEP(FULL_, j)
+            STEP(FULL_, j, KILN_V)
         }
         if (j < end) {
             const int count = (int)(end - j);

@@ -210,7 +210,7 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 // ---- KILN_V elements at a distance of `stride`, the first `count` of them; the others read as 1 ----
 
 #define K_DEFINE_GATHER(name, d)                                                                   \
-    static inline K_V(K_C(d)) name(__global const K_S(d) *p, long stride, int count)                      \
+    static inline K_V(K_C(d)) name(__global const K_S(d) *p, long stride, int count)               \
     {                                                                                              \
         union {                                                                                    \
             K_V(K_C(d)) v;                                                                         \
@@ -226,7 +226,7 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
     }
 
 #define K_DEFINE_SCATTER(name, d)                                                                  \
-    static inline void name(__global K_S(d) *p, long stride, int count, K_V(K_C(d)) x)                    \
+    static inline void name(__global K_S(d) *p, long stride, int count, K_V(K_C(d)) x)             \
     {                                                                                              \
         union {                                                                                    \
             K_V(K_C(d)) v;                                                                         \
@@ -240,8 +240,8 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 
 // An operand's elements from j by its mode: a whole vector, and the first `count` elements of one. Mode 1: they
 // are neighbours; mode 2: any stride, looked at as the kernel runs. `gather` is what K_DEFINE_GATHER made.
-#define K_FULL_1(d, gather, p, s, j) K_LDV(d, (p) + (j))
-#define K_FULL_2(d, gather, p, s, j)                                                               \
+#define K_FULL_1(d, gather, p, s, j, count) K_LDV(d, (p) + (j))
+#define K_FULL_2(d, gather, p, s, j, count)                                                        \
     ((s) == 1   ? K_LDV(d, (p) + (j))                                                              \
      : (s) == 0 ? (K_V(K_C(d)))(K_LD(d, p))                                                        \
                 : gather((p) + (j) * (s), s, KILN_V))
@@ -249,8 +249,8 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 #define K_PART_2(d, gather, p, s, j, count) gather((p) + (j) * (s), s, count)
 
 // Stores of the same modes; `scatter` is what K_DEFINE_SCATTER made.
-#define K_STORE_FULL_1(d, scatter, p, s, x, j) K_STV(d, (p) + (j), x)
-#define K_STORE_FULL_2(d, scatter, p, s, x, j)                                                     \
+#define K_STORE_FULL_1(d, scatter, p, s, x, j, count) K_STV(d, (p) + (j), x)
+#define K_STORE_FULL_2(d, scatter, p, s, x, j, count)                                              \
     if ((s) == 1) {                                                                                \
         K_STV(d, (p) + (j), x);                                                                    \
     } else {                                                                                       \
