@@ -510,6 +510,11 @@ void kilni_rpc_session_serve(const kiln_env *env, const kilni_rpc_session_option
             remove_entry(session, session->buckets[i]->id);
         }
     }
+    if (session != NULL) {
+        // What this thread has recorded and nobody read lets go of its tensors.
+        kiln_error ignored = KILN_ERROR_INIT;
+        (void)!kiln_flush(options->device, &ignored);
+    }
     kiln_free(env, session);
     kiln_free(env, frame);
     kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Server and client over loopback: the remote device through the runtime's own path, errors that
+// come later, limits, and peers that break the rules.
+
+#include "harness.h"
+#include "remote_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct pair {
+    kiln_context *context;
+    kiln_device *local;
+    kiln_device *remote;
+    kiln_rpc_server *server;
+    kiln_error err;
+} pair;
+
+#define PAIR_OK(self, call)                                                                        \
+    kiln_test_check((call) == KILN_STATUS_OK, __FILE__, __LINE__, (self)->err.message)
+
+/// The remote device is opened through the client's own provider; libkiln finds it in a library
+/// beside it.
+static bool pair_open(pair *self, const kiln_rpc_server_options *options)
+{
+    memset(self, 0, sizeof(*self));
+    return PAIR_OK(self, kiln_context_create(NULL, &self->context, &self->err)) &&
+           PAIR_OK(self,
+                   kiln_context_add_provider(self->context, kiln_rpc_provider(), &self->err)) &&
+           PAIR_OK(self, kiln_context_add_provider(self->context, kiln_rpc_unix_provider(),
+                                                   &self->err)) &&
+           PAIR_OK(self, kiln_device_open(self->context, "reference", &self->local, &self->err)) &&
+           PAIR_OK(self, kiln_rpc_server_create(self->local, options, &self->server, &self->err)) &&
+           PAIR_OK(self, kiln_device_open(self->context, kiln_rpc_server_address(self->server),
+                                          &self->remote, &self->err));
+}
+
+static void pair_close(pair *self)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_release(self->remote);
+    kiln_rpc_server_destroy(self->server);
+    kiln_device_stats_get(self->local, &stats);
+    KILN_CHECK_INT(stats.tensors_live, 0);
+    KILN_CHECK_INT(stats.backend.buffers_live, 0);
+    kiln_device_release(self->local);
+    kiln_context_destroy(self->context);
+}
+
+static kiln_tensor *upload(pair *self, size_t rank, const int64_t *dims, const float *data)
+{
+    kiln_tensor *tensor = NULL;
+    PAIR_OK(self, kiln_tensor_create(self->remote, KILN_DTYPE_F32, rank, dims, data, &tensor,
+                                     &self->err));
+    return tensor;
+}
+
+static void run_program(pair *self)
+{
+    const int64_t dims[] = {3, 4};
+    const int64_t order[] = {1, 0};
+    const float data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    float back[16] = {0};
+    kiln_tensor *x = upload(self, 2, dims, data);
+    kiln_tensor *turned = NULL;
+    kiln_tensor *product = NULL;
+    kiln_tensor *shifted = NULL;
+    PAIR_OK(self, kiln_permute(x, order, 2, &turned, &self->err));
+    PAIR_OK(self, kiln_matmul(turned, x, false, false, &product, &self->err));
+    PAIR_OK(self, kiln_add_scalar(product, kiln_f64(-100), &shifted, &self->err));
+    kiln_release(product);
+    PAIR_OK(self, kiln_read(shifted, back, sizeof(back), &self->err));
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0; j < 4; j++) {
+            float expected = -100;
+            for (int k = 0; k < 3; k++) {
+                expected += data[k * 4 + i] * data[k * 4 + j];
+            }
+            KILN_CHECK(back[i * 4 + j] == expected);
+        }
+    }
+    kiln_release(x);
+    kiln_release(turned);
+    kiln_release(shifted);
+}
+
+static void test_program(void)
+{
+    pair self;
+    if (pair_open(&self, NULL)) {
+        for (int i = 0; i < 5; i++) {
+            run_program(&self);
+        }
+        PAIR_OK(&self, kiln_sync(self.remote, &self.err));
+        pair_close(&self);
+    }
+}
+
+static void test_unix_socket(void)
+{
+    pair self;
+    char address[200];
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    snprintf(address, sizeof(address), "unix:/tmp/kiln-test-%d", (int)getpid());
+    options.address = address;
+    if (pair_open(&self, &options)) {
+        run_program(&self);
+        pair_close(&self);
+    }
+    unlink(address + 5);
+}
+
+static void test_many_operations(void)
+{
+    pair self;
+    const int64_t dims[] = {5};
+    float back[5] = {0};
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    for (int i = 0; i < 1000; i++) { // many batches, every buffer in place
+        kiln_tensor *y = NULL;
+        PAIR_OK(&self, kiln_add_scalar(x, kiln_f64(1), &y, &self.err));
+        kiln_release(x);
+        x = y;
+    }
+    PAIR_OK(&self, kiln_read(x, back, sizeof(back), &self.err));
+    KILN_CHECK(back[0] == 1000.0f && back[4] == 1000.0f);
+    kiln_release(x);
+    pair_close(&self);
+}
+
+static void test_large_tensor(void)
+{
+    pair self;
+    const int64_t dims[] = {3 * 1024 * 1024 + 7}; // 12 MiB and a bit: many chunks
+    size_t bytes = (size_t)dims[0] * sizeof(float);
+    float *data = malloc(bytes);
+    float *back = calloc(1, bytes);
+    for (int64_t i = 0; i < dims[0]; i++) {
+        data[i] = (float)(i % 1000);
+    }
+    if (pair_open(&self, NULL)) {
+        kiln_tensor *x = upload(&self, 1, dims, data);
+        kiln_tensor *y = NULL;
+        PAIR_OK(&self, kiln_neg(x, &y, &self.err));
+        PAIR_OK(&self, kiln_read(x, back, bytes, &self.err));
+        KILN_CHECK_MEM(back, data, bytes);
+        PAIR_OK(&self, kiln_read(y, back, bytes, &self.err));
+        KILN_CHECK(back[999] == -999.0f && back[dims[0] - 1] == -data[dims[0] - 1]);
+        kiln_release(x);
+        kiln_release(y);
+        pair_close(&self);
+    }
+    free(data);
+    free(back);
+}
+
+static void test_graph_run_again(void)
+{
+    pair self;
+    const int64_t dims[] = {2};
+    const float ones[] = {1, 1};
+    const float twos[] = {2, 2};
+    float back[2];
+    kiln_graph *graph = NULL;
+    kiln_tensor *t = NULL;
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    kiln_tensor *x = upload(&self, 1, dims, ones);
+    kiln_tensor *y = upload(&self, 1, dims, twos);
+    PAIR_OK(&self, kiln_graph_begin(self.remote, &x, 1, &self.err));
+    PAIR_OK(&self, kiln_mul(x, y, &t, &self.err));
+    PAIR_OK(&self, kiln_graph_end(self.remote, &t, 1, &graph, &self.err));
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *out[2] = {NULL};
+        PAIR_OK(&self, kiln_graph_run(graph, &x, 1, &out[0], 1, &self.err));
+        PAIR_OK(&self, kiln_graph_run(graph, &out[0], 1, &out[1], 1, &self.err));
+        PAIR_OK(&self, kiln_read(out[1], back, sizeof(back), &self.err));
+        KILN_CHECK(back[0] == 4.0f);
+        kiln_release(out[0]);
+        kiln_release(out[1]);
+    }
+    kiln_release(t);
+    kiln_release(x);
+    kiln_release(y);
+    kiln_graph_destroy(graph);
+    pair_close(&self);
+}
+
+static void test_session_limit(void)
+{
+    pair self;
+    const int64_t dims[] = {1024};
+    float back[1024];
+    kiln_tensor *y = NULL;
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.max_bytes = 4096;
+    if (!pair_open(&self, &options)) {
+        return;
+    }
+    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    PAIR_OK(&self, kiln_exp(x, &y, &self.err));
+    // The refusal comes with the next answer and says why; the session goes on.
+    KILN_CHECK_INT(kiln_read(y, back, sizeof(back), &self.err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_CONTAINS(self.err.message, "4096");
+    kiln_release(y);
+    PAIR_OK(&self, kiln_read(x, back, sizeof(back), &self.err));
+    kiln_release(x);
+    pair_close(&self);
+}
+
+static void test_nobody_there(void)
+{
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_context_add_provider(context, kiln_rpc_provider(), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_device_open(context, "grpc://127.0.0.1:1", &device, &err),
+                   KILN_STATUS_UNAVAILABLE);
+    KILN_CHECK_CONTAINS(err.message, "127.0.0.1:1");
+    kiln_context_destroy(context);
+}
+
+static void test_not_beyond_loopback(void)
+{
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_rpc_server *server = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.address = "0.0.0.0:0";
+    KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_device_open(context, "reference", &device, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_rpc_server_create(device, &options, &server, &err),
+                   KILN_STATUS_PERMISSION_DENIED);
+    options.address = "nonsense";
+    KILN_CHECK_INT(kiln_rpc_server_create(device, &options, &server, &err),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+}
+
+static void test_server_goes_away(void)
+{
+    pair self;
+    const int64_t dims[] = {4};
+    float back[4];
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    kiln_rpc_server_destroy(self.server);
+    self.server = NULL;
+    KILN_CHECK(kiln_read(x, back, sizeof(back), &self.err) != KILN_STATUS_OK);
+    kiln_release(x);
+    pair_close(&self);
+}
+
+/// A peer that speaks gRPC but not our protocol: each message ends its session and hurts nobody
+/// else.
+static void test_rude_clients(void)
+{
+    pair self;
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    static const char *const rude[] = {"", "\x12\x02\x08\x09", "\xff\xff\xff\xff", "\x42",
+                                       "\x22\x08\x08\x01\x18\xff\xff\xff\xff\x0f"};
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    const char *target = kiln_rpc_server_address(self.server) + strlen("grpc://");
+    for (size_t i = 0; i < sizeof(rude) / sizeof(rude[0]); i++) {
+        kilni_rpc_stream *stream = NULL;
+        kiln_blob message = {0};
+        bool end = false;
+        if (!PAIR_OK(&self, kilni_rpc_connect(&env, target, 5000, &stream, &self.err))) {
+            break;
+        }
+        PAIR_OK(&self, kilni_rpc_send(stream, rude[i], strlen(rude[i]), &self.err));
+        KILN_CHECK(kilni_rpc_receive(stream, &message, &end, &self.err) != KILN_STATUS_OK);
+        kilni_rpc_stream_close(stream, NULL);
+    }
+    run_program(&self);
+    pair_close(&self);
+}
+
+KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(test_unix_socket),
+               KILN_TEST(test_many_operations), KILN_TEST(test_large_tensor),
+               KILN_TEST(test_graph_run_again), KILN_TEST(test_session_limit),
+               KILN_TEST(test_nobody_there), KILN_TEST(test_not_beyond_loopback),
+               KILN_TEST(test_server_goes_away), KILN_TEST(test_rude_clients))
