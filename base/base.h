@@ -67,8 +67,14 @@ KILN_API kiln_status kiln_error_set(kiln_error *err, kiln_status code, const cha
 KILN_API kiln_status kiln_error_context(kiln_error *err, const char *format, ...) KILN_PRINTF(2, 3);
 
 /// Fills `err` with code, place and text, and is the code: `return kiln_fail(err, NOT_FOUND, "…")`.
+#ifdef __clang_analyzer__ // which cannot know that the call returns its code
+#define kiln_fail(err, CODE, ...)                                                                  \
+    ((void)kiln_error_set((err), KILN_STATUS_##CODE, KILN_FILE_NAME, __LINE__, __VA_ARGS__),       \
+     KILN_STATUS_##CODE)
+#else
 #define kiln_fail(err, CODE, ...)                                                                  \
     kiln_error_set((err), KILN_STATUS_##CODE, KILN_FILE_NAME, __LINE__, __VA_ARGS__)
+#endif
 
 /// Evaluates `expr` into `st` and jumps to `label` unless it is OK.
 #define KILN_TRY(label, st, expr)                                                                  \
