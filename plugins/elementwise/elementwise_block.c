@@ -222,7 +222,7 @@ static uint32_t admits(const ew_block *block, const ew_device *device, const kf_
 {
     uint32_t at = op->position;
     if (row == NULL) {
-        return kf_decline(host, KF_CODE_UNKNOWN_OP, at, "operator %u is not elementwise", op->kind);
+        return kf_decline(host, KF_CODE_UNKNOWN_OP, at, "not an elementwise operator");
     }
     if (!kf_op_understood(op, 1, number_keys, NUMBER_KEYS)) {
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at,
