@@ -226,8 +226,8 @@ static void test_in_a_program(void)
             int row = i % ROWS;
             int column = i / ROWS;
             float value = data[row * COLUMNS + column];
-            ok =
-                KILN_CHECK(sums[rank][i] == value * (float)(self.count * (self.count + 1) / 2) + 1);
+            uint32_t factor = self.count * (self.count + 1) / 2; // 1 + 2 + ...
+            ok = KILN_CHECK(sums[rank][i] == value * (float)factor + 1);
         }
     }
     release_all(&self, views);

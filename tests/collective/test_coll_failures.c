@@ -305,8 +305,8 @@ static bool run_failing(const faulty_case *what, uint32_t failing, unsigned k)
     faulty_memory memories[RANKS];
     kiln_coll_memory *bases[RANKS];
     kiln_coll_call calls[RANKS] = {0};
-    kiln_status status[RANKS];
-    kiln_error errors[RANKS];
+    kiln_status status[RANKS] = {KILN_STATUS_OK};
+    kiln_error errors[RANKS] = {KILN_ERROR_INIT};
     fixture fix;
     for (int i = 0; i < RANKS; i++) {
         faulty_init(&memories[i], &env);

@@ -252,14 +252,23 @@ static bool guards_hold(const rank_buffers *buffers)
     return true;
 }
 
+static void *must_alloc(size_t bytes)
+{
+    void *data = malloc(bytes);
+    if (data == NULL) {
+        abort();
+    }
+    return data;
+}
+
 static rank_buffers make_buffers(const kiln_coll_call *call, uint32_t ranks, uint32_t rank)
 {
     size_t size = kiln_dtype_size(call->dtype);
     bool gathers = call->kind == KILN_COLL_ALL_GATHER;
     rank_buffers buffers = {0};
     buffers.output_bytes = (size_t)call->count * size * (gathers ? ranks : 1);
-    buffers.input = malloc((size_t)call->count * size + 1);
-    buffers.output = malloc(buffers.output_bytes + 2 * SHIFT_BYTES);
+    buffers.input = must_alloc((size_t)call->count * size + 1);
+    buffers.output = must_alloc(buffers.output_bytes + 2 * SHIFT_BYTES);
     memset(buffers.output, GUARD, buffers.output_bytes + 2 * SHIFT_BYTES);
     fill(call->dtype, buffers.input, call->count, rank);
     return buffers;
@@ -296,7 +305,8 @@ static bool run_case(fixture *fix, kiln_coll_call call, bool in_place)
     }
     fixture_run(fix, calls, status, NULL);
     for (uint32_t i = 0; i < fix->ranks && ok; i++) {
-        ok = KILN_CHECK_INT(status[i], KILN_STATUS_OK) && KILN_CHECK(guards_hold(&buffers[i])) &&
+        ok = KILN_CHECK_INT(status[i], KILN_STATUS_OK) && buffers[i].output != NULL &&
+             KILN_CHECK(guards_hold(&buffers[i])) &&
              check_rank(&calls[i], inputs, fix->ranks, i, buffers[i].output + SHIFT_BYTES);
     }
     for (uint32_t i = 0; i < fix->ranks; i++) {
