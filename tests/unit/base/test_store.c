@@ -243,6 +243,31 @@ static void test_truncated_and_foreign(void)
     kiln_store_close(store);
 }
 
+/// The damaged file that we hold open is no longer the one at the path: the new one stays as it is.
+static void test_damaged_and_replaced(void)
+{
+    kiln_env env = plain_env();
+    const char *folder = new_folder("replaced");
+    const char *path = kiln_test_path(folder, "kiln.db");
+    unsigned char junk[8192];
+    memset(junk, 0xa5, sizeof junk);
+    fill_file(&env, folder);
+    kiln_store *old = open_store(&env, folder);
+    for (long page = 1; page < 40; page++) {
+        overwrite(path, page * 8192, junk, sizeof junk);
+    }
+    KILN_CHECK_INT(rename(path, kiln_test_path(folder, "elsewhere")), 0);
+    unlink(kiln_test_path(folder, "kiln.db-wal"));
+    unlink(kiln_test_path(folder, "kiln.db-shm"));
+    kiln_store *other = open_store(&env, folder);
+    KILN_CHECK_INT(put(other, KILN_STORE_PLANS, 5, 100), 0);
+    KILN_CHECK_INT(get(&env, old, KILN_STORE_PROGRAMS, 5, 3000), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_INT(get(&env, old, KILN_STORE_PLANS, 5, 100), KILN_STATUS_OK);
+    KILN_CHECK(access(kiln_test_path(folder, "kiln.db.damaged"), F_OK) != 0);
+    kiln_store_close(other);
+    kiln_store_close(old);
+}
+
 // ---- limit -------------------------------------------------------------------------------------
 
 static kiln_env env_with_limit(const char *limit)
@@ -456,6 +481,6 @@ static void test_no_memory(void)
 KILN_TEST_MAIN("unit/base/store", KILN_TEST(test_put_get), KILN_TEST(test_clear),
                KILN_TEST(test_cannot_open), KILN_TEST(test_damaged_entry),
                KILN_TEST(test_damaged_file), KILN_TEST(test_truncated_and_foreign),
-               KILN_TEST(test_limit), KILN_TEST(test_least_recently_used),
-               KILN_TEST(test_hits_do_not_write), KILN_TEST(test_processes),
-               KILN_TEST(test_threads), KILN_TEST(test_no_memory))
+               KILN_TEST(test_damaged_and_replaced), KILN_TEST(test_limit),
+               KILN_TEST(test_least_recently_used), KILN_TEST(test_hits_do_not_write),
+               KILN_TEST(test_processes), KILN_TEST(test_threads), KILN_TEST(test_no_memory))
