@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The command as a user types it: results, exit codes, and one clear line for everything that is wrong."""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+KILN, ROOT = sys.argv[1], sys.argv[2]
+MODEL = os.path.join(ROOT, "examples/digits/digits.onnx")
+INPUT = os.path.join(ROOT, "examples/digits/three.npy")
+FAST = ["--device", "reference"]
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def kiln(*arguments, **environment):
+    return subprocess.run([KILN, *arguments], capture_output=True, text=True, check=False,
+                          env={**os.environ, **environment}, timeout=300)
+
+
+def expect(run, code, *parts, stream="stdout"):
+    text = getattr(run, stream)
+    assert run.returncode == code, f"rc {run.returncode}, not {code}: {run.stdout}{run.stderr}"
+    for part in parts:
+        assert part in text, f"no {part!r} in {text!r}"
+
+
+def expect_error(run, *parts, code=1):
+    expect(run, code, *parts, stream="stderr")
+    assert len(run.stderr.strip().splitlines()) == 1, f"not one line: {run.stderr!r}"
+
+
+def write(folder, name, data):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def npy(descr, shape, data):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (len(header) + 10) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+@case
+def run_prints_the_job():
+    run = kiln("run", MODEL, "--input", INPUT)
+    expect(run, 0, "predicted class: 3", "first run:", "repeated run:", "operations: 30",
+           "fused blocks", "kernels launched:", "peak of device memory:")
+
+
+@case
+def fused_and_unfused_agree():
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, n) for n in ("fused.npy", "plain.npy")]
+        expect(kiln("run", MODEL, "--input", INPUT, "--output", paths[0], "--repeat", "1"), 0)
+        expect(kiln("run", MODEL, "--input", INPUT, "--output", paths[1], "--no-fusion",
+                    "--expected", paths[0]), 0, "as expected", "of them 0 in 0 fused blocks")
+
+
+@case
+def expected_differs():
+    run = kiln("run", MODEL, "--input", INPUT, "--expected",
+               os.path.join(ROOT, "examples/digits/expected.npy"), "--row", "4", *FAST)
+    expect_error(run, "differs from")
+
+
+@case
+def named_input_and_output():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "out.npy")
+        expect(kiln("run", MODEL, "--input", f"image={INPUT}", "--output",
+                    f"log_probability={path}", *FAST), 0)
+        assert os.path.getsize(path) == 128 + 40
+
+
+@case
+def wrong_usage_is_two():
+    for arguments in ([], ["nonsense"], ["run"], ["run", MODEL, "--nonsense"], ["cache", "eat"],
+                      ["bench", "nonsense"], ["run", MODEL, "--repeat", "-1"], ["plugin"]):
+        run = kiln(*arguments)
+        assert run.returncode == 2, f"{arguments}: rc {run.returncode}"
+        assert run.stderr, f"{arguments}: nothing said"
+
+
+@case
+def help_everywhere():
+    for command in ("run", "devices", "plugin", "ops", "explain", "cache", "config", "check-onnx",
+                    "bench"):
+        expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
+    expect(kiln("--help"), 0, "usage: kiln COMMAND")
+    expect(kiln("--version"), 0, "kiln 0.")
+
+
+@case
+def missing_files():
+    expect_error(kiln("run", "/nowhere.onnx", "--input", INPUT), "/nowhere.onnx")
+    expect_error(kiln("run", MODEL, "--input", "/nowhere.npy", *FAST), "/nowhere.npy")
+    expect_error(kiln("run", MODEL, *FAST), "--input image=FILE.npy")
+    expect_error(kiln("run", MODEL, "--input", f"picture={INPUT}", *FAST), "picture", "image")
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--input", INPUT, *FAST), "one too many")
+
+
+@case
+def damaged_models():
+    with open(MODEL, "rb") as file:
+        good = file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        for length in (0, 1, 10, 100, 1000, len(good) // 2, len(good) - 1):
+            path = write(folder, "cut.onnx", good[:length])
+            expect_error(kiln("run", path, "--input", INPUT, *FAST), "kiln run: ")
+        path = write(folder, "noise.onnx", bytes(range(256)) * 40)
+        expect_error(kiln("run", path, "--input", INPUT, *FAST), "kiln run: ")
+
+
+@case
+def damaged_arrays():
+    with open(INPUT, "rb") as file:
+        good = file.read()
+    floats = bytes(4 * 64)
+    bad = {
+        "empty.npy": b"",
+        "magic.npy": b"NUMPY" + good[5:],
+        "cut.npy": good[:-5],
+        "header.npy": good[:40],
+        "type.npy": npy("<c8", "(1, 1, 8, 8)", floats * 2),
+        "big.npy": npy("<f4", "(99999999999, 99999999999, 9)", floats),
+        "negative.npy": npy("<f4", "(-1, 8)", floats),
+        "rank.npy": npy("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 64)", floats),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in bad.items():
+            run = kiln("run", MODEL, "--input", write(folder, name, data), *FAST)
+            expect_error(run, name)
+
+
+@case
+def wrong_shape_and_dtype():
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "shape.npy", npy("<f4", "(1, 1, 8, 7)", bytes(4 * 56)))
+        expect_error(kiln("run", MODEL, "--input", path, *FAST), "kiln run: ", "image")
+        path = write(folder, "dtype.npy", npy("<i4", "(1, 1, 8, 8)", bytes(4 * 64)))
+        expect_error(kiln("run", MODEL, "--input", path, *FAST), "kiln run: ", "i32")
+
+
+@case
+def device_out_of_range():
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--device", "opencl:99"), "99")
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--device", "abacus"), "abacus")
+
+
+@case
+def bad_plugins():
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "text.so", b"this is no shared object")
+        run = kiln("plugin", "list", "--why", KILN_PLUGIN_PATH=folder)
+        expect(run, 0, "text.so", "refused", "ELF")
+        expect_error(kiln("run", MODEL, "--input", INPUT, "--plugin", path), "text.so")
+
+
+@case
+def plugins_off():
+    run = kiln("run", MODEL, "--input", INPUT, KILN_PLUGINS="off")
+    expect(run, 0, "predicted class: 3", "of them 0 in 0 fused blocks")
+
+
+@case
+def bad_knobs():
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--set", "nonsense=1"), "nonsense")
+    expect_error(kiln("config", "--set", "memory-budget=lots"), "memory-budget")
+    expect(kiln("config", "--set", "memory-budget=1G"), 0, "flag")
+    expect(kiln("config", KILN_LOG="debug"), 0, "environment")
+
+
+@case
+def explains_blocks():
+    run = kiln("explain", MODEL, "--source")
+    expect(run, 0, "block 0:", "winner", "org.kiln.elementwise", "__kernel", "alone:", "declined")
+
+
+@case
+def lists_things():
+    expect(kiln("devices"), 0, "opencl:0")
+    expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32")
+    expect(kiln("ops"), 0, "matmul", "conv2d")
+    expect(kiln("ops", "conv2d"), 0, "dilations")
+    expect_error(kiln("ops", "nonsense"), "nonsense")
+
+
+@case
+def cache_is_seen_and_cleared():
+    with tempfile.TemporaryDirectory() as folder:
+        expect(kiln("cache", "stat", KILN_CACHE_DIR=folder), 0, "programs", " 0 ")
+        expect(kiln("run", MODEL, "--input", INPUT, KILN_CACHE_DIR=folder), 0)
+        run = kiln("cache", "stat", KILN_CACHE_DIR=folder)
+        programs = int(run.stdout.split("programs")[1].split()[0])
+        assert programs > 0, run.stdout
+        expect(kiln("cache", "clear", KILN_CACHE_DIR=folder), 0, "programs       0 ")
+
+
+@case
+def unknown_operator_is_named():
+    # A model with one node of an operator that does not exist, written by hand.
+    def field(number, data):
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    value = field(1, b"x") + field(2, field(1, bytes([8, 1]) + field(2, field(1, bytes([8, 2])))))
+    node = field(1, b"x") + field(2, b"y") + field(3, b"lonely") + field(4, b"Frobnicate")
+    graph = field(1, node) + field(2, b"g") + field(11, value) + field(12, field(1, b"y"))
+    model = bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 13]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "odd.onnx", model)
+        data = write(folder, "x.npy", npy("<f4", "(2,)", bytes(8)))
+        run = kiln("run", path, "--input", data, *FAST)
+        expect_error(run, "Frobnicate", "lonely")
+
+
+def main():
+    failed = 0
+    for function in CASES:
+        try:
+            function()
+        except (AssertionError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+            failed += 1
+            print(f"FAIL unit/cli/commands {function.__name__}\n    {error}")
+    print(f"kiln-test: {len(CASES) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
