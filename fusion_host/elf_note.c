@@ -109,7 +109,7 @@ static bool find_note(const elf_file *file, uint64_t offset, uint64_t length, ui
     }
     uint64_t end = offset + length;
     while (end - offset >= sizeof(Elf64_Nhdr)) {
-        Elf64_Nhdr note;
+        Elf64_Nhdr note = {0};
         (void)take(file, offset, &note, sizeof note);
         uint64_t name_bytes = ((uint64_t)note.n_namesz + 3) & ~(uint64_t)3;
         uint64_t desc = (sizeof note + name_bytes + step - 1) & ~(step - 1);
@@ -165,7 +165,7 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
                                     kilni_fuse_manifest *out_manifest, kiln_error *err)
 {
     elf_file file = {.bytes = bytes, .length = length, .err = err};
-    kf_note note;
+    kf_note note = {0};
     kiln_status status = open_elf(&file);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -288,7 +288,7 @@ static kiln_status check_symbols(const elf_file *file, const Elf64_Shdr *table, 
         return kiln_fail(file->err, DATA_LOSS, "symbol table lies outside the file");
     }
     for (uint64_t i = 1; i < count; i++) {
-        Elf64_Sym symbol;
+        Elf64_Sym symbol = {0};
         (void)take(file, table->sh_offset + i * sizeof symbol, &symbol, sizeof symbol);
         const char *name = text_at(file, &strings, symbol.st_name);
         if (name == NULL) {
@@ -309,7 +309,7 @@ static kiln_status check_dynamic(const elf_file *file, const Elf64_Phdr *dynamic
 {
     uint64_t count = dynamic->p_filesz / sizeof(Elf64_Dyn);
     for (uint64_t i = 0; i < count; i++) {
-        Elf64_Dyn entry;
+        Elf64_Dyn entry = {0};
         if (!take(file, dynamic->p_offset + i * sizeof entry, &entry, sizeof entry)) {
             return kiln_fail(file->err, DATA_LOSS, "dynamic section lies outside the file");
         }

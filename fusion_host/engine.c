@@ -2,6 +2,7 @@
 // Engines: the fusers of one device with their host services, the facts that they are told, strikes
 // and programs that must not come back. Plans are the plan store's; choosing among fusers is the
 // search's.
+#include <stdio.h>
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -113,12 +114,10 @@ static char *fuser_name(const kiln_env *env, const kilni_fuse_plugin *plugin, ui
     if (strcmp(id, plugin->info.id) == 0) {
         return kiln_strdup(env, id);
     }
-    size_t length = strlen(plugin->info.id) + strlen(id) + 2;
-    char *name = kiln_alloc(env, length);
+    size_t bytes = strlen(plugin->info.id) + strlen(id) + 2;
+    char *name = kiln_alloc(env, bytes);
     if (name != NULL) {
-        memcpy(name, plugin->info.id, strlen(plugin->info.id));
-        name[strlen(plugin->info.id)] = '/';
-        memcpy(name + strlen(plugin->info.id) + 1, id, strlen(id));
+        snprintf(name, bytes, "%s/%s", plugin->info.id, id);
     }
     return name;
 }

@@ -175,7 +175,7 @@ kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_
 
 static bool same_scalar(const kiln_attr *a, const kiln_attr *b)
 {
-    return a->type == b->type && memcmp(&a->v, &b->v, sizeof a->v) == 0;
+    return a->type == b->type && a->v.i == b->v.i; // of an F64 its bits
 }
 
 static bool block_serves(const int64_t *facts, const kiln_plan_block *block,

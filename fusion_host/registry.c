@@ -4,6 +4,7 @@
 // work for one file is loader.c.
 #include <dirent.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,11 +41,10 @@ static char *join(const kiln_env *env, const char *folder, const char *name)
     while (at > 1 && folder[at - 1] == '/') {
         at--;
     }
-    char *path = kiln_alloc(env, at + strlen(name) + 2);
+    size_t bytes = at + strlen(name) + 2;
+    char *path = kiln_alloc(env, bytes);
     if (path != NULL) {
-        memcpy(path, folder, at);
-        path[at] = '/';
-        memcpy(path + at + 1, name, strlen(name));
+        snprintf(path, bytes, "%.*s/%s", (int)at, folder, name);
     }
     return path;
 }

@@ -8,8 +8,8 @@
 
 #include "fusion_host_internal.h"
 
-static const uint32_t NEW_TENSOR = 1u << 31; ///< marks of a tensor's word
-static const uint32_t DROPPED_UNSEEN = 1u << 30;
+static const uint32_t new_tensor = 1u << 31; ///< marks of a tensor's word
+static const uint32_t dropped_unseen = 1u << 30;
 
 enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 16 };
 
@@ -285,7 +285,7 @@ static bool write_dims(kilni_fuse_tape *tape, const kiln_tensor_desc *desc,
 {
     uint32_t *words = tape->words + tape->n_words;
     uint32_t facts = info->facts & (uint8_t)~KILNI_FUSE_FACT_PRODUCED;
-    *words++ = NEW_TENSOR | (uint32_t)desc->dtype | (uint32_t)desc->rank << RANK_SHIFT |
+    *words++ = new_tensor | (uint32_t)desc->dtype | (uint32_t)desc->rank << RANK_SHIFT |
                facts << FACTS_SHIFT | (uint32_t)info->align_log2 << ALIGN_SHIFT;
     bool empty = false;
     for (uint32_t i = 0; i < desc->rank; i++) {
@@ -336,7 +336,7 @@ static bool write_input(kilni_fuse_tape *tape, const op_copy *op, uint32_t index
     kilni_fuse_tensor_info *info = &tape->infos[tensor];
     set_external(tape, desc, before, info);
     if (op->record.op == KILN_OP_DROP) {
-        tape->words[tape->n_words++] = DROPPED_UNSEEN;
+        tape->words[tape->n_words++] = dropped_unseen;
         return false;
     }
     return write_dims(tape, desc, info);

@@ -193,7 +193,7 @@ static void judge(contest *c, uint32_t fuser)
     kiln_error why = KILN_ERROR_INIT;
     int64_t claim = claimed_ns(&input, &state); // its pointers die with the next call
     kiln_status status = take_program(c, fuser, &input, &candidate, &why);
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && candidate.program != NULL) {
         score(c, &input, claim, &candidate);
         enter(c, verdict, &candidate);
         return;

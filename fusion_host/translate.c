@@ -90,7 +90,7 @@ static uint64_t name_length(kf_str text)
 static const char *copy_text(translator *t, const char *bytes, uint64_t length)
 {
     char *copy = kiln_arena_alloc(t->input->arena, length + 1);
-    if (copy != NULL && length > 0) {
+    if (copy != NULL && bytes != NULL) {
         memcpy(copy, bytes, length);
     }
     return copy;
@@ -171,14 +171,14 @@ static kiln_status take_source(translator *t, const kf_source *from, uint32_t in
                                kiln_program_source *to)
 {
     kiln_status status = check_struct(t, from, sizeof *from, "source", index);
-    if (status == KILN_STATUS_OK &&
-        (from->code.ptr == NULL || from->code.len == 0 || from->code.len > MAX_CODE_BYTES)) {
-        status = kiln_fail(t->err, INVALID_ARGUMENT, "source %u has %" PRIu64 " bytes of code",
-                           index, from->code.len);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    if (status == KILN_STATUS_OK) {
-        status = check_format(t, from, index);
+    if (from->code.ptr == NULL || from->code.len == 0 || from->code.len > MAX_CODE_BYTES) {
+        return kiln_fail(t->err, INVALID_ARGUMENT, "source %u has %" PRIu64 " bytes of code", index,
+                         from->code.len);
     }
+    status = check_format(t, from, index);
     if (status == KILN_STATUS_OK) {
         status = check_math(t, from->math_flags, index);
     }
@@ -552,8 +552,10 @@ kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_p
     bool failed = false;
     *out_program = NULL;
     t.out = kiln_arena_alloc(input->arena, sizeof *t.out);
-    kiln_status status = t.out == NULL ? no_memory(&t) : KILN_STATUS_OK;
-    KILN_TRY(out, status, status);
+    if (t.out == NULL) {
+        return no_memory(&t);
+    }
+    kiln_status status;
     KILN_TRY(out, status, check_counts(&t, program));
     KILN_TRY(out, status, take_sources(&t, program));
     KILN_TRY(out, status, take_launches(&t, program));
