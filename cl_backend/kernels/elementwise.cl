@@ -8,8 +8,8 @@
 //   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; so add serves add_scalar, too
 //
 // Formulas work on whole vectors, the ends of rows included, because built-in functions may give other
-// bits at other widths. sin, cos, tan and fmod go element by element: on PoCL a lane's result of the first
-// three at vector width depends on its neighbours, and fmod of doubles gives NaN where it should not.
+// bits at other widths. sin, cos, tan, fmod and pow of doubles go element by element: on PoCL, at vector width, a
+// lane's result of the first three depends on its neighbours, and the other two are wrong at the ends of the range.
 
 #if KILN_NIN >= 1
 #define D KILN_A
@@ -75,19 +75,28 @@ DEFINE_EACH(each_sin, sin)
 DEFINE_EACH(each_cos, cos)
 DEFINE_EACH(each_tan, tan)
 
-static inline T each_fmod(T a, T b)
-{
-    union {
-        T v;
-        C s[KILN_V];
-    } x, y;
-    x.v = a;
-    y.v = b;
-    for (int k = 0; k < KILN_V; k++) {
-        x.s[k] = fmod(x.s[k], y.s[k]);
+#define DEFINE_EACH_2(name, call)                                                                  \
+    static inline T name(T a, T b)                                                                 \
+    {                                                                                              \
+        union {                                                                                    \
+            T v;                                                                                   \
+            C s[KILN_V];                                                                           \
+        } x, y;                                                                                    \
+        x.v = a;                                                                                   \
+        y.v = b;                                                                                   \
+        for (int k = 0; k < KILN_V; k++) {                                                         \
+            x.s[k] = call(x.s[k], y.s[k]);                                                         \
+        }                                                                                          \
+        return x.v;                                                                                \
     }
-    return x.v;
-}
+
+DEFINE_EACH_2(each_fmod, fmod)
+#if K_KIND(D) == 8 && K_WIDTH(D) == 64
+DEFINE_EACH_2(each_pow, pow)
+#define OP_pow(a, b) each_pow(a, b)
+#else
+#define OP_pow(a, b) pow(a, b)
+#endif
 
 #define OP_abs(x) fabs(x)
 #define OP_neg(x) (-(x))
@@ -128,7 +137,6 @@ static inline T each_fmod(T a, T b)
 #define OP_div(a, b) ((a) / (b))
 #define OP_rem(a, b) op_rem(a, b)
 #define OP_fmod(a, b) each_fmod(a, b)
-#define OP_pow(a, b) pow(a, b)
 #define OP_atan2(a, b) atan2(a, b)
 #define OP_hypot(a, b) hypot(a, b)
 
