@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln check-onnx DIR...`: runs the test cases of ONNX (model.onnx with test_data_set_*/input_*.pb and
-// output_*.pb). A case passes when every output has the expected type and shape and its numbers are close;
-// what Kiln says it does not implement is a skip, counted under its reason; everything else is a failure.
+// `kiln check-onnx DIR...`: runs the test cases of ONNX (model.onnx with test_data_set_*/input_*.pb
+// and output_*.pb). A case passes when every output has the expected type and shape and its numbers
+// are close; what Kiln says it does not implement is a skip, counted under its reason; everything
+// else is a failure.
 
 #include "cli.h"
 #include "onnx.h"
@@ -44,7 +45,7 @@ typedef struct check_set {
     size_t n_inputs;
 } check_set;
 
-// ---- comparing -----------------------------------------------------------------------------------
+// ---- comparing --------------------------------------------------------------
 
 static double number_at(kiln_dtype dtype, const void *data, int64_t index)
 {
@@ -142,18 +143,18 @@ static kiln_status compare(const kiln_onnx_tensor_info *expected, kiln_tensor *a
     status = kiln_read(actual, data, expected->bytes, err);
     if (status == KILN_STATUS_OK) {
         bool is_float = kiln_dtype_kind_of(expected->dtype) == KILN_KIND_FLOAT;
-        status = is_float ? compare_floats(expected, data, err)
-                          : compare_bytes(expected, data, err);
+        status =
+            is_float ? compare_floats(expected, data, err) : compare_bytes(expected, data, err);
     }
     free(data);
     return status;
 }
 
-// ---- one data set --------------------------------------------------------------------------------
+// ---- one data set -----------------------------------------------------------
 
 static kiln_status check_kind(const kiln_onnx_value_info *info, kiln_error *err)
 {
-    static const char *const kinds[] = {"unknown", "tensor", "sequence",
+    static const char *const kinds[] = {"unknown", "tensor",   "sequence",
                                         "map",     "optional", "sparse tensor"};
     if (info->kind != KILN_ONNX_KIND_TENSOR) {
         return kiln_fail(err, UNIMPLEMENTED, "values of kind %s are not supported",
@@ -165,7 +166,8 @@ static kiln_status check_kind(const kiln_onnx_value_info *info, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-/* NumPy has no bfloat16: the cases' files hold its upper bits, cut off and of another shape, as uint16. */
+/* NumPy has no bfloat16: the cases' files hold its upper bits, cut off and of another shape, as
+ * uint16. */
 static kiln_status check_bf16(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *tensor,
                               kiln_error *err)
 {
@@ -182,8 +184,8 @@ static kiln_status load_input(check_state *state, check_set *set, const char *fo
     size_t i = set->n_inputs;
     kiln_onnx_tensor_info tensor;
     snprintf(path, sizeof(path), "%s/input_%zu.pb", folder, i);
-    kiln_status status = kiln_onnx_tensor_open(kiln_context_env(state->context), path,
-                                               &set->files[i], &tensor, err);
+    kiln_status status =
+        kiln_onnx_tensor_open(kiln_context_env(state->context), path, &set->files[i], &tensor, err);
     if (status == KILN_STATUS_OK) {
         status = check_bf16(info, &tensor, err);
     }
@@ -196,8 +198,8 @@ static kiln_status load_input(check_state *state, check_set *set, const char *fo
         return kiln_fail(err, UNIMPLEMENTED, "element type %s is not supported by the device",
                          tensor.type_name);
     }
-    set->inputs[i] = (kiln_onnx_input){
-        .name = info->name, .tensor = set->tensors[i], .host = tensor.data};
+    set->inputs[i] =
+        (kiln_onnx_input){.name = info->name, .tensor = set->tensors[i], .host = tensor.data};
     set->n_inputs++;
     return status;
 }
@@ -232,8 +234,8 @@ static kiln_status compare_outputs(check_state *state, check_set *set, size_t co
         kiln_onnx_tensor_file *file = NULL;
         kiln_onnx_tensor_info expected;
         snprintf(path, sizeof(path), "%s/output_%zu.pb", folder, i);
-        kiln_status status = kiln_onnx_tensor_open(kiln_context_env(state->context), path, &file,
-                                                   &expected, err);
+        kiln_status status =
+            kiln_onnx_tensor_open(kiln_context_env(state->context), path, &file, &expected, err);
         if (status == KILN_STATUS_OK) {
             status = check_bf16(&infos[i], &expected, err);
         }
@@ -268,8 +270,8 @@ static kiln_status run_set(check_state *state, const kiln_onnx_model *model,
     const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(model, &n_outputs);
     kiln_status status = load_inputs(state, &set, model, folder, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_onnx_session_run(session, set.inputs, set.n_inputs, set.outputs, n_outputs,
-                                       err);
+        status =
+            kiln_onnx_session_run(session, set.inputs, set.n_inputs, set.outputs, n_outputs, err);
     }
     if (status == KILN_STATUS_OK) {
         status = compare_outputs(state, &set, n_outputs, infos, folder, err);
@@ -278,7 +280,7 @@ static kiln_status run_set(check_state *state, const kiln_onnx_model *model,
     return status;
 }
 
-// ---- one case ------------------------------------------------------------------------------------
+// ---- one case ---------------------------------------------------------------
 
 static kiln_status check_io(const kiln_onnx_model *model, kiln_error *err)
 {
@@ -306,8 +308,7 @@ static kiln_status run_sets(check_state *state, const kiln_onnx_model *model,
         char path[PATH_ROOM];
         snprintf(path, sizeof(path), "%s/test_data_set_%zu", folder, i);
         if (access(path, F_OK) != 0) {
-            return i > 0 ? KILN_STATUS_OK
-                         : kiln_fail(err, NOT_FOUND, "no folder test_data_set_0");
+            return i > 0 ? KILN_STATUS_OK : kiln_fail(err, NOT_FOUND, "no folder test_data_set_0");
         }
         kiln_status status = run_set(state, model, session, path, err);
         if (status != KILN_STATUS_OK) {
@@ -322,8 +323,7 @@ static kiln_status run_case(check_state *state, const char *folder, kiln_error *
     kiln_onnx_model *model = NULL;
     kiln_onnx_session *session = NULL;
     snprintf(path, sizeof(path), "%s/model.onnx", folder);
-    kiln_status status =
-        kiln_onnx_model_open(kiln_context_env(state->context), path, &model, err);
+    kiln_status status = kiln_onnx_model_open(kiln_context_env(state->context), path, &model, err);
     if (status == KILN_STATUS_OK) {
         status = check_io(model, err);
     }
@@ -400,7 +400,7 @@ static void check_case(check_state *state, const char *folder)
     fflush(stdout);
 }
 
-// ---- folders -------------------------------------------------------------------------------------
+// ---- folders ----------------------------------------------------------------
 
 static bool is_case(const char *folder)
 {
@@ -460,7 +460,7 @@ static void print_summary(check_state *state)
            (unsigned long long)state->failed, (unsigned long long)state->skipped);
 }
 
-// ---- the command ---------------------------------------------------------------------------------
+// ---- the command ------------------------------------------------------------
 
 typedef struct check_options {
     cli_device_options device;
@@ -498,10 +498,14 @@ int cmd_check_onnx(int argc, char **argv)
         {"verbose", 'v', NULL, 0, "one line for every case, not for failures only", 0}, {0}};
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        choices, parse, "DIR...",
+        choices,
+        parse,
+        "DIR...",
         "Runs ONNX backend test cases: each DIR is one, or holds several. What Kiln does not "
         "implement is skipped, with the reasons counted.",
-        children, NULL, NULL};
+        children,
+        NULL,
+        NULL};
     check_options options = {.verbose = false};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     check_state state = {.verbose = options.verbose};

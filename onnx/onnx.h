@@ -2,8 +2,8 @@
 #ifndef KILN_ONNX_H
 #define KILN_ONNX_H
 
-/// onnx: ONNX files as operations. A model is a decoded file; nothing of it has run. Files are hostile until
-/// checked: every count, length, path and depth is bounded before it is used.
+/// onnx: ONNX files as operations. A model is a decoded file; nothing of it has run. Files are
+/// hostile until checked: every count, length, path and depth is bounded before it is used.
 
 #include "kiln.h"
 
@@ -25,26 +25,26 @@ typedef enum kiln_onnx_kind {
 } kiln_onnx_kind;
 
 typedef struct kiln_onnx_dim {
-    int64_t length;     ///< -1: not known before a run
+    int64_t length; ///< -1: not known before a run
     const char *symbol; ///< name of an unknown length, or NULL
 } kiln_onnx_dim;
 
 typedef struct kiln_onnx_value_info { ///< texts belong to the model
     const char *name;
     kiln_onnx_kind kind;
-    kiln_dtype dtype;      ///< KILN_DTYPE_NONE for a type that Kiln has not
+    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that Kiln has not
     const char *type_name; ///< ONNX's name of the element type, such as "float16"
     bool has_shape;
     uint32_t rank;
     kiln_onnx_dim dims[KILN_MAX_RANK];
 } kiln_onnx_value_info;
 
-/// Opens a model file, or one in memory. The file is mapped: it must not change while the model is open.
-/// External data is looked for below the file's folder, or below `folder` (NULL: refused).
+/// Opens a model file, or one in memory. The file is mapped: it must not change while the model is
+/// open. External data is looked for below the file's folder, or below `folder` (NULL: refused).
 /// Ownership: `*out_model` is the caller's (kiln_onnx_model_close); `bytes` are borrowed.
 /// Lifetime: until closed; `env`, and `bytes`, must outlive it. Thread: any.
-/// Errors: NOT_FOUND, PERMISSION_DENIED, DATA_LOSS for a damaged file, INVALID_ARGUMENT for one that
-/// contradicts itself, UNIMPLEMENTED for what Kiln cannot hold, RESOURCE_EXHAUSTED.
+/// Errors: NOT_FOUND, PERMISSION_DENIED, DATA_LOSS for a damaged file, INVALID_ARGUMENT for one
+/// that contradicts itself, UNIMPLEMENTED for what Kiln cannot hold, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path,
                                                          kiln_onnx_model **out_model,
                                                          kiln_error *err);
@@ -55,25 +55,26 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open_memory(const kiln_env *
                                                                 kiln_error *err);
 KILN_API void kiln_onnx_model_close(kiln_onnx_model *model);
 
-/// What a run needs and gives: the graph's inputs without those that have an initialiser, and its outputs.
-/// Ownership: borrowed. Lifetime: the model's. Thread: any. Errors: none.
+/// What a run needs and gives: the graph's inputs without those that have an initialiser, and its
+/// outputs. Ownership: borrowed. Lifetime: the model's. Thread: any. Errors: none.
 KILN_API const kiln_onnx_value_info *kiln_onnx_model_inputs(const kiln_onnx_model *model,
                                                             size_t *out_count);
 KILN_API const kiln_onnx_value_info *kiln_onnx_model_outputs(const kiln_onnx_model *model,
                                                              size_t *out_count);
 
-/// Version of the operator set of `domain` ("" for the standard one) that the model uses; 0 when none.
-/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
+/// Version of the operator set of `domain` ("" for the standard one) that the model uses; 0 when
+/// none. Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
 KILN_API size_t kiln_onnx_model_node_count(const kiln_onnx_model *model);
 
-// ---- sessions: a model on a device ---------------------------------------------------------------
+// ---- sessions: a model on a device ------------------------------------------
 
 /// A model made ready for a device. Constants are uploaded at their first use and kept.
 typedef struct kiln_onnx_session kiln_onnx_session;
 
-/// An input by name. `host`, when not NULL, is the tensor's contents, dense: then values that decide about shapes
-/// need not be read back from the device, and a capture can use them (it keeps what they said).
+/// An input by name. `host`, when not NULL, is the tensor's contents, dense: then values that
+/// decide about shapes need not be read back from the device, and a capture can use them (it keeps
+/// what they said).
 typedef struct kiln_onnx_input {
     const char *name;
     kiln_tensor *tensor;
@@ -81,21 +82,23 @@ typedef struct kiln_onnx_input {
 } kiln_onnx_input;
 
 /// Resolves names, versions and operators of the whole model.
-/// Ownership: `*out_session` is the caller's (kiln_onnx_session_destroy). Lifetime: `model` must outlive it; it
-/// holds the device. Thread: one at a time. Errors: UNIMPLEMENTED naming operator, domain, version and node;
-/// INVALID_ARGUMENT for a graph that contradicts itself; RESOURCE_EXHAUSTED.
+/// Ownership: `*out_session` is the caller's (kiln_onnx_session_destroy). Lifetime: `model` must
+/// outlive it; it holds the device. Thread: one at a time. Errors: UNIMPLEMENTED naming operator,
+/// domain, version and node; INVALID_ARGUMENT for a graph that contradicts itself;
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_model *model,
                                                              kiln_device *device,
                                                              kiln_onnx_session **out_session,
                                                              kiln_error *err);
 KILN_API void kiln_onnx_session_destroy(kiln_onnx_session *session);
 
-/// Records the model's operations on the device and returns: nothing is waited for, unless a value that decides
-/// about a shape has to be read back. Between kiln_graph_begin and kiln_graph_end it is captured like any other
-/// recording. `out_tensors` has one place for each output of the model, in its order.
-/// Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold. Lifetime: until released.
-/// Thread: one at a time. Errors: INVALID_ARGUMENT for missing, unknown or unfitting inputs; UNIMPLEMENTED naming
-/// the node; whatever recording gives, with the node before it.
+/// Records the model's operations on the device and returns: nothing is waited for, unless a value
+/// that decides about a shape has to be read back. Between kiln_graph_begin and kiln_graph_end it
+/// is captured like any other recording. `out_tensors` has one place for each output of the model,
+/// in its order. Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold.
+/// Lifetime: until released. Thread: one at a time. Errors: INVALID_ARGUMENT for missing, unknown
+/// or unfitting inputs; UNIMPLEMENTED naming the node; whatever recording gives, with the node
+/// before it.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run(kiln_onnx_session *session,
                                                           const kiln_onnx_input *inputs,
                                                           size_t n_inputs,
@@ -117,9 +120,9 @@ typedef struct kiln_onnx_tensor_info {
     size_t bytes;
 } kiln_onnx_tensor_info;
 
-/// Opens such a file. Ownership: `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_info` points
-/// into it. Lifetime: until closed; `env` must outlive it. Thread: any.
-/// Errors: those of kiln_onnx_model_open.
+/// Opens such a file. Ownership: `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_info`
+/// points into it. Lifetime: until closed; `env` must outlive it. Thread: any. Errors: those of
+/// kiln_onnx_model_open.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
                                                           kiln_onnx_tensor_file **out_file,
                                                           kiln_onnx_tensor_info *out_info,

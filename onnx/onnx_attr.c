@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Attributes of a node by name, with the type that the operator expects. Inside a function an attribute may stand
-// for one of the caller's; that is resolved here, through as many calls as there are.
+// Attributes of a node by name, with the type that the operator expects. Inside a function an
+// attribute may stand for one of the caller's; that is resolved here, through as many calls as
+// there are.
 #include "onnx_session.h"
 
 #include <string.h>
@@ -44,8 +45,7 @@ const kilni_onnx_attr *kilni_onnx_attr_find(const kilni_onnx_call *call, const c
 static const kilni_onnx_attr *typed(kilni_onnx_call *call, const char *name,
                                     kilni_onnx_attr_type type)
 {
-    const kilni_onnx_attr *attr =
-        kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
+    const kilni_onnx_attr *attr = kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
     if (attr != NULL && attr->type != type) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' has type %d, not %d", name,
                         (int)attr->type, (int)type);
@@ -104,11 +104,10 @@ kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type)
 
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback)
 {
-    static const char *const old_names[] = {"",       "FLOAT",   "UINT8",  "INT8", "UINT16",
-                                            "INT16",  "INT32",   "INT64",  "STRING", "BOOL",
+    static const char *const old_names[] = {"",        "FLOAT",  "UINT8",  "INT8",   "UINT16",
+                                            "INT16",   "INT32",  "INT64",  "STRING", "BOOL",
                                             "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
-    const kilni_onnx_attr *attr =
-        kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
+    const kilni_onnx_attr *attr = kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
     if (attr == NULL) {
         return fallback;
     }

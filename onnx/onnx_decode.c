@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Primitive callbacks of the decoder: texts, spans of bytes, lists of numbers, and the bookkeeping that makes
-// hostile files harmless (a budget for memory, a limit of depth). Which messages there are is decided in
-// onnx_decode_graph.c, _tensor.c and _type.c.
+// Primitive callbacks of the decoder: texts, spans of bytes, lists of numbers, and the bookkeeping
+// that makes hostile files harmless (a budget for memory, a limit of depth). Which messages there
+// are is decided in onnx_decode_graph.c, _tensor.c and _type.c.
 #include "onnx_decode.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ void *kilni_onnx_push(kilni_onnx_reader *reader, kilni_onnx_list *list, size_t b
         void *items = NULL;
         kiln_status st =
             kilni_onnx_alloc(reader->model, capacity * bytes_each, &items, reader->err);
-        if (st != KILN_STATUS_OK) {
+        if (st != KILN_STATUS_OK || items == NULL) {
             kilni_onnx_refuse(reader, st);
             return NULL;
         }
@@ -67,9 +67,9 @@ bool kilni_onnx_decode_message(kilni_onnx_reader *reader, pb_istream_t *stream,
                                const pb_msgdesc_t *fields, void *message)
 {
     if (reader->depth >= KILNI_ONNX_MAX_DEPTH) {
-        return kilni_onnx_refuse(reader, kiln_fail(reader->err, INVALID_ARGUMENT,
-                                                   "messages nested deeper than %d",
-                                                   KILNI_ONNX_MAX_DEPTH));
+        return kilni_onnx_refuse(reader,
+                                 kiln_fail(reader->err, INVALID_ARGUMENT,
+                                           "messages nested deeper than %d", KILNI_ONNX_MAX_DEPTH));
     }
     reader->depth++;
     bool ok = pb_decode(stream, fields, message);
@@ -77,7 +77,8 @@ bool kilni_onnx_decode_message(kilni_onnx_reader *reader, pb_istream_t *stream,
     return ok;
 }
 
-/* The rest of the stream as bytes in place. A nanopb stream over memory keeps its position in `state`. */
+/* The rest of the stream as bytes in place. A nanopb stream over memory keeps its position in
+ * `state`. */
 static kilni_onnx_span take_rest(pb_istream_t *stream)
 {
     kilni_onnx_span span = {.data = stream->state, .bytes = stream->bytes_left, .present = true};
@@ -100,7 +101,7 @@ static bool copy_text(kilni_onnx_reader *reader, kilni_onnx_span span, const cha
     }
     void *memory = NULL;
     kiln_status st = kilni_onnx_alloc(reader->model, span.bytes + 1, &memory, reader->err);
-    if (st != KILN_STATUS_OK) {
+    if (st != KILN_STATUS_OK || memory == NULL) {
         return kilni_onnx_refuse(reader, st);
     }
     memcpy(memory, span.data, span.bytes);

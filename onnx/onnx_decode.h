@@ -2,8 +2,8 @@
 #ifndef KILN_ONNX_DECODE_H
 #define KILN_ONNX_DECODE_H
 
-// What the decoder's files share: the reader, lists that grow, and callbacks for texts, numbers and messages.
-// Only onnx_decode*.c include it, so that nanopb stays there.
+// What the decoder's files share: the reader, lists that grow, and callbacks for texts, numbers and
+// messages. Only onnx_decode*.c include it, so that nanopb stays there.
 
 #include <pb_decode.h>
 
@@ -16,8 +16,8 @@ typedef struct kilni_onnx_reader {
     uint32_t depth;
 } kilni_onnx_reader;
 
-/// Grows by doubling, in the arena. `items` moves at a push: fill an element after its children are read, or
-/// let no child push to the same list.
+/// Grows by doubling, in the arena. `items` moves at a push: fill an element after its children are
+/// read, or let no child push to the same list.
 typedef struct kilni_onnx_list {
     void *items;
     uint32_t count;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ModelProto, GraphProto, NodeProto, AttributeProto and FunctionProto to the neutral model. Decides what a
-// missing field means and refuses attributes whose type and value disagree; names are resolved by the importer.
-#include "onnx_decode.h"
+// ModelProto, GraphProto, NodeProto, AttributeProto and FunctionProto to the neutral model. Decides
+// what a missing field means and refuses attributes whose type and value disagree; names are
+// resolved by the importer.
 #include "onnx.pb.h"
+#include "onnx_decode.h"
 
 #include <string.h>
 
@@ -54,15 +55,15 @@ static kilni_onnx_attr_type guess_type(const onnx_AttributeProto *message, const
     if (message->has_type && message->type != 0) {
         return (kilni_onnx_attr_type)message->type;
     }
-    return message->has_i                ? KILNI_ONNX_ATTR_INT
-           : message->has_f              ? KILNI_ONNX_ATTR_FLOAT
-           : attr->tensor != NULL        ? KILNI_ONNX_ATTR_TENSOR
-           : attr->graph != NULL         ? KILNI_ONNX_ATTR_GRAPH
-           : lists->ints.count > 0       ? KILNI_ONNX_ATTR_INTS
-           : lists->floats.count > 0     ? KILNI_ONNX_ATTR_FLOATS
-           : lists->texts.count > 0      ? KILNI_ONNX_ATTR_STRINGS
-           : attr->text != NULL          ? KILNI_ONNX_ATTR_STRING
-                                         : KILNI_ONNX_ATTR_INTS;
+    return message->has_i            ? KILNI_ONNX_ATTR_INT
+           : message->has_f          ? KILNI_ONNX_ATTR_FLOAT
+           : attr->tensor != NULL    ? KILNI_ONNX_ATTR_TENSOR
+           : attr->graph != NULL     ? KILNI_ONNX_ATTR_GRAPH
+           : lists->ints.count > 0   ? KILNI_ONNX_ATTR_INTS
+           : lists->floats.count > 0 ? KILNI_ONNX_ATTR_FLOATS
+           : lists->texts.count > 0  ? KILNI_ONNX_ATTR_STRINGS
+           : attr->text != NULL      ? KILNI_ONNX_ATTR_STRING
+                                     : KILNI_ONNX_ATTR_INTS;
 }
 
 static bool finish_attr(kilni_onnx_reader *reader, const attr_lists *lists, kilni_onnx_attr *attr)
@@ -79,9 +80,9 @@ static bool finish_attr(kilni_onnx_reader *reader, const attr_lists *lists, kiln
                        ((attr->type == KILNI_ONNX_ATTR_TENSOR && attr->tensor == NULL) ||
                         (attr->type == KILNI_ONNX_ATTR_GRAPH && attr->graph == NULL));
     if (lacks_value) {
-        return kilni_onnx_refuse(reader, kiln_fail(reader->err, INVALID_ARGUMENT,
-                                                   "attribute '%s' has no value of its type",
-                                                   attr->name));
+        return kilni_onnx_refuse(reader,
+                                 kiln_fail(reader->err, INVALID_ARGUMENT,
+                                           "attribute '%s' has no value of its type", attr->name));
     }
     return true;
 }

@@ -1,40 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// TensorProto to a dense little-endian constant. Raw and external data stay where they are; typed fields
-// are packed into the arena. Every count is checked against the dimensions before anybody uses it. What
-// a type means for the importer is not decided here: a type without a dtype is kept without data.
-#include "onnx_decode.h"
+// TensorProto to a dense little-endian constant. Raw and external data stay where they are; typed
+// fields are packed into the arena. Every count is checked against the dimensions before anybody
+// uses it. What a type means for the importer is not decided here: a type without a dtype is kept
+// without data.
 #include "onnx.pb.h"
+#include "onnx_decode.h"
 
 #include <string.h>
 
-/* ONNX number, name, dtype, field of typed data (I: int32, L: int64, U: uint64, F: float, D: double). */
+/* ONNX number, name, dtype, field of typed data (I: int32, L: int64, U: uint64, F: float, D:
+ * double). */
 static const struct {
     const char *name;
     kiln_dtype dtype;
     char field;
 } types[KILNI_ONNX_TYPE_LIMIT] = {
-    [1] = {"float32", KILN_DTYPE_F32, 'F'},
-    [2] = {"uint8", KILN_DTYPE_U8, 'I'},
-    [3] = {"int8", KILN_DTYPE_I8, 'I'},
-    [4] = {"uint16", KILN_DTYPE_U16, 'I'},
-    [5] = {"int16", KILN_DTYPE_I16, 'I'},
-    [6] = {"int32", KILN_DTYPE_I32, 'I'},
-    [7] = {"int64", KILN_DTYPE_I64, 'L'},
-    [8] = {"string", KILN_DTYPE_NONE, 0},
-    [9] = {"bool", KILN_DTYPE_BOOL, 'I'},
-    [10] = {"float16", KILN_DTYPE_F16, 'I'},
-    [11] = {"float64", KILN_DTYPE_F64, 'D'},
-    [12] = {"uint32", KILN_DTYPE_U32, 'U'},
-    [13] = {"uint64", KILN_DTYPE_U64, 'U'},
-    [14] = {"complex64", KILN_DTYPE_NONE, 0},
-    [15] = {"complex128", KILN_DTYPE_NONE, 0},
-    [16] = {"bfloat16", KILN_DTYPE_BF16, 'I'},
-    [17] = {"float8e4m3fn", KILN_DTYPE_NONE, 0},
-    [18] = {"float8e4m3fnuz", KILN_DTYPE_NONE, 0},
-    [19] = {"float8e5m2", KILN_DTYPE_NONE, 0},
-    [20] = {"float8e5m2fnuz", KILN_DTYPE_NONE, 0},
-    [21] = {"uint4", KILN_DTYPE_NONE, 0},
-    [22] = {"int4", KILN_DTYPE_NONE, 0},
+    [1] = {"float32", KILN_DTYPE_F32, 'F'},      [2] = {"uint8", KILN_DTYPE_U8, 'I'},
+    [3] = {"int8", KILN_DTYPE_I8, 'I'},          [4] = {"uint16", KILN_DTYPE_U16, 'I'},
+    [5] = {"int16", KILN_DTYPE_I16, 'I'},        [6] = {"int32", KILN_DTYPE_I32, 'I'},
+    [7] = {"int64", KILN_DTYPE_I64, 'L'},        [8] = {"string", KILN_DTYPE_NONE, 0},
+    [9] = {"bool", KILN_DTYPE_BOOL, 'I'},        [10] = {"float16", KILN_DTYPE_F16, 'I'},
+    [11] = {"float64", KILN_DTYPE_F64, 'D'},     [12] = {"uint32", KILN_DTYPE_U32, 'U'},
+    [13] = {"uint64", KILN_DTYPE_U64, 'U'},      [14] = {"complex64", KILN_DTYPE_NONE, 0},
+    [15] = {"complex128", KILN_DTYPE_NONE, 0},   [16] = {"bfloat16", KILN_DTYPE_BF16, 'I'},
+    [17] = {"float8e4m3fn", KILN_DTYPE_NONE, 0}, [18] = {"float8e4m3fnuz", KILN_DTYPE_NONE, 0},
+    [19] = {"float8e5m2", KILN_DTYPE_NONE, 0},   [20] = {"float8e5m2fnuz", KILN_DTYPE_NONE, 0},
+    [21] = {"uint4", KILN_DTYPE_NONE, 0},        [22] = {"int4", KILN_DTYPE_NONE, 0},
     [23] = {"float4e2m1", KILN_DTYPE_NONE, 0},
 };
 
@@ -64,7 +55,7 @@ const char *kilni_onnx_type_name(int32_t onnx_type)
 kiln_dtype kilni_onnx_type_dtype(int32_t onnx_type)
 {
     return onnx_type > 0 && onnx_type < KILNI_ONNX_TYPE_LIMIT ? types[onnx_type].dtype
-                                                               : KILN_DTYPE_NONE;
+                                                              : KILN_DTYPE_NONE;
 }
 
 int32_t kilni_onnx_type_of(kiln_dtype dtype)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ValueInfoProto and TypeProto to value infos: name, kind, element type and lengths, symbols kept. Of a
-// sequence or optional only the kind and the innermost element type are kept.
-#include "onnx_decode.h"
+// ValueInfoProto and TypeProto to value infos: name, kind, element type and lengths, symbols kept.
+// Of a sequence or optional only the kind and the innermost element type are kept.
 #include "onnx.pb.h"
+#include "onnx_decode.h"
 
 static bool read_dim(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
@@ -10,9 +10,9 @@ static bool read_dim(pb_istream_t *stream, const pb_field_t *field, void **arg)
     kilni_onnx_slot *slot = *arg;
     kiln_onnx_value_info *info = slot->target;
     if (info->rank == KILN_MAX_RANK) {
-        return kilni_onnx_refuse(slot->reader, kiln_fail(slot->reader->err, UNIMPLEMENTED,
-                                                         "value of a rank above limit %d",
-                                                         KILN_MAX_RANK));
+        return kilni_onnx_refuse(slot->reader,
+                                 kiln_fail(slot->reader->err, UNIMPLEMENTED,
+                                           "value of a rank above limit %d", KILN_MAX_RANK));
     }
     kiln_onnx_dim *dim = &info->dims[info->rank++];
     onnx_TensorShapeProto_Dimension message = onnx_TensorShapeProto_Dimension_init_zero;
@@ -80,8 +80,8 @@ static bool read_sequence(pb_istream_t *stream, const pb_field_t *field, void **
     onnx_TypeProto_Sequence message = onnx_TypeProto_Sequence_init_zero;
     kilni_onnx_slot inner;
     kilni_onnx_bind(&message.elem_type, &inner, read_type, slot->reader, slot->target);
-    bool ok = kilni_onnx_decode_message(slot->reader, stream, onnx_TypeProto_Sequence_fields,
-                                        &message);
+    bool ok =
+        kilni_onnx_decode_message(slot->reader, stream, onnx_TypeProto_Sequence_fields, &message);
     set_kind(slot->target, KILN_ONNX_KIND_SEQUENCE);
     return ok;
 }
@@ -93,8 +93,8 @@ static bool read_optional(pb_istream_t *stream, const pb_field_t *field, void **
     onnx_TypeProto_Optional message = onnx_TypeProto_Optional_init_zero;
     kilni_onnx_slot inner;
     kilni_onnx_bind(&message.elem_type, &inner, read_type, slot->reader, slot->target);
-    bool ok = kilni_onnx_decode_message(slot->reader, stream, onnx_TypeProto_Optional_fields,
-                                        &message);
+    bool ok =
+        kilni_onnx_decode_message(slot->reader, stream, onnx_TypeProto_Optional_fields, &message);
     set_kind(slot->target, KILN_ONNX_KIND_OPTIONAL);
     return ok;
 }
@@ -106,8 +106,7 @@ static bool read_map(pb_istream_t *stream, const pb_field_t *field, void **arg)
     onnx_TypeProto_Map message = onnx_TypeProto_Map_init_zero;
     kilni_onnx_slot inner;
     kilni_onnx_bind(&message.value_type, &inner, read_type, slot->reader, slot->target);
-    bool ok =
-        kilni_onnx_decode_message(slot->reader, stream, onnx_TypeProto_Map_fields, &message);
+    bool ok = kilni_onnx_decode_message(slot->reader, stream, onnx_TypeProto_Map_fields, &message);
     set_kind(slot->target, KILN_ONNX_KIND_MAP);
     return ok;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One operation of ours: recorded on the device, or computed on the host by the reference evaluator when all of its
-// inputs are small constants. So shape arithmetic costs no kernel and no read, and no operator of ONNX has to
-// know about it. Decides also when a constant operand becomes a scalar attribute.
+// One operation of ours: recorded on the device, or computed on the host by the reference evaluator
+// when all of its inputs are small constants. So shape arithmetic costs no kernel and no read, and
+// no operator of ONNX has to know about it. Decides also when a constant operand becomes a scalar
+// attribute.
 #include "onnx_session.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ static kilni_onnx_ref new_temp(kilni_onnx_call *call)
     return value;
 }
 
-// ---- on the device -------------------------------------------------------------------------------
+// ---- on the device ----------------------------------------------------------
 
 static void check_dtype(kilni_onnx_call *call, kiln_dtype dtype)
 {
@@ -64,13 +65,12 @@ static kilni_onnx_ref record(kilni_onnx_call *call, kiln_op op, const kilni_onnx
     return value;
 }
 
-// ---- on the host ---------------------------------------------------------------------------------
+// ---- on the host ------------------------------------------------------------
 
 static bool is_small_constant(const kilni_onnx_value *value)
 {
     int64_t count = kiln_desc_count(&value->desc);
-    return value->constant && (value->host != NULL || count == 0) &&
-           count <= KILNI_ONNX_FOLD_ELEMS;
+    return value->constant && (value->host != NULL || count == 0) && count <= KILNI_ONNX_FOLD_ELEMS;
 }
 
 /* Copies inputs to the evaluator, runs, and reads the result into `value`. */
@@ -148,9 +148,9 @@ kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_on
         if (inputs[i] == NULL) {
             KILNI_ONNX_FAIL(call, INTERNAL, "operand %u of %s is missing", i,
                             kiln_op_info_of(op)->name);
-        } else {
-            descs[i] = inputs[i]->desc;
+            return NULL;
         }
+        descs[i] = inputs[i]->desc;
     }
     if (!kilni_onnx_ok(call)) {
         return NULL;
@@ -170,7 +170,7 @@ kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_on
                                  : record(call, op, inputs, n_inputs, attrs, n_attrs);
 }
 
-// ---- scalar operands -----------------------------------------------------------------------------
+// ---- scalar operands --------------------------------------------------------
 
 /* The operator with a scalar for b, and the one that takes its operands the other way round. */
 static const struct {
@@ -199,8 +199,8 @@ static const struct {
     {KILN_OP_SHIFT_RIGHT, KILN_OP_SHIFT_RIGHT_SCALAR, KILN_OP_COUNT},
 };
 
-/* Whether b can be a number beside a: one constant element that does not change a's shape. A NaN bound would
-   be read differently by a clamp, and u64 does not fit the attribute. */
+/* Whether b can be a number beside a: one constant element that does not change a's shape. A NaN
+   bound would be read differently by a clamp, and u64 does not fit the attribute. */
 static bool is_scalar_beside(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
                              kiln_number *out_number)
 {
@@ -257,7 +257,7 @@ kilni_onnx_ref kilni_onnx_scalar_int(kilni_onnx_call *call, kiln_op op, kilni_on
     return with_number(call, op, x, kiln_i64(value));
 }
 
-// ---- constants -----------------------------------------------------------------------------------
+// ---- constants --------------------------------------------------------------
 
 kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
                                   const int64_t *dims)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The operators of ours as functions over values: each packs its attributes in the order of its schema. An operation
-// that would change nothing (a cast to the same type, a reshape to the same lengths) is not recorded.
+// The operators of ours as functions over values: each packs its attributes in the order of its
+// schema. An operation that would change nothing (a cast to the same type, a reshape to the same
+// lengths) is not recorded.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -34,8 +35,7 @@ kilni_onnx_ref kilni_onnx_mask_fill(kilni_onnx_call *call, kilni_onnx_ref x, kil
 {
     const kilni_onnx_ref inputs[] = {x, mask};
     bool is_float = x != NULL && kilni_onnx_is_float(x);
-    const kiln_attr attr =
-        is_float ? kilni_onnx_a_f64(value) : kilni_onnx_a_i64((int64_t)value);
+    const kiln_attr attr = is_float ? kilni_onnx_a_f64(value) : kilni_onnx_a_i64((int64_t)value);
     return kilni_onnx_emit(call, KILN_OP_MASK_FILL, inputs, 2, &attr, 1);
 }
 
@@ -134,8 +134,8 @@ kilni_onnx_ref kilni_onnx_indexed(kilni_onnx_call *call, kiln_op op, kilni_onnx_
     return kilni_onnx_emit(call, op, inputs, 2, &attr, 1);
 }
 
-kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs, uint32_t count,
-                                 int64_t axis)
+kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
+                                 uint32_t count, int64_t axis)
 {
     const kiln_attr attr = kilni_onnx_a_i64(axis);
     kilni_onnx_ref joined = count == 0 ? NULL : inputs[0];

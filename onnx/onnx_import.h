@@ -2,28 +2,29 @@
 #ifndef KILN_ONNX_IMPORT_H
 #define KILN_ONNX_IMPORT_H
 
-// What the importer's files share: values, the call of one node, and the small language in which the operators
-// are written (onnx_op_*.c). Every function of that language does nothing after the first failure of its call and
-// gives NULL, 0 or an empty list, so that an operator reads like a formula. A value that a function
-// returns belongs to the call and goes with it; what outlives the call is given to kilni_onnx_out.
+// What the importer's files share: values, the call of one node, and the small language in which
+// the operators are written (onnx_op_*.c). Every function of that language does nothing after the
+// first failure of its call and gives NULL, 0 or an empty list, so that an operator reads like a
+// formula. A value that a function returns belongs to the call and goes with it; what outlives the
+// call is given to kilni_onnx_out.
 
 #include "onnx_model.h"
 
 enum {
     KILNI_ONNX_FOLD_ELEMS = 4096, ///< constants up to this size are computed on the host
     KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
-    KILNI_ONNX_MAX_CALLS = 32,    ///< functions and branches inside each other
+    KILNI_ONNX_MAX_CALLS = 32, ///< functions and branches inside each other
     KILNI_ONNX_NEWEST_OPSET = 21
 };
 
 /// A value of the graph: on the device, on the host, or both.
 typedef struct kilni_onnx_value {
     uint32_t refs;
-    bool constant;      ///< the same in every run: may be computed with on the host
+    bool constant; ///< the same in every run: may be computed with on the host
     kiln_tensor_desc desc;
     kiln_tensor *tensor;
-    const void *host;   ///< dense, at any address
-    void *owned;        ///< `host` when it is ours to free
+    const void *host; ///< dense, at any address
+    void *owned; ///< `host` when it is ours to free
     struct kilni_onnx_value *next; ///< in the list of a call
 } kilni_onnx_value;
 
@@ -58,38 +59,44 @@ struct kilni_onnx_row {
     kiln_op op; ///< of a row that is one operator; KILN_OP_COUNT otherwise
 };
 
-/// The row of a standard operator at a version, NULL when there is none. `out_known` says whether another
-/// version of it is there.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: NULL.
+/// The row of a standard operator at a version, NULL when there is none. `out_known` says whether
+/// another version of it is there. Ownership: static storage. Lifetime: the process. Thread: any.
+/// Errors: NULL.
 const kilni_onnx_row *kilni_onnx_find_row(const char *op_type, int64_t version, bool *out_known);
 
-// ---- values --------------------------------------------------------------------------------------
+// ---- values -----------------------------------------------------------------
 
 kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env);
 kilni_onnx_ref kilni_onnx_retain(kilni_onnx_ref value);
 void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value);
 /// The value on the device, uploaded when it is not there yet. Borrowed.
-kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value, kiln_tensor **out_tensor,
-                                 kiln_error *err);
+kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
+                                 kiln_tensor **out_tensor, kiln_error *err);
 
-// ---- inputs, outputs, failure ----------------------------------------------------------------------
+// ---- inputs, outputs, failure -----------------------------------------------
 
+/// The first failure of a call stays; later ones are consequences.
 #define KILNI_ONNX_FAIL(call, CODE, ...)                                                           \
-    ((void)((call)->status == KILN_STATUS_OK                                                       \
-                ? ((call)->status = kiln_fail((call)->err, CODE, __VA_ARGS__))                     \
-                : (call)->status))
+    do {                                                                                           \
+        if ((call)->status == KILN_STATUS_OK) {                                                    \
+            (void)kiln_fail((call)->err, CODE, __VA_ARGS__);                                       \
+            (call)->status = KILN_STATUS_##CODE;                                                   \
+        }                                                                                          \
+    } while (0)
 
 static inline bool kilni_onnx_ok(const kilni_onnx_call *call)
 {
     return call->status == KILN_STATUS_OK;
 }
 
-kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index);  ///< required
+kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index); ///< required
 kilni_onnx_ref kilni_onnx_opt(kilni_onnx_call *call, uint32_t index); ///< NULL when left out
 void kilni_onnx_out(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref value);
-bool kilni_onnx_wants(const kilni_onnx_call *call, uint32_t index); ///< whether the output has a name
+bool kilni_onnx_wants(const kilni_onnx_call *call,
+                      uint32_t index); ///< whether the output has a name
 
-/// Contents on the host, read from the device when need be. NULL on failure or when there are no elements.
+/// Contents on the host, read from the device when need be. NULL on failure or when there are no
+/// elements.
 const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value);
 
 typedef struct kilni_onnx_ints {
@@ -102,7 +109,7 @@ kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref valu
 /// A value of one element as a number of its kind.
 kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value);
 
-// ---- attributes ----------------------------------------------------------------------------------
+// ---- attributes -------------------------------------------------------------
 
 /// NULL when absent; references of functions are resolved.
 const kilni_onnx_attr *kilni_onnx_attr_find(const kilni_onnx_call *call, const char *name);
@@ -114,7 +121,7 @@ bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_in
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
 kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type);
 
-// ---- constants -----------------------------------------------------------------------------------
+// ---- constants --------------------------------------------------------------
 
 kilni_onnx_ref kilni_onnx_const_ints(kilni_onnx_call *call, const int64_t *values, uint32_t count);
 kilni_onnx_ref kilni_onnx_const_int(kilni_onnx_call *call, int64_t value); ///< rank 0
@@ -125,9 +132,10 @@ kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint3
                                   const int64_t *dims);
 kilni_onnx_ref kilni_onnx_const_tensor(kilni_onnx_call *call, const kilni_onnx_tensor *tensor);
 
-// ---- operations ----------------------------------------------------------------------------------
+// ---- operations -------------------------------------------------------------
 
-/// Records any operator of the table, or computes it on the host when its inputs are small constants.
+/// Records any operator of the table, or computes it on the host when its inputs are small
+/// constants.
 kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
                                uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs);
 kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x);
@@ -164,8 +172,8 @@ kilni_onnx_ref kilni_onnx_with_axis(kilni_onnx_call *call, kiln_op op, kilni_onn
 /// SELECT or GATHER.
 kilni_onnx_ref kilni_onnx_indexed(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                   kilni_onnx_ref indices, int64_t axis);
-kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs, uint32_t count,
-                                 int64_t axis);
+kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
+                                 uint32_t count, int64_t axis);
 /// `padding`: all beginnings, then all ends.
 kilni_onnx_ref kilni_onnx_pad(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *padding,
                               const char *mode, kiln_number value);
@@ -176,7 +184,7 @@ kilni_onnx_ref kilni_onnx_full(kilni_onnx_call *call, kiln_dtype dtype, const in
 kilni_onnx_ref kilni_onnx_arange(kilni_onnx_call *call, kiln_dtype dtype, int64_t count,
                                  kiln_number start, kiln_number step);
 
-// ---- shapes --------------------------------------------------------------------------------------
+// ---- shapes -----------------------------------------------------------------
 
 /// 0 to rank - 1 from an axis that may be negative; fails otherwise. `rank` counts the positions.
 uint32_t kilni_onnx_axis(kilni_onnx_call *call, int64_t axis, uint32_t rank);
@@ -186,7 +194,7 @@ bool kilni_onnx_is_float(const kilni_onnx_value *value);
 /// Whether the device computes with a dtype.
 bool kilni_onnx_computes(const kilni_onnx_call *call, kiln_dtype dtype);
 
-// ---- attribute values for kilni_onnx_emit ------------------------------------------------------------
+// ---- attribute values for kilni_onnx_emit -----------------------------------
 
 static inline kiln_attr kilni_onnx_a_none(void)
 {
@@ -223,7 +231,7 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
     return number.is_integer ? kilni_onnx_a_i64(number.v.i) : kilni_onnx_a_f64(number.v.f);
 }
 
-// ---- the operators (onnx_op_*.c), one declaration for each handler of the table -----------------------
+// ---- the operators (onnx_op_*.c), one declaration for each handler of the table
 
 #define KILN_ONNX_OP(type, first, last, handler, op)                                               \
     void kilni_onnx_op_##handler(kilni_onnx_call *call);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Files in memory: the model itself and the files of its external data. Decides which external paths are
-// followed: relative ones that stay below the model's folder, symbolic links resolved. What the bytes
-// mean is the decoder's business.
+// Files in memory: the model itself and the files of its external data. Decides which external
+// paths are followed: relative ones that stay below the model's folder, symbolic links resolved.
+// What the bytes mean is the decoder's business.
 #include "onnx_model.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,15 +101,11 @@ static kiln_status resolve_location(const kiln_onnx_model *model, const char *lo
     if (realpath(model->folder, folder) == NULL) {
         return fail_errno(err, model->folder);
     }
-    size_t folder_length = strlen(folder);
-    size_t location_length = strlen(location);
-    if (folder_length + location_length + 2 > sizeof(joined)) {
+    int length = snprintf(joined, sizeof(joined), "%s/%s", folder, location);
+    if (length < 0 || (size_t)length >= sizeof(joined)) {
         return kiln_fail(err, INVALID_ARGUMENT, "external data path of %zu bytes is too long",
-                         location_length);
+                         strlen(location));
     }
-    memcpy(joined, folder, folder_length);
-    joined[folder_length] = '/';
-    memcpy(joined + folder_length + 1, location, location_length + 1);
     if (realpath(joined, out_path) == NULL) {
         return fail_errno(err, joined);
     }
@@ -156,7 +153,8 @@ kiln_status kilni_onnx_external_bytes(kiln_onnx_model *model, const char *locati
     }
     if (!location_is_plain(location)) {
         return kiln_fail(err, INVALID_ARGUMENT,
-                         "external data path '%s' is not a relative path below the model", location);
+                         "external data path '%s' is not a relative path below the model",
+                         location);
     }
     const kilni_onnx_mapping *mapping = NULL;
     kiln_status st = find_external(model, location, &mapping, err);

@@ -3,24 +3,20 @@
 #define KILN_ONNX_MODEL_H
 
 // The neutral form of an ONNX file: what the decoder makes and the importer reads. No protobuf type
-// leaves onnx_decode*.c. Everything lives in the model's arena, except raw tensor data, which stays where it
-// was found: in the mapped file, or in the mapping of an external data file.
+// leaves onnx_decode*.c. Everything lives in the model's arena, except raw tensor data, which stays
+// where it was found: in the mapped file, or in the mapping of an external data file.
 
 #include "onnx.h"
 
 enum {
-    KILNI_ONNX_MAX_DEPTH = 64,       ///< of messages inside messages
-    KILNI_ONNX_MAX_FILES = 64,       ///< external data files of one model
-    KILNI_ONNX_MAX_NAME = 4096,      ///< bytes of a name
-    KILNI_ONNX_MAX_LIST = 16777216   ///< entries of one list of messages or texts
+    KILNI_ONNX_MAX_DEPTH = 64, ///< of messages inside messages
+    KILNI_ONNX_MAX_FILES = 64, ///< external data files of one model
+    KILNI_ONNX_MAX_NAME = 4096, ///< bytes of a name
+    KILNI_ONNX_MAX_LIST = 16777216 ///< entries of one list of messages or texts
 };
 
 /// ONNX's numbers of element types that have no dtype here but are named in errors.
-enum {
-    KILNI_ONNX_TYPE_NONE = 0,
-    KILNI_ONNX_TYPE_STRING = 8,
-    KILNI_ONNX_TYPE_LIMIT = 24
-};
+enum { KILNI_ONNX_TYPE_NONE = 0, KILNI_ONNX_TYPE_STRING = 8, KILNI_ONNX_TYPE_LIMIT = 24 };
 
 typedef enum kilni_onnx_attr_type { ///< ONNX's numbers
     KILNI_ONNX_ATTR_NONE = 0,
@@ -148,7 +144,8 @@ struct kiln_onnx_model {
 };
 
 /// Memory from the model's arena within its budget.
-/// Ownership: the arena's. Lifetime: the model's. Thread: one at a time. Errors: RESOURCE_EXHAUSTED.
+/// Ownership: the arena's. Lifetime: the model's. Thread: one at a time. Errors:
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_onnx_alloc(struct kiln_onnx_model *model, size_t bytes,
                                             void **out_memory, kiln_error *err);
 
@@ -158,9 +155,10 @@ KILN_NODISCARD kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *
                                           kiln_error *err);
 void kilni_onnx_unmap(kilni_onnx_mapping *mapping);
 
-/// Finds bytes of an external data file below the model's folder, mapping it at first use. `length` below 0:
-/// up to the file's end. Ownership: borrowed. Lifetime: the model's. Thread: one at a time.
-/// Errors: INVALID_ARGUMENT for a path that leaves the folder; DATA_LOSS when the file is too short.
+/// Finds bytes of an external data file below the model's folder, mapping it at first use. `length`
+/// below 0: up to the file's end. Ownership: borrowed. Lifetime: the model's. Thread: one at a
+/// time. Errors: INVALID_ARGUMENT for a path that leaves the folder; DATA_LOSS when the file is too
+/// short.
 KILN_NODISCARD kiln_status kilni_onnx_external_bytes(struct kiln_onnx_model *model,
                                                      const char *location, int64_t offset,
                                                      int64_t length, const uint8_t **out_data,
@@ -174,8 +172,9 @@ KILN_NODISCARD kiln_status kilni_onnx_decode_tensor_file(struct kiln_onnx_model 
                                                          kilni_onnx_tensor *out_tensor,
                                                          kiln_error *err);
 
-/// Name of an ONNX element type ("float16"), "type 99" style names are the caller's; NULL when unknown.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: NULL, KILN_DTYPE_NONE, 0.
+/// Name of an ONNX element type ("float16"), "type 99" style names are the caller's; NULL when
+/// unknown. Ownership: static storage. Lifetime: the process. Thread: any. Errors: NULL,
+/// KILN_DTYPE_NONE, 0.
 const char *kilni_onnx_type_name(int32_t onnx_type);
 kiln_dtype kilni_onnx_type_dtype(int32_t onnx_type);
 int32_t kilni_onnx_type_of(kiln_dtype dtype);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's activations as chains of primitive operators, for fusers to join, and softmax with its older meaning.
-// Each formula lets NaN through and avoids overflow where the plain definition would not.
+// ONNX's activations as chains of primitive operators, for fusers to join, and softmax with its
+// older meaning. Each formula lets NaN through and avoids overflow where the plain definition would
+// not.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -43,9 +44,8 @@ void kilni_onnx_op_prelu(kilni_onnx_call *call)
     }
     kilni_onnx_ref scaled = kilni_onnx_binary(call, KILN_OP_MUL, x, slope);
     bool is_float = kilni_onnx_is_float(x);
-    kilni_onnx_ref negative = is_float
-                                  ? kilni_onnx_scalar(call, KILN_OP_LESS_SCALAR, x, 0)
-                                  : kilni_onnx_scalar_int(call, KILN_OP_LESS_SCALAR, x, 0);
+    kilni_onnx_ref negative = is_float ? kilni_onnx_scalar(call, KILN_OP_LESS_SCALAR, x, 0)
+                                       : kilni_onnx_scalar_int(call, KILN_OP_LESS_SCALAR, x, 0);
     kilni_onnx_out(call, 0, kilni_onnx_where(call, negative, scaled, x));
 }
 
@@ -106,7 +106,8 @@ void kilni_onnx_op_hard_swish(kilni_onnx_call *call)
 /* max(x, 0) + log(1 + exp(-|x|)) */
 static kilni_onnx_ref softplus(kilni_onnx_call *call, kilni_onnx_ref x)
 {
-    kilni_onnx_ref tail = kilni_onnx_unary(call, KILN_OP_NEG, kilni_onnx_unary(call, KILN_OP_ABS, x));
+    kilni_onnx_ref tail =
+        kilni_onnx_unary(call, KILN_OP_NEG, kilni_onnx_unary(call, KILN_OP_ABS, x));
     tail = kilni_onnx_unary(call, KILN_OP_LOG1P, kilni_onnx_unary(call, KILN_OP_EXP, tail));
     return kilni_onnx_binary(call, KILN_OP_ADD, kilni_onnx_unary(call, KILN_OP_RELU, x), tail);
 }
@@ -172,7 +173,7 @@ void kilni_onnx_op_shrink(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_mask_fill(call, moved, inside, 0));
 }
 
-// ---- softmax and hardmax -------------------------------------------------------------------------
+// ---- softmax and hardmax ----------------------------------------------------
 
 static kiln_op softmax_op(const kilni_onnx_call *call)
 {

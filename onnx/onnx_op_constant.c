@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's operators that make values from attributes or host numbers, and If, whose condition is such a number.
+// ONNX's operators that make values from attributes or host numbers, and If, whose condition is
+// such a number.
 #include "onnx_session.h"
 
 #include <math.h>
@@ -106,8 +107,7 @@ void kilni_onnx_op_if_branch(kilni_onnx_call *call)
 {
     kiln_number condition = kilni_onnx_value_number(call, kilni_onnx_in(call, 0));
     const char *name = condition.v.i != 0 ? "then_branch" : "else_branch";
-    const kilni_onnx_attr *attr =
-        kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
+    const kilni_onnx_attr *attr = kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
     const kilni_onnx_plan *plan = attr == NULL || attr->type != KILNI_ONNX_ATTR_GRAPH
                                       ? NULL
                                       : kilni_onnx_plan_find(call->session, attr->graph);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's elementwise operators that are one of ours or a few: arithmetic, comparison, logic, bits, casts, clipping.
-// Activations are in onnx_op_activation.c.
+// ONNX's elementwise operators that are one of ours or a few: arithmetic, comparison, logic, bits,
+// casts, clipping. Activations are in onnx_op_activation.c.
 #include "onnx_import.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@ void kilni_onnx_op_unary(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_unary(call, call->row->op, kilni_onnx_in(call, 0)));
 }
 
-/* Before version 7, b's axes begin at `axis` of a when `broadcast` is set: trailing ones make that the
-   broadcasting of today. */
+/* Before version 7, b's axes begin at `axis` of a when `broadcast` is set: trailing ones make that
+   the broadcasting of today. */
 static kilni_onnx_ref old_broadcast(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b)
 {
     int64_t dims[KILN_MAX_RANK];
@@ -65,8 +65,8 @@ void kilni_onnx_op_mean(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, sum, call->n_inputs));
 }
 
-/* The result has the base's type. An integer base with a float exponent goes through the widest float, so that
-   whole powers stay whole. */
+/* The result has the base's type. An integer base with a float exponent goes through the widest
+   float, so that whole powers stay whole. */
 void kilni_onnx_op_pow(kilni_onnx_call *call)
 {
     kilni_onnx_ref base = kilni_onnx_in(call, 0);
@@ -80,9 +80,8 @@ void kilni_onnx_op_pow(kilni_onnx_call *call)
     if (!kilni_onnx_is_float(base) && kilni_onnx_is_float(exponent)) {
         via = kilni_onnx_computes(call, KILN_DTYPE_F64) ? KILN_DTYPE_F64 : KILN_DTYPE_F32;
     }
-    kilni_onnx_ref power =
-        kilni_onnx_binary(call, KILN_OP_POW, kilni_onnx_cast(call, base, via),
-                          kilni_onnx_cast(call, exponent, via));
+    kilni_onnx_ref power = kilni_onnx_binary(call, KILN_OP_POW, kilni_onnx_cast(call, base, via),
+                                             kilni_onnx_cast(call, exponent, via));
     if (via == KILN_DTYPE_F32 && via != dtype) {
         power = kilni_onnx_unary(call, KILN_OP_ROUND, power);
     }
@@ -147,7 +146,8 @@ void kilni_onnx_op_cast_like(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref like = kilni_onnx_in(call, 1);
-    kilni_onnx_out(call, 0, kilni_onnx_ok(call) ? kilni_onnx_cast(call, x, like->desc.dtype) : NULL);
+    kilni_onnx_out(call, 0,
+                   kilni_onnx_ok(call) ? kilni_onnx_cast(call, x, like->desc.dtype) : NULL);
 }
 
 void kilni_onnx_op_clip_attrs(kilni_onnx_call *call)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's operators that take by index, or compare indices: gathers, one-hot, triangles, and resizing, which is a
-// weighted sum of elements taken along one axis after the other. Device code clamps indices; here they are only computed.
+// ONNX's operators that take by index, or compare indices: gathers, one-hot, triangles, and
+// resizing, which is a weighted sum of elements taken along one axis after the other. Device code
+// clamps indices; here they are only computed.
 #include "onnx_import.h"
 
 #include <math.h>
@@ -97,16 +98,16 @@ void kilni_onnx_op_gather_nd(kilni_onnx_call *call)
     rows = kilni_onnx_reshape(call, rows, grid, 2);
     if (first > 0) {
         const int64_t column[] = {batches, 1};
-        kilni_onnx_ref start = kilni_onnx_arange(call, KILN_DTYPE_I64, batches, kiln_i64(0),
-                                                 kiln_i64(rows_each));
-        rows = kilni_onnx_binary(call, KILN_OP_ADD, rows,
-                                 kilni_onnx_reshape(call, start, column, 2));
+        kilni_onnx_ref start =
+            kilni_onnx_arange(call, KILN_DTYPE_I64, batches, kiln_i64(0), kiln_i64(rows_each));
+        rows =
+            kilni_onnx_binary(call, KILN_OP_ADD, rows, kilni_onnx_reshape(call, start, column, 2));
     }
     const int64_t flat[] = {grid[0] * grid[1]};
     const int64_t table[] = {batches * rows_each, kilni_onnx_span_of(&x->desc, end, x->desc.rank)};
     rows = kilni_onnx_reshape(call, rows, flat, 1);
-    kilni_onnx_ref taken = kilni_onnx_indexed(call, KILN_OP_SELECT,
-                                              kilni_onnx_reshape(call, x, table, 2), rows, 0);
+    kilni_onnx_ref taken =
+        kilni_onnx_indexed(call, KILN_OP_SELECT, kilni_onnx_reshape(call, x, table, 2), rows, 0);
     int64_t dims[KILN_MAX_RANK];
     uint32_t rank = 0;
     for (uint32_t i = 0; kilni_onnx_ok(call) && i + 1 < n; i++) {
@@ -118,7 +119,7 @@ void kilni_onnx_op_gather_nd(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_reshape(call, taken, dims, rank));
 }
 
-// ---- comparing indices ---------------------------------------------------------------------------
+// ---- comparing indices ------------------------------------------------------
 
 /* 0, 1, ... along one axis of a shape of `rank` axes, length 1 elsewhere. */
 static kilni_onnx_ref ramp(kilni_onnx_call *call, kiln_dtype dtype, int64_t length, uint32_t axis,
@@ -157,8 +158,8 @@ void kilni_onnx_op_one_hot(kilni_onnx_call *call)
     kilni_onnx_ref negative = kilni_onnx_scalar_int(call, KILN_OP_LESS_SCALAR, at, 0);
     kilni_onnx_ref moved = kilni_onnx_scalar_int(call, KILN_OP_ADD_SCALAR, at, length);
     at = kilni_onnx_reshape(call, kilni_onnx_where(call, negative, moved, at), dims, rank);
-    kilni_onnx_ref hit = kilni_onnx_binary(call, KILN_OP_EQUAL, at,
-                                           ramp(call, KILN_DTYPE_I64, length, axis, rank));
+    kilni_onnx_ref hit =
+        kilni_onnx_binary(call, KILN_OP_EQUAL, at, ramp(call, KILN_DTYPE_I64, length, axis, rank));
     kilni_onnx_ref off = kilni_onnx_slice_axis(call, values, 0, 0, 1, 1);
     kilni_onnx_ref on = kilni_onnx_slice_axis(call, values, 0, 1, 2, 1);
     kilni_onnx_out(call, 0,
@@ -206,8 +207,7 @@ void kilni_onnx_op_eye_like(kilni_onnx_call *call)
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "rank %u is no matrix", x->desc.rank);
         return;
     }
-    kilni_onnx_ref hit =
-        kilni_onnx_scalar_int(call, KILN_OP_EQUAL_SCALAR,
-                              diagonals(call, x->desc.dims[0], x->desc.dims[1]), k);
+    kilni_onnx_ref hit = kilni_onnx_scalar_int(
+        call, KILN_OP_EQUAL_SCALAR, diagonals(call, x->desc.dims[0], x->desc.dims[1]), k);
     kilni_onnx_out(call, 0, kilni_onnx_cast(call, hit, dtype));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's losses over classes, axis 1: the negative log likelihood of labels, alone or after log softmax. A label equal
-// to ignore_index counts nothing; weights count both in the sum and in the mean's divisor.
+// ONNX's losses over classes, axis 1: the negative log likelihood of labels, alone or after log
+// softmax. A label equal to ignore_index counts nothing; weights count both in the sum and in the
+// mean's divisor.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -10,9 +11,9 @@ static kilni_onnx_ref take_class(kilni_onnx_call *call, kilni_onnx_ref x, kilni_
 {
     const int64_t three[] = {x->desc.dims[0], 1, kilni_onnx_span_of(&x->desc, 2, x->desc.rank)};
     const int64_t wide[] = {three[0], x->desc.dims[1], three[2]};
-    kilni_onnx_ref taken = kilni_onnx_indexed(
-        call, KILN_OP_GATHER, kilni_onnx_reshape(call, x, wide, 3),
-        kilni_onnx_reshape(call, labels, three, 3), 1);
+    kilni_onnx_ref taken =
+        kilni_onnx_indexed(call, KILN_OP_GATHER, kilni_onnx_reshape(call, x, wide, 3),
+                           kilni_onnx_reshape(call, labels, three, 3), 1);
     return kilni_onnx_reshape(call, taken, labels->desc.dims, labels->desc.rank);
 }
 
@@ -23,8 +24,8 @@ static kilni_onnx_ref label_weights(kilni_onnx_call *call, const kilni_onnx_valu
 {
     kilni_onnx_ref each = NULL;
     if (weights == NULL) {
-        each = kilni_onnx_full(call, x->desc.dtype, labels->desc.dims, labels->desc.rank,
-                               kiln_f64(1));
+        each =
+            kilni_onnx_full(call, x->desc.dtype, labels->desc.dims, labels->desc.rank, kiln_f64(1));
     } else {
         const int64_t flat[] = {kiln_desc_count(&labels->desc)};
         each = kilni_onnx_indexed(call, KILN_OP_SELECT, weights,
@@ -67,9 +68,8 @@ static void likelihood(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref l
         return;
     }
     bool mean = strcmp(reduction, "mean") == 0;
-    kilni_onnx_ref sum =
-        kilni_onnx_reduce(call, mean && each == NULL ? KILN_OP_MEAN : KILN_OP_SUM, loss, NULL, 0,
-                          false);
+    kilni_onnx_ref sum = kilni_onnx_reduce(call, mean && each == NULL ? KILN_OP_MEAN : KILN_OP_SUM,
+                                           loss, NULL, 0, false);
     if (mean && each != NULL) {
         kilni_onnx_ref divisor = kilni_onnx_reduce(call, KILN_OP_SUM, each, NULL, 0, false);
         sum = kilni_onnx_binary(call, KILN_OP_DIV, sum, divisor);

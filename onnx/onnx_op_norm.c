@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's normalisations. Batch normalisation at inference is one operator; the others are written with reductions
-// and elementwise operators, which fusers join.
+// ONNX's normalisations. Batch normalisation at inference is one operator; the others are written
+// with reductions and elementwise operators, which fusers join.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static kilni_onnx_ref per_channel(kilni_onnx_call *call, kilni_onnx_ref x,
     return kilni_onnx_reshape(call, x, dims, like->desc.rank - 1u);
 }
 
-// ---- batch and instance --------------------------------------------------------------------------
+// ---- batch and instance -----------------------------------------------------
 
 static uint32_t all_but_channel(const kilni_onnx_value *x, uint32_t first, int64_t *axes)
 {
@@ -136,11 +136,10 @@ void kilni_onnx_op_instance_normalization(kilni_onnx_call *call)
     kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_MUL, m.centred,
                                          inverse_deviation(call, m.variance, epsilon));
     y = kilni_onnx_binary(call, KILN_OP_MUL, y, per_channel(call, scale, x));
-    kilni_onnx_out(call, 0,
-                   kilni_onnx_binary(call, KILN_OP_ADD, y, per_channel(call, bias, x)));
+    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_ADD, y, per_channel(call, bias, x)));
 }
 
-// ---- along rows ----------------------------------------------------------------------------------
+// ---- along rows -------------------------------------------------------------
 
 void kilni_onnx_op_layer_normalization(kilni_onnx_call *call)
 {
@@ -196,8 +195,8 @@ void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_DIV, x, size));
 }
 
-/* x / (bias + alpha / size * sum of squares over neighbouring channels)^beta; the mean of a window along the
-   channels, padding counted, is that sum divided by size. */
+/* x / (bias + alpha / size * sum of squares over neighbouring channels)^beta; the mean of a window
+   along the channels, padding counted, is that sum divided by size. */
 void kilni_onnx_op_lrn(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -217,9 +216,9 @@ void kilni_onnx_op_lrn(kilni_onnx_call *call)
                               kilni_onnx_span_of(&x->desc, 2, x->desc.rank)};
     const int64_t kernel[] = {size, 1};
     const int64_t padding[] = {(size - 1) / 2, 0, size / 2, 0};
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(kernel, 2), kilni_onnx_a_none(),
+    const kiln_attr attrs[] = {kilni_onnx_a_ints(kernel, 2),  kilni_onnx_a_none(),
                                kilni_onnx_a_ints(padding, 4), kilni_onnx_a_none(),
-                               kilni_onnx_a_none(),          kilni_onnx_a_bool(true)};
+                               kilni_onnx_a_none(),           kilni_onnx_a_bool(true)};
     kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_MUL, x, x);
     y = kilni_onnx_reshape(call, y, planes, 4);
     y = kilni_onnx_emit(call, KILN_OP_AVG_POOL2D, &y, 1, attrs, 6);

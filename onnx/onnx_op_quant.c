@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's linear quantisation, one scale for the tensor or one for each place along an axis, written with casts and
-// arithmetic.
+// ONNX's linear quantisation, one scale for the tensor or one for each place along an axis, written
+// with casts and arithmetic.
 #include "onnx_import.h"
 
 /* A scale or zero point of rank 1 stands along `axis` of x. */
@@ -55,8 +55,7 @@ void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
     kilni_onnx_ref y = kilni_onnx_cast(call, x, scale->desc.dtype);
     y = kilni_onnx_unary(call, KILN_OP_ROUND, kilni_onnx_binary(call, KILN_OP_DIV, y, scale));
     if (zero != NULL) {
-        y = kilni_onnx_binary(call, KILN_OP_ADD, y,
-                              kilni_onnx_cast(call, zero, scale->desc.dtype));
+        y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, scale->desc.dtype));
     }
     kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, dtype));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's reductions. Decides where the axes come from (attribute, or input of newer versions) and what no axes mean:
-// all of them, unless noop_with_empty_axes. The composed ones are written with the primitive reductions.
+// ONNX's reductions. Decides where the axes come from (attribute, or input of newer versions) and
+// what no axes mean: all of them, unless noop_with_empty_axes. The composed ones are written with
+// the primitive reductions.
 #include "onnx_import.h"
 
 typedef struct reduction {
@@ -101,8 +102,7 @@ void kilni_onnx_op_reduce_l2(kilni_onnx_call *call)
 void kilni_onnx_op_reduce_log_sum(kilni_onnx_call *call)
 {
     reduction r = begin(call);
-    kilni_onnx_out(call, 0,
-                   kilni_onnx_unary(call, KILN_OP_LOG, apply(call, &r, KILN_OP_SUM, r.x)));
+    kilni_onnx_out(call, 0, kilni_onnx_unary(call, KILN_OP_LOG, apply(call, &r, KILN_OP_SUM, r.x)));
 }
 
 /* log(sum(exp(x - m))) + m with m the largest element, or 0 where that is infinite. */

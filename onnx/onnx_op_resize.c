@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Resize and Upsample. The three interpolations are separable: along each axis an output element is a sum of
-// one, two or four input elements with weights, which the host computes from the scale. So an axis costs as many
-// takes by index as there are taps, and nothing but existing operators.
+// Resize and Upsample. The three interpolations are separable: along each axis an output element is
+// a sum of one, two or four input elements with weights, which the host computes from the scale. So
+// an axis costs as many takes by index as there are taps, and nothing but existing operators.
 #include "onnx_import.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef enum resize_kind { NEAREST, LINEAR, CUBIC } resize_kind;
 typedef struct resize_plan {
     resize_kind kind;
     const char *coordinates; ///< coordinate_transformation_mode
-    const char *rounding;    ///< nearest_mode
+    const char *rounding; ///< nearest_mode
     double cubic_a;
     bool exclude_outside;
 } resize_plan;
@@ -117,13 +117,11 @@ static kilni_onnx_ref take_taps(kilni_onnx_call *call, const resize_plan *plan, 
     kilni_onnx_ref sum = NULL;
     for (uint32_t k = 0; kilni_onnx_ok(call) && k < count; k++) {
         const int64_t *run = indices + k * axis->out;
-        kilni_onnx_ref part =
-            kilni_onnx_indexed(call, KILN_OP_SELECT, x,
-                               kilni_onnx_const_ints(call, run, (uint32_t)axis->out), at);
+        kilni_onnx_ref part = kilni_onnx_indexed(
+            call, KILN_OP_SELECT, x, kilni_onnx_const_ints(call, run, (uint32_t)axis->out), at);
         if (count > 1) {
-            kilni_onnx_ref factor =
-                kilni_onnx_const_data(call, KILN_DTYPE_F32, x->desc.rank - at, dims,
-                                      weights + k * axis->out);
+            kilni_onnx_ref factor = kilni_onnx_const_data(call, KILN_DTYPE_F32, x->desc.rank - at,
+                                                          dims, weights + k * axis->out);
             factor = kilni_onnx_cast(call, factor, x->desc.dtype);
             part = kilni_onnx_binary(call, KILN_OP_MUL, part, factor);
         }
@@ -155,7 +153,7 @@ static kilni_onnx_ref resize_one(kilni_onnx_call *call, const resize_plan *plan,
     return take_taps(call, plan, x, at, axis, indices->owned, weights->owned);
 }
 
-// ---- the two operators ---------------------------------------------------------------------------
+// ---- the two operators ------------------------------------------------------
 
 static resize_kind kind_of(kilni_onnx_call *call)
 {
@@ -210,11 +208,12 @@ void kilni_onnx_op_resize(kilni_onnx_call *call)
     resize_plan plan = {.kind = kind_of(call)};
     plan.coordinates = kilni_onnx_attr_text(call, "coordinate_transformation_mode",
                                             old ? "asymmetric" : "half_pixel");
-    plan.rounding = kilni_onnx_attr_text(call, "nearest_mode", old ? "floor" : "round_prefer_floor");
+    plan.rounding =
+        kilni_onnx_attr_text(call, "nearest_mode", old ? "floor" : "round_prefer_floor");
     plan.cubic_a = kilni_onnx_attr_float(call, "cubic_coeff_a", -0.75);
     plan.exclude_outside = kilni_onnx_attr_int(call, "exclude_outside", 0) != 0;
-    static const char *const known[] = {"half_pixel",    "pytorch_half_pixel", "align_corners",
-                                        "asymmetric",    "tf_half_pixel_for_nn"};
+    static const char *const known[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
+                                        "asymmetric", "tf_half_pixel_for_nn"};
     bool supported = false;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         supported = supported || strcmp(plan.coordinates, known[i]) == 0;

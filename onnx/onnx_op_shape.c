@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's operators that change shapes and layout. Lengths, axes and repeats are host numbers: attributes of older
-// versions, inputs of newer ones. Most become views.
+// ONNX's operators that change shapes and layout. Lengths, axes and repeats are host numbers:
+// attributes of older versions, inputs of newer ones. Most become views.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -17,8 +17,7 @@ void kilni_onnx_op_dropout(kilni_onnx_call *call)
     kilni_onnx_ref ratio = kilni_onnx_opt(call, 1);
     kilni_onnx_ref training = kilni_onnx_opt(call, 2);
     if (training != NULL && kilni_onnx_value_number(call, training).v.i != 0) {
-        kiln_number rate =
-            ratio == NULL ? kiln_f64(0.5) : kilni_onnx_value_number(call, ratio);
+        kiln_number rate = ratio == NULL ? kiln_f64(0.5) : kilni_onnx_value_number(call, ratio);
         if (rate.is_integer || rate.v.f != 0) {
             KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "training mode is not supported");
         }
@@ -99,8 +98,8 @@ void kilni_onnx_op_reshape(kilni_onnx_call *call)
     for (uint32_t i = 0; i < shape.count; i++) {
         if (shape.v[i] == 0 && !allow_zero) {
             if (i >= x->desc.rank) {
-                KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "length 0 at axis %u of an input of rank %u",
-                                i, x->desc.rank);
+                KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
+                                "length 0 at axis %u of an input of rank %u", i, x->desc.rank);
                 return;
             }
             shape.v[i] = x->desc.dims[i];
@@ -245,7 +244,7 @@ void kilni_onnx_op_tile(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, x);
 }
 
-// ---- parts ---------------------------------------------------------------------------------------
+// ---- parts ------------------------------------------------------------------
 
 static void slice_to_output(kilni_onnx_call *call, kilni_onnx_ref x, const kilni_onnx_ints *starts,
                             const kilni_onnx_ints *ends, const kilni_onnx_ints *axes,
@@ -360,7 +359,7 @@ void kilni_onnx_op_concat(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_concat(call, call->inputs, call->n_inputs, axis));
 }
 
-// ---- padding -------------------------------------------------------------------------------------
+// ---- padding ----------------------------------------------------------------
 
 static kiln_number pad_value(kilni_onnx_call *call, const kilni_onnx_value *x)
 {
@@ -412,7 +411,7 @@ void kilni_onnx_op_pad(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_pad(call, x, padding, mode, value));
 }
 
-// ---- blocks to channels and back -------------------------------------------------------------------
+// ---- blocks to channels and back --------------------------------------------
 
 static int64_t block_size(kilni_onnx_call *call, const kilni_onnx_value *x)
 {

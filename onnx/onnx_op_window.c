@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's contractions and windows: matmul, Gemm, convolution and pools over one or two spatial axes. One axis is
-// two with a first of length 1. Decides what auto_pad means in numbers.
+// ONNX's contractions and windows: matmul, Gemm, convolution and pools over one or two spatial
+// axes. One axis is two with a first of length 1. Decides what auto_pad means in numbers.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ void kilni_onnx_op_gemm(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, y);
 }
 
-// ---- windows -------------------------------------------------------------------------------------
+// ---- windows ----------------------------------------------------------------
 
 /* A window in numbers, always over two axes. */
 typedef struct window {
@@ -58,15 +58,18 @@ static void read_pair(kilni_onnx_call *call, const char *name, uint32_t spatial,
                       int64_t out_pair[SPATIAL])
 {
     kilni_onnx_ints list;
-    bool given = kilni_onnx_attr_ints(call, name, &list);
-    if (given && list.count != spatial) {
+    out_pair[0] = fallback;
+    out_pair[1] = fallback;
+    if (!kilni_onnx_attr_ints(call, name, &list)) {
+        return;
+    }
+    if (list.count != spatial) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' has %u values for %u axes", name,
                         list.count, spatial);
         return;
     }
-    for (uint32_t i = 0; i < SPATIAL; i++) {
-        bool real = i >= SPATIAL - spatial;
-        out_pair[i] = given && real ? list.v[i - (SPATIAL - spatial)] : fallback;
+    for (uint32_t i = 0; i < spatial; i++) {
+        out_pair[SPATIAL - spatial + i] = list.v[i];
     }
 }
 
@@ -88,7 +91,8 @@ static void read_padding(kilni_onnx_call *call, window *w)
     }
 }
 
-/* SAME: as many windows as input / stride, rounded up; an odd rest goes to the end or the beginning. */
+/* SAME: as many windows as input / stride, rounded up; an odd rest goes to the end or the
+ * beginning. */
 static void same_padding(window *w, const int64_t *lengths, bool upper)
 {
     for (uint32_t i = 0; i < SPATIAL; i++) {
@@ -101,18 +105,19 @@ static void same_padding(window *w, const int64_t *lengths, bool upper)
     }
 }
 
-static void check_window(kilni_onnx_call *call, const window *w)
+static bool check_window(kilni_onnx_call *call, const window *w)
 {
-    for (uint32_t i = 0; kilni_onnx_ok(call) && i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < SPATIAL; i++) {
         const int64_t most = 1 << 30;
         if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1 || w->kernel[i] > most ||
             w->strides[i] > most || w->dilations[i] > most) {
-            KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
-                            "window of %lld with stride %lld and dilation %lld",
-                            (long long)w->kernel[i], (long long)w->strides[i],
-                            (long long)w->dilations[i]);
+            KILNI_ONNX_FAIL(
+                call, INVALID_ARGUMENT, "window of %lld with stride %lld and dilation %lld",
+                (long long)w->kernel[i], (long long)w->strides[i], (long long)w->dilations[i]);
+            return false;
         }
     }
+    return true;
 }
 
 /* `kernel` is what the weight says, or NULL; `lengths` are the input's two spatial ones. */
@@ -130,8 +135,7 @@ static void read_window(kilni_onnx_call *call, uint32_t spatial, const int64_t *
     read_pair(call, "dilations", spatial, 1, w->dilations);
     w->ceil_mode = kilni_onnx_attr_int(call, "ceil_mode", 0) != 0;
     const char *mode = kilni_onnx_attr_text(call, "auto_pad", "NOTSET");
-    check_window(call, w);
-    if (!kilni_onnx_ok(call)) {
+    if (!kilni_onnx_ok(call) || !check_window(call, w)) {
         return;
     }
     if (strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0) {
@@ -211,8 +215,10 @@ static void pool(kilni_onnx_call *call, kiln_op op)
     }
     read_window(call, spatial, NULL, &x->desc.dims[2], &w);
     const kiln_attr attrs[] = {
-        kilni_onnx_a_ints(w.kernel, 2),    kilni_onnx_a_ints(w.strides, 2),
-        kilni_onnx_a_ints(w.padding, 4),   kilni_onnx_a_ints(w.dilations, 2),
+        kilni_onnx_a_ints(w.kernel, 2),
+        kilni_onnx_a_ints(w.strides, 2),
+        kilni_onnx_a_ints(w.padding, 4),
+        kilni_onnx_a_ints(w.dilations, 2),
         kilni_onnx_a_bool(w.ceil_mode),
         kilni_onnx_a_bool(kilni_onnx_attr_int(call, "count_include_pad", 0) != 0)};
     uint32_t n_attrs = op == KILN_OP_AVG_POOL2D ? 6 : 5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opening and closing: file, decoder, and the checks of the whole that need no operator knowledge (opsets
-// named, outputs there, no sparse initialisers). Running a model is session.c's.
+// Opening and closing: file, decoder, and the checks of the whole that need no operator knowledge
+// (opsets named, outputs there, no sparse initialisers). Running a model is session.c's.
 #include "onnx_model.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Turns graphs and functions into plans: names to slots, nodes to rows of onnx_ops.def or to functions, and how
-// often each value is read, so that a run can let go of it at its last use. Decides what is an unknown operator.
-// A branch (If) gets a plan of its own whose free names are slots of the plan around it.
+// Turns graphs and functions into plans: names to slots, nodes to rows of onnx_ops.def or to
+// functions, and how often each value is read, so that a run can let go of it at its last use.
+// Decides what is an unknown operator. A branch (If) gets a plan of its own whose free names are
+// slots of the plan around it.
 #include "onnx_session.h"
 
 #include <string.h>
@@ -67,10 +68,11 @@ static void *take(builder *b, size_t count, size_t bytes_each)
 
 static kiln_status no_memory(builder *b)
 {
-    return kiln_fail(b->err, RESOURCE_EXHAUSTED, "no memory for the plan of a graph");
+    (void)kiln_fail(b->err, RESOURCE_EXHAUSTED, "no memory for the plan of a graph");
+    return KILN_STATUS_RESOURCE_EXHAUSTED;
 }
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- names ------------------------------------------------------------------
 
 static uint32_t *table_place(const builder *b, const char *name)
 {
@@ -169,7 +171,7 @@ static kiln_status use_all(builder *b, const char *const *names, uint32_t count,
     return KILN_STATUS_OK;
 }
 
-// ---- nodes ---------------------------------------------------------------------------------------
+// ---- nodes ------------------------------------------------------------------
 
 static int64_t opset_of(const builder *b, const char *domain)
 {
@@ -212,8 +214,7 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
         const kilni_onnx_plan *plan = kilni_onnx_plan_find(b->session, function);
         if (plan == NULL) {
             kilni_onnx_plan *fresh = NULL;
-            kiln_status st =
-                plan_body(NULL, b->session, function, NULL, function, &fresh, b->err);
+            kiln_status st = plan_body(NULL, b->session, function, NULL, function, &fresh, b->err);
             if (st != KILN_STATUS_OK) {
                 return kiln_error_context(b->err, "function %s", function->name);
             }
@@ -312,7 +313,7 @@ static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t
     return KILN_STATUS_OK;
 }
 
-// ---- graphs and functions --------------------------------------------------------------------------
+// ---- graphs and functions ---------------------------------------------------
 
 /* An upper bound of the names that occur. */
 static size_t count_names(const kilni_onnx_node *nodes, uint32_t n_nodes)
@@ -333,7 +334,8 @@ static size_t count_names(const kilni_onnx_node *nodes, uint32_t n_nodes)
 static kiln_status make_tables(builder *b, size_t names)
 {
     if (names > KILNI_ONNX_MAX_LIST) {
-        return kiln_fail(b->err, RESOURCE_EXHAUSTED, "graph with %zu names", names);
+        (void)kiln_fail(b->err, RESOURCE_EXHAUSTED, "graph with %zu names", names);
+        return KILN_STATUS_RESOURCE_EXHAUSTED;
     }
     b->capacity = (uint32_t)names;
     b->table_size = 16;
@@ -398,9 +400,8 @@ static kiln_status plan_graph_body(builder *b, const kilni_onnx_graph *graph)
 
 static kiln_status plan_function_body(builder *b, const kilni_onnx_function *function)
 {
-    kiln_status st =
-        make_tables(b, count_names(function->nodes, function->n_nodes) + function->n_inputs +
-                           function->n_outputs);
+    kiln_status st = make_tables(b, count_names(function->nodes, function->n_nodes) +
+                                        function->n_inputs + function->n_outputs);
     if (st == KILN_STATUS_OK) {
         st = define_all(b, function->inputs, function->n_inputs, &b->plan->inputs);
         b->plan->n_inputs = function->n_inputs;
@@ -424,7 +425,7 @@ static kiln_status plan_body(builder *around, kiln_onnx_session *session, const 
         return kiln_fail(err, INVALID_ARGUMENT, "graphs and functions nested deeper than %d",
                          KILNI_ONNX_MAX_CALLS);
     }
-    b.opsets = around != NULL        ? around->opsets
+    b.opsets = around != NULL                               ? around->opsets
                : function != NULL && function->n_opsets > 0 ? function->opsets
                                                             : session->model->opsets;
     b.n_opsets = around != NULL                               ? around->n_opsets
@@ -441,8 +442,7 @@ static kiln_status plan_body(builder *around, kiln_onnx_session *session, const 
     b.plan->next = session->plans;
     session->plans = b.plan;
     session->plan_depth++;
-    kiln_status st =
-        graph != NULL ? plan_graph_body(&b, graph) : plan_function_body(&b, function);
+    kiln_status st = graph != NULL ? plan_graph_body(&b, graph) : plan_function_body(&b, function);
     session->plan_depth--;
     b.plan->names = b.names;
     b.plan->uses = b.uses;

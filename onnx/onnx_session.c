@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sessions: the plans of a model, its constants on a device, and runs. Decides the order of a run (that of
-// the file) and when a value is let go: right after the node that reads it last. What a node
-// becomes is the business of onnx_op_*.c.
+// Sessions: the plans of a model, its constants on a device, and runs. Decides the order of a run
+// (that of the file) and when a value is let go: right after the node that reads it last. What a
+// node becomes is the business of onnx_op_*.c.
 #include "onnx_session.h"
 
 #include <string.h>
 
-// ---- constants that stay ---------------------------------------------------------------------------
+/* Inputs and outputs of a node that need no memory of their own. */
+enum { FEW = 16 };
+
+// ---- constants that stay ----------------------------------------------------
 
 static uint32_t kept_place(const kiln_onnx_session *session, const kilni_onnx_tensor *tensor)
 {
+    const uintptr_t address = (uintptr_t)tensor;
     uint32_t mask = session->kept_size - 1;
-    uint32_t at = (uint32_t)kiln_hash64(&tensor, sizeof(tensor), 0) & mask;
+    uint32_t at = (uint32_t)kiln_hash64(&address, sizeof(address), 0) & mask;
     while (session->kept[at].tensor != NULL && session->kept[at].tensor != tensor) {
         at = (at + 1) & mask;
     }
@@ -81,7 +85,7 @@ kiln_status kilni_onnx_keep(kiln_onnx_session *session, const kilni_onnx_tensor 
     return KILN_STATUS_OK;
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life -------------------------------------------------------------------
 
 kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
                                      kiln_onnx_session **out_session, kiln_error *err)
@@ -127,13 +131,13 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
     kiln_free(&env, session);
 }
 
-// ---- frames --------------------------------------------------------------------------------------
+// ---- frames -----------------------------------------------------------------
 
 static kiln_status frame_init(kilni_onnx_frame *frame, kiln_onnx_session *session,
                               const kilni_onnx_plan *plan, kiln_error *err)
 {
     *frame = (kilni_onnx_frame){.session = session, .plan = plan};
-    frame->values = kiln_alloc_array(&session->env, plan->n_slots + 1u, sizeof(*frame->values));
+    frame->values = kiln_alloc_array(&session->env, plan->n_slots + 1u, sizeof(kilni_onnx_ref));
     frame->left = kiln_alloc_array(&session->env, plan->n_slots + 1u, sizeof(*frame->left));
     if (frame->values == NULL || frame->left == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %u values", plan->n_slots);
@@ -188,7 +192,7 @@ static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-// ---- nodes ---------------------------------------------------------------------------------------
+// ---- nodes ------------------------------------------------------------------
 
 static void release_temps(kilni_onnx_call *call)
 {
@@ -208,7 +212,7 @@ static kiln_status call_function(const kilni_onnx_call *call, const kilni_onnx_p
                          function->n_inputs, function->n_outputs, node->n_inputs, node->n_outputs);
     }
     kilni_onnx_ref *values =
-        kiln_alloc_array(&call->session->env, function->n_outputs + 1u, sizeof(*values));
+        kiln_alloc_array(&call->session->env, function->n_outputs + 1u, sizeof(kilni_onnx_ref));
     if (values == NULL) {
         return kiln_fail(call->err, RESOURCE_EXHAUSTED, "no memory for the outputs of a function");
     }
@@ -242,8 +246,7 @@ static kiln_status gather_inputs(const kilni_onnx_frame *frame, const kilni_onnx
     for (uint32_t i = 0; i < step->node->n_inputs; i++) {
         uint32_t slot = step->inputs[i];
         inputs[i] = slot == KILNI_ONNX_NO_SLOT ? NULL : frame->values[slot];
-        if (slot != KILNI_ONNX_NO_SLOT && inputs[i] == NULL &&
-            frame->plan->function == NULL) {
+        if (slot != KILNI_ONNX_NO_SLOT && inputs[i] == NULL && frame->plan->function == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "value '%s' has no contents",
                              frame->plan->names[slot]);
         }
@@ -289,10 +292,10 @@ static kiln_status run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step
         return kiln_fail(err, RESOURCE_EXHAUSTED, "a run of more than %d nodes",
                          KILNI_ONNX_MAX_STEPS);
     }
-    kilni_onnx_ref few[16] = {0};
+    kilni_onnx_ref few[FEW] = {0};
     size_t count = (size_t)node->n_inputs + node->n_outputs;
-    bool fits = count <= sizeof(few) / sizeof(few[0]);
-    kilni_onnx_ref *values = fits ? few : kiln_alloc_array(env, count, sizeof(*values));
+    bool fits = count <= FEW;
+    kilni_onnx_ref *values = fits ? few : kiln_alloc_array(env, count, sizeof(kilni_onnx_ref));
     if (values == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the values of a node");
     }
@@ -325,7 +328,7 @@ static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, ui
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_inputs && i < n_inputs; i++) {
         put(frame, plan->inputs[i], inputs[i]);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outer; i++) {
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outer && frame->around != NULL; i++) {
         put(frame, plan->outer[i], frame->around->values[plan->outer_from[i]]);
     }
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_steps; i++) {
@@ -333,8 +336,7 @@ static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, ui
     }
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outputs; i++) {
         uint32_t slot = plan->outputs[i];
-        out_values[i] =
-            slot == KILNI_ONNX_NO_SLOT ? NULL : kilni_onnx_retain(frame->values[slot]);
+        out_values[i] = slot == KILNI_ONNX_NO_SLOT ? NULL : kilni_onnx_retain(frame->values[slot]);
     }
     return st;
 }
@@ -361,7 +363,7 @@ kiln_status kilni_onnx_run_plan(kiln_onnx_session *session, const kilni_onnx_pla
     return st;
 }
 
-// ---- a run of the model ----------------------------------------------------------------------------
+// ---- a run of the model -----------------------------------------------------
 
 static kiln_status check_input(const kiln_onnx_value_info *info, const kiln_tensor *tensor,
                                kiln_error *err)
@@ -479,13 +481,15 @@ kiln_status kiln_onnx_session_run(kiln_onnx_session *session, const kiln_onnx_in
 {
     const kiln_onnx_model *model = session->model;
     uint32_t wanted = model->graph.n_outputs;
-    memset(out_tensors, 0, n_outputs * sizeof(*out_tensors));
+    for (size_t i = 0; i < n_outputs; i++) {
+        out_tensors[i] = NULL;
+    }
     if (n_outputs != wanted) {
         return kiln_fail(err, INVALID_ARGUMENT, "room for %zu outputs, the model has %u", n_outputs,
                          wanted);
     }
     kilni_onnx_ref *bound =
-        kiln_alloc_array(&session->env, model->n_inputs + wanted + 1u, sizeof(*bound));
+        kiln_alloc_array(&session->env, model->n_inputs + wanted + 1u, sizeof(kilni_onnx_ref));
     if (bound == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
     }

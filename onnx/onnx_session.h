@@ -2,8 +2,8 @@
 #ifndef KILN_ONNX_SESSION_H
 #define KILN_ONNX_SESSION_H
 
-// A session's inside: plans (a list of nodes with its names resolved to slots) and frames (the values of one run
-// of a plan).
+// A session's inside: plans (a list of nodes with its names resolved to slots) and frames (the
+// values of one run of a plan).
 
 #include "onnx_import.h"
 
@@ -25,15 +25,15 @@ typedef struct kilni_onnx_step {
 
 struct kilni_onnx_plan {
     const void *key; ///< the graph or function that it is of
-    const kilni_onnx_graph *graph;       ///< NULL for a function
+    const kilni_onnx_graph *graph; ///< NULL for a function
     const kilni_onnx_function *function; ///< NULL for a graph
     const kilni_onnx_step *steps;
     const char *const *names; ///< of slots
-    const uint32_t *uses;     ///< how often each slot is read
+    const uint32_t *uses; ///< how often each slot is read
     const uint32_t *inputs;
     const uint32_t *outputs;
     const uint32_t *initializers;
-    const uint32_t *outer;      ///< slots that are values of the frame around it
+    const uint32_t *outer; ///< slots that are values of the frame around it
     const uint32_t *outer_from; ///< and which of its slots they are
     uint32_t n_steps;
     uint32_t n_slots;
@@ -53,30 +53,30 @@ struct kiln_onnx_session {
     kiln_env env;
     const kiln_onnx_model *model;
     kiln_device *device;
-    kiln_arena arena;         ///< of the plans
+    kiln_arena arena; ///< of the plans
     kilni_onnx_plan *plans;
     kilni_onnx_plan *main;
     uint32_t plan_depth;
     uint32_t steps_run; ///< of this run: functions that call functions multiply
-    kilni_onnx_kept *kept;    ///< a hash table, its size a power of two
+    kilni_onnx_kept *kept; ///< a hash table, its size a power of two
     uint32_t kept_size;
     uint32_t kept_count;
-    kiln_backend *host;       ///< the reference evaluator, for constants
+    kiln_backend *host; ///< the reference evaluator, for constants
 };
 
 typedef struct kilni_onnx_frame {
     kiln_onnx_session *session;
     const kilni_onnx_plan *plan;
     kilni_onnx_ref *values; ///< by slot
-    uint32_t *left;         ///< uses to come, by slot
+    uint32_t *left; ///< uses to come, by slot
     const kilni_onnx_call *caller; ///< of a function: gives the attributes
     struct kilni_onnx_frame *around; ///< of a branch: gives the values of its outer slots
     uint32_t depth;
 } kilni_onnx_frame;
 
-/// Plans the model's graph with all branches and functions in it, into session->plans and session->main.
-/// Ownership: the session's. Lifetime: the session's. Thread: one at a time.
-/// Errors: UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
+/// Plans the model's graph with all branches and functions in it, into session->plans and
+/// session->main. Ownership: the session's. Lifetime: the session's. Thread: one at a time. Errors:
+/// UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err);
 
 /// The plan whose key is a graph or function; NULL when there is none. Borrowed.
@@ -87,7 +87,8 @@ KILN_NODISCARD kiln_status kilni_onnx_keep(kiln_onnx_session *session,
                                            const kilni_onnx_tensor *tensor,
                                            kilni_onnx_ref *out_value, kiln_error *err);
 
-/// Runs a plan in a frame of its own. `inputs` by position; each out_values[i] is the caller's hold.
+/// Runs a plan in a frame of its own. `inputs` by position; each out_values[i] is the caller's
+/// hold.
 KILN_NODISCARD kiln_status kilni_onnx_run_plan(kiln_onnx_session *session,
                                                const kilni_onnx_plan *plan,
                                                const kilni_onnx_call *caller,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Values of a run: holds on them, their way to the device and to the host. Decides when something is read back
-// from the device: only when an operator asks for contents that are nowhere else.
+// Values of a run: holds on them, their way to the device and to the host. Decides when something
+// is read back from the device: only when an operator asks for contents that are nowhere else.
 #include "onnx_session.h"
 
 #include <string.h>
@@ -35,9 +35,8 @@ kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err)
 {
     if (value->tensor == NULL) {
-        kiln_status st =
-            kiln_tensor_create(device, value->desc.dtype, value->desc.rank, value->desc.dims,
-                               value->host, &value->tensor, err);
+        kiln_status st = kiln_tensor_create(device, value->desc.dtype, value->desc.rank,
+                                            value->desc.dims, value->host, &value->tensor, err);
         if (st != KILN_STATUS_OK) {
             return st;
         }

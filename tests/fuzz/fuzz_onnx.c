@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fuzzes the ONNX importer whole: reads the bytes as a model, plans it, and runs it on zeros on the reference device when
-// its inputs are small. An allocator that refuses large blocks keeps hostile sizes cheap; everything else must hold.
+// Fuzzes the ONNX importer whole: reads the bytes as a model, plans it, and runs it on zeros on the
+// reference device when its inputs are small. An allocator that refuses large blocks keeps hostile
+// sizes cheap; everything else must hold.
 #include "onnx.h"
 
 #include <stdlib.h>
@@ -39,7 +40,8 @@ static void open_device(void)
     }
 }
 
-/* Zeros of the shape that the model says, open lengths 1. False when it is too large or no tensor. */
+/* Zeros of the shape that the model says, open lengths 1. False when it is too large or no tensor.
+ */
 static bool make_input(const kiln_onnx_value_info *info, kiln_onnx_input *out_input)
 {
     int64_t dims[KILN_MAX_RANK];
@@ -94,8 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kiln_onnx_model *model = NULL;
     kiln_onnx_session *session = NULL;
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status st = kiln_onnx_model_open_memory(kiln_context_env(context), data, size, NULL,
-                                                 &model, &err);
+    kiln_status st =
+        kiln_onnx_model_open_memory(kiln_context_env(context), data, size, NULL, &model, &err);
     if (st == KILN_STATUS_OK) {
         st = kiln_onnx_session_create(model, device, &session, &err);
     }

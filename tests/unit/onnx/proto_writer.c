@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The writer keeps no state but bytes, so that a test can say anything, also what no encoder would write.
+// The writer keeps no state but bytes, so that a test can say anything, also what no encoder would
+// write.
 #include "proto_writer.h"
 
 #include <stdlib.h>
@@ -84,8 +85,8 @@ pw pw_value_info(const char *name, int32_t elem_type, const int64_t *dims, size_
     return info;
 }
 
-pw pw_tensor(const char *name, int32_t elem_type, const int64_t *dims, size_t rank,
-             const void *raw, size_t raw_bytes)
+pw pw_tensor(const char *name, int32_t elem_type, const int64_t *dims, size_t rank, const void *raw,
+             size_t raw_bytes)
 {
     pw tensor = {0};
     for (size_t i = 0; i < rank; i++) {

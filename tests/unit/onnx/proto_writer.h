@@ -24,8 +24,8 @@ void pw_message(pw *writer, uint32_t field, pw *child);
 
 // ONNX pieces.
 pw pw_value_info(const char *name, int32_t elem_type, const int64_t *dims, size_t rank);
-pw pw_tensor(const char *name, int32_t elem_type, const int64_t *dims, size_t rank,
-             const void *raw, size_t raw_bytes);
+pw pw_tensor(const char *name, int32_t elem_type, const int64_t *dims, size_t rank, const void *raw,
+             size_t raw_bytes);
 pw pw_node(const char *op_type, const char *const *inputs, const char *const *outputs);
 void pw_attr_int(pw *node, const char *name, int64_t value);
 void pw_attr_ints(pw *node, const char *name, const int64_t *values, size_t count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The reader of ONNX files: the digits model, every truncation of it, flipped bits, and files that lie about
-// sizes, depth and paths. A bad file must give an error with a text, never more.
+// The reader of ONNX files: the digits model, every truncation of it, flipped bits, and files that
+// lie about sizes, depth and paths. A bad file must give an error with a text, never more.
 #include "harness.h"
 #include "onnx_model.h"
 #include "proto_writer.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sessions on the reference device: the digits model against PyTorch, functions, branches, shape arithmetic on the host,
-// scalars, early release, captures, and the errors of models that cannot run.
+// Sessions on the reference device: the digits model against PyTorch, functions, branches, shape
+// arithmetic on the host, scalars, early release, captures, and the errors of models that cannot
+// run.
 #include "harness.h"
 #include "onnx_session.h"
 #include "proto_writer.h"
@@ -100,7 +101,8 @@ static kiln_status run_small(const fixture *f, const loaded *l, float *out, size
     const int64_t two[] = {2};
     kiln_onnx_input inputs[] = {{.name = "x"}, {.name = "y"}};
     kiln_tensor *z = NULL;
-    kiln_status st = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, x, &inputs[0].tensor, err);
+    kiln_status st =
+        kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, x, &inputs[0].tensor, err);
     if (st == KILN_STATUS_OK) {
         st = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, y, &inputs[1].tensor, err);
     }
@@ -159,7 +161,7 @@ static void expect_error(pw *graph, kiln_status status, const char *text)
     pw_free(&bytes);
 }
 
-// ---- the digits model ------------------------------------------------------------------------------
+// ---- the digits model -------------------------------------------------------
 
 /* The numbers at the end of a .npy file. */
 static bool read_npy_tail(const char *name, float *out, size_t count)
@@ -232,9 +234,10 @@ static void test_digits_as_pytorch(void)
     close_fixture(&f);
 }
 
-// ---- what nodes become -----------------------------------------------------------------------------
+// ---- what nodes become ------------------------------------------------------
 
-/* z = x + (shape of y as a number): three nodes of shape arithmetic, one operation on the device. */
+/* z = x + (shape of y as a number): three nodes of shape arithmetic, one operation on the device.
+ */
 static void test_shapes_stay_on_the_host(void)
 {
     fixture f;
@@ -302,7 +305,7 @@ static void test_softmax_versions(void)
     expect_small(&graph, 13, 0.95257413f, 0.04742587f);
 }
 
-// ---- branches and functions ------------------------------------------------------------------------
+// ---- branches and functions -------------------------------------------------
 
 static pw branch_graph(const char *op)
 {
@@ -413,7 +416,7 @@ static void test_functions(void)
     }
 }
 
-// ---- errors --------------------------------------------------------------------------------------
+// ---- errors -----------------------------------------------------------------
 
 static void test_unknown_operator_is_named(void)
 {
@@ -501,7 +504,7 @@ static void test_bad_inputs(void)
     pw_free(&bytes);
 }
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life -------------------------------------------------------------------
 
 /* A long chain holds a few tensors at a time, not one for each node. */
 static void test_values_go_after_their_last_use(void)
@@ -589,7 +592,8 @@ static void small_free(void *user, void *pointer)
     real->free(real->user, pointer);
 }
 
-/* Flipped bits in a model that still opens: a run ends with a result or an error, never otherwise. */
+/* Flipped bits in a model that still opens: a run ends with a result or an error, never otherwise.
+ */
 static void test_flipped_models_run(void)
 {
     kiln_allocator real = kiln_allocator_default();
@@ -600,8 +604,7 @@ static void test_flipped_models_run(void)
     kiln_error err = KILN_ERROR_INIT;
     size_t length = 0;
     int64_t ran = 0;
-    char *bytes =
-        kiln_test_read_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
+    char *bytes = kiln_test_read_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
     KILN_CHECK(kiln_context_create(&options, &f.context, &err) == KILN_STATUS_OK);
     KILN_CHECK(kiln_device_open(f.context, "reference:0", &f.device, &err) == KILN_STATUS_OK);
     const int64_t dims[] = {1, 1, 8, 8};

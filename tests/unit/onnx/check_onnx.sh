@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs ONNX's own test cases (Debian's libonnx-testdata) through `kiln check-onnx` on one device, and holds the count:
+# at least MINIMUM pass and none fails. usage: check_onnx.sh KILN DEVICE MINIMUM
+kiln=$1
+device=$2
+minimum=$3
+cases=/usr/share/libonnx-testdata/data/node
+if [ ! -d "$cases" ]; then
+    echo "SKIP $cases is not there: install libonnx-testdata"
+    echo "kiln-test: 0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+if ! "$kiln" devices | grep -q "$device" && [ "$device" != reference:0 ]; then
+    echo "SKIP there is no device $device"
+    echo "kiln-test: 0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+text=$("$kiln" check-onnx --device "$device" "$cases")
+status=$?
+echo "$text" | grep FAIL
+last=$(echo "$text" | tail -n 1)
+echo "$last"
+passed=${last%% passed*}
+if [ $status -eq 0 ] && [ "${passed:-0}" -ge "$minimum" ]; then
+    echo "kiln-test: 1 passed, 0 failed, 0 skipped"
+    exit 0
+fi
+echo "FAIL at least $minimum cases must pass and none may fail; exit status $status"
+echo "kiln-test: 0 passed, 1 failed, 0 skipped"
+exit 1
