@@ -178,11 +178,8 @@ static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, in
     arg->length = (uint32_t)kiln_dtype_size(dtype);
     arg->bytes = 0;
     if (kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT) {
-        double wide = is_float ? f : (double)i;
-        float narrow = (float)wide;
-        const void *from = dtype == KILN_DTYPE_F64 ? (const void *)&wide : (const void *)&narrow;
-        arg->length = dtype == KILN_DTYPE_F64 ? 8 : 4; // 16-bit floats travel as f32
-        memcpy(&arg->bytes, from, arg->length);
+        const kiln_attr number = {KILN_ATTR_F64, 1, {.f = is_float ? f : (double)i}};
+        (void)kiln_number_store(&number, dtype, &arg->bytes); // fits: checked when it was recorded
         return;
     }
     int64_t integer = i;

@@ -166,11 +166,10 @@ static void test_bits(void)
 
 static const kiln_dtype f32 = KILN_DTYPE_F32;
 static const kiln_dtype i32 = KILN_DTYPE_I32;
-static const kiln_dtype i64 = KILN_DTYPE_I64;
 static const kiln_dtype boolean = KILN_DTYPE_BOOL;
 static const kiln_dtype f16 = KILN_DTYPE_F16;
 
 KILN_TEST_MAIN("unit/plugins/fused_bits", KILN_TEST_PARAM(test_bits, "f32", &f32),
-               KILN_TEST_PARAM(test_bits, "i32", &i32), KILN_TEST_PARAM(test_bits, "i64", &i64),
+               KILN_TEST_PARAM(test_bits, "i32", &i32),
                KILN_TEST_PARAM(test_bits, "bool", &boolean),
                KILN_TEST_PARAM(test_bits, "f16", &f16))
