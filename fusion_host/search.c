@@ -49,8 +49,15 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
         verdict->reason = keep_text(c, trial->diag.text);
         return;
     }
-    snprintf(text, sizeof text, "operation %u: %s", c->position->view.first + trial->diag.op_index,
-             trial->diag.text);
+    const kilni_fuse_block_view *view = &c->position->view;
+    uint32_t op = trial->diag.op_index;
+    if (op >= view->n_ops) {
+        verdict->reason = keep_text(c, trial->diag.text);
+        return;
+    }
+    op += view->first;
+    snprintf(text, sizeof text, "operation %u (%s): %s", op,
+             kiln_op_info_of(view->tape->ops[op].op)->name, trial->diag.text);
     verdict->reason = keep_text(c, text);
 }
 

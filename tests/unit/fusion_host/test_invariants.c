@@ -232,7 +232,7 @@ static void many_programs(const char *const *plugins, uint32_t programs)
 {
     static books b;
     for (uint32_t i = 0; i < programs; i++) {
-        fuse_fixture f;
+        static fuse_fixture f;
         memset(&b, 0, sizeof b);
         b.f = &f;
         if (!fixture_open(&f, plugins)) {
