@@ -37,7 +37,8 @@ bool kilni_ir_mul(int64_t a, int64_t b, int64_t *out_product)
     uint64_t size_b = magnitude(b);
     bool negative = (a < 0) != (b < 0);
     uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
-    if (size_b != 0 && size_a > limit / size_b) {
+    bool small = (size_a | size_b) >> 31 == 0; // the usual case needs no division
+    if (!small && size_b != 0 && size_a > limit / size_b) {
         return false;
     }
     uint64_t product = size_a * size_b;

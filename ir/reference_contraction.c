@@ -49,7 +49,7 @@ kiln_status kiln_ref_matmul(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view *a = &inputs[0];
     const kiln_view *b = &inputs[1];
     const kiln_view *out = &outputs[0];
-    kilni_ir_matmul s;
+    kilni_ir_matmul s = {0};
     kiln_status st = kilni_ir_matmul_of(call, &s, err);
     if (st != KILN_STATUS_OK) {
         return st;
@@ -112,7 +112,7 @@ kiln_status kiln_ref_conv2d(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view *x = &inputs[0];
     const kiln_view *weight = &inputs[1];
     int64_t group_outputs = weight->dims[0] / kiln_op_attr_i64(call, KILN_KEY_GROUPS);
-    kilni_ir_window w;
+    kilni_ir_window w = {0};
     kilni_ref_walk walk;
     kiln_status st = kilni_ir_window_of(call, &x->dims[2], &weight->dims[2], &w, err);
     if (st != KILN_STATUS_OK) {
@@ -169,7 +169,7 @@ static kiln_status pool(const kiln_op_record *call, const kiln_view *inputs,
                         const kiln_view *outputs, bool mean, kiln_error *err)
 {
     bool include_pad = kiln_op_attr_i64(call, KILN_KEY_INCLUDE_PAD) != 0;
-    kilni_ir_window w;
+    kilni_ir_window w = {0};
     kilni_ref_walk walk;
     kiln_status st = kilni_ir_window_of(call, &inputs[0].dims[2], NULL, &w, err);
     if (st != KILN_STATUS_OK) {

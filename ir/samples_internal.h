@@ -16,11 +16,11 @@ typedef enum kilni_fill {
 } kilni_fill;
 
 typedef struct kilni_sample_tensor {
-    uint8_t rank;
     int64_t dims[KILN_MAX_RANK];
-    kilni_fill fill;
     int64_t limit; ///< of INDEX
+    kilni_fill fill;
     kiln_dtype dtype; ///< NONE: the sample's
+    uint8_t rank;
 } kilni_sample_tensor;
 
 /// Builds the record, infers its outputs, hands it to the sink. When inference refuses the sample

@@ -60,17 +60,28 @@ kiln_status kilni_ir_axes_mask(const kiln_op_record *call, uint32_t rank, uint32
     return KILN_STATUS_OK;
 }
 
+/* The shape that the first `count` inputs broadcast to, again, for the error's text. */
+static kiln_status broadcast_error(const kiln_op_record *call, unsigned count, kiln_error *err)
+{
+    int64_t dims[KILN_MAX_RANK] = {0};
+    uint32_t rank = 0;
+    char text[2][KILNI_IR_SHAPE_TEXT];
+    for (unsigned i = 0; i < count; i++) {
+        (void)kilni_ir_broadcast(call->inputs[i].dims, call->inputs[i].rank, dims, &rank);
+    }
+    return kiln_fail(err, INVALID_ARGUMENT, "%s: shapes %s and %s do not broadcast",
+                     kilni_ir_op_name(call), kilni_ir_dims_text(dims, rank, text[0]),
+                     kilni_ir_desc_text(&call->inputs[count], text[1]));
+}
+
 kiln_status kiln_shape_broadcast(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                  kiln_error *err)
 {
     uint32_t rank = 0;
     for (unsigned i = 0; i < call->n_inputs; i++) {
         const kiln_tensor_desc *input = &call->inputs[i];
-        char text[2][KILNI_IR_SHAPE_TEXT];
-        kilni_ir_dims_text(outputs[0].dims, rank, text[0]);
         if (!kilni_ir_broadcast(input->dims, input->rank, outputs[0].dims, &rank)) {
-            return kiln_fail(err, INVALID_ARGUMENT, "%s: shapes %s and %s do not broadcast",
-                             kilni_ir_op_name(call), text[0], kilni_ir_desc_text(input, text[1]));
+            return broadcast_error(call, i, err);
         }
     }
     outputs[0].rank = (uint8_t)rank;
@@ -140,10 +151,9 @@ kiln_status kiln_shape_batch_norm(const kiln_op_record *call, kiln_tensor_desc *
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     char text[2][KILNI_IR_SHAPE_TEXT];
-    kilni_ir_desc_text(x, text[0]);
     if (x->rank < 2) {
         return kiln_fail(err, INVALID_ARGUMENT, "batch_norm: x of shape %s needs rank 2 or more",
-                         text[0]);
+                         kilni_ir_desc_text(x, text[0]));
     }
     for (unsigned i = 1; i < call->n_inputs; i++) {
         const kiln_tensor_desc *input = &call->inputs[i];
@@ -151,7 +161,8 @@ kiln_status kiln_shape_batch_norm(const kiln_op_record *call, kiln_tensor_desc *
             return kiln_fail(err, INVALID_ARGUMENT,
                              "batch_norm: %s has the shape %s, x of shape %s needs [%" PRId64 "]",
                              kiln_signature_batch_norm.inputs[i],
-                             kilni_ir_desc_text(input, text[1]), text[0], x->dims[1]);
+                             kilni_ir_desc_text(input, text[1]), kilni_ir_desc_text(x, text[0]),
+                             x->dims[1]);
         }
     }
     same_shape(x, outputs);

@@ -62,7 +62,7 @@ kiln_status kilni_ir_matmul_of(const kiln_op_record *call, kilni_ir_matmul *out_
 kiln_status kiln_shape_matmul(const kiln_op_record *call, kiln_tensor_desc *outputs,
                               kiln_error *err)
 {
-    kilni_ir_matmul s;
+    kilni_ir_matmul s = {0};
     kiln_status st = kilni_ir_matmul_of(call, &s, err);
     if (st != KILN_STATUS_OK) {
         return st;
@@ -143,7 +143,7 @@ static kiln_status window_count(const kiln_op_record *call, unsigned axis, int64
         return kiln_fail(err, OUT_OF_RANGE, "%s: the window exceeds 64-bit sizes",
                          kilni_ir_op_name(call));
     }
-    if (reach > padded) {
+    if (reach > padded || stride < 1) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "%s: a window of %" PRId64 " exceeds the padded length %" PRId64,
                          kilni_ir_op_name(call), reach, padded);
@@ -189,29 +189,33 @@ kiln_status kilni_ir_window_of(const kiln_op_record *call, const int64_t *in, co
     return st;
 }
 
+static kiln_status conv2d_error(const kiln_op_record *call, const char *what, kiln_error *err)
+{
+    char text[3][KILNI_IR_SHAPE_TEXT] = {"", "", "none"};
+    for (unsigned i = 0; i < call->n_inputs; i++) {
+        kilni_ir_desc_text(&call->inputs[i], text[i]);
+    }
+    return kiln_fail(err, INVALID_ARGUMENT,
+                     "conv2d: x %s, weight %s, bias %s, %" PRId64 " groups: %s", text[0], text[1],
+                     text[2], kiln_op_attr_i64(call, KILN_KEY_GROUPS), what);
+}
+
 static kiln_status check_conv2d(const kiln_op_record *call, kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *weight = &call->inputs[1];
     int64_t groups = kiln_op_attr_i64(call, KILN_KEY_GROUPS);
     int64_t channels = 0;
-    char text[2][KILNI_IR_SHAPE_TEXT];
-    kilni_ir_desc_text(x, text[0]);
-    kilni_ir_desc_text(weight, text[1]);
     if (x->rank != 4 || weight->rank != 4) {
-        return kiln_fail(err, INVALID_ARGUMENT, "conv2d: x %s and weight %s must have rank 4",
-                         text[0], text[1]);
+        return conv2d_error(call, "x and weight must have rank 4", err);
     }
     if (groups < 1 || weight->dims[0] % groups != 0 ||
         !kilni_ir_mul(weight->dims[1], groups, &channels) || channels != x->dims[1]) {
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "conv2d: x %s and weight %s do not fit %" PRId64 " groups", text[0],
-                         text[1], groups);
+        return conv2d_error(call, "the channels do not fit", err);
     }
     if (call->n_inputs == 3 &&
         (call->inputs[2].rank != 1 || call->inputs[2].dims[0] != weight->dims[0])) {
-        return kiln_fail(err, INVALID_ARGUMENT, "conv2d: bias %s does not fit weight %s",
-                         kilni_ir_desc_text(&call->inputs[2], text[0]), text[1]);
+        return conv2d_error(call, "the bias must be as long as the weight", err);
     }
     return KILN_STATUS_OK;
 }
@@ -219,7 +223,7 @@ static kiln_status check_conv2d(const kiln_op_record *call, kiln_error *err)
 kiln_status kiln_shape_conv2d(const kiln_op_record *call, kiln_tensor_desc *outputs,
                               kiln_error *err)
 {
-    kilni_ir_window window;
+    kilni_ir_window window = {0};
     kiln_status st = check_conv2d(call, err);
     if (st == KILN_STATUS_OK) {
         st = kilni_ir_window_of(call, &call->inputs[0].dims[2], &call->inputs[1].dims[2], &window,
@@ -238,7 +242,7 @@ kiln_status kiln_shape_pool2d(const kiln_op_record *call, kiln_tensor_desc *outp
                               kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
-    kilni_ir_window window;
+    kilni_ir_window window = {0};
     if (x->rank != 4) {
         char text[KILNI_IR_SHAPE_TEXT];
         return kiln_fail(err, INVALID_ARGUMENT, "%s: x %s must have rank 4", kilni_ir_op_name(call),

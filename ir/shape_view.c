@@ -116,7 +116,7 @@ kiln_status kiln_shape_permute(const kiln_op_record *call, kiln_tensor_desc *out
                                kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
-    uint32_t axes[KILN_MAX_RANK];
+    uint32_t axes[KILN_MAX_RANK] = {0};
     kiln_status st = kilni_ir_permutation(call, x->rank, axes, err);
     if (st != KILN_STATUS_OK) {
         return st;
@@ -161,7 +161,7 @@ void kilni_ir_slice_axis(const kiln_op_record *call, uint32_t axis, int64_t dim,
     uint64_t size = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     *out_start = start;
     *out_step = step;
-    *out_length = span <= 0 ? 0 : (int64_t)(((uint64_t)span - 1) / size) + 1;
+    *out_length = span <= 0 || size == 0 ? 0 : (int64_t)(((uint64_t)span - 1) / size) + 1;
 }
 
 kiln_status kiln_shape_slice(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)

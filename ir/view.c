@@ -117,7 +117,7 @@ static void apply_expand(const kiln_op_record *record, const kiln_view *input, k
 
 static bool apply_permute(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
 {
-    uint32_t axes[KILN_MAX_RANK];
+    uint32_t axes[KILN_MAX_RANK] = {0};
     if (kilni_ir_permutation(record, input->rank, axes, NULL) != KILN_STATUS_OK) {
         return false;
     }

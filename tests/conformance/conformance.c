@@ -264,6 +264,7 @@ static const kiln_backend_provider *provider_of(const char *address)
 {
     const kiln_backend_provider *providers[] = {
         kiln_ir_reference_provider(),
+        kiln_ir_null_provider(),
 #ifdef KILN_TEST_WITH_CL
         kiln_cl_provider(),
 #endif
@@ -340,9 +341,9 @@ static bool open_backends(const char *address)
 static bool cache_off(void)
 {
     kiln_error err = KILN_ERROR_INIT;
-    bool ok = kiln_config_create(&env.allocator, NULL, false, &env.config, &err) == KILN_STATUS_OK &&
-              kiln_config_set(env.config, "cache-dir", "off", KILN_ORIGIN_FLAG, &err) ==
-                  KILN_STATUS_OK;
+    bool ok =
+        kiln_config_create(&env.allocator, NULL, false, &env.config, &err) == KILN_STATUS_OK &&
+        kiln_config_set(env.config, "cache-dir", "off", KILN_ORIGIN_FLAG, &err) == KILN_STATUS_OK;
     if (!ok) {
         fprintf(stderr, "conformance: %s\n", err.message);
     }

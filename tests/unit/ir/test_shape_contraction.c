@@ -57,7 +57,8 @@ static void test_conv2d(void)
     attrs[3] = test_i64(3);
     KILN_CHECK_INT(test_infer(KILN_OP_CONV2D, inputs, 3, attrs, &out, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
-    KILN_CHECK_STR(err.message, "conv2d: x [1,4,4,4] and weight [6,2,3,2] do not fit 3 groups");
+    KILN_CHECK_STR(err.message, "conv2d: x [1,4,4,4], weight [6,2,3,2], bias [6], 3 groups: "
+                                "the channels do not fit");
     attrs[3] = test_i64(0);
     KILN_CHECK_INT(test_infer(KILN_OP_CONV2D, inputs, 3, attrs, &out, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
