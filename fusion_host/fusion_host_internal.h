@@ -146,7 +146,7 @@ typedef struct kilni_fuse_plan {
     uint32_t n_guards;
     bool guarded; ///< a block has a guard formula, or there are scalar guards
     bool full; ///< made for a drain: covers all that was there
-    bool in_use;
+    uint32_t users; ///< segments of it that are handed out: a graph keeps its own for long
     bool stale;
     const kilni_fuse_verdict *verdicts; ///< by position, then fuser
     uint32_t n_verdicts;

@@ -267,15 +267,15 @@ void kilni_fuse_plan_store_discard(kilni_fuse_plan_store *store, kilni_fuse_plan
 {
     detach(store, plan);
     plan->stale = true;
-    if (!plan->in_use) {
+    if (plan->users == 0) {
         kilni_fuse_plan_destroy(plan);
     }
 }
 
 void kilni_fuse_plan_store_release(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
 {
-    plan->in_use = false;
-    if (plan->stale) {
+    plan->users--;
+    if (plan->stale && plan->users == 0) {
         kilni_fuse_plan_store_discard(store, plan);
     }
 }

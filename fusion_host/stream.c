@@ -125,7 +125,7 @@ static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
 {
     const kilni_fuse_tape *tape = &stream->tapes[stream->active];
     kiln_fuse_stats *stats = &stream->engine->stats;
-    plan->in_use = true;
+    plan->users++;
     stream->handed = plan;
     stream->segment = (kiln_fuse_segment){
         .plan = &plan->plan,
