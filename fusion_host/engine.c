@@ -8,7 +8,7 @@
 #include "fusion_host_internal.h"
 #include "kiln_fuser_ops.h"
 
-enum { DEFAULT_MAX_SEGMENT = 256, DEFAULT_MAX_PLANS = 4096, PARAM_BYTES = 1024 };
+enum { DEFAULT_MAX_SEGMENT = 256, DEFAULT_MAX_PLANS = 4096 };
 
 // ---- device facts ------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
         .local_bytes = device->local_bytes,
         .max_group_size = device->max_work_group,
         .max_group_dim = {device->max_work_group, device->max_work_group, device->max_work_group},
-        .max_param_bytes = PARAM_BYTES,
+        .max_param_bytes = KILNI_FUSE_PARAM_BYTES,
         .compute_units = device->compute_units,
         .vector_bytes = device->vector_bytes,
         .mem_align_bytes = device->memory_align,

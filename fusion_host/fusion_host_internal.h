@@ -291,7 +291,7 @@ bool kilni_fuse_utf8_ok(const void *bytes, uint64_t length);
 // ---- engine
 // ------------------------------------------------------------------------------------------
 
-enum { KILNI_FUSE_MAX_ASKS = 32 };
+enum { KILNI_FUSE_MAX_ASKS = 32, KILNI_FUSE_PARAM_BYTES = 1024 }; // least that OpenCL promises
 
 typedef struct kilni_fuse_ask { ///< a value that a fuser wanted to see
     bool is_scalar;

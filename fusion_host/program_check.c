@@ -70,12 +70,32 @@ static kiln_status check_values(const kilni_fuse_translation *input,
             local += value;
         } else if (arg->kind == KILN_ARG_FORMULA) {
             status = kilni_fuse_formula_now(input, &arg->value, &value, err);
+        } else if (arg->kind == KILN_ARG_DIM) {
+            value = input->values[arg->ref];
+        }
+        bool narrow = arg->dtype == KILN_DTYPE_I32;
+        if (status == KILN_STATUS_OK && narrow && (value > INT32_MAX || value < INT32_MIN)) {
+            status = kiln_fail(err, INVALID_ARGUMENT,
+                               "argument %u is %" PRId64 ", which does not fit 32 bits", i, value);
         }
         if (status != KILN_STATUS_OK) {
             return status;
         }
     }
     return KILN_STATUS_OK;
+}
+
+static kiln_status check_param_bytes(const kiln_program_launch *launch, kiln_error *err)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        size_t number = kiln_dtype_size(launch->args[i].dtype);
+        bytes += number != 0 ? number : sizeof(void *);
+    }
+    return bytes <= KILNI_FUSE_PARAM_BYTES
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT, "arguments of %zu bytes, at most %d", bytes,
+                           KILNI_FUSE_PARAM_BYTES);
 }
 
 static kiln_status check_sizes(const kilni_fuse_translation *input, const kiln_program *program,
@@ -85,6 +105,9 @@ static kiln_status check_sizes(const kilni_fuse_translation *input, const kiln_p
         kiln_status status = check_groups(input, &program->launches[i], err);
         if (status == KILN_STATUS_OK) {
             status = check_values(input, &program->launches[i], err);
+        }
+        if (status == KILN_STATUS_OK) {
+            status = check_param_bytes(&program->launches[i], err);
         }
         if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(err, "launch %u", i);

@@ -278,6 +278,10 @@ static kiln_status set_arg(const block_view *view, const kiln_plan_step *step,
         break;
     }
     }
+    if (arg->dtype == KILN_DTYPE_I32 && (value > INT32_MAX || value < INT32_MIN)) {
+        return kiln_fail(err, OUT_OF_RANGE, "%lld does not fit a 32-bit argument of %s",
+                         (long long)value, launch->kernel);
+    }
     set_number(out_arg, arg->dtype, /*is_float=*/false, value, 0);
     return KILN_STATUS_OK;
 }

@@ -237,6 +237,17 @@ static void test_limits(void)
         s.args[5] = (kf_karg){.kind = KF_ARG_LOCAL, .value = {s.bytes, 1}};
         s.bytes[0].imm = 1 << 20;
         check_refused(&s, "local memory is 1048576, not from 1 to 32768");
+        static kf_karg many[140];
+        for (int i = 0; i < 140; i++) {
+            many[i] = (kf_karg){.kind = KF_ARG_DIM, .ref = 1, .dtype = KF_DTYPE_I64};
+        }
+        s.launches[0].args = many;
+        s.launches[0].n_args = 140;
+        check_refused(&s, "launch 0: arguments of 1120 bytes, at most 1024");
+        s.values[1] = (int64_t)1 << 32;
+        s.guard[1].imm = (int64_t)1 << 40;
+        check_refused(&s, "argument 3 is 4294967296, which does not fit 32 bits");
+        s.values[1] = 64;
         s.args[3].dtype = KF_DTYPE_F32;
         check_refused(&s, "argument 3: number argument has dtype 12");
         s.args[5] = (kf_karg){.kind = KF_ARG_STRIDE, .axis = 1, .dtype = KF_DTYPE_I32};
