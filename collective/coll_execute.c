@@ -143,9 +143,10 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
 static kiln_status step_reduce(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
     kiln_coll_area target = area_of(exec, step->target, step->count);
+    kiln_coll_area left = area_of(exec, step->left, step->count);
     kiln_coll_area source = area_of(exec, step->source, step->count);
     kiln_coll_op op = exec->run->call->op;
-    return exec->memory->ops->reduce(exec->memory, &target, &source,
+    return exec->memory->ops->reduce(exec->memory, &target, &left, &source,
                                      op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
 }
 

@@ -54,10 +54,12 @@ static kiln_status host_convert(kiln_coll_memory *memory, const kiln_coll_area *
 }
 
 static kiln_status host_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
-                               const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
+                               const kiln_coll_area *left, const kiln_coll_area *right,
+                               kiln_coll_op op, kiln_error *err)
 {
     (void)memory;
-    if (!kilni_coll_host_reduce(at(target), at(source), target->count, target->dtype, op)) {
+    if (!kilni_coll_host_reduce(at(target), at(left), at(right), target->count, target->dtype,
+                                op)) {
         return kiln_fail(err, UNIMPLEMENTED, "no reduction %d of dtype %d", op, target->dtype);
     }
     return KILN_STATUS_OK;

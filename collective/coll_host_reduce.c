@@ -18,8 +18,8 @@
     for (size_t i = 0; i < count; i++) {                                                           \
         type a;                                                                                    \
         type b;                                                                                    \
-        memcpy(&a, to + i * sizeof a, sizeof a);                                                   \
-        memcpy(&b, from + i * sizeof b, sizeof b);                                                 \
+        memcpy(&a, left + i * sizeof a, sizeof a);                                                 \
+        memcpy(&b, right + i * sizeof b, sizeof b);                                                \
         a = (type)OP((wide)a, (wide)b);                                                            \
         memcpy(to + i * sizeof a, &a, sizeof a);                                                   \
     }                                                                                              \
@@ -27,8 +27,8 @@
 
 /// Sum and product in `wide`, which wraps; minimum and maximum in the type itself.
 #define DEFINE_REDUCE(name, type, wide)                                                            \
-    static bool reduce_##name(unsigned char *restrict to, const unsigned char *restrict from,      \
-                              size_t count, kiln_coll_op op)                                       \
+    static bool reduce_##name(unsigned char *to, const unsigned char *left,                        \
+                              const unsigned char *right, size_t count, kiln_coll_op op)           \
     {                                                                                              \
         switch (op) {                                                                              \
         case KILN_COLL_SUM:                                                                        \
@@ -55,30 +55,30 @@ DEFINE_REDUCE(i64, int64_t, uint64_t)
 DEFINE_REDUCE(f32, float, float)
 DEFINE_REDUCE(f64, double, double)
 
-bool kilni_coll_host_reduce(void *target, const void *source, size_t count, kiln_dtype dtype,
-                            kiln_coll_op op)
+bool kilni_coll_host_reduce(void *target, const void *left, const void *right, size_t count,
+                            kiln_dtype dtype, kiln_coll_op op)
 {
     switch (dtype) {
     case KILN_DTYPE_U8:
-        return reduce_u8(target, source, count, op);
+        return reduce_u8(target, left, right, count, op);
     case KILN_DTYPE_U16:
-        return reduce_u16(target, source, count, op);
+        return reduce_u16(target, left, right, count, op);
     case KILN_DTYPE_U32:
-        return reduce_u32(target, source, count, op);
+        return reduce_u32(target, left, right, count, op);
     case KILN_DTYPE_U64:
-        return reduce_u64(target, source, count, op);
+        return reduce_u64(target, left, right, count, op);
     case KILN_DTYPE_I8:
-        return reduce_i8(target, source, count, op);
+        return reduce_i8(target, left, right, count, op);
     case KILN_DTYPE_I16:
-        return reduce_i16(target, source, count, op);
+        return reduce_i16(target, left, right, count, op);
     case KILN_DTYPE_I32:
-        return reduce_i32(target, source, count, op);
+        return reduce_i32(target, left, right, count, op);
     case KILN_DTYPE_I64:
-        return reduce_i64(target, source, count, op);
+        return reduce_i64(target, left, right, count, op);
     case KILN_DTYPE_F32:
-        return reduce_f32(target, source, count, op);
+        return reduce_f32(target, left, right, count, op);
     case KILN_DTYPE_F64:
-        return reduce_f64(target, source, count, op);
+        return reduce_f64(target, left, right, count, op);
     default:
         return false;
     }

@@ -70,11 +70,13 @@ static void two_places(kilni_coll_schedule *schedule, kilni_coll_step step)
 }
 
 void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_place target,
-                       kilni_coll_place source, uint64_t count)
+                       kilni_coll_place left, kilni_coll_place source, uint64_t count)
 {
+    note(schedule, left, count);
     two_places(
         schedule,
-        (kilni_coll_step){.kind = STEP_REDUCE, .target = target, .source = source, .count = count});
+        (kilni_coll_step){
+            .kind = STEP_REDUCE, .target = target, .left = left, .source = source, .count = count});
 }
 
 void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_place target,
@@ -93,15 +95,15 @@ void kilni_coll_fence(kilni_coll_schedule *schedule)
 }
 
 void kilni_coll_receive_reduce_raw(kilni_coll_schedule *schedule, const kilni_coll_shape *shape,
-                                   uint32_t peer, kilni_coll_range range)
+                                   uint32_t peer, kilni_coll_slot left)
 {
-    kilni_coll_place work = {.slot = SLOT_WORK, .start = range.start};
     kilni_coll_place raw = {.slot = SLOT_RAW, .start = 0};
     kilni_coll_place arrived = raw;
-    kilni_coll_receive(schedule, peer, SLOT_RAW, (kilni_coll_range){0, range.count});
+    kilni_coll_receive(schedule, peer, SLOT_RAW, (kilni_coll_range){0, shape->count});
     if (shape->is_wide) {
         arrived.slot = SLOT_SCRATCH;
-        kilni_coll_copy(schedule, arrived, raw, range.count, /*divide=*/false);
+        kilni_coll_copy(schedule, arrived, raw, shape->count, /*divide=*/false);
     }
-    kilni_coll_reduce(schedule, work, arrived, range.count);
+    kilni_coll_reduce(schedule, (kilni_coll_place){SLOT_WORK, 0}, (kilni_coll_place){left, 0},
+                      arrived, shape->count);
 }

@@ -238,10 +238,11 @@ typedef struct kiln_coll_memory_ops {
     /// or bf16 and the other f32.
     kiln_status (*convert)(kiln_coll_memory *memory, const kiln_coll_area *target,
                            const kiln_coll_area *source, uint32_t divisor, kiln_error *err);
-    /// target = op(target, source), elementwise, both of one dtype; never MEAN, never f16, bf16 or
-    /// bool.
+    /// target = op(left, right), elementwise, all of one dtype; never MEAN, never f16, bf16 or
+    /// bool. The target may be `left`.
     kiln_status (*reduce)(kiln_coll_memory *memory, const kiln_coll_area *target,
-                          const kiln_coll_area *source, kiln_coll_op op, kiln_error *err);
+                          const kiln_coll_area *left, const kiln_coll_area *right, kiln_coll_op op,
+                          kiln_error *err);
     /// A host pointer to the area, after all work issued before. Several areas may be mapped at
     /// once; none of them is touched by other work until it is unmapped.
     kiln_status (*map)(kiln_coll_memory *memory, const kiln_coll_area *area,

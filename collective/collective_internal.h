@@ -56,7 +56,7 @@ typedef enum kilni_coll_slot {
 typedef enum kilni_coll_step_kind {
     STEP_SEND, ///< source to `peer`; must not change before the next FENCE
     STEP_RECEIVE, ///< from `peer` to target
-    STEP_REDUCE, ///< target = op(target, source)
+    STEP_REDUCE, ///< target = op(left, source)
     STEP_COPY, ///< target = source, between dtypes, divided by the ranks when `divide` is set
     STEP_FENCE ///< all sends so far have arrived
 } kilni_coll_step_kind;
@@ -71,6 +71,7 @@ typedef struct kilni_coll_step {
     uint32_t peer;
     bool divide;
     kilni_coll_place target;
+    kilni_coll_place left; ///< of REDUCE: the target itself or apart from it
     kilni_coll_place source;
     uint64_t count;
 } kilni_coll_step;
@@ -101,14 +102,15 @@ void kilni_coll_send(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_sl
 void kilni_coll_receive(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_slot slot,
                         kilni_coll_range range);
 void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_place target,
-                       kilni_coll_place source, uint64_t count);
+                       kilni_coll_place left, kilni_coll_place source, uint64_t count);
 void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_place target,
                      kilni_coll_place source, uint64_t count, bool divide);
 void kilni_coll_fence(kilni_coll_schedule *schedule);
 
-/// Receives values of the call's dtype and combines them with `range` of WORK.
+/// Receives values of the call's dtype and combines them: WORK = op(`left`, what came), for the
+/// whole length.
 void kilni_coll_receive_reduce_raw(kilni_coll_schedule *schedule, const kilni_coll_shape *shape,
-                                   uint32_t peer, kilni_coll_range range);
+                                   uint32_t peer, kilni_coll_slot left);
 
 // ---- algorithms and their choice
 // --------------------------------------------------------------------

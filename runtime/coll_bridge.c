@@ -256,7 +256,8 @@ static kiln_status memory_convert(kiln_coll_memory *memory, const kiln_coll_area
 }
 
 static kiln_status reduce_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                  const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
+                                  const kiln_coll_area *left, const kiln_coll_area *right,
+                                  kiln_coll_op op, kiln_error *err)
 {
     kiln_coll_memory *host = ((device_memory *)memory)->host;
     const kiln_env *env = &((device_memory *)memory)->device->context->env;
@@ -268,9 +269,9 @@ static kiln_status reduce_on_host(kiln_coll_memory *memory, const kiln_coll_area
     kiln_coll_area sums = {(kiln_coll_buffer *)data, 0, target->dtype, target->count};
     kiln_coll_area others = {(kiln_coll_buffer *)data, bytes, target->dtype, target->count};
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_READ, data, err));
-    KILN_TRY(out, status, transfer(memory, source, KILN_COLL_READ, data + bytes, err));
-    KILN_TRY(out, status, host->ops->reduce(host, &sums, &others, op, err));
+    KILN_TRY(out, status, transfer(memory, left, KILN_COLL_READ, data, err));
+    KILN_TRY(out, status, transfer(memory, right, KILN_COLL_READ, data + bytes, err));
+    KILN_TRY(out, status, host->ops->reduce(host, &sums, &sums, &others, op, err));
     KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data, err));
 out:
     kiln_free(env, data);
@@ -278,17 +279,20 @@ out:
 }
 
 static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                 const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
+                                 const kiln_coll_area *left, const kiln_coll_area *right,
+                                 kiln_coll_op op, kiln_error *err)
 {
     static const kiln_op ops[KILN_COLL_OP_COUNT] = {
         [KILN_COLL_SUM] = KILN_OP_ADD,     [KILN_COLL_MEAN] = KILN_OP_ADD,
         [KILN_COLL_MIN] = KILN_OP_MINIMUM, [KILN_COLL_MAX] = KILN_OP_MAXIMUM,
         [KILN_COLL_PROD] = KILN_OP_MUL,
     };
-    const kiln_view views[] = {view_of(target), view_of(source)};
-    kiln_status status = execute_flat(memory, ops[op], views, 2, NULL, &views[0], err);
-    return status == KILN_STATUS_UNIMPLEMENTED ? reduce_on_host(memory, target, source, op, err)
-                                               : status;
+    const kiln_view inputs[] = {view_of(left), view_of(right)};
+    const kiln_view output = view_of(target);
+    kiln_status status = execute_flat(memory, ops[op], inputs, 2, NULL, &output, err);
+    return status == KILN_STATUS_UNIMPLEMENTED
+               ? reduce_on_host(memory, target, left, right, op, err)
+               : status;
 }
 
 // ---- the end of work

@@ -14,10 +14,17 @@ static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *sha
         kilni_coll_fence(schedule);
         return;
     }
-    kilni_coll_copy(schedule, work, (kilni_coll_place){SLOT_INPUT, 0}, shape->count,
-                    /*divide=*/false);
+    // The input is read where it lies, unless it has to be widened, or nothing will be combined
+    // with it.
+    kilni_coll_slot left = SLOT_INPUT;
+    if (shape->is_wide || shape->ranks == 1) {
+        kilni_coll_copy(schedule, work, (kilni_coll_place){SLOT_INPUT, 0}, shape->count,
+                        /*divide=*/false);
+        left = SLOT_WORK;
+    }
     for (uint32_t i = 1; i < shape->ranks; i++) {
-        kilni_coll_receive_reduce_raw(schedule, shape, (root + i) % shape->ranks, whole);
+        kilni_coll_receive_reduce_raw(schedule, shape, (root + i) % shape->ranks, left);
+        left = SLOT_WORK;
     }
     kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, work, shape->count,
                     shape->is_mean);

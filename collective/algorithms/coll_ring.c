@@ -6,25 +6,31 @@
 #include "collective_internal.h"
 
 /// Combines along the ring: rank r begins by sending part r + shift and ends with part r + shift +
-/// 1 whole, in WORK. Partial results travel in the wide dtype.
+/// 1 whole, in WORK. Partial results travel in the wide dtype. A rank's own values are read where
+/// they lie, each part once, unless they have to be widened first.
 static void combine(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t shift)
 {
+    kilni_coll_slot own = SLOT_INPUT;
+    if (shape->is_wide || shape->ranks == 1) {
+        own = SLOT_WORK;
+        kilni_coll_copy(schedule, (kilni_coll_place){SLOT_WORK, 0},
+                        (kilni_coll_place){SLOT_INPUT, 0}, shape->count, /*divide=*/false);
+    }
     for (uint32_t step = 0; step + 1 < shape->ranks; step++) {
         kilni_coll_ring_step at = kilni_coll_ring_at(shape->ranks, shape->rank, step, shift);
         kilni_coll_range out = kilni_coll_part(shape->count, shape->ranks, at.send_part);
         kilni_coll_range in = kilni_coll_part(shape->count, shape->ranks, at.receive_part);
-        kilni_coll_send(schedule, at.next, SLOT_WORK, out);
+        kilni_coll_send(schedule, at.next, step == 0 ? own : SLOT_WORK, out);
         kilni_coll_receive(schedule, at.previous, SLOT_SCRATCH, (kilni_coll_range){0, in.count});
         kilni_coll_fence(schedule); // nothing of WORK is mapped while the device writes to it
         kilni_coll_reduce(schedule, (kilni_coll_place){SLOT_WORK, in.start},
-                          (kilni_coll_place){SLOT_SCRATCH, 0}, in.count);
+                          (kilni_coll_place){own, in.start}, (kilni_coll_place){SLOT_SCRATCH, 0},
+                          in.count);
     }
 }
 
 void kilni_coll_all_reduce_ring(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_WORK, 0}, (kilni_coll_place){SLOT_INPUT, 0},
-                    shape->count, /*divide=*/false);
     combine(schedule, shape, /*shift=*/0);
     uint32_t own = (shape->rank + 1) % shape->ranks;
     kilni_coll_range part = kilni_coll_part(shape->count, shape->ranks, own);
@@ -42,8 +48,6 @@ void kilni_coll_all_reduce_ring(kilni_coll_schedule *schedule, const kilni_coll_
 
 void kilni_coll_reduce_scatter_ring(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_WORK, 0}, (kilni_coll_place){SLOT_INPUT, 0},
-                    shape->count, /*divide=*/false);
     combine(schedule, shape, /*shift=*/shape->ranks - 1);
     kilni_coll_range part = kilni_coll_part(shape->count, shape->ranks, shape->rank);
     kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0},

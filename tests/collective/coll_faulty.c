@@ -61,11 +61,13 @@ static kiln_status faulty_convert(kiln_coll_memory *memory, const kiln_coll_area
 }
 
 static kiln_status faulty_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                 const kiln_coll_area *source, kiln_coll_op op, kiln_error *err)
+                                 const kiln_coll_area *left, const kiln_coll_area *right,
+                                 kiln_coll_op op, kiln_error *err)
 {
     kiln_coll_memory *host = faulty_of(memory)->host;
     kiln_status status = step(memory, "reduce", err);
-    return status == KILN_STATUS_OK ? host->ops->reduce(host, target, source, op, err) : status;
+    return status == KILN_STATUS_OK ? host->ops->reduce(host, target, left, right, op, err)
+                                    : status;
 }
 
 static kiln_status faulty_map(kiln_coll_memory *memory, const kiln_coll_area *area,

@@ -11,7 +11,7 @@
         type target = (a);                                                                         \
         type source = (b);                                                                         \
         type wanted = (expected);                                                                  \
-        KILN_CHECK(kilni_coll_host_reduce(&target, &source, 1, KILN_DTYPE_##dtype, op));           \
+        KILN_CHECK(kilni_coll_host_reduce(&target, &target, &source, 1, KILN_DTYPE_##dtype, op));  \
         KILN_CHECK_MEM(&target, &wanted, sizeof wanted);                                           \
     } while (0)
 
@@ -37,8 +37,8 @@ static void test_floats(void)
         for (int side = 0; side < 2; side++) {
             float target = side == 0 ? NAN : 1.0f;
             float source = side == 0 ? 1.0f : NAN;
-            KILN_CHECK(
-                kilni_coll_host_reduce(&target, &source, 1, KILN_DTYPE_F32, (kiln_coll_op)op));
+            KILN_CHECK(kilni_coll_host_reduce(&target, &target, &source, 1, KILN_DTYPE_F32,
+                                              (kiln_coll_op)op));
             KILN_CHECK(isnan(target));
         }
     }
@@ -47,9 +47,9 @@ static void test_floats(void)
 static void test_refused(void)
 {
     float a = 1;
-    KILN_CHECK(!kilni_coll_host_reduce(&a, &a, 1, KILN_DTYPE_F16, KILN_COLL_SUM));
-    KILN_CHECK(!kilni_coll_host_reduce(&a, &a, 1, KILN_DTYPE_BOOL, KILN_COLL_SUM));
-    KILN_CHECK(!kilni_coll_host_reduce(&a, &a, 1, KILN_DTYPE_F32, KILN_COLL_MEAN));
+    KILN_CHECK(!kilni_coll_host_reduce(&a, &a, &a, 1, KILN_DTYPE_F16, KILN_COLL_SUM));
+    KILN_CHECK(!kilni_coll_host_reduce(&a, &a, &a, 1, KILN_DTYPE_BOOL, KILN_COLL_SUM));
+    KILN_CHECK(!kilni_coll_host_reduce(&a, &a, &a, 1, KILN_DTYPE_F32, KILN_COLL_MEAN));
     KILN_CHECK(!kilni_coll_host_convert(&a, KILN_DTYPE_I32, &a, KILN_DTYPE_F32, 1, 1));
     KILN_CHECK(!kilni_coll_host_convert(&a, KILN_DTYPE_NONE, &a, KILN_DTYPE_NONE, 1, 1));
 }
@@ -96,8 +96,8 @@ static void test_unaligned(void)
     for (size_t shift = 0; shift < 8; shift++) {
         memcpy(target + shift, a, sizeof a);
         memcpy(source + 7 - shift, b, sizeof b);
-        KILN_CHECK(kilni_coll_host_reduce(target + shift, source + 7 - shift, 3, KILN_DTYPE_F64,
-                                          KILN_COLL_SUM));
+        KILN_CHECK(kilni_coll_host_reduce(target + shift, target + shift, source + 7 - shift, 3,
+                                          KILN_DTYPE_F64, KILN_COLL_SUM));
         KILN_CHECK_MEM(target + shift, sum, sizeof sum);
     }
 }
