@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln bench NAME`: options and choice; what is measured is in bench/.
+// How a table or a JSON line looks is in bench_report.c.
 
 #include "bench.h"
 #include "cli.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln config`: every knob with its value, where the value came from, and what it does.
+// Precedence and checks are those of base/; nothing is changed here.
 
 #include "cli.h"
 

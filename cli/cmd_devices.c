@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln devices`: every device of every provider, and on request what each stores and computes.
+// What is a device and in which order they come is decided by the providers.
 
 #include "cli.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln ops [NAME]`: the operator table, or one row of it in full.
+// Everything shown is read from the table, so a new operator needs no line here.
 
 #include "cli.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln plugin list`: the candidate files that were looked at and what became of each.
+// Whether a file is taken is decided by fusion_host; this prints its reasons.
 
 #include "cli.h"
 

@@ -8,14 +8,16 @@
 #include <string.h>
 
 static const cli_command commands[] = {
+#ifdef KILN_WITH_ONNX
     {"run", "run an ONNX model on inputs from .npy files", cmd_run},
+    {"explain", "tell how a model is cut into blocks, and which fuser won each", cmd_explain},
+    {"check-onnx", "run ONNX backend test cases", cmd_check_onnx},
+#endif
     {"devices", "list the devices and what they can do", cmd_devices},
     {"plugin", "list the fusers that were found, and why each was taken or not", cmd_plugin},
     {"ops", "list the operators", cmd_ops},
-    {"explain", "tell how a model is cut into blocks, and which fuser won each", cmd_explain},
     {"cache", "show or clear the cache on disk", cmd_cache},
     {"config", "show the knobs with their values and where these come from", cmd_config},
-    {"check-onnx", "run ONNX backend test cases", cmd_check_onnx},
     {"bench", "measure, each figure beside a peer's from the same run", cmd_bench},
 };
 
