@@ -187,6 +187,16 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, kiln_error *err)
 
 // ---- engine ------------------------------------------------------------------------------------
 
+/* Measured figures differ from run to run; without them every score follows from shapes alone. */
+static void forget_measurements(kiln_fuse_engine *engine)
+{
+    if (kiln_config_bool(engine->env->config, KILN_KNOB_DETERMINISTIC)) {
+        engine->device.bytes_per_s = 0;
+        engine->device.flops_f32 = 0;
+        engine->device.launch_ns = 0;
+    }
+}
+
 kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_device_info *device,
                                     const kiln_fuse_engine_options *options,
                                     kiln_fuse_engine **out_engine, kiln_error *err)
@@ -198,6 +208,7 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
     *engine = (kiln_fuse_engine){.registry = registry, .env = env, .device = *device, .epoch = 1};
+    forget_measurements(engine);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;
     engine->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)device->local_bytes;

@@ -252,6 +252,44 @@ static void test_claims_are_floored(void)
     fixture_close(&f);
 }
 
+static uint64_t predicted_on(uint64_t bytes_per_s, const char *deterministic)
+{
+    fuse_fixture f;
+    uint64_t predicted = 0;
+    kiln_fuse_engine *engine = NULL;
+    kiln_fuse_stream *stream = NULL;
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    if (fixture_open(&f, one)) {
+        KILN_CHECK_INT(kiln_config_create(&f.env.allocator, NULL, false, &f.env.config, NULL), 0);
+        KILN_CHECK_INT(
+            kiln_config_set(f.env.config, "deterministic", deterministic, KILN_ORIGIN_FLAG, NULL),
+            0);
+        f.device.bytes_per_s = bytes_per_s;
+        KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &f.device, &options, &engine, NULL), 0);
+        KILN_CHECK_INT(kiln_fuse_stream_create(engine, false, &stream, NULL), 0);
+        kiln_fuse_stream *own = f.stream;
+        f.stream = stream;
+        kiln_tensor_desc a = fixture_vector(&f, 1 << 20);
+        (void)chain(&f, &a, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        predicted = s != NULL && s->plan->n_blocks == 1 ? s->plan->blocks[0].predicted_ns : 0;
+        fixture_done(&f, s);
+        f.stream = own;
+        kiln_fuse_stream_destroy(stream);
+        kiln_fuse_engine_destroy(engine);
+        kiln_config_destroy(f.env.config);
+        f.env.config = NULL;
+    }
+    fixture_close(&f);
+    return predicted;
+}
+
+static void test_deterministic_scores_need_no_measurement(void)
+{
+    KILN_CHECK(predicted_on(5000000000u, "0") > predicted_on(50000000000u, "0"));
+    KILN_CHECK_INT(predicted_on(5000000000u, "1"), predicted_on(50000000000u, "1"));
+}
+
 static void test_no_claim_is_the_roofline(void)
 {
     static const char *const names[] = {"hostile_no_claim", NULL};
@@ -494,18 +532,17 @@ static void test_explain(void)
     fixture_close(&f);
 }
 
-KILN_TEST_MAIN("unit/fusion_host/search", KILN_TEST(test_one_block),
-               KILN_TEST(test_blocks_and_holes), KILN_TEST(test_hands_out_early),
-               KILN_TEST(test_grouping_does_not_depend_on_when_one_looks),
-               KILN_TEST(test_repeated_needs_no_fuser_and_no_memory),
-               KILN_TEST(test_no_fuser_sees_an_empty_tensor),
-               KILN_TEST(test_load_order_never_changes_the_winner),
-               KILN_TEST(test_ties_break_by_name),
-               KILN_TEST(test_larger_savings_win_over_a_shorter_block),
-               KILN_TEST(test_claims_are_floored), KILN_TEST(test_no_claim_is_the_roofline),
-               KILN_TEST(test_one_operation_is_not_worth_a_block),
-               KILN_TEST(test_asked_extents_become_guards),
-               KILN_TEST(test_asked_scalars_become_guards), KILN_TEST(test_program_guard),
-               KILN_TEST(test_three_strikes), KILN_TEST(test_failed_block_is_not_chosen_again),
-               KILN_TEST(test_out_of_memory_is_no_strike), KILN_TEST(test_executors_state_is_freed),
-               KILN_TEST(test_fusion_off), KILN_TEST(test_declined_device), KILN_TEST(test_explain))
+KILN_TEST_MAIN(
+    "unit/fusion_host/search", KILN_TEST(test_one_block), KILN_TEST(test_blocks_and_holes),
+    KILN_TEST(test_hands_out_early), KILN_TEST(test_grouping_does_not_depend_on_when_one_looks),
+    KILN_TEST(test_repeated_needs_no_fuser_and_no_memory),
+    KILN_TEST(test_no_fuser_sees_an_empty_tensor),
+    KILN_TEST(test_load_order_never_changes_the_winner), KILN_TEST(test_ties_break_by_name),
+    KILN_TEST(test_larger_savings_win_over_a_shorter_block), KILN_TEST(test_claims_are_floored),
+    KILN_TEST(test_deterministic_scores_need_no_measurement),
+    KILN_TEST(test_no_claim_is_the_roofline), KILN_TEST(test_one_operation_is_not_worth_a_block),
+    KILN_TEST(test_asked_extents_become_guards), KILN_TEST(test_asked_scalars_become_guards),
+    KILN_TEST(test_program_guard), KILN_TEST(test_three_strikes),
+    KILN_TEST(test_failed_block_is_not_chosen_again), KILN_TEST(test_out_of_memory_is_no_strike),
+    KILN_TEST(test_executors_state_is_freed), KILN_TEST(test_fusion_off),
+    KILN_TEST(test_declined_device), KILN_TEST(test_explain))
