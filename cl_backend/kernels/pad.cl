@@ -16,11 +16,12 @@ typedef struct kiln_pad_shape {
 
 static inline long source_of(long i, long length)
 {
+    const long edge = clamp(i, 0l, length - 1);
 #if KILN_REFLECT
-    i = i < 0 ? -i : i;
-    i = i >= length ? 2 * (length - 1) - i : i;
+    return clamp(2 * edge - i, 0l, length - 1);
+#else
+    return edge;
 #endif
-    return clamp(i, 0l, length - 1);
 }
 
 __kernel void kiln_pad(kiln_pad_shape s, __global K_S(KILN_O) *out, __global const K_S(KILN_O) *in)
