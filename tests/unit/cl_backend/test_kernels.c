@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Kiln's own kernels in both of their forms, block and GPU, whatever the device is: the samples of every operator
+// that has two forms, against the reference evaluator. The suite in tests/conformance covers the device's own form
+// with all layouts; what is checked here beside that: kernels.def against the operator table, outputs that overlap
+// inputs, and long reductions, which come in parts.
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl_fixture.h"
+#include "exec_internal.h"
+#include "tolerance.h"
+
+static void test_every_operator_has_a_launcher(void)
+{
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        if (kilni_exec_launcher((kiln_op)op) == NULL) {
+            KILN_FAIL("%s has no row in kernels.def", kiln_op_info_of((kiln_op)op)->name);
+        }
+    }
+    KILN_CHECK(kilni_exec_launcher(KILN_OP_COUNT) == NULL);
+}
+
+typedef struct trial { ///< the device under test and the judge
+    cl_fixture *f;
+    kiln_backend *judge;
+    unsigned count;
+} trial;
+
+/* Runs `record` on dense inputs; the result's bytes are the caller's to free. */
+static void *run(kiln_backend *backend, const kiln_op_record *record, const void *const *data,
+                 kiln_error *err)
+{
+    kiln_view inputs[KILN_MAX_INPUTS];
+    kiln_buffer *out = NULL;
+    size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
+    void *result = calloc(1, bytes + 1);
+    kiln_status st = backend->ops->alloc(backend, bytes + 1, &out, err);
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        size_t in_bytes = (size_t)kiln_desc_bytes(&record->inputs[i]);
+        kiln_buffer *buffer = NULL;
+        if (st == KILN_STATUS_OK) {
+            st = backend->ops->alloc(backend, in_bytes > 0 ? in_bytes : 1, &buffer, err);
+        }
+        if (st == KILN_STATUS_OK && in_bytes > 0) {
+            st = backend->ops->upload(backend, buffer, 0, data[i], in_bytes, err);
+        }
+        inputs[i] = kiln_view_dense(&record->inputs[i], buffer);
+    }
+    kiln_view output = kiln_view_dense(&record->outputs[0], out);
+    if (st == KILN_STATUS_OK) {
+        st = backend->ops->execute(backend, record, inputs, &output, err);
+    }
+    if (st == KILN_STATUS_OK && bytes > 0) {
+        st = backend->ops->read(backend, out, 0, result, bytes, err);
+    }
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        backend->ops->free(backend, inputs[i].buffer);
+    }
+    backend->ops->free(backend, out);
+    if (st != KILN_STATUS_OK) {
+        free(result);
+        result = NULL;
+    }
+    return result;
+}
+
+static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
+{
+    trial *t = user;
+    kiln_error err = KILN_ERROR_INIT;
+    char text[300];
+    const char *name = kiln_op_info_of(record->op)->name;
+    void *actual = run(t->f->base, record, data, &err);
+    void *expected = run(t->judge, record, data, &err);
+    t->count++;
+    if (actual == NULL || expected == NULL) {
+        KILN_FAIL("%s: %s", name, err.message);
+    } else if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), record->outputs[0].dtype,
+                                       kiln_desc_count(&record->outputs[0]), actual, expected, text,
+                                       sizeof(text))) {
+        KILN_FAIL("%s of %s: %s", name, kiln_dtype_name(record->outputs[0].dtype), text);
+    }
+    free(actual);
+    free(expected);
+}
+
+static bool open_trial(trial *t, cl_fixture *f, kiln_device_type form)
+{
+    const kiln_backend_provider *reference = kiln_ir_reference_provider();
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(f, NULL)) {
+        return false;
+    }
+    *t = (trial){.f = f};
+    f->backend->info.type = form;
+    return KILN_CHECK_INT(
+        reference->open(&f->env, "reference:", &t->judge, &err, reference->user), KILN_STATUS_OK);
+}
+
+static void close_trial(trial *t)
+{
+    t->judge->ops->close(t->judge);
+    cl_fixture_close(t->f);
+}
+
+static void samples_in_form(kiln_device_type form)
+{
+    static const kiln_op ops[] = {KILN_OP_ADD,     KILN_OP_WHERE,      KILN_OP_SUM,
+                                  KILN_OP_MIN,     KILN_OP_ARGMAX,     KILN_OP_SOFTMAX,
+                                  KILN_OP_GATHER,  KILN_OP_SELECT,     KILN_OP_PAD,
+                                  KILN_OP_ARANGE,  KILN_OP_BATCH_NORM, KILN_OP_CONV2D,
+                                  KILN_OP_PERMUTE, KILN_OP_MAX_POOL2D, KILN_OP_AVG_POOL2D};
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64};
+    cl_fixture f;
+    trial t;
+    if (!open_trial(&t, &f, form)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        for (size_t d = 0; d < 2; d++) {
+            const kiln_op_info *info = kiln_op_info_of(ops[i]);
+            kiln_sample_sink sink = {.env = &f.env, .take = take_sample, .user = &t};
+            if ((kiln_dtype_kind_of(dtypes[d]) & info->accept) != 0) {
+                info->samples(ops[i], dtypes[d], &sink);
+            }
+        }
+    }
+    KILN_CHECK(t.count > 100);
+    close_trial(&t);
+}
+
+static void test_block_form(void)
+{
+    samples_in_form(KILN_DEVICE_CPU);
+}
+
+static void test_gpu_form(void)
+{
+    samples_in_form(KILN_DEVICE_GPU);
+}
+
+/* Kiln's own product, which f32 reaches only when BLAS declines: here asked for directly. */
+static void own_matmul(kiln_device_type form, kiln_dtype dtype)
+{
+    enum { M = 70, N = 67, K = 33 };
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    int32_t a[M * K];
+    int32_t b[K * N];
+    int32_t c[M * N];
+    for (int i = 0; i < M * K; i++) {
+        a[i] = i % 11 - 5;
+    }
+    for (int i = 0; i < K * N; i++) {
+        b[i] = i % 7 - 3;
+    }
+    kiln_tensor_desc descs[3] = {{.id = 1, .dtype = dtype, .rank = 2, .dims = {M, K}},
+                                 {.id = 2, .dtype = dtype, .rank = 2, .dims = {K, N}},
+                                 {.id = 3, .dtype = dtype, .rank = 2, .dims = {M, N}}};
+    kiln_attr attrs[2] = {{.type = KILN_ATTR_NONE}, {.type = KILN_ATTR_NONE}};
+    kiln_op_record record = {.op = KILN_OP_MATMUL, .n_inputs = 2, .n_outputs = 1, .n_attrs = 2,
+                             .inputs = descs, .outputs = &descs[2], .attrs = attrs};
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    f.backend->info.type = form;
+    kiln_view inputs[2] = {kiln_view_dense(&descs[0], cl_fixture_buffer(&f, sizeof(a), a)),
+                           kiln_view_dense(&descs[1], cl_fixture_buffer(&f, sizeof(b), b))};
+    kiln_view output = kiln_view_dense(&descs[2], cl_fixture_buffer(&f, sizeof(c), NULL));
+    KILN_CHECK_INT(kilni_cl_execute_own(f.backend, &record, inputs, &output, &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, c, sizeof(c), &err), KILN_STATUS_OK);
+    for (int i = 0; i < M * N; i++) {
+        int32_t sum = 0;
+        for (int k = 0; k < K; k++) {
+            sum += a[i / N * K + k] * b[k * N + i % N];
+        }
+        if (c[i] != sum) {
+            KILN_FAIL("element %d is %d, expected %d", i, (int)c[i], (int)sum);
+            break;
+        }
+    }
+    f.ops->free(f.base, inputs[0].buffer);
+    f.ops->free(f.base, inputs[1].buffer);
+    f.ops->free(f.base, output.buffer);
+    cl_fixture_close(&f);
+}
+
+static void test_matmul_block(void)
+{
+    own_matmul(KILN_DEVICE_CPU, KILN_DTYPE_I32);
+}
+
+static void test_matmul_tile(void)
+{
+    own_matmul(KILN_DEVICE_GPU, KILN_DTYPE_I32);
+}
+
+/* Sums of columns, rows and everything of [rows, columns] of ones, long enough to come in parts. */
+static void long_sum(kiln_device_type form, int64_t rows, int64_t columns, int64_t axis)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    int64_t count = rows * columns;
+    kiln_tensor_desc in = {.id = 1, .dtype = KILN_DTYPE_F32, .rank = 2, .dims = {rows, columns}};
+    kiln_tensor_desc out = {.id = 2, .dtype = KILN_DTYPE_F32};
+    kiln_attr attrs[2] = {{.type = KILN_ATTR_NONE}, {.type = KILN_ATTR_NONE}};
+    if (axis >= 0) {
+        attrs[0] = (kiln_attr){KILN_ATTR_I64_LIST, 1, {.ints = &axis}};
+        out.rank = 1;
+        out.dims[0] = axis == 0 ? columns : rows;
+    }
+    kiln_op_record record = {.op = KILN_OP_MEAN, .n_inputs = 1, .n_outputs = 1, .n_attrs = 2,
+                             .inputs = &in, .outputs = &out, .attrs = attrs};
+    float *data = malloc((size_t)count * sizeof(float));
+    if (!cl_fixture_open(&f, NULL) || data == NULL) {
+        free(data);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        data[i] = (float)(i % 5) - 2;
+    }
+    f.backend->info.type = form;
+    const void *inputs[1] = {data};
+    float *result = run(f.base, &record, inputs, &err);
+    int64_t results = kiln_desc_count(&out);
+    for (int64_t i = 0; result != NULL && i < results; i++) {
+        double sum = 0;
+        int64_t length = count / results;
+        for (int64_t k = 0; k < length; k++) {
+            int64_t at = axis == 0 ? k * columns + i : i * length + k;
+            sum += data[at];
+        }
+        if (!KILN_CHECK_NEAR(result[i], sum / (double)length, 1e-6)) {
+            break;
+        }
+    }
+    KILN_CHECK(result != NULL);
+    free(result);
+    free(data);
+    cl_fixture_close(&f);
+}
+
+static void test_long_reductions(void)
+{
+    static const kiln_device_type forms[] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
+    for (size_t i = 0; i < 2; i++) {
+        long_sum(forms[i], 3, 100003, 1);
+        long_sum(forms[i], 20011, 37, 0);
+        long_sum(forms[i], 301, 1009, -1);
+    }
+}
+
+/* out = x flipped, where out is x's own memory: the kernel must not read what it has written. */
+static void test_overlap(void)
+{
+    enum { N = 1000 };
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    int32_t data[N];
+    kiln_tensor_desc desc = {.id = 1, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {N}};
+    kiln_op_record record = {.op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &desc,
+                             .outputs = &desc};
+    for (int i = 0; i < N; i++) {
+        data[i] = i;
+    }
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    kiln_view output = kiln_view_dense(&desc, cl_fixture_buffer(&f, sizeof(data), data));
+    kiln_view flipped = output;
+    flipped.offset_bytes = (N - 1) * 4;
+    flipped.strides[0] = -1;
+    KILN_CHECK_INT(f.ops->execute(f.base, &record, &flipped, &output, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, data, sizeof(data), &err),
+                   KILN_STATUS_OK);
+    for (int i = 0; i < N && KILN_CHECK_INT(data[i], -(N - 1 - i)); i++) {
+    }
+    f.ops->free(f.base, output.buffer);
+    cl_fixture_close(&f);
+}
+
+/* Every index is hostile: below the range, above it, and at the ends of 64 bits. */
+static void test_indices_cannot_leave_the_tensor(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    const int64_t indices[8] = {0, 3, 4, -1, -4, -5, INT64_MAX, INT64_MIN};
+    const int32_t expected[8] = {10, 13, 13, 13, 10, 10, 13, 10};
+    const int32_t x[4] = {10, 11, 12, 13};
+    int32_t y[8] = {0};
+    kiln_tensor_desc in[2] = {{.id = 1, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {4}},
+                              {.id = 2, .dtype = KILN_DTYPE_I64, .rank = 1, .dims = {8}}};
+    kiln_tensor_desc out = {.id = 3, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {8}};
+    kiln_attr attr = {.type = KILN_ATTR_NONE};
+    kiln_op_record record = {.op = KILN_OP_SELECT, .n_inputs = 2, .n_outputs = 1, .n_attrs = 1,
+                             .inputs = in, .outputs = &out, .attrs = &attr};
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    const void *data[2] = {x, indices};
+    int32_t *result = run(f.base, &record, data, &err);
+    if (KILN_CHECK(result != NULL)) {
+        memcpy(y, result, sizeof(y));
+    }
+    KILN_CHECK_MEM(y, expected, sizeof(y));
+    free(result);
+    cl_fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/cl_backend/kernels", KILN_TEST(test_every_operator_has_a_launcher),
+               KILN_TEST(test_block_form), KILN_TEST(test_gpu_form), KILN_TEST(test_matmul_block),
+               KILN_TEST(test_matmul_tile), KILN_TEST(test_long_reductions),
+               KILN_TEST(test_overlap), KILN_TEST(test_indices_cannot_leave_the_tensor))
