@@ -58,10 +58,11 @@ static void emit_op(const emitter *e, const ew_op *op)
     }
     kf_text_addf(e->text, "    const %s%u v%u = ", to.compute, e->layout->width, op->result);
     if (op->row->result == EW_MASK) {
-        kf_text_addf(e->text, "convert_uchar%u((", e->layout->width);
+        // Narrowed as -1 or 0 first: oclgrind gives 255 for a mask of another width and 1.
+        kf_text_addf(e->text, "as_uchar%u(convert_char%u(", e->layout->width, e->layout->width);
         ew_emit_template(e->text, ew_row_text(op->row, op->dtype), op->dtype, e->layout->width,
                          operands);
-        ew_emit_template(e->text, ") & ($M)(1));\n", op->dtype, e->layout->width, operands);
+        kf_text_addf(e->text, ")) & (uchar%u)(1);\n", e->layout->width);
         return;
     }
     if (result == KF_DTYPE_F16 || result == KF_DTYPE_BF16) {

@@ -236,8 +236,9 @@ static void emit_cast(kf_text *text, uint32_t from_id, uint32_t to_id, uint32_t 
     kf_text_addf(text, "static inline %s%u cast_%s_%s(%s%u x) {\n", to.compute, width, from.name,
                  to.name, from.compute, width);
     if (to.kind == KF_KIND_BOOL) {
-        kf_text_addf(text, "    return convert_uchar%u((x != (%s%u)(0)) & (%s%u)(1));\n", width,
-                     from.compute, width, mask_element(compute_bytes(&from)), width);
+        kf_text_addf(text,
+                     "    return as_uchar%u(convert_char%u(x != (%s%u)(0))) & (uchar%u)(1);\n",
+                     width, width, from.compute, width, width);
     } else if (from.kind == KF_KIND_FLOAT && to.kind != KF_KIND_FLOAT) {
         emit_float_to_int(text, &from, &to, width);
     } else {
@@ -295,7 +296,7 @@ static void emit_loads(kf_text *text, uint32_t dtype, uint32_t width)
         load = "values_bf16(vload$V(0, p))";
     } else if (dtype == KF_DTYPE_BOOL) {
         one = "*p != 0";
-        load = "as_uchar$V((vload$V(0, p) != (uchar$V)(0)) & (char$V)(1))";
+        load = "as_uchar$V(vload$V(0, p) != (uchar$V)(0)) & (uchar$V)(1)";
     }
     ew_emit_template(text, "static inline $C one_$X(__global const $S *p) {\n    return ", dtype,
                      width, NULL);
