@@ -201,12 +201,12 @@ static const struct {
 
 /* Whether b can be a number beside a: one constant element that does not change a's shape. A NaN
    bound would be read differently by a clamp, and u64 does not fit the attribute. */
-static bool is_scalar_beside(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
-                             kiln_number *out_number)
+bool kilni_onnx_is_number(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                          kiln_number *out_number)
 {
-    if (!is_small_constant(b) || kiln_desc_count(&b->desc) != 1 || b->desc.rank > a->desc.rank ||
-        a->desc.dtype != b->desc.dtype || a->desc.dtype == KILN_DTYPE_U64 ||
-        a->desc.dtype == KILN_DTYPE_BOOL) {
+    if (!kilni_onnx_ok(call) || !is_small_constant(b) || kiln_desc_count(&b->desc) != 1 ||
+        b->desc.rank > a->desc.rank || a->desc.dtype != b->desc.dtype ||
+        a->desc.dtype == KILN_DTYPE_U64 || a->desc.dtype == KILN_DTYPE_BOOL) {
         return false;
     }
     *out_number = kilni_onnx_value_number(call, b);
@@ -230,14 +230,14 @@ kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_r
     kiln_number number;
     bool fold_all = is_small_constant(a) && is_small_constant(b);
     for (size_t i = 0; !fold_all && i < sizeof(scalar_forms) / sizeof(scalar_forms[0]); i++) {
-        if (scalar_forms[i].op == op && is_scalar_beside(call, a, b, &number)) {
+        if (scalar_forms[i].op == op && kilni_onnx_is_number(call, a, b, &number)) {
             return with_number(call, scalar_forms[i].scalar, a, number);
         }
-        if (scalar_forms[i].swapped == op && is_scalar_beside(call, b, a, &number)) {
+        if (scalar_forms[i].swapped == op && kilni_onnx_is_number(call, b, a, &number)) {
             return with_number(call, scalar_forms[i].scalar, b, number);
         }
     }
-    if (!fold_all && op == KILN_OP_SUB && is_scalar_beside(call, b, a, &number)) {
+    if (!fold_all && op == KILN_OP_SUB && kilni_onnx_is_number(call, b, a, &number)) {
         /* c - x is -x + c, to the bit. */
         return with_number(call, KILN_OP_ADD_SCALAR, kilni_onnx_unary(call, KILN_OP_NEG, b),
                            number);

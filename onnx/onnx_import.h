@@ -142,6 +142,9 @@ kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_re
 /// With broadcasting; a constant operand of one element becomes a scalar attribute.
 kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref a,
                                  kilni_onnx_ref b);
+/// Whether b can be a scalar attribute of an operation on a.
+bool kilni_onnx_is_number(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                          kiln_number *out_number);
 kilni_onnx_ref kilni_onnx_scalar(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x, double value);
 kilni_onnx_ref kilni_onnx_scalar_int(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                      int64_t value);

@@ -167,6 +167,13 @@ void kilni_onnx_op_clip(kilni_onnx_call *call)
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref low = kilni_onnx_opt(call, 1);
     kilni_onnx_ref high = kilni_onnx_opt(call, 2);
+    kiln_number bounds[2];
+    if (low != NULL && high != NULL && kilni_onnx_is_number(call, x, low, &bounds[0]) &&
+        kilni_onnx_is_number(call, x, high, &bounds[1])) {
+        const kiln_attr attrs[] = {kilni_onnx_a_number(bounds[0]), kilni_onnx_a_number(bounds[1])};
+        kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_CLAMP, &x, 1, attrs, 2));
+        return;
+    }
     if (low != NULL) {
         x = kilni_onnx_binary(call, KILN_OP_MAXIMUM, x, low);
     }

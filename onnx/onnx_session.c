@@ -3,6 +3,7 @@
 // (that of the file) and when a value is let go: right after the node that reads it last. What a
 // node becomes is the business of onnx_op_*.c.
 #include "onnx_session.h"
+#include "kiln_ops.h"
 
 #include <string.h>
 
@@ -440,20 +441,39 @@ static kiln_status check_names(const kiln_onnx_model *model, const kiln_onnx_inp
     return KILN_STATUS_OK;
 }
 
-/* Outputs as tensors. An output that is a constant is uploaded. */
-static kiln_status give_outputs(kiln_onnx_session *session, kilni_onnx_ref *values, uint32_t count,
-                                kiln_tensor **out_tensors, kiln_error *err)
+/* Whether nothing was recorded for a value: it is an input of the run, or a constant. */
+static bool was_there_before(const kilni_onnx_value *value, const kilni_onnx_ref *bound,
+                             uint32_t n_bound)
 {
+    bool found = value->constant;
+    for (uint32_t i = 0; i < n_bound && !found; i++) {
+        found = bound[i] == value;
+    }
+    return found;
+}
+
+/* Outputs as tensors, each of its own: an output that is an input or a constant is copied, so that
+   a capture has an operation for it and the caller may do with it as it likes. `bound` are the
+   inputs, the values follow them. */
+static kiln_status give_outputs(kiln_onnx_session *session, const kilni_onnx_ref *bound,
+                                uint32_t count, kiln_tensor **out_tensors, kiln_error *err)
+{
+    uint32_t n_bound = session->model->n_inputs;
+    const kilni_onnx_ref *values = bound + n_bound;
     for (uint32_t i = 0; i < count; i++) {
+        if (values[i] == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "output %u of the model has no value", i);
+        }
         kiln_tensor *tensor = NULL;
-        kiln_status st =
-            values[i] == NULL
-                ? kiln_fail(err, INVALID_ARGUMENT, "output %u of the model has no value", i)
-                : kilni_onnx_to_device(session->device, values[i], &tensor, err);
+        kiln_status st = kilni_onnx_to_device(session->device, values[i], &tensor, err);
+        if (st == KILN_STATUS_OK && was_there_before(values[i], bound, n_bound)) {
+            st = kiln_contiguous(tensor, &out_tensors[i], err);
+        } else if (st == KILN_STATUS_OK) {
+            out_tensors[i] = kiln_retain(tensor);
+        }
         if (st != KILN_STATUS_OK) {
             return st;
         }
-        out_tensors[i] = kiln_retain(tensor);
     }
     return KILN_STATUS_OK;
 }
@@ -496,7 +516,7 @@ kiln_status kiln_onnx_session_run(kiln_onnx_session *session, const kiln_onnx_in
     kilni_onnx_ref *values = bound + model->n_inputs;
     kiln_status st = run_bound(session, inputs, n_inputs, bound, values, err);
     if (st == KILN_STATUS_OK) {
-        st = give_outputs(session, values, wanted, out_tensors, err);
+        st = give_outputs(session, bound, wanted, out_tensors, err);
     }
     for (uint32_t i = 0; i < model->n_inputs + wanted; i++) {
         kilni_onnx_release(&session->env, bound[i]);

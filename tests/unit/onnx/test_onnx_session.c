@@ -579,6 +579,84 @@ static void test_capture(void)
     pw_free(&bytes);
 }
 
+/* An output that is an input is a tensor of its own, in a capture too. */
+static void test_output_that_is_an_input(void)
+{
+    static const float first[] = {1, 2};
+    const int64_t two[] = {2};
+    fixture f;
+    loaded l;
+    kiln_error err;
+    kiln_graph *captured = NULL;
+    kiln_tensor *z = NULL;
+    kiln_tensor *x = NULL;
+    float got[2] = {0};
+    pw graph = small_graph();
+    add_node(&graph, "Identity", INPUTS("x"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, two, first, &x, &err) == 0);
+        kiln_onnx_input inputs[] = {{"x", x, NULL}, {"y", x, NULL}};
+        KILN_CHECK(kiln_graph_begin(f.device, &x, 1, &err) == KILN_STATUS_OK);
+        KILN_CHECK(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err) == KILN_STATUS_OK);
+        KILN_CHECK(z != x);
+        KILN_CHECK(kiln_graph_end(f.device, &z, 1, &captured, &err) == KILN_STATUS_OK);
+        kiln_release(z);
+        KILN_CHECK(kiln_graph_run(captured, &x, 1, &z, 1, &err) == KILN_STATUS_OK);
+        KILN_CHECK(kiln_read(z, got, sizeof(got), &err) == KILN_STATUS_OK);
+        KILN_CHECK_MEM(got, first, sizeof(first));
+        kiln_graph_destroy(captured);
+        kiln_release(z);
+        kiln_release(x);
+        unload(&l);
+        KILN_CHECK_INT(live_tensors(&f), 0);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+/* A contents that decides about a shape is read back when only the device has it; not inside a
+ * capture. */
+static void test_shape_from_an_input(void)
+{
+    static const float data[] = {1, 2};
+    static const float shape[] = {2, 1};
+    const int64_t two[] = {2};
+    fixture f;
+    loaded l;
+    kiln_error err;
+    kiln_tensor *tensors[2] = {NULL};
+    kiln_tensor *z = NULL;
+    pw graph = small_graph();
+    pw cast = pw_node("Cast", INPUTS("y"), INPUTS("s"));
+    pw_attr_int(&cast, "to", 7);
+    pw_message(&graph, 1, &cast);
+    add_node(&graph, "Reshape", INPUTS("x", "s"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        kiln_device *d = f.device;
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, data, &tensors[0], &err) == 0);
+        KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, shape, &tensors[1], &err) == 0);
+        kiln_onnx_input inputs[] = {{"x", tensors[0], data}, {"y", tensors[1], shape}};
+        KILN_CHECK(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err) == KILN_STATUS_OK);
+        if (KILN_CHECK(z != NULL)) {
+            KILN_CHECK_INT(kiln_tensor_rank(z), 2);
+        }
+        kiln_release(z);
+        KILN_CHECK(kiln_graph_begin(d, tensors, 2, &err) == KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK(z == NULL);
+        kiln_graph_cancel(d);
+        kiln_release(tensors[0]);
+        kiln_release(tensors[1]);
+        unload(&l);
+        KILN_CHECK_INT(live_tensors(&f), 0);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
 /* An allocator that refuses what only a hostile size asks for. */
 static void *small_alloc(void *user, size_t bytes, size_t alignment)
 {
@@ -643,4 +721,5 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
                KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_bad_graphs),
                KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
-               KILN_TEST(test_capture), KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
+               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))
