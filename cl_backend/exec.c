@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs one operation with Kiln's own kernels: finds its launcher in kernels.def, refuses what the device
-// cannot do, and sees to it that no kernel reads memory that it has already overwritten. How an operator
-// becomes launches is in exec_*.c; matrix products that a BLAS library takes never come here.
+// Runs one operation with Kiln's own kernels: finds its launcher in kernels.def, refuses what the
+// device cannot do, and sees to it that no kernel reads memory that it has already overwritten. How
+// an operator becomes launches is in exec_*.c; matrix products that a BLAS library takes never come
+// here.
 #include "exec_internal.h"
 
 kilni_exec_fn kilni_exec_launcher(kiln_op op)
@@ -101,11 +102,10 @@ static kiln_status run_aside(kilni_exec *exec, kilni_exec_fn launcher)
 }
 
 kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record *record,
-                                 const kiln_view *inputs, const kiln_view *outputs,
-                                 kiln_error *err)
+                                 const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
 {
-    kilni_exec exec = {.backend = backend, .record = record, .inputs = inputs, .outputs = outputs,
-                       .err = err};
+    kilni_exec exec = {
+        .backend = backend, .record = record, .inputs = inputs, .outputs = outputs, .err = err};
     kilni_exec_fn launcher = kilni_exec_launcher(record->op);
     if (launcher == NULL) {
         kiln_dtype dtype = record->n_inputs > 0 ? inputs[0].dtype : KILN_DTYPE_NONE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches elementwise.cl: every elementwise operator, copies between any strides, and filling. Decides which
-// instance of the kernel serves; exec_shape.c cuts the work, and the formulas are the kernel's.
+// Launches elementwise.cl: every elementwise operator, copies between any strides, and filling.
+// Decides which instance of the kernel serves; exec_shape.c cuts the work, and the formulas are the
+// kernel's.
 #include <string.h>
 
 #include "exec_internal.h"
@@ -89,7 +90,8 @@ static kiln_status add_value(kilni_exec *exec, elementwise *e, kiln_attr_key key
 /* Scalars that the operator takes: value, slope, or min and max. */
 static kiln_status add_values(kilni_exec *exec, elementwise *e, bool raw)
 {
-    static const kiln_attr_key keys[] = {KILN_KEY_VALUE, KILN_KEY_SLOPE, KILN_KEY_MIN, KILN_KEY_MAX};
+    static const kiln_attr_key keys[] = {KILN_KEY_VALUE, KILN_KEY_SLOPE, KILN_KEY_MIN,
+                                         KILN_KEY_MAX};
     const kiln_op_signature *signature = kiln_op_info_of(exec->record->op)->signature;
     kiln_status st = KILN_STATUS_OK;
     for (size_t k = 0; st == KILN_STATUS_OK && k < sizeof(keys) / sizeof(keys[0]); k++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches gather.cl for gather (an index for each element) and select (an index for each place along the axis).
-// Decides whether whole rows can be moved. That no index leaves the tensor is the kernel's business.
+// Launches gather.cl for gather (an index for each element) and select (an index for each place
+// along the axis). Decides whether whole rows can be moved. That no index leaves the tensor is the
+// kernel's business.
 #include "exec_internal.h"
 
 /* The input without its indexed axis, which the index replaces. */

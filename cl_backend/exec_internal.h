@@ -2,15 +2,16 @@
 #ifndef KILNI_EXEC_INTERNAL_H
 #define KILNI_EXEC_INTERNAL_H
 
-/// What the files that launch Kiln's own kernels (exec*.c) share: one operation on its way to the device, axes
-/// brought into the fewest loops, and compiler options. Every launcher takes any strides; where its kernel
-/// does not, it makes a dense copy first.
+/// What the files that launch Kiln's own kernels (exec*.c) share: one operation on its way to the
+/// device, axes brought into the fewest loops, and compiler options. Every launcher takes any
+/// strides; where its kernel does not, it makes a dense copy first.
 
 #include "cl_internal.h"
 
 enum { KILNI_EXEC_OPERANDS = 4, KILNI_EXEC_SCRATCH = 8 };
 
-/// One operation. Views of the inputs may be replaced on the way; scratch memory is freed when it is queued.
+/// One operation. Views of the inputs may be replaced on the way; scratch memory is freed when it
+/// is queued.
 typedef struct kilni_exec {
     kilni_cl_backend *backend;
     const kiln_op_record *record;
@@ -30,9 +31,11 @@ kilni_exec_fn kilni_exec_launcher(kiln_op op);
 #include "kernels.def"
 #undef KILN_KERNEL
 
-// ---- devices and numbers ---------------------------------------------------------------------------
+// ---- devices and numbers
+// ---------------------------------------------------------------------------
 
-/// Whether kernels take the block form: one work-item for a block of work, explicit vectors, no barriers.
+/// Whether kernels take the block form: one work-item for a block of work, explicit vectors, no
+/// barriers.
 bool kilni_exec_is_block(const kilni_exec *exec);
 
 /// Elements of an explicit vector for computing with `dtype`.
@@ -45,20 +48,23 @@ kiln_dtype kilni_exec_raw(kiln_dtype dtype);
 kiln_dtype kilni_exec_compute(kiln_dtype dtype);
 
 int64_t kilni_exec_count(const kiln_view *view);
-int64_t kilni_exec_start(const kiln_view *view); ///< first element, in elements from the buffer's start
+int64_t
+kilni_exec_start(const kiln_view *view); ///< first element, in elements from the buffer's start
 int64_t kilni_exec_ceil_div(int64_t a, int64_t b);
 
-/// Attribute as axis 0..rank-1; set of bits from attribute `axes` (empty: all); element `i` of a list, or
-/// `fallback` when the list is absent or empty.
+/// Attribute as axis 0..rank-1; set of bits from attribute `axes` (empty: all); element `i` of a
+/// list, or `fallback` when the list is absent or empty.
 uint32_t kilni_exec_axis(const kilni_exec *exec, uint32_t rank);
 uint32_t kilni_exec_axes(const kilni_exec *exec, uint32_t rank);
 int64_t kilni_exec_list(const kilni_exec *exec, kiln_attr_key key, uint32_t i, int64_t fallback);
 
-/// Scalar attribute as the kernel's argument for operands of `dtype`: `*out_bytes` bytes in memory order.
+/// Scalar attribute as the kernel's argument for operands of `dtype`: `*out_bytes` bytes in memory
+/// order.
 kiln_status kilni_exec_number(const kilni_exec *exec, kiln_attr_key key, kiln_dtype dtype, bool raw,
                               uint64_t *out_value, uint32_t *out_bytes);
 
-// ---- memory ------------------------------------------------------------------------------------------
+// ---- memory
+// ------------------------------------------------------------------------------------------
 
 /// Memory that is freed after the operation is queued.
 kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_buffer);
@@ -72,10 +78,11 @@ kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kil
 /// Writes `value` (bytes of one element) to every element of `target`.
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target);
 
-// ---- loops ---------------------------------------------------------------------------------------------
+// ---- loops
+// ---------------------------------------------------------------------------------------------
 
-/// Axes that several operands share, merged where all of them allow it. Axes of length 1 are gone; a
-/// broadcast operand has stride 0. Strides are in elements.
+/// Axes that several operands share, merged where all of them allow it. Axes of length 1 are gone;
+/// a broadcast operand has stride 0. Strides are in elements.
 typedef struct kilni_exec_loops {
     uint32_t rank;
     uint32_t n_operands;
@@ -84,14 +91,15 @@ typedef struct kilni_exec_loops {
     int64_t start[KILNI_EXEC_OPERANDS]; ///< first element, from the buffer's start
 } kilni_exec_loops;
 
-/// Begins with a shape; adds a view aligned to its last axes; merges. Axes of which a bit is set in `apart`
-/// merge only with each other.
+/// Begins with a shape; adds a view aligned to its last axes; merges. Axes of which a bit is set in
+/// `apart` merge only with each other.
 void kilni_exec_loops_init(kilni_exec_loops *loops, const int64_t *dims, uint32_t rank);
 void kilni_exec_loops_add(kilni_exec_loops *loops, const kiln_view *view);
 void kilni_exec_loops_merge(kilni_exec_loops *loops, uint32_t apart, uint32_t *out_apart);
 
-/// Loops as most kernels take them: kiln_shape of prelude.cl. `inner` elements along one axis are cut into
-/// chunks, the other axes form rows; a work-item takes one chunk of `rows_each` rows. Operand 0 is the result.
+/// Loops as most kernels take them: kiln_shape of prelude.cl. `inner` elements along one axis are
+/// cut into chunks, the other axes form rows; a work-item takes one chunk of `rows_each` rows.
+/// Operand 0 is the result.
 enum { KILNI_EXEC_INNER = 7 };
 typedef struct kilni_exec_shape {
     int64_t inner;
@@ -111,7 +119,8 @@ typedef struct kilni_exec_shape {
 void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kilni_exec_loops *loops,
                            uint32_t vector);
 
-// ---- kernels -------------------------------------------------------------------------------------------
+// ---- kernels
+// -------------------------------------------------------------------------------------------
 
 /// Compiler options, built piece by piece. Too long a text is an INTERNAL error at the launch.
 typedef struct kilni_exec_options {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches matmul.cl: Kiln's own matrix product, for every dtype and any strides. Decides how NumPy's rules for
-// rank 1 and for batches become strides, and which form suits the device. What BLAS takes never comes here.
+// Launches matmul.cl: Kiln's own matrix product, for every dtype and any strides. Decides how
+// NumPy's rules for rank 1 and for batches become strides, and which form suits the device. What
+// BLAS takes never comes here.
 #include <string.h>
 
 #include "exec_internal.h"
@@ -53,8 +54,10 @@ static void shape_init(const kilni_exec *exec, shape *s)
 {
     const kiln_op_record *record = exec->record;
     const kiln_view *out = &exec->outputs[0];
-    matrix a = matrix_of(&exec->inputs[0], kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0, true);
-    matrix b = matrix_of(&exec->inputs[1], kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0, false);
+    matrix a =
+        matrix_of(&exec->inputs[0], kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0, true);
+    matrix b =
+        matrix_of(&exec->inputs[1], kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0, false);
     uint32_t has_rows = exec->inputs[0].rank > 1 ? 1 : 0;
     uint32_t has_columns = exec->inputs[1].rank > 1 ? 1 : 0;
     kiln_view batch = *out;
@@ -100,9 +103,8 @@ kiln_status kilni_exec_matmul(kilni_exec *exec)
     kilni_exec_define(&options, "MR", ROWS);
     kilni_exec_define(&options, "NR", VECTORS);
     kilni_exec_define(&options, block ? "BLOCK" : "TILE", 1);
-    kiln_status st = kilni_exec_kernel(exec, "matmul.cl",
-                                       block ? "kiln_matmul_block" : "kiln_matmul_tile", &options,
-                                       &args);
+    kiln_status st = kilni_exec_kernel(
+        exec, "matmul.cl", block ? "kiln_matmul_block" : "kiln_matmul_tile", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;
     }

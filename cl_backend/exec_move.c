@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operators that move elements or make them from nothing: views as copies, concat, pad, full, arange. All but
-// arange and the mirrored pads are copies and fills of exec_elementwise.c on parts of the result.
+// Operators that move elements or make them from nothing: views as copies, concat, pad, full,
+// arange. All but arange and the mirrored pads are copies and fills of exec_elementwise.c on parts
+// of the result.
 #include <string.h>
 
 #include "exec_internal.h"
 
-/* A reshape that strides cannot express: both sides in the input's shape, the output being dense. */
+/* A reshape that strides cannot express: both sides in the input's shape, the output being dense.
+ */
 static kiln_status copy_in_order(kilni_exec *exec)
 {
     kiln_tensor_desc desc = {.dtype = exec->inputs[0].dtype, .rank = (uint8_t)exec->inputs[0].rank};
@@ -113,7 +115,7 @@ typedef struct pad_shape { ///< kiln_pad_shape of the kernel
     int64_t each;
     int64_t out_start;
     int64_t in_start;
-    int64_t dims[8];  ///< of the output
+    int64_t dims[8]; ///< of the output
     int64_t kept[8];
     int64_t begin[8]; ///< of the kept part in the output
     int64_t strides[8];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches reduce.cl and argreduce.cl. Decides which loop suits the strides (along rows, across columns, a
-// work-group for a row) and whether few long reductions are cut into parts that a second launch joins.
+// Launches reduce.cl and argreduce.cl. Decides which loop suits the strides (along rows, across
+// columns, a work-group for a row) and whether few long reductions are cut into parts that a second
+// launch joins.
 #include <string.h>
 
 #include "exec_internal.h"
@@ -35,7 +36,7 @@ typedef struct reduction { ///< one launch
     const char *op;
     kiln_view input;
     kiln_view output; ///< of the whole operation
-    uint32_t axes;    ///< reduced ones, as bits
+    uint32_t axes; ///< reduced ones, as bits
     bool mean;
     int64_t count; ///< elements of one result of the operation
 } reduction;
@@ -151,7 +152,10 @@ static void define_instance(const reduction *r, const shape *s, form f, uint32_t
     kilni_exec_define(options, "V", vector);
     kilni_exec_define(options, "MA", s->inner_stride == 1 ? 1 : 2);
     kilni_exec_define(options, "MEAN", r->mean && s->parts == 1 ? 1 : 0);
-    kilni_exec_define(options, f == FORM_ROWS ? "ROWS" : f == FORM_GROUP ? "GROUP" : "COLUMNS",
+    kilni_exec_define(options,
+                      f == FORM_ROWS    ? "ROWS"
+                      : f == FORM_GROUP ? "GROUP"
+                                        : "COLUMNS",
                       f == FORM_GROUP ? GROUP : 1);
 }
 
@@ -183,8 +187,11 @@ static kiln_status reduce(kilni_exec *exec, const reduction *r);
 static kiln_status join_parts(kilni_exec *exec, const reduction *r, const shape *s,
                               kiln_buffer *partial)
 {
-    reduction join = {.op = strcmp(r->op, "max_abs") == 0 ? "max" : r->op, .output = r->output,
-                      .axes = 2, .mean = r->mean, .count = r->count};
+    reduction join = {.op = strcmp(r->op, "max_abs") == 0 ? "max" : r->op,
+                      .output = r->output,
+                      .axes = 2,
+                      .mean = r->mean,
+                      .count = r->count};
     kiln_tensor_desc desc = {.dtype = kilni_exec_compute(r->input.dtype), .rank = 2};
     desc.dims[0] = s->outputs;
     desc.dims[1] = s->parts;
@@ -221,7 +228,9 @@ kiln_status kilni_exec_reduce(kilni_exec *exec)
 {
     bool mean = exec->record->op == KILN_OP_MEAN;
     reduction r = {.op = mean ? "sum" : kiln_op_info_of(exec->record->op)->name,
-                   .input = exec->inputs[0], .output = exec->outputs[0], .mean = mean};
+                   .input = exec->inputs[0],
+                   .output = exec->outputs[0],
+                   .mean = mean};
     r.axes = kilni_exec_axes(exec, r.input.rank);
     r.count = 1;
     for (uint32_t i = 0; i < r.input.rank; i++) {
@@ -271,7 +280,8 @@ kiln_status kilni_exec_argreduce(kilni_exec *exec)
     bool block = kilni_exec_is_block(exec);
     bool group = !block && s.length >= GROUP / 4;
     if (block && s.length < ITEM_WORK) {
-        int64_t fair = kilni_exec_ceil_div(s.outputs, 4 * (int64_t)exec->backend->info.compute_units);
+        int64_t fair =
+            kilni_exec_ceil_div(s.outputs, 4 * (int64_t)exec->backend->info.compute_units);
         s.each = ITEM_WORK / s.length < fair ? ITEM_WORK / s.length : fair;
     }
     kilni_exec_define_dtype(&options, "A", exec->inputs[0].dtype);

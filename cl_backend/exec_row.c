@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches softmax.cl and batch_norm.cl. Decides how rows are spread over work-items; a softmax of a view
-// that is not dense works on a copy.
+// Launches softmax.cl and batch_norm.cl. Decides how rows are spread over work-items; a softmax of
+// a view that is not dense works on a copy.
 #include "exec_internal.h"
 
 enum { GROUP = 256, ITEM_WORK = 4096 };
@@ -25,7 +25,8 @@ static void softmax_cut(const kilni_exec *exec, softmax *s, uint32_t vector)
         s->form = "COLUMNS";
         s->items = s->outer * kilni_exec_ceil_div(s->inner, vector);
     } else if (block || s->length < GROUP / 4) {
-        int64_t fair = kilni_exec_ceil_div(s->outer, 4 * (int64_t)exec->backend->info.compute_units);
+        int64_t fair =
+            kilni_exec_ceil_div(s->outer, 4 * (int64_t)exec->backend->info.compute_units);
         int64_t most = block ? ITEM_WORK / s->length + 1 : 1;
         s->form = "ROWS";
         s->each = most < fair ? most : fair;
@@ -76,7 +77,8 @@ kiln_status kilni_exec_softmax(kilni_exec *exec)
     return softmax_launch(exec, &s, vector);
 }
 
-/* The four parameters share one set of strides, so they are made dense; the first stands for all. */
+/* The four parameters share one set of strides, so they are made dense; the first stands for all.
+ */
 static kiln_status batch_norm_parameters(kilni_exec *exec, kiln_view params[4])
 {
     kiln_status st = KILN_STATUS_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Axes: merges those that all operands of a launch allow to, chooses the one that runs inside, and cuts the work
-// into pieces that suit the device. What a piece computes is the kernel's.
+// Axes: merges those that all operands of a launch allow to, chooses the one that runs inside, and
+// cuts the work into pieces that suit the device. What a piece computes is the kernel's.
 #include <string.h>
 
 #include "exec_internal.h"
@@ -143,7 +143,8 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
     cut(exec, shape, vector);
 }
 
-/* Whether all operands run densely inside, and whether whole vectors then start at multiples of their size. */
+/* Whether all operands run densely inside, and whether whole vectors then start at multiples of
+ * their size. */
 static bool all_dense(const kilni_exec_shape *shape, int64_t vector, bool *out_aligned)
 {
     *out_aligned = true;

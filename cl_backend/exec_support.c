@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What all launchers need: numbers and attributes in the kernels' terms, scratch memory, compiler options and
-// the launch itself. Axes are exec_shape.c's. Nothing here knows an operator.
+// What all launchers need: numbers and attributes in the kernels' terms, scratch memory, compiler
+// options and the launch itself. Axes are exec_shape.c's. Nothing here knows an operator.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +32,8 @@ kiln_dtype kilni_exec_compute(kiln_dtype dtype)
     }
 }
 
-/* On CPUs one register of 64 bytes, where built-in functions give the same bits at 8 and 16 elements; on
- * GPUs one load of 16 bytes. */
+/* On CPUs one register of 64 bytes, where built-in functions give the same bits at 8 and 16
+ * elements; on GPUs one load of 16 bytes. */
 uint32_t kilni_exec_vector(const kilni_exec *exec, kiln_dtype dtype)
 {
     uint32_t bytes = kilni_exec_is_block(exec) ? 64 : 16;
@@ -145,8 +145,8 @@ kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_
         return kiln_fail(exec->err, INTERNAL, "one operation asks for more than %d scratch buffers",
                          KILNI_EXEC_SCRATCH);
     }
-    kiln_status st = kilni_cl_alloc(exec->backend, bytes > 0 ? (size_t)bytes : 1, out_buffer,
-                                    exec->err);
+    kiln_status st =
+        kilni_cl_alloc(exec->backend, bytes > 0 ? (size_t)bytes : 1, out_buffer, exec->err);
     if (st == KILN_STATUS_OK) {
         exec->scratch[exec->n_scratch++] = *out_buffer;
     }

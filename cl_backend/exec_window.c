@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches conv2d.cl and pool2d.cl. Inputs that are not dense are copied first. Decides how many channels share
-// a loaded vector and how the work is cut; the geometry of windows is ir's and arrives as output lengths.
+// Launches conv2d.cl and pool2d.cl. Inputs that are not dense are copied first. Decides how many
+// channels share a loaded vector and how the work is cut; the geometry of windows is ir's and
+// arrives as output lengths.
 #include "exec_internal.h"
 
 enum { CHANNELS = 8, ITEM_WORK = 4096 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln cache stat|clear`: the database of programs, plans, winners and device measurements.
-// Keys and limits belong to the store in base/; here are only its figures and the question to empty it.
+// Keys and limits belong to the store in base/; here are only its figures and the question to empty
+// it.
 
 #include "cli.h"
 

@@ -2,9 +2,9 @@
 #ifndef KILN_IR_H
 #define KILN_IR_H
 
-/// ir: what an operation is. The operator table, tensor descriptions, operation records, inference of
-/// shapes and dtypes, verifier, text and wire forms, the reference evaluator; and what lies between the one who
-/// decides and the one who computes: programs, plans and the backend interface.
+/// ir: what an operation is. The operator table, tensor descriptions, operation records, inference
+/// of shapes and dtypes, verifier, text and wire forms, the reference evaluator; and what lies
+/// between the one who decides and the one who computes: programs, plans and the backend interface.
 /// Nothing here runs on a device or knows a fuser.
 
 #include "base.h"
@@ -22,7 +22,7 @@ extern "C" {
 
 /// Dense numbers, in memory only. Permanent numbers: kiln_op_info.wire.
 typedef enum kiln_op {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)  \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
     KILN_OP_##id,
 #include "ops.def"
 #undef KILN_OP
@@ -53,14 +53,15 @@ typedef enum kiln_accept {
 } kiln_accept;
 
 typedef enum kiln_result {
-    KILN_RESULT_SAME = 1,  ///< dtype of the first data input
+    KILN_RESULT_SAME = 1, ///< dtype of the first data input
     KILN_RESULT_BOOL = 2,
     KILN_RESULT_INDEX = 3, ///< i64
-    KILN_RESULT_ATTR = 4,  ///< attribute `dtype`
+    KILN_RESULT_ATTR = 4, ///< attribute `dtype`
     KILN_RESULT_NOTHING = 5
 } kiln_result;
 
-// ---- attributes: a closed set of types, no pointers to anything that lives -------------------------
+// ---- attributes: a closed set of types, no pointers to anything that lives
+// -------------------------
 
 typedef enum kiln_attr_type {
     KILN_ATTR_NONE = 0, ///< absent optional attribute
@@ -98,8 +99,9 @@ typedef struct kiln_attr { ///< a value; lists and texts are borrowed from whoev
 
 typedef enum kiln_attr_role {
     KILN_ROLE_IDENTITY = 0, ///< part of a plan's identity, shown to fusers by value
-    KILN_ROLE_SCALAR = 1,   ///< a number that plans keep as a placeholder and kernels take as argument
-    KILN_ROLE_HOST = 2      ///< follows from shapes, or is only used by the host: not in plans
+    KILN_ROLE_SCALAR =
+        1, ///< a number that plans keep as a placeholder and kernels take as argument
+    KILN_ROLE_HOST = 2 ///< follows from shapes, or is only used by the host: not in plans
 } kiln_attr_role;
 
 typedef struct kiln_attr_spec {
@@ -111,21 +113,23 @@ typedef struct kiln_attr_spec {
 } kiln_attr_spec;
 
 typedef struct kiln_op_signature {
-    const char *inputs[6]; ///< names in order; data inputs first, all of one dtype unless listed in `indices`
+    const char *inputs[6]; ///< names in order; data inputs first, all of one dtype unless listed in
+                           ///< `indices`
     uint8_t min_inputs;
-    uint8_t max_inputs;   ///< KILN_MAX_INPUTS: variadic, and inputs[0] names the list
-    uint8_t mask_inputs;  ///< bit i: input i is bool whatever the others are
+    uint8_t max_inputs; ///< KILN_MAX_INPUTS: variadic, and inputs[0] names the list
+    uint8_t mask_inputs; ///< bit i: input i is bool whatever the others are
     uint8_t index_inputs; ///< bit i: input i is i32 or i64 whatever the others are
     uint8_t n_attrs;
     kiln_attr_spec attrs[KILN_MAX_ATTRS];
 } kiln_op_signature;
 
-// ---- tensors and operation records ---------------------------------------------------------------
+// ---- tensors and operation records
+// ---------------------------------------------------------------
 
 enum { ///< facts about a tensor's memory, known when `KILN_TENSOR_PLACED`
-    KILN_TENSOR_PLACED = 1u,     ///< it has memory now; without it the other facts are not known
+    KILN_TENSOR_PLACED = 1u, ///< it has memory now; without it the other facts are not known
     KILN_TENSOR_CONTIGUOUS = 2u, ///< dense, row-major
-    KILN_TENSOR_CONST = 4u,      ///< never changes and outlives plans (weights)
+    KILN_TENSOR_CONST = 4u, ///< never changes and outlives plans (weights)
     KILN_TENSOR_ZERO_OFFSET = 8u ///< its first element is its buffer's first
 };
 
@@ -133,7 +137,7 @@ typedef struct kiln_tensor_desc {
     uint64_t id; ///< unique in the process, never 0, never used again
     kiln_dtype dtype;
     uint8_t rank;
-    uint8_t flags;      ///< KILN_TENSOR_*
+    uint8_t flags; ///< KILN_TENSOR_*
     uint8_t align_log2; ///< of its first byte, when placed
     uint8_t reserved;
     int64_t dims[KILN_MAX_RANK]; ///< 0 beyond the rank
@@ -144,8 +148,8 @@ typedef struct kiln_tensor_const { ///< a small constant inside an attribute; de
     const void *data;
 } kiln_tensor_const;
 
-/// One recorded operation: a snapshot of its tensors and its attributes in the order of the schema. All
-/// pointers are borrowed from the record's owner.
+/// One recorded operation: a snapshot of its tensors and its attributes in the order of the schema.
+/// All pointers are borrowed from the record's owner.
 typedef struct kiln_op_record {
     kiln_op op;
     uint16_t n_inputs;
@@ -200,9 +204,10 @@ KILN_API const kiln_attr *kiln_op_attr(const kiln_op_record *record, kiln_attr_k
 KILN_API int64_t kiln_op_attr_i64(const kiln_op_record *record, kiln_attr_key key);
 KILN_API double kiln_op_attr_f64(const kiln_op_record *record, kiln_attr_key key);
 
-/// Writes a number (I64 or F64) as one element of `dtype`, as every operator with a scalar attribute takes it. Floats are
-/// rounded to the dtype. For integers and bool the number has to be a value of the dtype; an infinity is its last one.
-/// Ownership: `out_element` has kiln_dtype_size bytes. Lifetime: n/a. Thread: any. Errors: false, nothing written.
+/// Writes a number (I64 or F64) as one element of `dtype`, as every operator with a scalar
+/// attribute takes it. Floats are rounded to the dtype. For integers and bool the number has to be
+/// a value of the dtype; an infinity is its last one. Ownership: `out_element` has kiln_dtype_size
+/// bytes. Lifetime: n/a. Thread: any. Errors: false, nothing written.
 KILN_API bool kiln_number_store(const kiln_attr *number, kiln_dtype dtype, void *out_element);
 
 /// Elements and bytes of a description; -1 when the product exceeds int64.
@@ -211,45 +216,52 @@ KILN_API int64_t kiln_desc_count(const kiln_tensor_desc *desc);
 KILN_API int64_t kiln_desc_bytes(const kiln_tensor_desc *desc);
 KILN_API bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_desc *b);
 
-/// Checks inputs and attributes of `call` against the table and fills dtype, rank and dims of `outputs`
-/// (call->n_outputs of them; ids stay). Absent optional attributes must be present as KILN_ATTR_NONE.
-/// This is the verifier of one operation: every origin (API, file, network, fuser) passes here.
-/// Ownership: all borrowed. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT naming operator, shapes and
-/// values; OUT_OF_RANGE for sizes beyond int64.
+/// Checks inputs and attributes of `call` against the table and fills dtype, rank and dims of
+/// `outputs` (call->n_outputs of them; ids stay). Absent optional attributes must be present as
+/// KILN_ATTR_NONE. This is the verifier of one operation: every origin (API, file, network, fuser)
+/// passes here. Ownership: all borrowed. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT
+/// naming operator, shapes and values; OUT_OF_RANGE for sizes beyond int64.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_infer(const kiln_op_record *call,
                                                   kiln_tensor_desc *outputs, kiln_error *err);
 
-// ---- graphs: a list of operations with inputs and outputs, in files, text and on the wire ------------
+// ---- graphs: a list of operations with inputs and outputs, in files, text and on the wire
+// ------------
 
 typedef struct kiln_ir_graph kiln_ir_graph;
 
 /// An empty graph; operations are copied in. Ids inside a graph are the graph's own.
-/// Ownership: the caller's (kiln_ir_graph_destroy). Lifetime: until destroyed; `env` must outlive it.
-/// Thread: one at a time. Errors: RESOURCE_EXHAUSTED.
+/// Ownership: the caller's (kiln_ir_graph_destroy). Lifetime: until destroyed; `env` must outlive
+/// it. Thread: one at a time. Errors: RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_create(const kiln_env *env,
-                                                         kiln_ir_graph **out_graph, kiln_error *err);
+                                                         kiln_ir_graph **out_graph,
+                                                         kiln_error *err);
 KILN_API void kiln_ir_graph_destroy(kiln_ir_graph *graph);
 
-/// Appends a copy of `record`; `kiln_ir_graph_verify` checks the whole: every operation infers to its
-/// stored outputs, ids are defined once and before use, none is used after its drop, outputs exist.
-/// Ownership: copied. Lifetime: n/a. Thread: one at a time. Errors: INVALID_ARGUMENT with the operation's place.
+/// Appends a copy of `record`; `kiln_ir_graph_verify` checks the whole: every operation infers to
+/// its stored outputs, ids are defined once and before use, none is used after its drop, outputs
+/// exist. Ownership: copied. Lifetime: n/a. Thread: one at a time. Errors: INVALID_ARGUMENT with
+/// the operation's place.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_append(kiln_ir_graph *graph,
                                                          const kiln_op_record *record,
                                                          kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_set_io(kiln_ir_graph *graph,
                                                          const kiln_tensor_desc *inputs,
-                                                         size_t n_inputs, const uint64_t *output_ids,
+                                                         size_t n_inputs,
+                                                         const uint64_t *output_ids,
                                                          size_t n_outputs, kiln_error *err);
-KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph,
+                                                         kiln_error *err);
 KILN_API size_t kiln_ir_graph_op_count(const kiln_ir_graph *graph);
 KILN_API const kiln_op_record *kiln_ir_graph_op(const kiln_ir_graph *graph, size_t index);
-KILN_API const kiln_tensor_desc *kiln_ir_graph_inputs(const kiln_ir_graph *graph, size_t *out_count);
+KILN_API const kiln_tensor_desc *kiln_ir_graph_inputs(const kiln_ir_graph *graph,
+                                                      size_t *out_count);
 KILN_API const uint64_t *kiln_ir_graph_outputs(const kiln_ir_graph *graph, size_t *out_count);
 
-/// Text form, one operation a line, such as `%2: f32[2,3] = add(%0: f32[2,3], %1: f32[3])`; the parser
-/// takes what the printer writes, and `#` comments. Wire form: ir/proto/kiln/v1/ir.proto.
-/// Both parsers verify. Ownership: `*out_graph` is the caller's; `out` belongs to its builder. Lifetime: n/a.
-/// Thread: any. Errors: INVALID_ARGUMENT with line or field; DATA_LOSS for truncated bytes; RESOURCE_EXHAUSTED.
+/// Text form, one operation a line, such as `%2: f32[2,3] = add(%0: f32[2,3], %1: f32[3])`; the
+/// parser takes what the printer writes, and `#` comments. Wire form: ir/proto/kiln/v1/ir.proto.
+/// Both parsers verify. Ownership: `*out_graph` is the caller's; `out` belongs to its builder.
+/// Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with line or field; DATA_LOSS for truncated
+/// bytes; RESOURCE_EXHAUSTED.
 KILN_API void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out);
 KILN_NODISCARD KILN_API kiln_status kiln_ir_print(const kiln_ir_graph *graph, kiln_string *out,
                                                   kiln_error *err);
@@ -261,9 +273,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_decode(const kiln_env *env, const vo
                                                    size_t length, kiln_ir_graph **out_graph,
                                                    kiln_error *err);
 
-/// One operation in the same wire form, for streams of operations. A decoded record is verified alone: whether its
-/// ids exist is the caller's to check. Ownership: the blob is the caller's (kiln_free); a decoded record points into
-/// `arena`. Lifetime: until the arena is reset. Thread: any. Errors: as encode and decode of graphs.
+/// One operation in the same wire form, for streams of operations. A decoded record is verified
+/// alone: whether its ids exist is the caller's to check. Ownership: the blob is the caller's
+/// (kiln_free); a decoded record points into `arena`. Lifetime: until the arena is reset. Thread:
+/// any. Errors: as encode and decode of graphs.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_encode_op(const kiln_env *env,
                                                       const kiln_op_record *record,
                                                       kiln_blob *out_bytes, kiln_error *err);
@@ -298,18 +311,19 @@ KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
 
-/// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot express
-/// it (a reshape of a non-contiguous tensor): then the operation has to be executed as a copy.
-/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.
+/// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot
+/// express it (a reshape of a non-contiguous tensor): then the operation has to be executed as a
+/// copy. Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.
 KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
                               kiln_view *out_view);
 
-// ---- programs: what a fuser describes, in neutral form -------------------------------------------
+// ---- programs: what a fuser describes, in neutral form
+// -------------------------------------------
 
 typedef enum kiln_formula_code { ///< postfix; 64-bit checked; all of it fails closed
-    KILN_F_IMM = 1,      ///< push imm
-    KILN_F_SYM = 2,      ///< push the value of dimension symbol `sym`
-    KILN_F_FACT = 3,     ///< push device fact `arg` (kiln_device_fact)
+    KILN_F_IMM = 1, ///< push imm
+    KILN_F_SYM = 2, ///< push the value of dimension symbol `sym`
+    KILN_F_FACT = 3, ///< push device fact `arg` (kiln_device_fact)
     KILN_F_ADD = 16,
     KILN_F_SUB = 17,
     KILN_F_MUL = 18,
@@ -341,12 +355,12 @@ typedef struct kiln_formula {
 
 typedef enum kiln_arg_kind {
     KILN_ARG_TENSOR = 1, ///< memory of tensor `ref`, at the start of its buffer
-    KILN_ARG_TEMP = 2,   ///< temporary `ref`
+    KILN_ARG_TEMP = 2, ///< temporary `ref`
     KILN_ARG_OFFSET = 3, ///< first element of tensor `ref`, in elements from the buffer's start
     KILN_ARG_STRIDE = 4, ///< stride of tensor `ref` along axis `axis`, in elements
-    KILN_ARG_DIM = 5,    ///< value of symbol `ref`
+    KILN_ARG_DIM = 5, ///< value of symbol `ref`
     KILN_ARG_SCALAR = 6, ///< value of scalar placeholder `ref`
-    KILN_ARG_LOCAL = 7,  ///< local memory of `value` bytes
+    KILN_ARG_LOCAL = 7, ///< local memory of `value` bytes
     KILN_ARG_FORMULA = 8 ///< `value`
 } kiln_arg_kind;
 
@@ -354,8 +368,8 @@ enum { KILN_ACCESS_READ = 1u, KILN_ACCESS_WRITE = 2u };
 
 typedef struct kiln_program_arg {
     kiln_arg_kind kind;
-    uint32_t access;  ///< of TENSOR and TEMP
-    uint32_t ref;     ///< block-relative
+    uint32_t access; ///< of TENSOR and TEMP
+    uint32_t ref; ///< block-relative
     uint32_t axis;
     kiln_dtype dtype; ///< type of the kernel's parameter, of numbers
     kiln_formula value;
@@ -381,7 +395,7 @@ typedef struct kiln_program_source {
     const char *const *defines; ///< "NAME=VALUE", terminated
     uint32_t n_defines;
     uint32_t cl_c_version; ///< 100 * major + 10 * minor; 0: 1.2
-    uint32_t math;         ///< KILN_MATH_*
+    uint32_t math; ///< KILN_MATH_*
     kiln_hash128 fingerprint; ///< device that a binary is for
 } kiln_program_source;
 
@@ -432,21 +446,22 @@ typedef struct kiln_program {
 } kiln_program;
 
 /// Evaluates a formula over the values of symbols and device facts.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE on overflow, division by 0 or an
-/// unknown symbol; INVALID_ARGUMENT for a malformed formula.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE on overflow, division by 0
+/// or an unknown symbol; INVALID_ARGUMENT for a malformed formula.
 KILN_NODISCARD KILN_API kiln_status kiln_formula_eval(const kiln_formula *formula,
                                                       const int64_t *symbols, uint32_t n_symbols,
                                                       const int64_t *facts, uint32_t n_facts,
                                                       int64_t *out_value, kiln_error *err);
 
-// ---- plans: what to do with a segment of operations ------------------------------------------------
+// ---- plans: what to do with a segment of operations
+// ------------------------------------------------
 
 /// A run of operations that one program covers. The maps turn block-relative numbers into the
 /// segment's. `state` is for the executor, which sets `state_free` with it.
 typedef struct kiln_plan_block {
     const kiln_program *program;
-    const char *fuser;       ///< id of the fuser, for people
-    uint32_t first_op;       ///< position in the segment
+    const char *fuser; ///< id of the fuser, for people
+    uint32_t first_op; ///< position in the segment
     uint32_t n_ops;
     const uint32_t *tensors; ///< block tensor -> segment tensor
     uint32_t n_tensors;
@@ -462,8 +477,8 @@ typedef struct kiln_plan_block {
 
 typedef struct kiln_plan_step {
     kiln_step_kind kind;
-    uint32_t block;      ///< LAUNCH: which block
-    uint32_t index;      ///< LAUNCH: launch of its program; HOST_OP: operation of the segment
+    uint32_t block; ///< LAUNCH: which block
+    uint32_t index; ///< LAUNCH: launch of its program; HOST_OP: operation of the segment
     const uint32_t *dies; ///< segment tensors that nobody uses after this step
     uint32_t n_dies;
 } kiln_plan_step;
@@ -481,7 +496,8 @@ typedef struct kiln_plan {
     uint32_t n_steps;
 } kiln_plan;
 
-// ---- the backend interface -----------------------------------------------------------------------
+// ---- the backend interface
+// -----------------------------------------------------------------------
 
 typedef enum kiln_device_type {
     KILN_DEVICE_CPU = 1,
@@ -522,27 +538,27 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint32_t compute_units;
     uint32_t vector_bytes; ///< preferred width of explicit vectors
     uint32_t memory_align; ///< bytes at which a buffer starts at least
-    uint32_t cl_version;   ///< 100 * major + 10 * minor; 0 when not OpenCL
+    uint32_t cl_version; ///< 100 * major + 10 * minor; 0 when not OpenCL
     uint64_t memory_bytes;
     uint64_t max_alloc_bytes;
     uint64_t local_bytes;
     uint64_t max_work_group;
     uint64_t bytes_per_s; ///< measured copy, read plus written
-    uint64_t flops_f32;   ///< estimate
-    uint64_t launch_ns;   ///< measured cost of one more kernel in a queue
+    uint64_t flops_f32; ///< estimate
+    uint64_t launch_ns; ///< measured cost of one more kernel in a queue
     kiln_hash128 fingerprint; ///< name, driver, platform version, extensions
 } kiln_device_info;
 
 typedef struct kiln_backend_stats {
-    uint64_t ops_executed;    ///< calls of execute
+    uint64_t ops_executed; ///< calls of execute
     uint64_t kernels_launched;
-    uint64_t blas_calls;      ///< matmuls that a BLAS library ran
-    uint64_t programs_built;  ///< from source
+    uint64_t blas_calls; ///< matmuls that a BLAS library ran
+    uint64_t programs_built; ///< from source
     uint64_t programs_loaded; ///< from the cache
     uint64_t build_ns;
-    uint64_t bytes_used;      ///< held by tensors now
+    uint64_t bytes_used; ///< held by tensors now
     uint64_t bytes_peak;
-    uint64_t bytes_pooled;    ///< held by the pool, used or not
+    uint64_t bytes_pooled; ///< held by the pool, used or not
     uint64_t buffers_live;
 } kiln_backend_stats;
 
@@ -565,9 +581,10 @@ typedef struct kiln_launch {
 typedef struct kiln_backend kiln_backend;
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
 
-/// A device behind a table of functions. All calls may come from any thread, one at a time for each device (the
-/// caller's lock); all work is in order, as on one queue, so memory that is freed may be given out again at once.
-/// Only `read` and `sync` wait. A failure of queued work is reported by the next `read` or `sync`.
+/// A device behind a table of functions. All calls may come from any thread, one at a time for each
+/// device (the caller's lock); all work is in order, as on one queue, so memory that is freed may
+/// be given out again at once. Only `read` and `sync` wait. A failure of queued work is reported by
+/// the next `read` or `sync`.
 typedef struct kiln_backend_ops {
     uint32_t struct_size;
     const char *scheme;
@@ -585,8 +602,9 @@ typedef struct kiln_backend_ops {
                         size_t bytes, kiln_error *err);
     kiln_status (*copy)(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
                         kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err);
-    /// Runs one operation on views; outputs have memory, dense. Of class ELEMENTWISE an output may be an input of
-    /// equal shape and dtype that is dense too; other classes get memory of their own.
+    /// Runs one operation on views; outputs have memory, dense. Of class ELEMENTWISE an output may
+    /// be an input of equal shape and dtype that is dense too; other classes get memory of their
+    /// own.
     kiln_status (*execute)(kiln_backend *backend, const kiln_op_record *record,
                            const kiln_view *inputs, const kiln_view *outputs, kiln_error *err);
     kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
@@ -612,20 +630,22 @@ typedef struct kiln_backend_provider {
     const char *scheme;
     kiln_status (*open)(const kiln_env *env, const char *address, kiln_backend **out_backend,
                         kiln_error *err, void *user);
-    /// Describes the n-th device for `kiln devices`: its address and a line; NOT_FOUND past the last. May be NULL.
+    /// Describes the n-th device for `kiln devices`: its address and a line; NOT_FOUND past the
+    /// last. May be NULL.
     kiln_status (*describe)(const kiln_env *env, size_t index, char out_address[64],
                             char out_line[192], kiln_error *err, void *user);
     void *user;
 } kiln_backend_provider;
 
-/// Two backends of ir itself: "reference" runs every operator's reference function on the host; "null" keeps
-/// memory and runs nothing, programs included, for measuring what a host pays.
+/// Two backends of ir itself: "reference" runs every operator's reference function on the host;
+/// "null" keeps memory and runs nothing, programs included, for measuring what a host pays.
 /// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
 KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
 KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
 
-/// Sample calls of an operator for one dtype, for tests and benches: shapes with zero, one and odd lengths,
-/// broadcasting, special values. The sink gets each record with dense input data and the ids 1, 2, ...
+/// Sample calls of an operator for one dtype, for tests and benches: shapes with zero, one and odd
+/// lengths, broadcasting, special values. The sink gets each record with dense input data and the
+/// ids 1, 2, ...
 typedef struct kiln_sample_sink {
     const kiln_env *env;
     void (*take)(const kiln_op_record *record, const void *const *input_data, void *user);
