@@ -408,6 +408,33 @@ static void test_codes(void)
     cl_fixture_close(&f);
 }
 
+// CLBlast keeps programs, and with them the context, until its cache is cleared: the last backend
+// does so when it closes, and nothing else of ours holds the context.
+static void test_close_gives_the_context_back(void)
+{
+    cl_fixture f;
+    kiln_backend *reference;
+    cl_uint count = 0;
+    product p = {.dtype = KILN_DTYPE_F32,
+                 .a = {.rank = 3, .dims = {2, 70, 19}, .strided = true, .strides = {1330, 38, 2}},
+                 .b = {.rank = 2, .dims = {19, 23}}};
+    if (!open_both(&f, &reference)) {
+        return;
+    }
+    bool pocl = f.backend->pocl;
+    cl_context context = f.backend->context;
+    KILN_CHECK_INT(clRetainContext(context), CL_SUCCESS);
+    check(&f, reference, &p, 1);
+    close_both(&f, reference);
+    KILN_CHECK_INT(
+        clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof(count), &count, NULL),
+        CL_SUCCESS);
+    if (pocl) { // other drivers count as they like
+        KILN_CHECK_INT(count, 1);
+    }
+    clReleaseContext(context);
+}
+
 static void test_override(void)
 {
     static const char *const names[] = {"WGD",  "MDIMCD", "NDIMCD", "MDIMAD", "NDIMBD",
@@ -440,4 +467,5 @@ static void test_override(void)
 
 KILN_TEST_MAIN("unit/cl_backend/blas", KILN_TEST(test_sizes_and_transposes),
                KILN_TEST(test_ranks_and_batches), KILN_TEST(test_strides), KILN_TEST(test_f64),
-               KILN_TEST(test_left_to_own_kernels), KILN_TEST(test_codes), KILN_TEST(test_override))
+               KILN_TEST(test_left_to_own_kernels), KILN_TEST(test_codes),
+               KILN_TEST(test_close_gives_the_context_back), KILN_TEST(test_override))

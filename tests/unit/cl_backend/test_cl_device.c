@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Addresses, the list of devices, what is known about one, and opening again and again.
 
+#include <dirent.h>
 #include <string.h>
 
 #include "cl_fixture.h"
@@ -163,6 +164,42 @@ static void test_two_backends_on_one_device(void)
     cl_fixture_close(&a);
 }
 
+static unsigned open_files(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (folder != NULL && readdir(folder) != NULL) {
+        count++;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return count;
+}
+
+static void test_opening_again_leaves_nothing(void)
+{
+    cl_fixture f;
+    cl_settings settings = {.cache = kiln_test_tmpdir()};
+    unsigned before = 0;
+    for (int i = 0; i < 20; i++) {
+        if (!cl_fixture_open(&f, &settings)) {
+            return;
+        }
+        bool pocl = f.backend->pocl;
+        cl_uint count = 0;
+        cl_context context = f.backend->context;
+        clRetainContext(context);
+        f.ops->free(f.base, cl_fixture_buffer(&f, sizeof(i), &i));
+        cl_fixture_close(&f);
+        clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof(count), &count, NULL);
+        KILN_CHECK(!pocl || count == 1);
+        clReleaseContext(context);
+        before = i == 1 ? open_files() : before;
+    }
+    KILN_CHECK_INT(open_files(), before);
+}
+
 // Each allocation of an opening fails once; what was made before it goes back.
 static void test_no_memory_at_open(void)
 {
@@ -214,4 +251,5 @@ KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
                KILN_TEST(test_malformed_addresses), KILN_TEST(test_description_ends),
                KILN_TEST(test_facts), KILN_TEST(test_two_backends_on_one_device),
-               KILN_TEST(test_no_memory_at_open), KILN_TEST(test_measure_is_remembered))
+               KILN_TEST(test_opening_again_leaves_nothing), KILN_TEST(test_no_memory_at_open),
+               KILN_TEST(test_measure_is_remembered))

@@ -112,6 +112,11 @@ static void test_mark_calls_back(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
+    if (strcmp(f.ops->info(f.base)->platform, "Oclgrind") == 0) {
+        kiln_test_skip("Oclgrind runs queued work only when the host waits");
+        cl_fixture_close(&f);
+        return;
+    }
     if (adder_open(&f, &a)) {
         adder_run(&f, &a, 100);
         KILN_CHECK_INT(kiln_cl_mark(f.base, &mark, &err), KILN_STATUS_OK);
