@@ -128,8 +128,7 @@ static inline const uint32_t *kilni_fuse_tape_words(const kilni_fuse_tape *tape,
 typedef struct kilni_fuse_node kilni_fuse_node;
 typedef struct kilni_fuse_verdict kilni_fuse_verdict;
 
-typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value of a scalar
-                                         ///< placeholder
+typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value
     uint32_t scalar;
     kiln_attr value;
 } kilni_fuse_scalar_guard;
@@ -313,8 +312,7 @@ typedef struct kilni_fuse_trial {
     uint32_t n_asks;
 } kilni_fuse_trial;
 
-typedef struct kilni_fuse_block_mark { ///< how much of the block its operations up to one have
-                                       ///< introduced
+typedef struct kilni_fuse_block_mark { ///< numbers given out up to and including an operation
     uint32_t n_tensors;
     uint32_t n_symbols;
     uint32_t n_scalars;
