@@ -1,0 +1,341 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Judges the reference evaluator by NumPy: reads what sample_dump prints and computes every result again.
+
+One case per operator. Nothing here is derived from Kiln's code: operators are NumPy's functions, windows
+are sums over shifted slices, and integer corner cases are Python's integers.
+"""
+import collections
+import math
+import subprocess
+import sys
+import warnings
+
+try:
+    import numpy as np
+except ImportError:
+    print("SKIP conformance/numpy judge: python3-numpy is not installed")
+    print("kiln-test: 0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
+          "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
+          "u64": np.uint64, "bool": np.bool_}
+TOLERANCE = {2: 1e-3, 4: 3e-7, 8: 1e-13}  # by bytes of a float
+SCALED = {"sum", "mean", "prod", "matmul", "conv2d", "avg_pool2d", "softmax", "log_softmax",
+          "batch_norm"}  # compared with the largest element: errors follow the terms
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+UNARY = {
+    "abs": np.abs, "neg": np.negative, "sign": np.sign, "exp": np.exp, "expm1": np.expm1,
+    "log": np.log, "log1p": np.log1p, "erf": ERF, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "recip": lambda x: 1 / x, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "round": np.rint, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "is_nan": np.isnan, "is_inf": np.isinf, "logical_not": np.logical_not,
+    "bitwise_not": np.invert, "contiguous": lambda x: x,
+}
+BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "minimum": np.minimum,
+    "maximum": np.maximum, "atan2": np.arctan2, "hypot": np.hypot, "equal": np.equal,
+    "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+}
+FLOAT_BINARY = {"div": np.divide, "rem": np.remainder, "fmod": np.fmod, "pow": np.power}
+
+
+def towards_zero(a, b):
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def int_power(a, b):
+    if b >= 0:
+        return pow(a, b, 1 << 64)
+    return {1: 1, -1: 1 if b % 2 == 0 else -1}.get(a, 0)
+
+
+INT_BINARY = {  # of Python's integers and the width; the result is wrapped
+    "div": lambda a, b, width: towards_zero(a, b) if b else 0,
+    "rem": lambda a, b, width: a % b if b else 0,
+    "fmod": lambda a, b, width: a - b * towards_zero(a, b) if b else 0,
+    "pow": lambda a, b, width: int_power(a, b),
+    "shift_left": lambda a, b, width: a << b if 0 <= b < width else 0,
+    "shift_right": lambda a, b, width: a >> b if 0 <= b < width else 0,
+}
+
+
+def int_binary(function, a, b):
+    a, b = np.broadcast_arrays(a, b)
+    width = a.dtype.itemsize * 8
+    values = [function(p, q, width) % (1 << width) for p, q in zip(a.ravel().tolist(),
+                                                                    b.ravel().tolist())]
+    return np.array(values, np.uint64).astype(f"u{a.dtype.itemsize}").view(a.dtype).reshape(a.shape)
+
+
+def wide(x):
+    return x.astype(np.float64) if x.dtype.kind == "f" else x
+
+
+def binary(name, a, b):
+    if name in BINARY:
+        return BINARY[name](wide(a), wide(b))
+    if a.dtype.kind == "f":
+        return FLOAT_BINARY[name](wide(a), wide(b))
+    return int_binary(INT_BINARY[name], a, b)
+
+
+def scalar(x, value):
+    if x.dtype.kind == "f" or not math.isinf(value):
+        return x.dtype.type(value)
+    return np.iinfo(x.dtype).max if value > 0 else np.iinfo(x.dtype).min
+
+
+def reduce(name, x, axes=(), keepdims=0):
+    how = {"axis": tuple(axes) or tuple(range(x.ndim)), "keepdims": bool(keepdims)}
+    low, high = (-np.inf, np.inf) if x.dtype.kind == "f" else (0, 1)
+    if x.dtype.kind in "iu":
+        low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    x = wide(x)
+    if name in ("sum", "prod"):
+        return getattr(np, name)(x, dtype=x.dtype, **how)
+    if name in ("mean", "any", "all"):
+        return getattr(np, name)(x, **how)
+    if name == "max_abs":
+        return np.max(np.abs(x), initial=0, **how)
+    return getattr(np, name)(x, initial=low if name == "max" else high, **how)
+
+
+def arg_reduce(name, x, axis, keepdims=0, last=0):
+    found = getattr(np, name)(np.flip(x, axis) if last else x, axis=axis, keepdims=bool(keepdims))
+    return x.shape[axis] - 1 - found if last else found
+
+
+def taps(x, out, kernel, strides, padding, dilations, fill):
+    """For each element of the window: its row, its column, and the input seen by all windows there."""
+    reach = [(out[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 for i in (0, 1)]
+    more = [max(0, reach[i] - x.shape[2 + i] - padding[i]) for i in (0, 1)]
+    padded = np.pad(x, ((0, 0), (0, 0), (padding[0], more[0]), (padding[1], more[1])),
+                    constant_values=fill)
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            top, left = row * dilations[0], column * dilations[1]
+            yield row, column, padded[:, :, top:top + out[0] * strides[0]:strides[0],
+                                      left:left + out[1] * strides[1]:strides[1]][
+                                          :, :, :out[0], :out[1]]
+
+
+def conv2d(inputs, shape, strides=(1, 1), padding=(0,) * 4, dilations=(1, 1), groups=1):
+    x, weight = wide(inputs[0]), wide(inputs[1])
+    result = np.zeros(shape)
+    per_group = weight.shape[0] // groups
+    for row, column, seen in taps(x, shape[2:], weight.shape[2:], strides, padding, dilations, 0):
+        for g in range(groups):
+            channels = seen[:, g * weight.shape[1]:(g + 1) * weight.shape[1]]
+            part = weight[g * per_group:(g + 1) * per_group, :, row, column]
+            result[:, g * per_group:(g + 1) * per_group] += np.einsum("nchw,oc->nohw", channels, part)
+    return result + (wide(inputs[2]).reshape(1, -1, 1, 1) if len(inputs) == 3 else 0)
+
+
+def pool2d(name, x, shape, kernel, strides=(1, 1), padding=(0,) * 4, dilations=(1, 1), ceil_mode=0,
+           include_pad=0):
+    del ceil_mode  # the shape says how many windows there are
+    where = (shape[2:], kernel, strides, padding, dilations)
+    if name == "max_pool2d":
+        low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        return np.max([seen for _, _, seen in taps(x, *where, low)], axis=0)
+    ones = np.ones_like(x, np.float64)
+    if include_pad:
+        ones = np.pad(ones, ((0, 0), (0, 0), (padding[0], padding[2]), (padding[1], padding[3])),
+                      constant_values=1)
+    counted = where[:3] + ((0,) * 4 if include_pad else padding,) + where[4:]
+    total = sum(seen for _, _, seen in taps(wide(x), *where, 0))
+    return total / sum(seen for _, _, seen in taps(ones, *counted, 0))
+
+
+def softmax(x, axis=-1):
+    x = wide(x)
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def log_softmax(x, axis=-1):
+    x = wide(x)
+    x = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    return x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True))
+
+
+def batch_norm(inputs, epsilon=1e-5):
+    x, scale, bias, mean, variance = [wide(i) for i in inputs]
+    scale, bias, mean, variance = [v.reshape((1, -1) + (1,) * (x.ndim - 2))
+                                   for v in (scale, bias, mean, variance)]
+    return (x - mean) / np.sqrt(variance + epsilon) * scale + bias
+
+
+def gather(name, x, indices, axis=0):
+    length = x.shape[axis]
+    indices = np.clip(np.where(indices < 0, indices + length, indices), 0, max(length - 1, 0))
+    if name == "select":
+        return np.take(x, indices, axis)
+    seen = tuple(slice(None) if i == axis % x.ndim else slice(n)
+                 for i, n in enumerate(indices.shape))
+    return np.take_along_axis(x[seen], indices, axis) if indices.size else np.empty(indices.shape)
+
+
+def pad(x, padding, mode="constant", value=0):
+    begins, ends = padding[:x.ndim], padding[x.ndim:]
+    kept = x[tuple(slice(max(-b, 0), n - max(-e, 0)) for b, e, n in zip(begins, ends, x.shape))]
+    widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends)]
+    more = {"constant_values": x.dtype.type(value)} if mode == "constant" else {}
+    return np.pad(kept, widths, mode=mode, **more) if x.ndim else x
+
+
+def slices(x, starts, ends, steps=()):
+    steps = steps or [1] * x.ndim
+    return x[tuple(slice(s, None if e == -2**63 else e, t) for s, e, t in zip(starts, ends, steps))]
+
+
+def expand(x, shape):
+    new = len(shape) - x.ndim
+    return np.broadcast_to(x, [x.shape[i - new] if n == -1 else n for i, n in enumerate(shape)])
+
+
+def cast(x, dtype):
+    kind = np.dtype(DTYPES[dtype]).kind
+    if kind == "b":
+        return x != 0
+    if x.dtype.kind != "f" or kind == "f":
+        return x.astype(DTYPES[dtype])
+    ends = np.iinfo(DTYPES[dtype])
+    values = [0 if math.isnan(v) else ends.max if v >= ends.max else ends.min if v <= ends.min
+              else int(v) for v in x.astype(np.float64).ravel().tolist()]
+    return np.array(values, DTYPES[dtype]).reshape(x.shape)
+
+
+def arange(count, dtype, start=0, step=1):
+    kind = DTYPES[dtype]
+    if np.dtype(kind).kind != "f":
+        return (np.arange(count) * step + start).astype(kind)
+    steps = np.float32 if dtype == "f16" else kind
+    return (steps(kind(start)) + np.arange(count, dtype=steps) * steps(kind(step))).astype(kind)
+
+
+def matmul(a, b, transpose_a=0, transpose_b=0):
+    a = np.swapaxes(wide(a), -1, -2) if transpose_a else wide(a)
+    b = np.swapaxes(wide(b), -1, -2) if transpose_b else wide(b)
+    return np.matmul(a, b)
+
+
+OTHERS = {  # name -> function of inputs, attributes, shape of the result
+    "leaky_relu": lambda i, a, s: np.where(
+        i[0] >= 0, wide(i[0]), wide(i[0]) * float(i[0].dtype.type(a.get("slope", 0.01)))),
+    "clamp": lambda i, a, s: np.minimum(np.maximum(i[0], scalar(i[0], a["min"])),
+                                        scalar(i[0], a["max"])),
+    "clamp_min": lambda i, a, s: np.maximum(i[0], scalar(i[0], a["value"])),
+    "clamp_max": lambda i, a, s: np.minimum(i[0], scalar(i[0], a["value"])),
+    "where": lambda i, a, s: np.where(i[2], i[0], i[1]),
+    "mask_fill": lambda i, a, s: np.where(i[1], scalar(i[0], a["value"]), i[0]),
+    "cast": lambda i, a, s: cast(i[0], **a),
+    "reshape": lambda i, a, s: i[0].reshape(a["shape"]),
+    "expand": lambda i, a, s: expand(i[0], **a),
+    "permute": lambda i, a, s: np.transpose(i[0], a.get("axes") or None),
+    "slice": lambda i, a, s: slices(i[0], **a),
+    "flip": lambda i, a, s: np.flip(i[0], tuple(a.get("axes", ())) or None),
+    "argmax": lambda i, a, s: arg_reduce("argmax", i[0], **a),
+    "argmin": lambda i, a, s: arg_reduce("argmin", i[0], **a),
+    "matmul": lambda i, a, s: matmul(*i, **a),
+    "conv2d": lambda i, a, s: conv2d(i, s, **a),
+    "max_pool2d": lambda i, a, s: pool2d("max_pool2d", i[0], s, **a),
+    "avg_pool2d": lambda i, a, s: pool2d("avg_pool2d", i[0], s, **a),
+    "softmax": lambda i, a, s: softmax(i[0], **a),
+    "log_softmax": lambda i, a, s: log_softmax(i[0], **a),
+    "batch_norm": lambda i, a, s: batch_norm(i, **a),
+    "gather": lambda i, a, s: gather("gather", *i, **a),
+    "select": lambda i, a, s: gather("select", *i, **a),
+    "concat": lambda i, a, s: np.concatenate(i, a.get("axis", 0)),
+    "pad": lambda i, a, s: pad(i[0], **a),
+    "full": lambda i, a, s: np.full(a["shape"], a["value"], DTYPES[a["dtype"]]),
+    "arange": lambda i, a, s: arange(**a),
+}
+REDUCTIONS = {"sum", "mean", "prod", "max", "min", "max_abs", "any", "all"}
+
+
+def expected(name, inputs, attributes, shape):
+    if name in UNARY:
+        return UNARY[name](wide(inputs[0]))
+    if name in REDUCTIONS:
+        return reduce(name, inputs[0], **attributes)
+    if name in OTHERS:
+        return OTHERS[name](inputs, attributes, shape)
+    if name.endswith("_scalar"):
+        return binary(name[:-7], inputs[0], scalar(inputs[0], attributes["value"]))
+    return binary(name, *inputs)
+
+
+def load(text):
+    dtype, dims, data = text.split(":")
+    if dtype == "bf16":
+        return None
+    shape = tuple(int(n) for n in dims.split(",")) if dims else ()
+    return np.frombuffer(bytes.fromhex(data), DTYPES[dtype]).reshape(shape)
+
+
+def difference(name, actual, wanted):
+    """What is wrong with a result, or None."""
+    if actual.shape != wanted.shape:
+        return f"the shape is {actual.shape}, NumPy's {wanted.shape}"
+    if actual.dtype.kind != "f":
+        good = actual == wanted.astype(actual.dtype)
+    else:
+        a, w = actual.astype(np.float64), wanted.astype(actual.dtype).astype(np.float64)
+        scale = np.max(np.abs(w), initial=0, where=np.isfinite(w)) if name in SCALED else 0
+        least = 6e-8 if actual.dtype.itemsize == 2 else 0
+        near = TOLERANCE[actual.dtype.itemsize] * np.maximum(np.abs(w), scale) + least
+        good = (a == w) | (np.isnan(a) & np.isnan(w)) | (np.abs(a - w) <= near)
+    if np.all(good):
+        return None
+    where = tuple(np.argwhere(~good)[0])
+    return f"element {where} is {actual[where]}, NumPy's {wanted[where]}"
+
+
+def judge(line, failures):
+    """Counts one line into `failures`; False when NumPy has not its dtype."""
+    fields = line.rstrip("\n").split("|")
+    tensors = [load(text) for text in fields[2:]]
+    if any(t is None for t in tensors):
+        return False
+    attributes = eval(f"dict({fields[1]})")  # written by sample_dump, nobody else
+    wanted = np.asarray(expected(fields[0], tensors[:-1], attributes, tensors[-1].shape))
+    wrong = difference(fields[0], tensors[-1], wanted)
+    if wrong:
+        shapes = " ".join(f"{t.dtype}{list(t.shape)}" for t in tensors[:-1])
+        failures[fields[0]].append(f"{fields[0]}({shapes} {fields[1]}): {wrong}")
+    return True
+
+
+def main():
+    warnings.simplefilter("ignore")  # special values are the point here
+    run = subprocess.run(sys.argv[1:2], capture_output=True, text=True, check=True)
+    failures = collections.defaultdict(list)
+    judged = collections.Counter()
+    without = 0
+    for line in run.stdout.splitlines():
+        if judge(line, failures):
+            judged[line.split("|", 1)[0]] += 1
+        else:
+            without += 1
+    for name, texts in failures.items():
+        print(f"FAIL conformance/numpy {name}")
+        print("\n".join(f"    {text}" for text in texts[:3]))
+    print(f"    {sum(judged.values())} samples judged, {without} of bf16 left out")
+    failed = len(failures) + (0 if len(judged) > 100 else 1)
+    print(f"kiln-test: {len(judged) - len(failures)} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
