@@ -153,7 +153,7 @@ def formatted_text(tree):
     bad = []
     for name in tree.sources(".c", ".h", ".def", ".proto"):
         text = tree.read(name)
-        free = name.endswith(".def") or "Written by tools/" in text[:200]
+        free = name.endswith((".def", ".proto")) or "Written by tools/" in text[:200]
         if not text.endswith("\n"):
             bad.append(f"{name}: no newline at the end")
         for number, line in enumerate(text.split("\n"), 1):
