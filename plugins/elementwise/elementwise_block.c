@@ -140,6 +140,13 @@ static uint32_t add_value(ew_block *block, const kf_tensor *tensor, uint32_t com
     return block->n_values++;
 }
 
+/// Same number for the same dtype; constants by their bits, so that NaN and -0 are themselves.
+static uint32_t same_number(const ew_number *a, const ew_number *b)
+{
+    return a->is_scalar == b->is_scalar && a->index == b->index && a->dtype == b->dtype &&
+           a->value.type == b->value.type && a->value.v.i == b->value.v.i;
+}
+
 static uint32_t add_number(ew_block *block, const kf_attr *attr, uint32_t dtype)
 {
     ew_number number;
@@ -158,7 +165,7 @@ static uint32_t add_number(ew_block *block, const kf_attr *attr, uint32_t dtype)
         }
     }
     for (uint32_t i = 0; i < block->n_numbers; i++) {
-        if (memcmp(&block->numbers[i], &number, sizeof(number)) == 0) {
+        if (same_number(&block->numbers[i], &number)) {
             return i;
         }
     }

@@ -66,9 +66,8 @@ typedef struct ew_value {
 /// A number of an operation: a scalar of the block, or a constant.
 typedef struct ew_number {
     uint32_t is_scalar;
-    uint32_t index; ///< is_scalar: of the block; and always its place among the kernel's arguments
+    uint32_t index; ///< is_scalar: of the block's scalars
     uint32_t dtype;
-    uint32_t argument;
     kf_scalar value; ///< not is_scalar
 } ew_number;
 

@@ -143,7 +143,7 @@ static void test_cost_stays_within_64_bits(void)
     device.mem_bytes_per_s = device.flops_f32 = device.launch_ns = 0; // unknown: a slow machine
     cost = kf_cost_of(&device);
     KILN_CHECK(cost.ps_per_kib > 100000 && cost.ps_per_kib < 110000);
-    KILN_CHECK(INT64_MAX / cost.ps_per_kib > 1ll << 44); // 16 TiB moved by the slowest
+    KILN_CHECK(INT64_MAX / cost.ps_per_kib > 1LL << 44); // 16 TiB moved by the slowest
 }
 
 KILN_TEST_MAIN("unit/plugin_sdk/kf_util", KILN_TEST(test_dtypes_agree_with_the_host),

@@ -300,6 +300,9 @@ static void test_growing_structs_start_with_their_size(void)
     const char *at = header;
     while ((at = strstr(at, "struct kf_")) != NULL) {
         const char *end = strchr(at, '\n'), *brace = strchr(at, '{');
+        if (end == NULL) {
+            break;
+        }
         if (brace != NULL && brace < end) {
             bool frozen = strstr(at, "// frozen") != NULL && strstr(at, "// frozen") < end;
             bool sized = strncmp(end + 1, "    uint32_t struct_size", 24) == 0;

@@ -100,8 +100,8 @@ static kiln_tensor_desc describe(const suite *s, uint32_t tensor)
 static void *expected_of(const suite *s, const check *c)
 {
     const kiln_backend_ops *ops = s->judge->ops;
-    kiln_tensor_desc inputs[3], output = describe(s, c->output);
-    kiln_view views[3], out_view;
+    kiln_tensor_desc inputs[3] = {{0}}, output = describe(s, c->output);
+    kiln_view views[3] = {{0}}, out_view;
     kiln_error err = {0};
     size_t bytes = (size_t)kiln_desc_bytes(&output);
     void *result = malloc(bytes);
@@ -215,7 +215,7 @@ static void append(suite *s, kiln_op which, kiln_dtype cast_to, double value)
     memset(c, 0, sizeof(*c));
     c->op = which;
     c->n_inputs = signature->max_inputs;
-    for (uint32_t i = 0; i < c->n_inputs; i++) {
+    for (uint32_t i = 0; i < c->n_inputs && i < 3; i++) {
         c->inputs[i] = (signature->mask_inputs >> i & 1u) != 0 ? s->mask : order[i];
     }
     c->output = mini_tensor_add(s->mini, result_dtype(s, info, cast_to), 1, extents);

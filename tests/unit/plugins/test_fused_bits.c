@@ -64,10 +64,10 @@ static void record(run_result *result, kiln_op op, kiln_dtype dtype, kiln_dtype 
 {
     const kiln_op_info *info = kiln_op_info_of(op);
     const kiln_op_signature *signature = info->signature;
-    kiln_tensor *inputs[3];
+    kiln_tensor *inputs[3] = {NULL};
     kiln_attr attrs[KILN_MAX_ATTRS];
     kiln_error err = {0};
-    for (unsigned i = 0; i < signature->max_inputs; i++) {
+    for (unsigned i = 0; i < signature->max_inputs && i < 3; i++) {
         inputs[i] = operands[(signature->mask_inputs >> i & 1u) != 0 ? 2 : i];
     }
     for (unsigned i = 0; i < signature->n_attrs; i++) {
