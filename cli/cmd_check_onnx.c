@@ -514,11 +514,16 @@ int cmd_check_onnx(int argc, char **argv)
     if (status == KILN_STATUS_OK) {
         status = cli_open_device(&options.device, state.context, &state.device, &err);
     }
+    int result = status == KILN_STATUS_OK ? CLI_OK : cli_fail("check-onnx", &err);
+    /* A folder that cannot be read fails the job; the others are still checked and counted. */
     for (int i = 0; status == KILN_STATUS_OK && i < options.n_folders; i++) {
-        status = check_folder(&state, options.folders[i], &err);
+        if (check_folder(&state, options.folders[i], &err) != KILN_STATUS_OK) {
+            result = cli_fail("check-onnx", &err);
+        }
     }
-    if (status == KILN_STATUS_OK && state.no_memory) {
-        status = kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory for the reasons of skips");
+    if (state.no_memory) {
+        (void)kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory for the reasons of skips");
+        result = cli_fail("check-onnx", &err);
     }
     if (status == KILN_STATUS_OK) {
         print_summary(&state);
@@ -526,8 +531,5 @@ int cmd_check_onnx(int argc, char **argv)
     free(state.reasons);
     kiln_device_release(state.device);
     kiln_context_destroy(state.context);
-    if (status != KILN_STATUS_OK) {
-        return cli_fail("check-onnx", &err);
-    }
-    return state.failed == 0 ? CLI_OK : CLI_FAILED;
+    return result == CLI_OK && state.failed > 0 ? CLI_FAILED : result;
 }

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What `kiln check-onnx` says and exits with: on a good case, a wrong number, a wrong shape, a cut model, an operator
+# that is not there, a folder without cases, and no argument. usage: check_onnx_tells.sh KILN
+kiln=$1
+cases=/usr/share/libonnx-testdata/data/node
+if [ ! -d "$cases" ]; then
+    echo "SKIP $cases is not there: install libonnx-testdata"
+    echo "kiln-test: 0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+
+# expect STATUS TEXT ARGUMENTS...: the exit status, and a text somewhere in what is printed
+expect() {
+    want=$1
+    text=$2
+    shift 2
+    said=$("$kiln" check-onnx "$@" 2>&1)
+    got=$?
+    if [ "$got" -eq "$want" ] && echo "$said" | grep -qF -- "$text"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL check-onnx $*: exit status $got, expected $want and \"$text\":"
+        echo "$said"
+    fi
+}
+
+copy() {
+    rm -rf "$work/all"
+    mkdir -p "$work/all"
+    cp -r "$cases/$1" "$work/all/$1"
+}
+
+device="--device reference:0"
+copy test_add
+expect 0 "1 passed, 0 failed, 0 skipped" $device "$work/all/test_add"
+expect 0 "pass test_add" $device --verbose "$work/all/test_add/"
+cp "$work/all/test_add/test_data_set_0/input_0.pb" "$work/all/test_add/test_data_set_0/output_0.pb"
+expect 1 "FAIL test_add: output 'sum': element 0 is" $device "$work/all"
+expect 1 "0 passed, 1 failed, 0 skipped" $device "$work/all"
+copy test_add
+cp "$cases/test_add_bcast/test_data_set_0/input_1.pb" "$work/all/test_add/test_data_set_0/output_0.pb"
+expect 1 "FAIL test_add: output 'sum': rank is 3, expected 1" $device "$work/all"
+cp "$cases/test_argmax_default_axis_example/test_data_set_0/output_0.pb" \
+    "$work/all/test_add/test_data_set_0/output_0.pb"
+expect 1 "type is f32, expected int64" $device "$work/all"
+copy test_add
+head -c 40 "$cases/test_add/model.onnx" > "$work/all/test_add/model.onnx"
+expect 1 "not a whole ONNX file" $device "$work/all"
+copy test_add
+rm -r "$work/all/test_add/test_data_set_0"
+expect 1 "no folder test_data_set_0" $device "$work/all"
+copy test_lstm_defaults
+expect 0 "skipped    1: operator LSTM of domain ai.onnx" $device "$work/all"
+mkdir "$work/empty"
+expect 1 "no folder with a model.onnx in" $device "$work/empty"
+expect 1 "cannot read folder" $device "$work/nowhere"
+expect 2 "name a folder of test cases" $device
+echo "kiln-test: $passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
