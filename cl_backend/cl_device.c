@@ -262,14 +262,21 @@ static bool has_extension(const kiln_device_info *info, const char *name)
     return false;
 }
 
+// "OpenCL 1.2 ..." gives 120.
 static uint32_t parse_version(const char *text)
 {
-    unsigned major = 0;
-    unsigned minor = 0;
-    if (sscanf(text, "OpenCL %u.%u", &major, &minor) != 2) {
+    static const char start[] = "OpenCL ";
+    cl_uint major = 0;
+    cl_uint minor = 0;
+    if (strncmp(text, start, sizeof(start) - 1) != 0) {
         return 0;
     }
-    return 100 * major + 10 * minor;
+    text += sizeof(start) - 1;
+    if (!parse_number(&text, &major) || *text != '.') {
+        return 0;
+    }
+    text++;
+    return parse_number(&text, &minor) ? 100 * major + 10 * minor : 0;
 }
 
 static kiln_device_type device_type(const kilni_cl_backend *backend)

@@ -6,84 +6,85 @@
 
 #include "cl_internal.h"
 
-#define CODES(X)                                                                                   \
-    X(CL_DEVICE_NOT_FOUND, NOT_FOUND)                                                              \
-    X(CL_DEVICE_NOT_AVAILABLE, DEVICE_LOST)                                                        \
-    X(CL_COMPILER_NOT_AVAILABLE, UNIMPLEMENTED)                                                    \
-    X(CL_MEM_OBJECT_ALLOCATION_FAILURE, RESOURCE_EXHAUSTED)                                        \
-    X(CL_OUT_OF_RESOURCES, RESOURCE_EXHAUSTED)                                                     \
-    X(CL_OUT_OF_HOST_MEMORY, RESOURCE_EXHAUSTED)                                                   \
-    X(CL_PROFILING_INFO_NOT_AVAILABLE, UNIMPLEMENTED)                                              \
-    X(CL_MEM_COPY_OVERLAP, INVALID_ARGUMENT)                                                       \
-    X(CL_BUILD_PROGRAM_FAILURE, BUILD_FAILED)                                                      \
-    X(CL_MAP_FAILURE, RESOURCE_EXHAUSTED)                                                          \
-    X(CL_MISALIGNED_SUB_BUFFER_OFFSET, INVALID_ARGUMENT)                                           \
-    X(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, INTERNAL)                                      \
-    X(CL_COMPILE_PROGRAM_FAILURE, BUILD_FAILED)                                                    \
-    X(CL_LINKER_NOT_AVAILABLE, UNIMPLEMENTED)                                                      \
-    X(CL_LINK_PROGRAM_FAILURE, BUILD_FAILED)                                                       \
-    X(CL_INVALID_VALUE, INVALID_ARGUMENT)                                                          \
-    X(CL_INVALID_PLATFORM, INVALID_ARGUMENT)                                                       \
-    X(CL_INVALID_DEVICE, INVALID_ARGUMENT)                                                         \
-    X(CL_INVALID_CONTEXT, DEVICE_LOST)                                                             \
-    X(CL_INVALID_COMMAND_QUEUE, DEVICE_LOST)                                                       \
-    X(CL_INVALID_MEM_OBJECT, INVALID_ARGUMENT)                                                     \
-    X(CL_INVALID_BINARY, BUILD_FAILED)                                                             \
-    X(CL_INVALID_BUILD_OPTIONS, BUILD_FAILED)                                                      \
-    X(CL_INVALID_PROGRAM, INVALID_ARGUMENT)                                                        \
-    X(CL_INVALID_PROGRAM_EXECUTABLE, BUILD_FAILED)                                                 \
-    X(CL_INVALID_KERNEL_NAME, NOT_FOUND)                                                           \
-    X(CL_INVALID_KERNEL_DEFINITION, BUILD_FAILED)                                                  \
-    X(CL_INVALID_KERNEL, INVALID_ARGUMENT)                                                         \
-    X(CL_INVALID_ARG_INDEX, INVALID_ARGUMENT)                                                      \
-    X(CL_INVALID_ARG_VALUE, INVALID_ARGUMENT)                                                      \
-    X(CL_INVALID_ARG_SIZE, INVALID_ARGUMENT)                                                       \
-    X(CL_INVALID_KERNEL_ARGS, INVALID_ARGUMENT)                                                    \
-    X(CL_INVALID_WORK_DIMENSION, INVALID_ARGUMENT)                                                 \
-    X(CL_INVALID_WORK_GROUP_SIZE, INVALID_ARGUMENT)                                                \
-    X(CL_INVALID_WORK_ITEM_SIZE, INVALID_ARGUMENT)                                                 \
-    X(CL_INVALID_GLOBAL_OFFSET, INVALID_ARGUMENT)                                                  \
-    X(CL_INVALID_EVENT_WAIT_LIST, INTERNAL)                                                        \
-    X(CL_INVALID_EVENT, INTERNAL)                                                                  \
-    X(CL_INVALID_OPERATION, FAILED_PRECONDITION)                                                   \
-    X(CL_INVALID_BUFFER_SIZE, RESOURCE_EXHAUSTED)                                                  \
-    X(CL_INVALID_GLOBAL_WORK_SIZE, INVALID_ARGUMENT)                                               \
-    X(CL_INVALID_PROPERTY, INVALID_ARGUMENT)                                                       \
-    X(CL_INVALID_COMPILER_OPTIONS, BUILD_FAILED)                                                   \
-    X(CL_INVALID_LINKER_OPTIONS, BUILD_FAILED)
+typedef struct code_row {
+    cl_int code;
+    kiln_status status;
+    const char *name;
+} code_row;
+
+static const code_row rows[] = {
+#define ROW(code, status)                                                                          \
+    {                                                                                              \
+        code, KILN_STATUS_##status, #code                                                          \
+    }
+    ROW(CL_DEVICE_NOT_FOUND, NOT_FOUND),
+    ROW(CL_DEVICE_NOT_AVAILABLE, DEVICE_LOST),
+    ROW(CL_COMPILER_NOT_AVAILABLE, UNIMPLEMENTED),
+    ROW(CL_MEM_OBJECT_ALLOCATION_FAILURE, RESOURCE_EXHAUSTED),
+    ROW(CL_OUT_OF_RESOURCES, RESOURCE_EXHAUSTED),
+    ROW(CL_OUT_OF_HOST_MEMORY, RESOURCE_EXHAUSTED),
+    ROW(CL_PROFILING_INFO_NOT_AVAILABLE, UNIMPLEMENTED),
+    ROW(CL_MEM_COPY_OVERLAP, INVALID_ARGUMENT),
+    ROW(CL_BUILD_PROGRAM_FAILURE, BUILD_FAILED),
+    ROW(CL_MAP_FAILURE, RESOURCE_EXHAUSTED),
+    ROW(CL_MISALIGNED_SUB_BUFFER_OFFSET, INVALID_ARGUMENT),
+    ROW(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, INTERNAL),
+    ROW(CL_COMPILE_PROGRAM_FAILURE, BUILD_FAILED),
+    ROW(CL_LINKER_NOT_AVAILABLE, UNIMPLEMENTED),
+    ROW(CL_LINK_PROGRAM_FAILURE, BUILD_FAILED),
+    ROW(CL_INVALID_VALUE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_PLATFORM, INVALID_ARGUMENT),
+    ROW(CL_INVALID_DEVICE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_CONTEXT, DEVICE_LOST),
+    ROW(CL_INVALID_COMMAND_QUEUE, DEVICE_LOST),
+    ROW(CL_INVALID_MEM_OBJECT, INVALID_ARGUMENT),
+    ROW(CL_INVALID_BINARY, BUILD_FAILED),
+    ROW(CL_INVALID_BUILD_OPTIONS, BUILD_FAILED),
+    ROW(CL_INVALID_PROGRAM, INVALID_ARGUMENT),
+    ROW(CL_INVALID_PROGRAM_EXECUTABLE, BUILD_FAILED),
+    ROW(CL_INVALID_KERNEL_NAME, NOT_FOUND),
+    ROW(CL_INVALID_KERNEL_DEFINITION, BUILD_FAILED),
+    ROW(CL_INVALID_KERNEL, INVALID_ARGUMENT),
+    ROW(CL_INVALID_ARG_INDEX, INVALID_ARGUMENT),
+    ROW(CL_INVALID_ARG_VALUE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_ARG_SIZE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_KERNEL_ARGS, INVALID_ARGUMENT),
+    ROW(CL_INVALID_WORK_DIMENSION, INVALID_ARGUMENT),
+    ROW(CL_INVALID_WORK_GROUP_SIZE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_WORK_ITEM_SIZE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_GLOBAL_OFFSET, INVALID_ARGUMENT),
+    ROW(CL_INVALID_EVENT_WAIT_LIST, INTERNAL),
+    ROW(CL_INVALID_EVENT, INTERNAL),
+    ROW(CL_INVALID_OPERATION, FAILED_PRECONDITION),
+    ROW(CL_INVALID_BUFFER_SIZE, RESOURCE_EXHAUSTED),
+    ROW(CL_INVALID_GLOBAL_WORK_SIZE, INVALID_ARGUMENT),
+    ROW(CL_INVALID_PROPERTY, INVALID_ARGUMENT),
+    ROW(CL_INVALID_COMPILER_OPTIONS, BUILD_FAILED),
+    ROW(CL_INVALID_LINKER_OPTIONS, BUILD_FAILED),
+#undef ROW
+    {-1001, KILN_STATUS_NOT_FOUND, "CL_PLATFORM_NOT_FOUND_KHR"},
+    {-9999, KILN_STATUS_DEVICE_LOST, "illegal access to a buffer"}, // NVIDIA's own
+};
+
+static const code_row *find_row(cl_int code)
+{
+    static const code_row unknown = {0, KILN_STATUS_INTERNAL, "unknown OpenCL error"};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].code == code) {
+            return &rows[i];
+        }
+    }
+    return &unknown;
+}
 
 const char *kilni_cl_code_name(cl_int code)
 {
-    switch (code) {
-#define NAME(cl_code, status)                                                                      \
-    case cl_code:                                                                                  \
-        return #cl_code;
-        CODES(NAME)
-#undef NAME
-    case -1001:
-        return "CL_PLATFORM_NOT_FOUND_KHR";
-    case -9999: // NVIDIA, after an illegal read or write
-        return "illegal access to a buffer";
-    default:
-        return "unknown OpenCL error";
-    }
+    return find_row(code)->name;
 }
 
 static kiln_status status_of(cl_int code)
 {
-    switch (code) {
-#define STATUS(cl_code, status)                                                                    \
-    case cl_code:                                                                                  \
-        return KILN_STATUS_##status;
-        CODES(STATUS)
-#undef STATUS
-    case -1001:
-        return KILN_STATUS_NOT_FOUND;
-    case -9999:
-        return KILN_STATUS_DEVICE_LOST;
-    default:
-        return KILN_STATUS_INTERNAL;
-    }
+    return find_row(code)->status;
 }
 
 bool kilni_cl_is_memory_code(cl_int code)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cl_fixture.h"
 
@@ -84,6 +85,20 @@ void cl_fixture_close(cl_fixture *f)
     KILN_CHECK_INT(stats.bytes_used, 0);
     f->ops->close(f->base);
     cl_fixture_env_fini(f);
+}
+
+cl_uint cl_fixture_references(cl_context context)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+    cl_uint count = 0;
+    for (int i = 0; i < 5000 && count != 1; i++) {
+        if (clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof(count), &count, NULL) !=
+            CL_SUCCESS) {
+            return UINT32_MAX;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return count - 1;
 }
 
 kiln_buffer *cl_fixture_buffer(cl_fixture *f, size_t bytes, const void *data)

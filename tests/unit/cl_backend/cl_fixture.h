@@ -34,6 +34,10 @@ void cl_fixture_close(cl_fixture *f);
 bool cl_fixture_env(cl_fixture *f, const cl_settings *settings);
 void cl_fixture_env_fini(cl_fixture *f);
 
+/// References to a context besides the caller's own, once the driver's threads have let go; gives
+/// up after 5 s.
+cl_uint cl_fixture_references(cl_context context);
+
 kiln_buffer *cl_fixture_buffer(cl_fixture *f, size_t bytes, const void *data);
 
 /// A program of one OpenCL C source and one launch for each kernel name.

@@ -187,13 +187,13 @@ static void test_opening_again_leaves_nothing(void)
             return;
         }
         bool pocl = f.backend->pocl;
-        cl_uint count = 0;
         cl_context context = f.backend->context;
         clRetainContext(context);
         f.ops->free(f.base, cl_fixture_buffer(&f, sizeof(i), &i));
         cl_fixture_close(&f);
-        clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof(count), &count, NULL);
-        KILN_CHECK(!pocl || count == 1);
+        if (pocl) { // other drivers count as they like
+            KILN_CHECK_INT(cl_fixture_references(context), 0);
+        }
         clReleaseContext(context);
         before = i == 1 ? open_files() : before;
     }
