@@ -69,7 +69,7 @@ void kilni_exec_loops_merge(kilni_exec_loops *loops, uint32_t apart, uint32_t *o
 
 // ---- pieces of work ----
 
-enum { BLOCK = 8192, BLOCK_LEAST = 1024, TILE = 256 };
+enum { BLOCK = 8192, BLOCK_LEAST = 1024, TILE = 32 };
 
 /* The last axis when a vector fits, else the longest. */
 static uint32_t inner_axis(const kilni_exec_loops *loops, uint32_t vector)

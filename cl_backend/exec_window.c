@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches conv2d.cl and pool2d.cl. Inputs that are not dense are copied first. Decides how many
-// channels share a loaded vector and how the work is cut; the geometry of windows is ir's and
-// arrives as output lengths.
+// Launches conv2d.cl and pool2d.cl. Inputs that are not dense are copied first, that of conv2d with
+// its padding as zeros, so that its kernel has no borders. Decides how many channels share a loaded
+// vector and how the work is cut; the geometry of windows is ir's and arrives as output lengths.
 #include "exec_internal.h"
 
 enum { CHANNELS = 8, ITEM_WORK = 4096 };
@@ -18,7 +18,6 @@ typedef struct conv_shape { ///< kiln_conv2d_shape of the kernel
     int64_t kernel[2];
     int64_t strides[2];
     int64_t dilations[2];
-    int64_t begin[2];
     int64_t start[4];
 } conv_shape;
 
@@ -52,11 +51,75 @@ static void conv_shape_init(const kilni_exec *exec, conv_shape *s, const kiln_vi
         s->kernel[i] = views[1].dims[2 + i];
         s->strides[i] = kilni_exec_list(exec, KILN_KEY_STRIDES, i, 1);
         s->dilations[i] = kilni_exec_list(exec, KILN_KEY_DILATIONS, i, 1);
-        s->begin[i] = kilni_exec_list(exec, KILN_KEY_PADDING, i, 0);
     }
     s->start[0] = kilni_exec_start(out);
     for (unsigned i = 0; i < exec->record->n_inputs; i++) {
         s->start[i + 1] = kilni_exec_start(&views[i]);
+    }
+}
+
+/* The part of the input from `begin` on that windows reach, at its place among zeros. */
+static kiln_status conv_surround(kilni_exec *exec, const kiln_view *input, const int64_t begin[2],
+                                 kiln_view *out_padded)
+{
+    int64_t size = (int64_t)kiln_dtype_size(input->dtype);
+    kiln_view part = *input;
+    kiln_view place = *out_padded;
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t room = out_padded->dims[2 + i] - begin[i];
+        part.dims[2 + i] = part.dims[2 + i] < room ? part.dims[2 + i] : room;
+        place.dims[2 + i] = part.dims[2 + i];
+        place.offset_bytes += begin[i] * place.strides[2 + i] * size;
+    }
+    kiln_status st = kilni_exec_fill(exec, 0, out_padded);
+    if (st == KILN_STATUS_OK && kilni_exec_count(&part) > 0) {
+        st = kilni_exec_copy(exec, &part, &place);
+    }
+    return st;
+}
+
+/* Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
+ * whole vectors. */
+static kiln_status conv_without_borders(kilni_exec *exec, conv_shape *s, kiln_view *input,
+                                        int64_t vector)
+{
+    const int64_t out[2] = {s->out_height, kilni_exec_ceil_div(s->out_width, vector) * vector};
+    kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 4};
+    int64_t begin[2];
+    bool fits = true;
+    desc.dims[0] = input->dims[0];
+    desc.dims[1] = input->dims[1];
+    for (uint32_t i = 0; i < 2; i++) {
+        begin[i] = kilni_exec_list(exec, KILN_KEY_PADDING, i, 0);
+        desc.dims[2 + i] = (out[i] - 1) * s->strides[i] + (s->kernel[i] - 1) * s->dilations[i] + 1;
+        fits = fits && begin[i] == 0 && desc.dims[2 + i] <= input->dims[2 + i];
+    }
+    if (fits) {
+        return KILN_STATUS_OK;
+    }
+    kiln_view padded = kiln_view_dense(&desc, NULL);
+    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &padded.buffer);
+    if (st == KILN_STATUS_OK && kilni_exec_count(&padded) > 0) {
+        st = conv_surround(exec, input, begin, &padded);
+    }
+    *input = padded;
+    s->height = padded.dims[2];
+    s->width = padded.dims[3];
+    s->start[1] = 0;
+    return st;
+}
+
+/* A window of one element that visits everything: rows may be joined into one. */
+static void conv_join_rows(const kilni_exec *exec, conv_shape *s, kiln_view *input)
+{
+    bool one = s->kernel[0] == 1 && s->kernel[1] == 1 && s->strides[0] == 1 && s->strides[1] == 1;
+    for (uint32_t i = 0; i < 4; i++) {
+        one = one && kilni_exec_list(exec, KILN_KEY_PADDING, i, 0) == 0;
+    }
+    if (one) {
+        s->out_width = s->width = input->dims[3] = s->height * s->width;
+        s->out_height = s->height = input->dims[2] = 1;
+        input->strides[2] = input->dims[3];
     }
 }
 
@@ -85,6 +148,11 @@ kiln_status kilni_exec_conv2d(kilni_exec *exec)
         return st;
     }
     conv_shape_init(exec, &s, views);
+    conv_join_rows(exec, &s, &views[0]);
+    st = conv_without_borders(exec, &s, &views[0], vector);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
     int64_t each = channels_each(exec, &s);
     kilni_exec_define_dtype(&options, "A", exec->outputs[0].dtype);
     kilni_exec_define(&options, "V", vector);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cross-correlation of dense x [n,c,h,w] with dense weight [o,c/groups,kh,kw], plus bias [o]. One work-item has
 // KILN_OB channels of KILN_V neighbouring columns of one row of the result: each loaded vector of x serves all of
-// its channels.
+// its channels. The host has put x into enough zeros that no load, of whole vectors either, leaves a row.
 //
 //   KILN_A      element type
 //   KILN_BIAS   1 when there is a bias
@@ -19,7 +19,6 @@ typedef struct kiln_conv2d_shape {
     long taps[2];
     long strides[2];
     long dilations[2];
-    long begin[2];
     long start[4]; // result, x, weight, bias
 } kiln_conv2d_shape;
 
@@ -28,25 +27,12 @@ typedef struct kiln_conv2d_shape {
 
 K_DEFINE_SCATTER(scatter_o, KILN_A)
 
-// Columns at, at + step, ... of a row of x; 0 outside.
-static inline T load_columns(__global const K_S(KILN_A) *row, long at, long step, long width,
-                             int count)
-{
-    union {
-        T v;
-        C s[KILN_V];
-    } u;
 #if KILN_STEP1
-    if (at >= 0 && at + KILN_V <= width) {
-        return K_LDV(KILN_A, row + at);
-    }
+#define LOAD_COLUMNS(p, step) K_LDV(KILN_A, p)
+#else
+K_DEFINE_GATHER(gather_a, KILN_A)
+#define LOAD_COLUMNS(p, step) gather_a(p, step, KILN_V)
 #endif
-    for (int k = 0; k < KILN_V; k++) {
-        const long column = at + k * step;
-        u.s[k] = k < count && column >= 0 && column < width ? K_LD(KILN_A, row + column) : (C)0;
-    }
-    return u.v;
-}
 
 __kernel void kiln_conv2d(kiln_conv2d_shape s, __global K_S(KILN_A) *out,
                           __global const K_S(KILN_A) *in, __global const K_S(KILN_A) *weight
@@ -72,11 +58,12 @@ __kernel void kiln_conv2d(kiln_conv2d_shape s, __global K_S(KILN_A) *out,
     }
     const long window = s.taps[0] * s.taps[1];
     const int count = (int)min(s.out_width - column, (long)KILN_V);
-    const long left = column * s.strides[1] - s.begin[1];
+    const long left = column * s.strides[1];
     __global const K_S(KILN_A) *x =
         in + s.start[1] + (n * s.groups + group) * s.channels * s.height * s.width;
     __global const K_S(KILN_A) *w[KILN_OB];
     T sums[KILN_OB];
+    K_UNROLLED
     for (int o = 0; o < KILN_OB; o++) {
         const long channel = group * s.outputs + min(first + o, s.outputs - 1);
         w[o] = weight + s.start[2] + channel * s.channels * window;
@@ -84,21 +71,19 @@ __kernel void kiln_conv2d(kiln_conv2d_shape s, __global K_S(KILN_A) *out,
     }
     for (long c = 0; c < s.channels; c++) {
         for (long kh = 0; kh < s.taps[0]; kh++) {
-            const long h = row * s.strides[0] - s.begin[0] + kh * s.dilations[0];
-            if (h < 0 || h >= s.height) {
-                continue;
-            }
+            const long h = row * s.strides[0] + kh * s.dilations[0];
             __global const K_S(KILN_A) *line = x + (c * s.height + h) * s.width;
             const long tap = c * window + kh * s.taps[1];
             for (long kw = 0; kw < s.taps[1]; kw++) {
-                const T v =
-                    load_columns(line, left + kw * s.dilations[1], s.strides[1], s.width, count);
+                const T v = LOAD_COLUMNS(line + left + kw * s.dilations[1], s.strides[1]);
+                K_UNROLLED
                 for (int o = 0; o < KILN_OB; o++) {
                     sums[o] = fma(v, (T)(K_LD(KILN_A, w[o] + tap + kw)), sums[o]);
                 }
             }
         }
     }
+    K_UNROLLED
     for (int o = 0; o < KILN_OB; o++) {
         const long channel = group * s.outputs + first + o;
         if (first + o < s.outputs) {

@@ -60,24 +60,31 @@ K_DEFINE_SCATTER(scatter_o, KILN_A)
 #define BLOCK(n, load, count)                                                                      \
     {                                                                                              \
         T sums[KILN_MR][n];                                                                        \
+        K_UNROLLED                                                                                 \
         for (int i = 0; i < KILN_MR; i++) {                                                        \
+            K_UNROLLED                                                                             \
             for (int j = 0; j < n; j++) {                                                          \
                 sums[i][j] = (T)(0);                                                               \
             }                                                                                      \
         }                                                                                          \
         for (long p = 0; p < s.k; p++) {                                                           \
             T b[n];                                                                                \
+            K_UNROLLED                                                                             \
             for (int j = 0; j < n; j++) {                                                          \
                 b[j] = load;                                                                       \
             }                                                                                      \
+            K_UNROLLED                                                                             \
             for (int i = 0; i < KILN_MR; i++) {                                                    \
                 const C a = K_LD(KILN_A, rows[i] + p * s.column_stride[1]);                        \
+                K_UNROLLED                                                                         \
                 for (int j = 0; j < n; j++) {                                                      \
                     sums[i][j] = MUL_ADD_V(a, b[j], sums[i][j]);                                   \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
+        K_UNROLLED                                                                                 \
         for (int i = 0; i < KILN_MR; i++) {                                                        \
+            K_UNROLLED                                                                             \
             for (int j = 0; j < n; j++) {                                                          \
                 if (row + i < s.m) {                                                               \
                     scatter_o(out + at.o + (row + i) * s.row_stride[0] +                           \
@@ -170,8 +177,10 @@ kiln_matmul_tile(kiln_matmul_shape s, __global K_S(KILN_A) *out,
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int p = 0; p < DEPTH; p++) {
+            K_UNROLLED
             for (int i = 0; i < 4; i++) {
                 const C a = tile_a[p][y + 16 * i];
+                K_UNROLLED
                 for (int j = 0; j < 4; j++) {
                     sums[i][j] = MUL_ADD_S(a, tile_b[p][x + 16 * j], sums[i][j]);
                 }

@@ -17,6 +17,9 @@
 #define KILN_V 4
 #endif
 
+// Before loops over accumulators, which must dissolve into registers.
+#define K_UNROLLED _Pragma("unroll")
+
 #define K_S(d) K_CAT(K_S_, d)
 #define K_C(d) K_CAT(K_C_, d)
 #define K_M(d) K_CAT(K_M_, d)

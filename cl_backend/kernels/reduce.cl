@@ -274,6 +274,7 @@ __kernel void kiln_reduce_rows(kiln_reduce_shape s, __global K_S(KILN_O) *out,
             __global const K_S(KILN_A) *p =                                                        \
                 in + base + c + offset_of(r, s.outer_rank, s.outer_dims, s.outer_strides);         \
             for (long j = inner_begin; j < inner_end; j++) {                                       \
+                K_UNROLLED                                                                         \
                 for (int k = 0; k < n; k++) {                                                      \
                     recent[k] = combine_v(recent[k], take_v(load));                                \
                 }                                                                                  \

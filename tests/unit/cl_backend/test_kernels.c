@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Kiln's own kernels in both of their forms, block and GPU, whatever the device is: the samples of every operator
-// that has two forms, against the reference evaluator. The suite in tests/conformance covers the device's own form
-// with all layouts; what is checked here beside that: kernels.def against the operator table, outputs that overlap
-// inputs, and long reductions, which come in parts.
+// Kiln's own kernels in both of their forms, block and GPU, whatever the device is: the samples of
+// every operator that has two forms, against the reference evaluator. The suite in
+// tests/conformance covers the device's own form with all layouts; what is checked here beside
+// that: kernels.def against the operator table, outputs that overlap inputs, and long reductions,
+// which come in parts.
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,8 +94,8 @@ static bool open_trial(trial *t, cl_fixture *f, kiln_device_type form)
     }
     *t = (trial){.f = f};
     f->backend->info.type = form;
-    return KILN_CHECK_INT(
-        reference->open(&f->env, "reference:", &t->judge, &err, reference->user), KILN_STATUS_OK);
+    return KILN_CHECK_INT(reference->open(&f->env, "reference:", &t->judge, &err, reference->user),
+                          KILN_STATUS_OK);
 }
 
 static void close_trial(trial *t)
@@ -158,8 +159,13 @@ static void own_matmul(kiln_device_type form, kiln_dtype dtype)
                                  {.id = 2, .dtype = dtype, .rank = 2, .dims = {K, N}},
                                  {.id = 3, .dtype = dtype, .rank = 2, .dims = {M, N}}};
     kiln_attr attrs[2] = {{.type = KILN_ATTR_NONE}, {.type = KILN_ATTR_NONE}};
-    kiln_op_record record = {.op = KILN_OP_MATMUL, .n_inputs = 2, .n_outputs = 1, .n_attrs = 2,
-                             .inputs = descs, .outputs = &descs[2], .attrs = attrs};
+    kiln_op_record record = {.op = KILN_OP_MATMUL,
+                             .n_inputs = 2,
+                             .n_outputs = 1,
+                             .n_attrs = 2,
+                             .inputs = descs,
+                             .outputs = &descs[2],
+                             .attrs = attrs};
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
@@ -167,8 +173,7 @@ static void own_matmul(kiln_device_type form, kiln_dtype dtype)
     kiln_view inputs[2] = {kiln_view_dense(&descs[0], cl_fixture_buffer(&f, sizeof(a), a)),
                            kiln_view_dense(&descs[1], cl_fixture_buffer(&f, sizeof(b), b))};
     kiln_view output = kiln_view_dense(&descs[2], cl_fixture_buffer(&f, sizeof(c), NULL));
-    KILN_CHECK_INT(kilni_cl_execute_own(f.backend, &record, inputs, &output, &err),
-                   KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_cl_execute_own(f.backend, &record, inputs, &output, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, c, sizeof(c), &err), KILN_STATUS_OK);
     for (int i = 0; i < M * N; i++) {
         int32_t sum = 0;
@@ -210,8 +215,13 @@ static void long_sum(kiln_device_type form, int64_t rows, int64_t columns, int64
         out.rank = 1;
         out.dims[0] = axis == 0 ? columns : rows;
     }
-    kiln_op_record record = {.op = KILN_OP_MEAN, .n_inputs = 1, .n_outputs = 1, .n_attrs = 2,
-                             .inputs = &in, .outputs = &out, .attrs = attrs};
+    kiln_op_record record = {.op = KILN_OP_MEAN,
+                             .n_inputs = 1,
+                             .n_outputs = 1,
+                             .n_attrs = 2,
+                             .inputs = &in,
+                             .outputs = &out,
+                             .attrs = attrs};
     float *data = malloc((size_t)count * sizeof(float));
     if (!cl_fixture_open(&f, NULL) || data == NULL) {
         free(data);
@@ -259,8 +269,8 @@ static void test_overlap(void)
     kiln_error err = KILN_ERROR_INIT;
     int32_t data[N];
     kiln_tensor_desc desc = {.id = 1, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {N}};
-    kiln_op_record record = {.op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &desc,
-                             .outputs = &desc};
+    kiln_op_record record = {
+        .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &desc, .outputs = &desc};
     for (int i = 0; i < N; i++) {
         data[i] = i;
     }
@@ -272,8 +282,7 @@ static void test_overlap(void)
     flipped.offset_bytes = (N - 1) * 4;
     flipped.strides[0] = -1;
     KILN_CHECK_INT(f.ops->execute(f.base, &record, &flipped, &output, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, data, sizeof(data), &err),
-                   KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, data, sizeof(data), &err), KILN_STATUS_OK);
     for (int i = 0; i < N && KILN_CHECK_INT(data[i], -(N - 1 - i)); i++) {
     }
     f.ops->free(f.base, output.buffer);
@@ -293,8 +302,13 @@ static void test_indices_cannot_leave_the_tensor(void)
                               {.id = 2, .dtype = KILN_DTYPE_I64, .rank = 1, .dims = {8}}};
     kiln_tensor_desc out = {.id = 3, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {8}};
     kiln_attr attr = {.type = KILN_ATTR_NONE};
-    kiln_op_record record = {.op = KILN_OP_SELECT, .n_inputs = 2, .n_outputs = 1, .n_attrs = 1,
-                             .inputs = in, .outputs = &out, .attrs = &attr};
+    kiln_op_record record = {.op = KILN_OP_SELECT,
+                             .n_inputs = 2,
+                             .n_outputs = 1,
+                             .n_attrs = 1,
+                             .inputs = in,
+                             .outputs = &out,
+                             .attrs = &attr};
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
