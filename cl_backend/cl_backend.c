@@ -173,7 +173,11 @@ static kiln_status open_queue(kilni_cl_backend *backend, kiln_error *err)
     backend->context = clCreateContext(properties, 1, &backend->device, context_said,
                                        (void *)(uintptr_t)backend->env, &code);
     if (code != CL_SUCCESS) {
-        return kilni_cl_fail(NULL, err, code, "a context on %s", backend->info.name);
+        kiln_status status = kilni_cl_fail(NULL, err, code, "a context on %s", backend->info.name);
+        if (status == KILN_STATUS_DEVICE_LOST) { // NVIDIA, after an illegal access in this process
+            kiln_error_context(err, "the device was lost and this driver wants a new process");
+        }
+        return status;
     }
     backend->queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
     return code == CL_SUCCESS ? KILN_STATUS_OK

@@ -256,7 +256,53 @@ static void test_lost_device(void)
     cl_fixture_close(&f);
 }
 
+// A kernel that writes where nothing is: the wait says that the device is lost, and so does every
+// call after it.
+static void test_illegal_access(void)
+{
+    static const char wild[] =
+        "__kernel void wild(__global int *x) { x[(ulong)get_global_id(0) + (1UL << 42)] = 1; }";
+    static const char *const name[] = {"wild"};
+    cl_fixture f;
+    cl_program_text text;
+    kiln_built *built = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    static const cl_settings none;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (f.ops->info(f.base)->type != KILN_DEVICE_GPU) {
+        kiln_test_skip("on a CPU an illegal access ends the process");
+        cl_fixture_close(&f);
+        return;
+    }
+    kiln_buffer *buffer = cl_fixture_buffer(&f, 4096, NULL);
+    cl_program_text_init(&text, wild, name, 1);
+    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    kiln_launch_arg arg = {.kind = KILN_VALUE_BUFFER, .buffer = buffer};
+    kiln_launch launch = {
+        .n_dims = 1, .global = {64, 1, 1}, .local = {64, 1, 1}, .args = &arg, .n_args = 1};
+    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_CONTAINS(err.message, "open it again");
+    f.ops->free(f.base, buffer);
+    f.ops->program_free(f.base, built);
+    cl_fixture_close(&f);
+    // NVIDIA gives no new context to a process that did this; others may.
+    if (cl_fixture_env(&f, &none)) {
+        kiln_status status = kiln_cl_provider()->open(&f.env, "opencl:0", &f.base, &err, NULL);
+        if (status == KILN_STATUS_OK) {
+            f.base->ops->close(f.base);
+        } else {
+            KILN_CHECK_INT(status, KILN_STATUS_DEVICE_LOST);
+            KILN_CHECK_CONTAINS(err.message, "new process");
+        }
+        cl_fixture_env_fini(&f);
+    }
+}
+
 KILN_TEST_MAIN("unit/cl_backend/queue", KILN_TEST(test_more_than_the_window),
                KILN_TEST(test_mark_calls_back), KILN_TEST(test_gate_opens),
                KILN_TEST(test_gate_fails), KILN_TEST(test_gate_destroyed_unopened),
-               KILN_TEST(test_codes), KILN_TEST(test_lost_device))
+               KILN_TEST(test_codes), KILN_TEST(test_lost_device), KILN_TEST(test_illegal_access))
