@@ -2,14 +2,13 @@
 // Fuzzes the ONNX importer whole: reads the bytes as a model, plans it, and runs it on zeros on the
 // reference device when its inputs are small. An allocator that refuses large blocks keeps hostile
 // sizes cheap; everything else must hold.
+#include "fuzz_target.h"
 #include "onnx.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_BLOCK = 1 << 22, MOST_ELEMS = 4096, MAX_IO = 8 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static kiln_context *context;
 static kiln_device *device;
@@ -88,6 +87,7 @@ static void run(const kiln_onnx_model *model, kiln_onnx_session *session)
     }
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (context == NULL) {

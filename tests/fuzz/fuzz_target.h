@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 /// Tries one input. Returns 0; aborts when a promise is broken.
+// libFuzzer gives the name. NOLINTNEXTLINE(readability-identifier-naming)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif
