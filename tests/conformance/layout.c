@@ -89,8 +89,8 @@ bool layout_make(layout_kind kind, const kiln_tensor_desc *desc, const void *dat
     int64_t end = 0;
     kiln_view_extent(&view, &begin, &end);
     view.offset_bytes = -begin + (kind == LAYOUT_DENSE ? 0 : 3 * (int64_t)size);
-    *out_bytes = (size_t)(view.offset_bytes + end) + size;
-    *out_memory = malloc(*out_bytes);
+    *out_bytes = (size_t)(view.offset_bytes + end) + (kind == LAYOUT_DENSE ? 0 : size);
+    *out_memory = malloc(*out_bytes > 0 ? *out_bytes : 1);
     *out_dense = malloc(count > 0 ? (size_t)count * size : 1);
     if (*out_memory == NULL || *out_dense == NULL) {
         free(*out_memory);

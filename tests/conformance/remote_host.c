@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Serves the reference device over gRPC on loopback. Decides only that: what is compared with what
+// is conformance.c's, and a failure to listen is reported there.
+#include "remote_host.h"
+
+#include "remote_grpc.h"
+
+static kiln_context *context;
+static kiln_device *device;
+static kiln_rpc_server *server;
+
+const char *remote_host_start(kiln_error *err)
+{
+    kiln_status st = kiln_context_create(NULL, &context, err);
+    if (st == KILN_STATUS_OK) {
+        st = kiln_device_open(context, "reference", &device, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kiln_rpc_server_create(device, NULL, &server, err);
+    }
+    if (st != KILN_STATUS_OK) {
+        remote_host_stop();
+        return NULL;
+    }
+    return kiln_rpc_server_address(server);
+}
+
+void remote_host_stop(void)
+{
+    kiln_rpc_server_destroy(server);
+    server = NULL;
+    if (device != NULL) {
+        kiln_device_release(device);
+        device = NULL;
+    }
+    if (context != NULL) {
+        kiln_context_destroy(context);
+        context = NULL;
+    }
+}
