@@ -133,11 +133,14 @@ static int64_t cut_outputs(const kilni_exec *exec, shape *s, form f, uint32_t ve
     return kilni_exec_ceil_div(s->outputs, s->each);
 }
 
-static int64_t wanted_parts(const kilni_exec *exec, const shape *s, int64_t items)
+/* Parts that keep the device busy: a core or a GPU's unit with work-groups, or a unit with
+ * work-items. */
+static int64_t wanted_parts(const kilni_exec *exec, const shape *s, form f, int64_t items)
 {
+    bool alone = !kilni_exec_is_block(exec) && f != FORM_GROUP;
     int64_t units = (int64_t)exec->backend->info.compute_units;
-    int64_t enough = kilni_exec_is_block(exec) ? 4 * units : 8 * units;
-    int64_t most = s->inner * s->outer / PART_LEAST;
+    int64_t enough = kilni_exec_is_block(exec) ? 4 * units : alone ? 1024 * units : 8 * units;
+    int64_t most = s->inner * s->outer / (alone ? PART_LEAST / GROUP : PART_LEAST);
     int64_t parts = items < enough ? kilni_exec_ceil_div(enough, items) : 1;
     parts = parts < most ? parts : most;
     return parts > 1 ? parts : 1;
@@ -207,7 +210,7 @@ static kiln_status reduce(kilni_exec *exec, const reduction *r)
     shape_init(&s, r);
     form f = choose(exec, &s, vector);
     int64_t items = cut_outputs(exec, &s, f, vector);
-    cut_parts(&s, wanted_parts(exec, &s, items), vector);
+    cut_parts(&s, wanted_parts(exec, &s, f, items), vector);
     if (s.parts > 1) {
         target.dtype = kilni_exec_compute(r->input.dtype);
         s.out_start = 0;

@@ -7,6 +7,7 @@ enum { GROUP = 256, ITEM_WORK = 4096 };
 
 typedef struct softmax { ///< of dense [outer, length, inner]
     kiln_view input;
+    kiln_view output;
     int64_t outer;
     int64_t length;
     int64_t inner;
@@ -50,15 +51,52 @@ static kiln_status softmax_launch(kilni_exec *exec, const softmax *s, uint32_t v
     if (st != KILN_STATUS_OK) {
         return st;
     }
-    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
+    kilni_cl_push_buffer(&args, s->output.buffer);
     kilni_cl_push_buffer(&args, s->input.buffer);
-    kilni_cl_push_i64(&args, kilni_exec_start(&exec->outputs[0]));
+    kilni_cl_push_i64(&args, kilni_exec_start(&s->output));
     kilni_cl_push_i64(&args, kilni_exec_start(&s->input));
     kilni_cl_push_i64(&args, s->outer);
     kilni_cl_push_i64(&args, s->length);
     kilni_cl_push_i64(&args, s->inner);
     kilni_cl_push_i64(&args, s->each);
     return kilni_exec_launch(exec, &args, s->items, s->group);
+}
+
+/* Few long columns leave a GPU idle: they become rows in scratch memory, and columns again. */
+static bool is_better_by_rows(const kilni_exec *exec, const softmax *s)
+{
+    int64_t enough = 1024 * (int64_t)exec->backend->info.compute_units;
+    return !kilni_exec_is_block(exec) && s->inner > 1 && s->length >= GROUP && s->items < enough;
+}
+
+static kiln_status softmax_by_rows(kilni_exec *exec, softmax *s, uint32_t vector)
+{
+    kiln_tensor_desc desc = {.dtype = s->input.dtype, .rank = 3};
+    const int64_t strides[3] = {s->length * s->inner, 1, s->inner};
+    softmax rows = *s;
+    kiln_view from = s->input;
+    kiln_view to = s->output;
+    desc.dims[0] = s->outer;
+    desc.dims[1] = s->inner;
+    desc.dims[2] = s->length;
+    from.rank = to.rank = 3;
+    for (uint32_t i = 0; i < 3; i++) {
+        from.dims[i] = to.dims[i] = desc.dims[i];
+        from.strides[i] = to.strides[i] = strides[i];
+    }
+    rows.input = kiln_view_dense(&desc, NULL);
+    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &rows.input.buffer);
+    rows.output = rows.input; // a row is read before its elements are replaced
+    rows.outer = s->outer * s->inner;
+    rows.inner = 1;
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_copy(exec, &from, &rows.input);
+    }
+    if (st == KILN_STATUS_OK) {
+        softmax_cut(exec, &rows, vector);
+        st = softmax_launch(exec, &rows, vector);
+    }
+    return st == KILN_STATUS_OK ? kilni_exec_copy(exec, &rows.output, &to) : st;
 }
 
 kiln_status kilni_exec_softmax(kilni_exec *exec)
@@ -70,11 +108,13 @@ kiln_status kilni_exec_softmax(kilni_exec *exec)
     if (st != KILN_STATUS_OK) {
         return st;
     }
+    s.output = exec->outputs[0];
     for (uint32_t i = 0; i < s.input.rank; i++) {
         *(i < axis ? &s.outer : i == axis ? &s.length : &s.inner) *= s.input.dims[i];
     }
     softmax_cut(exec, &s, vector);
-    return softmax_launch(exec, &s, vector);
+    return is_better_by_rows(exec, &s) ? softmax_by_rows(exec, &s, vector)
+                                       : softmax_launch(exec, &s, vector);
 }
 
 /* The four parameters share one set of strides, so they are made dense; the first stands for all.

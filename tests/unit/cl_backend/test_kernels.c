@@ -261,6 +261,38 @@ static void test_long_reductions(void)
     }
 }
 
+/* Columns long enough that GPUs turn them into rows. */
+static void test_softmax_of_long_columns(void)
+{
+    enum { ROWS = 700, COLUMNS = 5 };
+    static const kiln_device_type forms[] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
+    float data[2 * ROWS * COLUMNS];
+    kiln_tensor_desc in = {.id = 1, .dtype = KILN_DTYPE_F32, .rank = 3, .dims = {2, ROWS, COLUMNS}};
+    kiln_tensor_desc out = in;
+    kiln_attr axis = {KILN_ATTR_I64, 1, {.i = 1}};
+    out.id = 2;
+    for (int i = 0; i < 2 * ROWS * COLUMNS; i++) {
+        data[i] = (float)(i % 23) * 0.25F;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        kiln_op_record record = {.op = KILN_OP_SOFTMAX,
+                                 .n_inputs = 1,
+                                 .n_outputs = 1,
+                                 .n_attrs = 1,
+                                 .inputs = &in,
+                                 .outputs = &out,
+                                 .attrs = &axis};
+        const void *inputs[1] = {data};
+        cl_fixture f;
+        trial t;
+        if (!open_trial(&t, &f, forms[i])) {
+            return;
+        }
+        take_sample(&record, inputs, &t);
+        close_trial(&t);
+    }
+}
+
 /* out = x flipped, where out is x's own memory: the kernel must not read what it has written. */
 static void test_overlap(void)
 {
@@ -325,4 +357,5 @@ static void test_indices_cannot_leave_the_tensor(void)
 KILN_TEST_MAIN("unit/cl_backend/kernels", KILN_TEST(test_every_operator_has_a_launcher),
                KILN_TEST(test_block_form), KILN_TEST(test_gpu_form), KILN_TEST(test_matmul_block),
                KILN_TEST(test_matmul_tile), KILN_TEST(test_long_reductions),
-               KILN_TEST(test_overlap), KILN_TEST(test_indices_cannot_leave_the_tensor))
+               KILN_TEST(test_softmax_of_long_columns), KILN_TEST(test_overlap),
+               KILN_TEST(test_indices_cannot_leave_the_tensor))
