@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads graphs and operations in the wire form. The bytes are hostile: every count is bounded
-// before memory is taken for it, memory never exceeds a small multiple of the bytes read, and the
-// result passes the verifier. Damage that protobuf notices is DATA_LOSS; what it does not notice,
-// the verifier calls INVALID_ARGUMENT.
+// Reads graphs and operations in the wire form. The bytes are hostile: every count is bounded by
+// the limits of graph_internal.h before memory is taken for it, texts and lists by the bytes that
+// are there, and the result passes the verifier. Damage that protobuf or the counts notice is
+// DATA_LOSS; what only the verifier notices is INVALID_ARGUMENT.
 #include <inttypes.h>
 #include <pb_decode.h>
 #include <string.h>

@@ -128,8 +128,11 @@ static kiln_status verify_all(const kiln_ir_graph *graph, id_table *table, kiln_
 
 kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph, kiln_error *err)
 {
-    size_t ids = graph->n_inputs + graph->n_ops * KILN_MAX_OUTPUTS;
+    size_t ids = graph->n_inputs;
     size_t size = 16;
+    for (size_t i = 0; i < graph->n_ops; i++) {
+        ids += graph->ops[i].n_outputs;
+    }
     while (size < ids * 2) {
         size *= 2;
     }
