@@ -3,6 +3,8 @@
 // device cannot do, and sees to it that no kernel reads memory that it has already overwritten. How
 // an operator becomes launches is in exec_*.c; matrix products that a BLAS library takes never come
 // here.
+#include <inttypes.h>
+
 #include "exec_internal.h"
 
 kilni_exec_fn kilni_exec_launcher(kiln_op op)
@@ -24,18 +26,24 @@ static const char *op_name(const kiln_op_record *record)
     return info != NULL ? info->name : "unknown operator";
 }
 
-static kiln_status check_dtypes(const kilni_exec *exec)
+static kiln_status check_views(const kilni_exec *exec)
 {
     const kiln_op_record *record = exec->record;
     bool fp64 = (exec->backend->info.features & KILN_FEATURE_FP64) != 0;
     bool moves_only = record->op == KILN_OP_CONTIGUOUS || record->op == KILN_OP_CONCAT ||
                       kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW;
     for (unsigned i = 0; i < (unsigned)record->n_inputs + record->n_outputs; i++) {
-        kiln_dtype dtype = i < record->n_inputs ? exec->inputs[i].dtype
-                                                : exec->outputs[i - record->n_inputs].dtype;
+        const kiln_view *view =
+            i < record->n_inputs ? &exec->inputs[i] : &exec->outputs[i - record->n_inputs];
+        kiln_dtype dtype = view->dtype;
         if (dtype == KILN_DTYPE_F64 && !fp64 && !moves_only) {
             return kiln_fail(exec->err, UNIMPLEMENTED, "%s of f64: %s has no double precision",
                              op_name(record), exec->backend->info.name);
+        }
+        if (view->offset_bytes % (int64_t)kiln_dtype_size(dtype) != 0) {
+            return kiln_fail(exec->err, INVALID_ARGUMENT,
+                             "%s: a tensor of %s starts at byte %" PRId64, op_name(record),
+                             kiln_dtype_name(dtype), view->offset_bytes);
         }
     }
     return KILN_STATUS_OK;
@@ -113,7 +121,7 @@ kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record
         return kiln_fail(err, UNIMPLEMENTED, "%s of %s: the OpenCL backend has no kernel for it",
                          op_name(record), name != NULL ? name : "nothing");
     }
-    kiln_status st = check_dtypes(&exec);
+    kiln_status st = check_views(&exec);
     if (st != KILN_STATUS_OK || record->n_outputs == 0 || kilni_exec_count(&outputs[0]) == 0) {
         return st;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// (x - mean) / sqrt(variance + epsilon) * scale + bias. Operand a is x, operand b stands for the four dense
-// vectors of parameters. Defines: KILN_A, and KILN_MODE as in elementwise.cl.
+// (x - mean) / sqrt(variance + epsilon) * scale + bias. Operand a is x, operand b stands for the
+// four dense vectors of parameters. Defines: KILN_A, and KILN_MODE as in elementwise.cl.
 
 #define C K_C(KILN_A)
 #define T K_V(K_C(KILN_A))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Cross-correlation of dense x [n,c,h,w] with dense weight [o,c/groups,kh,kw], plus bias [o]. One work-item has
-// KILN_OB channels of KILN_V neighbouring columns of one row of the result: each loaded vector of x serves all of
-// its channels. The host has put x into enough zeros that no load, of whole vectors either, leaves a row.
+// Cross-correlation of dense x [n,c,h,w] with dense weight [o,c/groups,kh,kw], plus bias [o]. One
+// work-item has KILN_OB channels of KILN_V neighbouring columns of one row of the result: each
+// loaded vector of x serves all of its channels. The host has put x into enough zeros that no load,
+// of whole vectors either, leaves a row.
 //
 //   KILN_A      element type
 //   KILN_BIAS   1 when there is a bias
-//   KILN_STEP1  1 when the window moves by one column, so that a vector of the result needs a vector of x
+//   KILN_STEP1  1 when the window moves by one column: a vector of the result needs a vector of x
 
 typedef struct kiln_conv2d_shape {
     long batch;

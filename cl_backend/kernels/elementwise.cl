@@ -4,12 +4,13 @@
 //   KILN_OP      name in the table below, as OP_add: PoCL defines bare names such as exp
 //   KILN_A/B/C   element types of the operands, KILN_NIN how many; KILN_O of the result
 //   KILN_MODE    1: operands and result are dense along the inner axis, 2: any strides
-//   KILN_NVALUE  scalars that follow the operands, of KILN_A's type of computation (of KILN_O's when there is none)
-//   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; so add serves add_scalar, too
+//   KILN_NVALUE  scalars that follow the operands, of KILN_A's type of computation (or KILN_O's)
+//   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; add serves add_scalar
 //
-// Formulas work on whole vectors, the ends of rows included, because built-in functions may give other
-// bits at other widths. sin, cos, tan, fmod and pow of doubles go element by element: on PoCL, at vector width, a
-// lane's result of the first three depends on its neighbours, and the other two are wrong at the ends of the range.
+// Formulas work on whole vectors, the ends of rows included, because built-in functions may give
+// other bits at other widths. sin, cos, tan, fmod and pow of doubles go element by element: on
+// PoCL, at vector width, a lane's result of the first three depends on its neighbours, and the
+// other two are wrong at the ends of the range.
 
 #if KILN_NIN >= 1
 #define D KILN_A
@@ -347,8 +348,8 @@ K_DEFINE_SCATTER(scatter_o, KILN_O)
 #define VALUES , value0, value1
 #endif
 
-// Makes macros among the arguments, a list in parentheses, expand before the formula takes them. (OpenCL C 1.2
-// has no variadic macros.)
+// Makes macros among the arguments, a list in parentheses, expand before the formula takes them.
+// (OpenCL C 1.2 has no variadic macros.)
 #define APPLY(formula, list) formula list
 
 #define LOAD(part, d, gather, p, s, j, count)                                                      \

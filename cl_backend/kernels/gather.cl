@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Elements, or whole rows, taken by index along one axis. An index below 0 counts from the end; what is still
-// outside is clamped, so that no index can leave the tensor.
+// Elements, or whole rows, taken by index along one axis. An index below 0 counts from the end;
+// what is still outside is clamped, so that no index can leave the tensor.
 //
 //   KILN_O        element type of the result and of operand a (unsigned: elements are only moved)
 //   KILN_B        i32 or i64: the indices, operand b
-//   KILN_ROWS     1 when an index serves a whole row and the row's elements are neighbours on both sides
+//   KILN_ROWS     1 when an index serves a whole row of neighbours on both sides
 //
 // Strides of operand a are those of the other axes; `axis_stride` is the indexed axis's own.
 

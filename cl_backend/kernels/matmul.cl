@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Matrix product of any strides, for what no BLAS library takes: integers, f16, bf16, K = 0. Two forms:
+// Matrix product of any strides, for what no BLAS library takes: integers, f16, bf16, K = 0. Two
+// forms:
 //
-//   kiln_matmul_block   one work-item for KILN_MR rows of KILN_NR vectors: accumulators in registers
+//   kiln_matmul_block   one work-item for KILN_MR rows of KILN_NR vectors, sums in registers
 //   kiln_matmul_tile    a work-group of 16 x 16 for 64 x 64 results, tiles in local memory
 //
-// Defines: KILN_A (element type), KILN_MB (1: a row of b is dense, 2: any stride), KILN_BLOCK or KILN_TILE.
+// Defines: KILN_A (element type), KILN_MB (1: a row of b is dense, 2: any stride), KILN_BLOCK or
+// KILN_TILE.
 
 typedef struct kiln_matmul_shape {
     long m;
@@ -151,6 +153,8 @@ kiln_matmul_tile(kiln_matmul_shape s, __global K_S(KILN_A) *out,
     const long column = group % column_blocks * SIDE;
     const long row = group / column_blocks % row_blocks * SIDE;
     const places at = batch_places(&s, group / column_blocks / row_blocks);
+    __global const K_S(KILN_A) *a_from = in_a + at.a;
+    __global const K_S(KILN_A) *b_from = in_b + at.b;
     const int lane = (int)get_local_id(0);
     const int x = lane % 16;
     const int y = lane / 16;
@@ -166,13 +170,13 @@ kiln_matmul_tile(kiln_matmul_shape s, __global K_S(KILN_A) *out,
             const long ak = depth + i % DEPTH;
             const bool a_inside = ar < s.m && ak < s.k;
             tile_a[i % DEPTH][i / DEPTH] =
-                a_inside ? K_LD(KILN_A, in_a + at.a + ar * s.row_stride[1] + ak * s.column_stride[1])
+                a_inside ? K_LD(KILN_A, a_from + ar * s.row_stride[1] + ak * s.column_stride[1])
                          : (C)0;
             const long bk = depth + i / SIDE;
             const long bc = column + i % SIDE;
             const bool b_inside = bk < s.k && bc < s.n;
             tile_b[i / SIDE][i % SIDE] =
-                b_inside ? K_LD(KILN_A, in_b + at.b + bk * s.row_stride[2] + bc * s.column_stride[2])
+                b_inside ? K_LD(KILN_A, b_from + bk * s.row_stride[2] + bc * s.column_stride[2])
                          : (C)0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);

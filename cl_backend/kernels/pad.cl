@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Padding with elements of the input itself: its edge, or with KILN_REFLECT its mirror image without the
-// edge. Defines: KILN_O (an unsigned type: elements are only moved).
+// Padding with elements of the input itself: its edge, or with KILN_REFLECT its mirror image
+// without the edge. Defines: KILN_O (an unsigned type: elements are only moved).
 
 typedef struct kiln_pad_shape {
     long rank;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Largest element or mean of each window of dense x [n,c,h,w]. A work-item has `each` rows of the result.
-// Defines: KILN_A; KILN_MEAN; KILN_INCLUDE_PAD: the mean divides by the elements of the window with its padding.
+// Largest element or mean of each window of dense x [n,c,h,w]. A work-item has `each` rows of the
+// result. Defines: KILN_A; KILN_MEAN; KILN_INCLUDE_PAD: the mean divides by the elements of the
+// window with its padding.
 
 typedef struct kiln_pool2d_shape {
     long planes; // n * c

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What every kernel file stands on: for each element type how it is stored, in what it is computed, and how
-// vectors of KILN_V elements are loaded and stored. Element types are named by tokens (f32, i8, ...), so a
-// kernel takes them as defines.
+// What every kernel file stands on: for each element type how it is stored, in what it is computed,
+// and how vectors of KILN_V elements are loaded and stored. Element types are named by tokens (f32,
+// i8, ...), so a kernel takes them as defines.
 //
 //   K_S(d)  type in memory          K_C(d)  type of computation: i8, i16 in int; f16, bf16 in float
 //   K_M(d)  integer as wide as K_C  K_V(t)  vector of KILN_V elements of the scalar type t
 //
-// Integers narrower than 32 bits wrap when they are stored, and so after every operation. Stored bool is 0 or 1;
-// any other byte reads as 1.
+// Integers narrower than 32 bits wrap when they are stored, and so after every operation. Stored
+// bool is 0 or 1; any other byte reads as 1.
 
 #define K_CAT_(a, b) a##b
 #define K_CAT(a, b) K_CAT_(a, b)
@@ -210,7 +210,7 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 #define K_STV_f32(p, x) K_VST(float, p, x)
 #define K_STV_f64(p, x) K_VST(double, p, x)
 
-// ---- KILN_V elements at a distance of `stride`, the first `count` of them; the others read as 1 ----
+// ---- the first `count` of KILN_V elements at a distance of `stride`; the others read as 1 ----
 
 #define K_DEFINE_GATHER(name, d)                                                                   \
     static inline K_V(K_C(d)) name(__global const K_S(d) *p, long stride, int count)               \
@@ -241,8 +241,9 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
         }                                                                                          \
     }
 
-// An operand's elements from j by its mode: a whole vector, and the first `count` elements of one. Mode 1: they
-// are neighbours; mode 2: any stride, looked at as the kernel runs. `gather` is what K_DEFINE_GATHER made.
+// An operand's elements from j by its mode: a whole vector, and the first `count` elements of one.
+// Mode 1: they are neighbours; mode 2: any stride, looked at as the kernel runs. `gather` is what
+// K_DEFINE_GATHER made.
 #define K_FULL_1(d, gather, p, s, j, count) K_LDV(d, (p) + (j))
 #define K_FULL_2(d, gather, p, s, j, count)                                                        \
     ((s) == 1   ? K_LDV(d, (p) + (j))                                                              \
@@ -295,8 +296,9 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 
 // ---- pieces of work ----
 
-// `inner` elements run along one axis, of which a piece takes `chunk`; the other axes form rows, of which
-// it takes `rows_each`. Strides are in elements; [7] is the inner axis. Operand 0 is the result.
+// `inner` elements run along one axis, of which a piece takes `chunk`; the other axes form rows, of
+// which it takes `rows_each`. Strides are in elements; [7] is the inner axis. Operand 0 is the
+// result.
 typedef struct kiln_shape {
     long inner;
     long chunk;
@@ -329,7 +331,8 @@ typedef struct kiln_offsets {
 #define KILN_IDX uint
 #endif
 
-// GPUs get the rank of the rows as a define, so that the loop over axes and the shape dissolve into registers.
+// GPUs get the rank of the rows as a define, so that the loop over axes and the shape dissolve into
+// registers.
 #ifdef KILN_RANK
 #define K_UNROLL _Pragma("unroll")
 #else

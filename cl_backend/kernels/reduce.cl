@@ -5,9 +5,10 @@
 //   kiln_reduce_columns   one work-item for neighbouring results, vectors across them
 //   kiln_reduce_group     one work-group for a result, a tree in local memory at the end
 //
-// The order of additions depends on shapes and the device only. Sums are accumulated in many lanes, which are
-// emptied into totals every few thousand elements, so that rounding errors grow with neither length nor lanes.
-// Long reductions with few results come in parts: a first launch leaves partial results, a second reduces them.
+// The order of additions depends on shapes and the device only. Sums are accumulated in many lanes,
+// which are emptied into totals every few thousand elements, so that rounding errors grow with
+// neither length nor lanes. Long reductions with few results come in parts: a first launch leaves
+// partial results, a second reduces them.
 //
 //   KILN_OP     IS_sum, IS_prod, IS_max, IS_min, IS_max_abs, IS_any, IS_all
 //   KILN_A      element type of the input; KILN_O of the result, or of partial results

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// softmax and log_softmax of dense [outer, length, inner] along the middle axis: largest element, sum of
-// exponentials, result. Defines: KILN_A, KILN_LOG, and one of
+// softmax and log_softmax of dense [outer, length, inner] along the middle axis: largest element,
+// sum of exponentials, result. Defines: KILN_A, KILN_LOG, and one of
 //
 //   KILN_ROWS     inner is 1: a work-item for `each` rows, vectors along the row
 //   KILN_COLUMNS  a work-item for KILN_V neighbouring columns
