@@ -83,6 +83,19 @@ static const helper helpers[] = {
      "    $T s = select(r, r + b, ((r < ($T)(0)) ^ (b < ($T)(0))) & (r == r));\n"
      "    return select(s, copysign(($T)(0), b), r == ($T)(0));\n"
      "}\n"},
+    {"pow_", FLOATS, // PoCL's pow of double vectors fails at the ends of the range
+     "static inline $T pow_$C($T a, $T b) {\n"
+     "    if (sizeof($C) < 8) {\n"
+     "        return pow(a, b);\n"
+     "    }\n"
+     "    $C x[$V], y[$V];\n"
+     "    vstore$V(a, 0, x);\n"
+     "    vstore$V(b, 0, y);\n"
+     "    for (int k = 0; k < $V; k++) {\n"
+     "        x[k] = pow(x[k], y[k]);\n"
+     "    }\n"
+     "    return vload$V(0, x);\n"
+     "}\n"},
     {"pow_", SIGNED,
      "static inline $T pow_$C($T a, $T b) {\n"
      "    $C x[$V], n[$V];\n"
