@@ -165,7 +165,7 @@ kiln_status kilni_exec_elementwise(kilni_exec *exec)
         return run_binary(exec, e.op);
     }
     bool raw = op == KILN_OP_WHERE || op == KILN_OP_MASK_FILL || op == KILN_OP_CONTIGUOUS;
-    uint8_t masks = kiln_op_info_of(op)->signature->mask_inputs;
+    unsigned masks = kiln_op_info_of(op)->signature->mask_inputs;
     kiln_dtype result = exec->outputs[0].dtype;
     add_operand(&e, &exec->outputs[0], raw ? kilni_exec_raw(result) : result);
     for (unsigned i = 0; i < exec->record->n_inputs; i++) {
