@@ -451,7 +451,9 @@ static int by_count(const void *a, const void *b)
 
 static void print_summary(check_state *state)
 {
-    qsort(state->reasons, state->n_reasons, sizeof(*state->reasons), by_count);
+    if (state->n_reasons > 1) {
+        qsort(state->reasons, state->n_reasons, sizeof(*state->reasons), by_count);
+    }
     for (size_t i = 0; i < state->n_reasons; i++) {
         printf("skipped %4llu: %s\n", (unsigned long long)state->reasons[i].count,
                state->reasons[i].text);
