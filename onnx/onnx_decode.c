@@ -78,14 +78,20 @@ bool kilni_onnx_decode_message(kilni_onnx_reader *reader, pb_istream_t *stream,
 }
 
 /* The rest of the stream as bytes in place. A nanopb stream over memory keeps its position in
- * `state`. */
-static kilni_onnx_span take_rest(pb_istream_t *stream)
+ * `state`; but a number in place of bytes comes in a buffer of nanopb's own, which is gone
+ * afterwards, so the bytes must lie in the file. */
+static bool take_rest(kilni_onnx_reader *reader, pb_istream_t *stream, kilni_onnx_span *out_span)
 {
-    kilni_onnx_span span = {.data = stream->state, .bytes = stream->bytes_left, .present = true};
-    if (!pb_read(stream, NULL, stream->bytes_left)) {
-        span.bytes = 0;
+    uintptr_t at = (uintptr_t)stream->state;
+    uintptr_t begin = (uintptr_t)reader->model->file.data;
+    size_t length = reader->model->file.bytes;
+    if (at < begin || at - begin > length || stream->bytes_left > length - (at - begin)) {
+        return kilni_onnx_refuse(
+            reader, kiln_fail(reader->err, INVALID_ARGUMENT, "a number where bytes belong"));
     }
-    return span;
+    *out_span =
+        (kilni_onnx_span){.data = stream->state, .bytes = stream->bytes_left, .present = true};
+    return pb_read(stream, NULL, stream->bytes_left);
 }
 
 static bool copy_text(kilni_onnx_reader *reader, kilni_onnx_span span, const char **out_text)
@@ -113,7 +119,8 @@ bool kilni_onnx_read_text(pb_istream_t *stream, const pb_field_t *field, void **
 {
     (void)field;
     kilni_onnx_slot *slot = *arg;
-    return copy_text(slot->reader, take_rest(stream), slot->target);
+    kilni_onnx_span span;
+    return take_rest(slot->reader, stream, &span) && copy_text(slot->reader, span, slot->target);
 }
 
 bool kilni_onnx_read_texts(pb_istream_t *stream, const pb_field_t *field, void **arg)
@@ -121,16 +128,16 @@ bool kilni_onnx_read_texts(pb_istream_t *stream, const pb_field_t *field, void *
     (void)field;
     kilni_onnx_slot *slot = *arg;
     const char **text = kilni_onnx_push(slot->reader, slot->target, sizeof(*text));
-    return text != NULL && copy_text(slot->reader, take_rest(stream), text);
+    kilni_onnx_span span;
+    return text != NULL && take_rest(slot->reader, stream, &span) &&
+           copy_text(slot->reader, span, text);
 }
 
 bool kilni_onnx_read_span(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
     kilni_onnx_slot *slot = *arg;
-    kilni_onnx_span *span = slot->target;
-    *span = take_rest(stream);
-    return true;
+    return take_rest(slot->reader, stream, slot->target);
 }
 
 bool kilni_onnx_read_ints(pb_istream_t *stream, const pb_field_t *field, void **arg)
@@ -193,6 +200,5 @@ bool kilni_onnx_count_field(pb_istream_t *stream, const pb_field_t *field, void 
     kilni_onnx_slot *slot = *arg;
     uint32_t *count = slot->target;
     (*count)++;
-    take_rest(stream);
-    return true;
+    return pb_read(stream, NULL, stream->bytes_left);
 }

@@ -147,20 +147,25 @@ static bool is_defined(const client *self, uint64_t id)
     return false;
 }
 
-static bool is_bound(const client *self, uint64_t id)
+static const kiln_v1_Binding *find_bound(const client *self, uint64_t id)
 {
     const kiln_v1_Run *run = &self->batch.body.body.run;
     for (pb_size_t i = 0; i < run->inputs_count; i++) {
         if (run->inputs[i].value == id) {
-            return true;
+            return &run->inputs[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+static uint64_t buffer_of(const kiln_view *view)
+{
+    return view->buffer != NULL ? view->buffer->id : 0;
 }
 
 /// Whether the operation has to begin a new batch: no room, or it defines a value that the batch
-/// has already (a graph that is run again).
-static bool begins_batch(const client *self, const kiln_op_record *record)
+/// has already, or its input is another buffer there (a graph that is run again).
+static bool begins_batch(const client *self, const kiln_op_record *record, const kiln_view *inputs)
 {
     const kiln_v1_Run *run = &self->batch.body.body.run;
     if (self->graph == NULL) {
@@ -171,7 +176,12 @@ static bool begins_batch(const client *self, const kiln_op_record *record)
                 self->n_defined + record->n_outputs > KILNI_RPC_BINDINGS ||
                 kiln_ir_graph_op_count(self->graph) >= KILNI_RPC_BATCH;
     for (size_t i = 0; i < record->n_outputs && !full; i++) {
-        full = is_defined(self, record->outputs[i].id) || is_bound(self, record->outputs[i].id);
+        uint64_t id = record->outputs[i].id;
+        full = is_defined(self, id) || find_bound(self, id) != NULL;
+    }
+    for (size_t i = 0; i < record->n_inputs && !full; i++) {
+        const kiln_v1_Binding *bound = find_bound(self, record->inputs[i].id);
+        full = bound != NULL && bound->buffer != buffer_of(&inputs[i]);
     }
     return full;
 }
@@ -182,10 +192,10 @@ static void bind(client *self, const kiln_op_record *record, const kiln_view *in
     kiln_v1_Run *run = &self->batch.body.body.run;
     for (size_t i = 0; i < record->n_inputs; i++) {
         uint64_t id = record->inputs[i].id;
-        if (!is_defined(self, id) && !is_bound(self, id)) {
+        if (!is_defined(self, id) && find_bound(self, id) == NULL) {
             self->inputs[run->inputs_count] = record->inputs[i];
-            run->inputs[run->inputs_count++] = (kiln_v1_Binding){
-                .value = id, .buffer = inputs[i].buffer != NULL ? inputs[i].buffer->id : 0};
+            run->inputs[run->inputs_count++] =
+                (kiln_v1_Binding){.value = id, .buffer = buffer_of(&inputs[i])};
         }
     }
     for (size_t i = 0; i < record->n_outputs; i++) {
@@ -204,7 +214,7 @@ static kiln_status client_execute(kiln_backend *backend, const kiln_op_record *r
 {
     client *self = of(backend);
     kiln_status status = KILN_STATUS_OK;
-    if (begins_batch(self, record)) {
+    if (begins_batch(self, record, inputs)) {
         status = send_batch(self, err);
     }
     if (status == KILN_STATUS_OK && self->graph == NULL) {

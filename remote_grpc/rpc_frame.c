@@ -11,6 +11,8 @@
 typedef struct span {
     const void *bytes;
     size_t length;
+    const char *message; ///< while decoding: what it has to lie in
+    size_t message_length;
 } span;
 
 static bool write_span(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
@@ -23,11 +25,18 @@ static bool write_span(pb_ostream_t *stream, const pb_field_t *field, void *cons
            pb_encode_string(stream, source->bytes, source->length);
 }
 
-/// The stream of a decode runs over memory, so its state is the position in the message.
+/// The stream of a decode runs over memory, so its state is the position in the message; but a
+/// number in place of bytes comes in a buffer of nanopb's own, which is gone afterwards.
 static bool point_span(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     span *target = *arg;
+    uintptr_t at = (uintptr_t)stream->state;
+    uintptr_t begin = (uintptr_t)target->message;
     (void)field;
+    if (at < begin || at - begin > target->message_length ||
+        stream->bytes_left > target->message_length - (at - begin)) {
+        PB_RETURN_ERROR(stream, "a number where bytes belong");
+    }
     target->bytes = stream->state;
     target->length = stream->bytes_left;
     return pb_read(stream, NULL, stream->bytes_left);
@@ -36,8 +45,8 @@ static bool point_span(pb_istream_t *stream, const pb_field_t *field, void **arg
 kiln_status kilni_rpc_frame_encode(const kiln_env *env, kilni_rpc_frame *frame,
                                    kiln_blob *out_message, kiln_error *err)
 {
-    span graph = {frame->graph, frame->graph_length};
-    span data = {frame->data, frame->data_length};
+    span graph = {.bytes = frame->graph, .length = frame->graph_length};
+    span data = {.bytes = frame->data, .length = frame->data_length};
     size_t length = 0;
     frame->body.graph.funcs.encode = write_span;
     frame->body.graph.arg = &graph;
@@ -62,8 +71,8 @@ kiln_status kilni_rpc_frame_encode(const kiln_env *env, kilni_rpc_frame *frame,
 kiln_status kilni_rpc_frame_decode(const void *message, size_t length, kilni_rpc_frame *out_frame,
                                    kiln_error *err)
 {
-    span graph = {NULL, 0};
-    span data = {NULL, 0};
+    span graph = {.message = message, .message_length = length};
+    span data = {.message = message, .message_length = length};
     memset(out_frame, 0, sizeof(*out_frame));
     out_frame->body.graph.funcs.decode = point_span;
     out_frame->body.graph.arg = &graph;

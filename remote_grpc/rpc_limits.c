@@ -39,13 +39,31 @@ kiln_status kilni_rpc_check_buffers(const kilni_rpc_limits *limits, uint64_t hel
     return KILN_STATUS_OK;
 }
 
+/// Whether `address` is 127.x.y.z:PORT, in decimal numbers; "127.example.org:80" is a name.
+static bool is_loopback_number(const char *address)
+{
+    for (int part = 0; part < 4; part++) {
+        int number = 0;
+        int digits = 0;
+        for (; *address >= '0' && *address <= '9' && digits < 3; address++, digits++) {
+            number = number * 10 + (*address - '0');
+        }
+        if (digits == 0 || number > 255 || (part == 0 && number != 127) ||
+            *address != (part < 3 ? '.' : ':')) {
+            return false;
+        }
+        address++;
+    }
+    return true;
+}
+
 bool kilni_rpc_is_loopback(const char *address)
 {
-    static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
+    static const char *const local[] = {"unix:", "localhost:", "[::1]:"};
     for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
         if (strncmp(address, local[i], strlen(local[i])) == 0) {
             return true;
         }
     }
-    return false;
+    return is_loopback_number(address);
 }

@@ -151,6 +151,18 @@ static void test_tensor_sizes(void)
     expect_tensor_error(pw_tensor("w", 1, deep, 9, data, 4), KILN_STATUS_UNIMPLEMENTED, "rank 9");
 }
 
+/* Raw data and a name given as numbers: there are no bytes in the file to point to. */
+static void test_number_for_bytes(void)
+{
+    const int64_t one[] = {1};
+    pw raw = pw_tensor("w", 2, one, 1, NULL, 0);
+    pw_int(&raw, 9, 5);
+    expect_tensor_error(raw, KILN_STATUS_INVALID_ARGUMENT, "a number where bytes belong");
+    pw name = pw_tensor("w", 2, one, 1, "5", 1);
+    pw_int(&name, 8, 77);
+    expect_tensor_error(name, KILN_STATUS_INVALID_ARGUMENT, "a number where bytes belong");
+}
+
 static void test_typed_data(void)
 {
     const int64_t three[] = {3};
@@ -318,5 +330,6 @@ static void test_files(void)
 KILN_TEST_MAIN("unit/onnx/test_onnx_decode", KILN_TEST(test_digits),
                KILN_TEST(test_raw_data_is_not_copied), KILN_TEST(test_truncations),
                KILN_TEST(test_bit_flips), KILN_TEST(test_tensor_sizes), KILN_TEST(test_typed_data),
+               KILN_TEST(test_number_for_bytes),
                KILN_TEST(test_depth), KILN_TEST(test_amplification), KILN_TEST(test_bad_names),
                KILN_TEST(test_external_data), KILN_TEST(test_files))

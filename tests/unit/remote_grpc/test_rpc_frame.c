@@ -107,6 +107,22 @@ static void test_too_many(void)
     free(frame);
 }
 
+/// Data and graph given as numbers: nothing of the message could be pointed to.
+static void test_number_for_bytes(void)
+{
+    static const unsigned char data[] = {0x78, 0x81, 0x82, 0x83, 0x04};
+    static const unsigned char fixed[] = {0x7d, 0x01, 0x02, 0x03, 0x04};
+    static const unsigned char graph[] = {0x70, 0x81, 0x82, 0x83, 0x04};
+    static const unsigned char *const messages[] = {data, fixed, graph};
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_frame *frame = malloc(sizeof(*frame));
+    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+        KILN_CHECK_INT(kilni_rpc_frame_decode(messages[i], sizeof(data), frame, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+    }
+    free(frame);
+}
+
 static void test_limits(void)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -125,7 +141,16 @@ static void test_limits(void)
                kilni_rpc_is_loopback("[::1]:80") && kilni_rpc_is_loopback("localhost:80"));
     KILN_CHECK(!kilni_rpc_is_loopback("0.0.0.0:80") &&
                !kilni_rpc_is_loopback("localhost.example:1"));
+    KILN_CHECK(kilni_rpc_is_loopback("127.1.22.255:0"));
+    static const char *const beyond[] = {"127.example.org:80", "127.0.0.1.example:80",
+                                         "127.0.0:80",         "127.0.0.256:80",
+                                         "127.0.0.1",          "127.0.0.0001:80",
+                                         "127.0..1:80",        "1270.0.0.1:80"};
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        KILN_CHECK(!kilni_rpc_is_loopback(beyond[i]));
+    }
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/frame", KILN_TEST(test_round_trip), KILN_TEST(test_damage),
-               KILN_TEST(test_too_many), KILN_TEST(test_limits))
+               KILN_TEST(test_too_many), KILN_TEST(test_number_for_bytes),
+               KILN_TEST(test_limits))

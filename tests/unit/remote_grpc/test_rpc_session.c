@@ -192,6 +192,50 @@ static void test_graph_run_again(void)
     pair_close(&self);
 }
 
+/// A graph longer than a batch, whose last operations use the input again: the rest of the first
+/// run and the beginning of the second must not share a batch, for the input is another buffer.
+static void test_long_graph_other_input(void)
+{
+    enum { LENGTH = 71 };
+    pair self;
+    const int64_t dims[] = {2};
+    const float ones[] = {1, 2};
+    const float tens[] = {10, 20};
+    kiln_graph *graph = NULL;
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    kiln_tensor *x[2] = {upload(&self, 1, dims, ones), upload(&self, 1, dims, tens)};
+    kiln_tensor *out[2] = {NULL, NULL};
+    PAIR_OK(&self, kiln_graph_begin(self.remote, &x[0], 1, &self.err));
+    kiln_tensor *t = kiln_retain(x[0]);
+    for (int i = 0; i < LENGTH; i++) {
+        kiln_tensor *next = NULL;
+        if (i < LENGTH - 5) {
+            PAIR_OK(&self, kiln_add_scalar(t, kiln_f64(1), &next, &self.err));
+        } else {
+            PAIR_OK(&self, kiln_add(t, x[0], &next, &self.err));
+        }
+        kiln_release(t);
+        t = next;
+    }
+    PAIR_OK(&self, kiln_graph_end(self.remote, &t, 1, &graph, &self.err));
+    for (int i = 0; i < 2; i++) {
+        PAIR_OK(&self, kiln_graph_run(graph, &x[i], 1, &out[i], 1, &self.err));
+    }
+    for (int i = 0; i < 2; i++) {
+        const float *data = i == 0 ? ones : tens;
+        float back[2] = {0};
+        PAIR_OK(&self, kiln_read(out[i], back, sizeof(back), &self.err));
+        KILN_CHECK(back[0] == 6 * data[0] + LENGTH - 5 && back[1] == 6 * data[1] + LENGTH - 5);
+        kiln_release(out[i]);
+        kiln_release(x[i]);
+    }
+    kiln_release(t);
+    kiln_graph_destroy(graph);
+    pair_close(&self);
+}
+
 static void test_session_limit(void)
 {
     pair self;
@@ -291,6 +335,7 @@ static void test_rude_clients(void)
 
 KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(test_unix_socket),
                KILN_TEST(test_many_operations), KILN_TEST(test_large_tensor),
-               KILN_TEST(test_graph_run_again), KILN_TEST(test_session_limit),
+               KILN_TEST(test_graph_run_again), KILN_TEST(test_long_graph_other_input),
+               KILN_TEST(test_session_limit),
                KILN_TEST(test_nobody_there), KILN_TEST(test_not_beyond_loopback),
                KILN_TEST(test_server_goes_away), KILN_TEST(test_rude_clients))
