@@ -167,7 +167,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_device_set_fusion(kiln_device *device, 
 
 /// `flush` enqueues what this thread has recorded and does not wait; `sync` does so for all threads
 /// and waits. `trim` gives unused pooled memory back to the device. Ownership: n/a. Lifetime: n/a.
-/// Thread: any. Errors: the first failure of queued work that no read has reported.
+/// Thread: any. Errors: of flush, those of the planning; of sync, the first failure of queued work
+/// since the last sync, also when a read has reported it.
 KILN_NODISCARD KILN_API kiln_status kiln_flush(kiln_device *device, kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_sync(kiln_device *device, kiln_error *err);
 KILN_API void kiln_device_trim(kiln_device *device);
@@ -256,8 +257,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
 
 /// Between begin and end, what this thread records on the device is kept and not run. `inputs` are
 /// the tensors that later runs replace; other tensors from before are constants of the graph.
-/// Reading inside is an error. Ownership: the graph holds what it uses. Lifetime: n/a. Thread:
-/// begin and end on one thread. Errors: FAILED_PRECONDITION when this thread captures already.
+/// Reading a captured value or running a graph inside is an error; an input is given once.
+/// Ownership: the graph holds what it uses. Lifetime: n/a. Thread: begin and end on one thread.
+/// Errors: FAILED_PRECONDITION when this thread captures already.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_begin(kiln_device *device,
                                                      kiln_tensor *const *inputs, size_t n_inputs,
                                                      kiln_error *err);

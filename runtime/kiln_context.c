@@ -237,14 +237,14 @@ static const char *state_name(kiln_fuse_plugin_state state)
     }
 }
 
-kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_info *out_info,
-                            kiln_error *err)
+static kiln_status describe_plugin(kiln_context *context, size_t index, kiln_plugin_info *out_info,
+                                   kiln_error *err)
 {
-    kiln_fuse_registry *registry = NULL;
-    kiln_status status = kilni_context_registry(context, &registry, err);
+    kiln_status status = registry_locked(context, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    const kiln_fuse_registry *registry = context->registry;
     if (index >= kiln_fuse_registry_count(registry)) {
         return kiln_fail(err, NOT_FOUND, "there are %zu plugin files",
                          kiln_fuse_registry_count(registry));
@@ -264,6 +264,15 @@ kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_inf
     };
     memcpy(out_info, &info, size < sizeof(info) ? size : sizeof(info));
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_info *out_info,
+                            kiln_error *err)
+{
+    pthread_mutex_lock(&context->lock);
+    kiln_status status = describe_plugin(context, index, out_info, err);
+    pthread_mutex_unlock(&context->lock);
+    return status;
 }
 
 const char *kiln_version(void)

@@ -155,12 +155,22 @@ static kiln_status default_address(kiln_context *context, char out_address[64], 
     return kiln_device_describe(context, 0, out_address, line, err);
 }
 
-static void list_add(kiln_context *context, kiln_device *device)
+/// Lists a device that was just made. Gives the one that another thread has opened in the meantime,
+/// or itself.
+static kiln_device *list_add(kiln_context *context, kiln_device *device)
 {
     pthread_mutex_lock(&context->lock);
-    device->next = context->devices;
-    context->devices = device;
+    kiln_device *earlier = find_open(context, device->address);
+    if (earlier == NULL) {
+        device->next = context->devices;
+        context->devices = device;
+    }
     pthread_mutex_unlock(&context->lock);
+    if (earlier != NULL) {
+        kiln_device_release(device);
+        return earlier;
+    }
+    return device;
 }
 
 kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_device **out_device,
@@ -205,8 +215,7 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    list_add(context, device);
-    *out_device = device;
+    *out_device = list_add(context, device);
     return KILN_STATUS_OK;
 }
 
@@ -254,8 +263,14 @@ kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_a
                                  char out_line[192], kiln_error *err)
 {
     size_t seen = 0;
-    for (size_t i = 0; i < context->n_providers; i++) {
-        const kiln_backend_provider *provider = context->providers[i];
+    const kiln_backend_provider
+        *providers[sizeof(context->providers) / sizeof(context->providers[0])];
+    pthread_mutex_lock(&context->lock);
+    size_t n_providers = context->n_providers;
+    memcpy(providers, context->providers, sizeof(providers));
+    pthread_mutex_unlock(&context->lock);
+    for (size_t i = 0; i < n_providers; i++) {
+        const kiln_backend_provider *provider = providers[i];
         for (size_t k = 0; provider->describe != NULL; k++) {
             kiln_error local = KILN_ERROR_INIT;
             kiln_status status =
@@ -339,6 +354,18 @@ kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
 // ---- streams
 // -------------------------------------------------------------------------------------
 
+kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
+{
+    if (device->current != NULL && device->current->id == id) {
+        return device->current;
+    }
+    kilni_stream *stream = id != 0 ? device->streams : NULL;
+    while (stream != NULL && stream->id != id) {
+        stream = stream->next;
+    }
+    return stream;
+}
+
 kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
                                 kiln_error *err)
 {
@@ -346,11 +373,12 @@ kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **
     if (stream == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
     }
+    stream->id = ++device->last_stream;
     stream->device = device;
     stream->thread = kiln_thread_id();
     stream->capturing = whole;
-    kiln_status status =
-        kiln_fuse_stream_create(kilni_device_engine(device), whole, &stream->queue, err);
+    stream->engine = kilni_device_engine(device);
+    kiln_status status = kiln_fuse_stream_create(stream->engine, whole, &stream->queue, err);
     if (status != KILN_STATUS_OK) {
         kiln_free(&device->context->env, stream);
         return status;
@@ -486,7 +514,7 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
             device->places[i] = &tensor->place;
         }
         kilni_run run = {.device = device,
-                         .engine = kilni_device_engine(device),
+                         .engine = stream->engine,
                          .segment = segment,
                          .places = device->places};
         kilni_plan_run(&run);

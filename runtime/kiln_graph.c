@@ -103,8 +103,9 @@ static kiln_status place_inputs(kiln_tensor *const *tensors, size_t count, kiln_
             return kiln_fail(err, FAILED_PRECONDITION,
                              "input %zu stands for a value of a captured graph", i);
         }
-        if (!tensor->place.placed && tensor->stream != NULL) {
-            kiln_status status = kilni_stream_run(tensor->stream, /*drain=*/true, err);
+        kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
+        if (!tensor->place.placed && stream != NULL) {
+            kiln_status status = kilni_stream_run(stream, /*drain=*/true, err);
             if (status != KILN_STATUS_OK) {
                 return status;
             }
@@ -123,6 +124,12 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
         return kiln_fail(err, INVALID_ARGUMENT, "device and inputs must not be NULL");
     }
     kiln_status status = check_tensors(device, inputs, n_inputs, "input", err);
+    for (size_t i = 0; i < n_inputs * n_inputs && status == KILN_STATUS_OK; i++) {
+        if (i / n_inputs < i % n_inputs && inputs[i / n_inputs] == inputs[i % n_inputs]) {
+            status = kiln_fail(err, INVALID_ARGUMENT, "inputs %zu and %zu are the same tensor",
+                               i / n_inputs, i % n_inputs);
+        }
+    }
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -215,7 +222,7 @@ static kiln_status binding_create(kiln_device *device, kilni_stream *stream, bin
     for (uint32_t i = 0; i < bound->n_tensors; i++) {
         kiln_tensor *tensor = bound->segment->tokens[i];
         if (tensor->captured) {
-            tensor->stream = NULL;
+            tensor->stream = 0;
         }
     }
     bound->locals = kiln_alloc_array(env_of(device), bound->n_tensors, sizeof(*bound->locals));
@@ -231,7 +238,7 @@ static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const 
                                  size_t n_outputs, kiln_error *err)
 {
     for (size_t i = 0; i < n_outputs; i++) {
-        bool captured_here = outputs[i]->captured && outputs[i]->stream == stream;
+        bool captured_here = outputs[i]->captured && outputs[i]->stream == stream->id;
         if (!captured_here && !outputs[i]->place.placed) {
             return kiln_fail(err, INVALID_ARGUMENT, "output %zu was not captured", i);
         }
@@ -374,6 +381,16 @@ static kiln_status map_outside(kiln_graph *graph, const binding *base, kiln_tens
     return KILN_STATUS_OK;
 }
 
+/// Which input `tensor` is; n_inputs when it is none.
+static size_t find_input(const kiln_graph *graph, const binding *bound, const kiln_tensor *tensor)
+{
+    size_t i = 0;
+    while (i < graph->n_inputs && bound->inputs[i] != tensor) {
+        i++;
+    }
+    return i;
+}
+
 /// The recorder gave each result a hold; only outputs keep theirs.
 static void drop_holds(const binding *base, kiln_tensor **map)
 {
@@ -382,6 +399,7 @@ static void drop_holds(const binding *base, kiln_tensor **map)
         if (original->captured && map[i] != NULL) {
             kiln_device *device = map[i]->device;
             if (atomic_fetch_sub(&map[i]->refs, 1) == 1) {
+                kilni_tensor_disown(map[i]);
                 atomic_fetch_sub(&device->refs, 1); // the graph holds the device
             }
         }
@@ -407,8 +425,11 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs, binding
     KILN_TRY(out, status, kilni_stream_create(device, /*whole=*/true, &stream, err));
     status = record_again(base, stream, map, err);
     for (size_t i = 0; i < graph->n_outputs && status == KILN_STATUS_OK; i++) {
-        const kiln_tensor *output = base->outputs[i];
-        scratch.outputs[i] = kiln_retain(output->captured ? map[output->slot] : base->outputs[i]);
+        kiln_tensor *output = base->outputs[i];
+        size_t input = find_input(graph, base, output);
+        scratch.outputs[i] = kiln_retain(input < graph->n_inputs ? scratch.inputs[input]
+                                         : output->captured      ? map[output->slot]
+                                                                 : output);
     }
     drop_holds(base, map);
     if (status != KILN_STATUS_OK) {
@@ -529,15 +550,18 @@ static kiln_status fill_places(kiln_graph *graph, binding *bound, kiln_tensor *c
     return status;
 }
 
-static const kilni_place *output_place(const kiln_graph *graph, const binding *bound,
-                                       kiln_tensor *const *inputs, size_t output)
+/// Where an output of a run is and what it is: an input that is passed on is as long as that run's.
+static const kilni_place *find_output(const kiln_graph *graph, const binding *bound,
+                                      kiln_tensor *const *inputs, size_t output,
+                                      const kiln_tensor_desc **out_desc)
 {
     const kiln_tensor *tensor = bound->outputs[output];
-    for (size_t i = 0; i < graph->n_inputs; i++) {
-        if (bound->inputs[i] == tensor) {
-            return &inputs[i]->place;
-        }
+    size_t input = find_input(graph, bound, tensor);
+    if (input < graph->n_inputs) {
+        *out_desc = &inputs[input]->desc;
+        return &inputs[input]->place;
     }
+    *out_desc = &tensor->desc;
     return tensor->captured ? bound->places[tensor->slot] : &tensor->place;
 }
 
@@ -545,8 +569,9 @@ static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *
                                 kiln_tensor **out_tensors, kiln_error *err)
 {
     for (size_t i = 0; i < graph->n_outputs; i++) {
-        const kilni_place *place = output_place(graph, bound, inputs, i);
-        out_tensors[i] = kilni_tensor_new(graph->device, &bound->outputs[i]->desc);
+        const kiln_tensor_desc *desc = NULL;
+        const kilni_place *place = find_output(graph, bound, inputs, i, &desc);
+        out_tensors[i] = kilni_tensor_new(graph->device, desc);
         if (out_tensors[i] == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
@@ -564,6 +589,9 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
 {
     kiln_device *device = graph->device;
     binding *bound = NULL;
+    if (find_capture(device, kiln_thread_id()) != NULL) {
+        return kiln_fail(err, FAILED_PRECONDITION, "a graph cannot be run inside a capture");
+    }
     kiln_status status = place_inputs(inputs, graph->n_inputs, err);
     if (status == KILN_STATUS_OK) {
         status = find_binding(graph, inputs, &bound, out_evicted, err);
@@ -574,7 +602,7 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     status = fill_places(graph, bound, inputs, err);
     if (status == KILN_STATUS_OK && bound->segment != NULL) {
         kilni_run run = {.device = device,
-                         .engine = kilni_device_engine(device),
+                         .engine = bound->stream->engine,
                          .segment = bound->segment,
                          .places = bound->places};
         kilni_plan_run(&run);
@@ -667,7 +695,7 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
     pthread_mutex_lock(&device->lock);
     if (graph->bindings->segment != NULL) {
         status = kiln_fuse_explain(
-            kilni_device_engine(device), graph->bindings->segment,
+            graph->bindings->stream->engine, graph->bindings->segment,
             (flags & KILN_EXPLAIN_SOURCE) != 0 ? KILN_FUSE_EXPLAIN_SOURCE : 0, &text, err);
     }
     pthread_mutex_unlock(&device->lock);

@@ -29,6 +29,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc)
         }
     }
     atomic_init(&tensor->refs, 1);
+    tensor->held = true;
     tensor->device = kiln_device_retain(device);
     tensor->desc = *desc;
     tensor->desc.id = kilni_tensor_next_id();
@@ -53,8 +54,8 @@ static void free_tensor(kiln_tensor *tensor)
 
 void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream)
 {
-    tensor->shared = tensor->pins > 0 && (tensor->shared || tensor->stream != stream);
-    tensor->stream = stream;
+    tensor->shared = tensor->pins > 0 && (tensor->shared || tensor->stream != stream->id);
+    tensor->stream = stream->id;
     tensor->pins++;
 }
 
@@ -63,8 +64,16 @@ void kilni_tensor_unpin(kiln_tensor *tensor)
     if (--tensor->pins > 0) {
         return;
     }
-    tensor->stream = NULL;
-    if (atomic_load(&tensor->refs) == 0) {
+    tensor->stream = 0;
+    if (!tensor->held) {
+        free_tensor(tensor);
+    }
+}
+
+void kilni_tensor_disown(kiln_tensor *tensor)
+{
+    tensor->held = false;
+    if (tensor->pins == 0) {
         free_tensor(tensor);
     }
 }
@@ -82,17 +91,14 @@ kiln_tensor *kiln_retain(kiln_tensor *tensor)
 /// streams, just goes when nobody mentions it.
 static void let_go(kiln_tensor *tensor)
 {
-    if (tensor->pins == 0) {
-        free_tensor(tensor);
-        return;
-    }
-    kilni_stream *stream = tensor->stream;
+    kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
     bool outside = stream != NULL && stream->capturing && tensor->place.placed;
-    if (stream != NULL && !tensor->shared && !outside && !stream->replaying) {
+    if (stream != NULL && !tensor->shared && !outside) {
         kiln_error ignored = KILN_ERROR_INIT;
         // Without memory for the record the tensor only lives until the queue has run.
         (void)kilni_stream_drop(stream, tensor, &ignored);
     }
+    kilni_tensor_disown(tensor);
 }
 
 void kiln_release(kiln_tensor *tensor)
@@ -267,8 +273,9 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the tensor stands for a value of a captured graph; run the graph");
     }
-    if (!tensor->place.placed && tensor->stream != NULL) {
-        kiln_status status = kilni_stream_run(tensor->stream, /*drain=*/true, err);
+    kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
+    if (!tensor->place.placed && stream != NULL) {
+        kiln_status status = kilni_stream_run(stream, /*drain=*/true, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }

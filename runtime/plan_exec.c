@@ -440,6 +440,7 @@ enum { SMALL_SYMBOLS = 48 };
 typedef struct block_run {
     uint32_t block; ///< UINT32_MAX: none
     bool unfused;
+    bool started; ///< a step of the block has been enqueued
     bool counted;
     int64_t symbols[SMALL_SYMBOLS]; ///< memory of view.symbols when it suffices
     block_view view;
@@ -458,6 +459,7 @@ static void block_end(const kilni_run *run, block_run *current)
     }
     current->block = UINT32_MAX;
     current->unfused = false;
+    current->started = false;
     current->counted = false;
     current->temps = (temp_list){0};
     current->view = (block_view){0};
@@ -546,17 +548,47 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
     run_block_unfused(&current->view);
 }
 
+/// Makes `block` the current one. False: it runs unfused, or has done so.
+static bool enter_block(const kilni_run *run, uint32_t block, block_run *current)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    if (current->block != block) {
+        block_end(run, current);
+        if (block_begin(run, block, current, &err) != KILN_STATUS_OK) {
+            give_up_fusion(run, current, &err);
+        }
+    }
+    return !current->unfused;
+}
+
+/// The block that an operation is in, or UINT32_MAX.
+static uint32_t block_of(const kiln_plan *plan, uint32_t op)
+{
+    for (uint32_t i = 0; i < plan->n_blocks; i++) {
+        if (op >= plan->blocks[i].first_op &&
+            op - plan->blocks[i].first_op < plan->blocks[i].n_ops) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/// An operation alone; one that is a step of a block runs only while the block does.
+static void run_host_step(const kilni_run *run, const kiln_plan_step *step, block_run *current)
+{
+    uint32_t block = block_of(run->segment->plan, step->index);
+    if (block == UINT32_MAX) {
+        run_op(run, step, step->index);
+    } else if (enter_block(run, block, current)) {
+        current->started = true;
+        run_op(run, step, step->index);
+    }
+}
+
 static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current)
 {
     kiln_error err = KILN_ERROR_INIT;
-    if (current->block != step->block) {
-        block_end(run, current);
-        if (block_begin(run, step->block, current, &err) != KILN_STATUS_OK) {
-            give_up_fusion(run, current, &err);
-            return;
-        }
-    }
-    if (current->unfused) {
+    if (!enter_block(run, step->block, current)) {
         return;
     }
     const kiln_program_launch *launch = &current->view.block->program->launches[step->index];
@@ -566,6 +598,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         return;
     }
     if (enqueue(&current->view, step, step->index, &current->temps, &err) == KILN_STATUS_OK) {
+        current->started = true;
         count_block(run, current);
         return;
     }
@@ -573,7 +606,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     // theirs.
     kiln_fuse_block_failed(run->engine, current->view.block, &err);
     ((block_state *)current->view.block->state)->failed = true;
-    if (step->index == 0) {
+    if (!current->started) {
         give_up_fusion(run, current, &err);
         return;
     }
@@ -583,19 +616,13 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     kilni_fault_release(run->device, fault);
 }
 
-static bool covered_by(const block_run *current, uint32_t op)
-{
-    return current->block != UINT32_MAX && current->unfused &&
-           op >= current->view.block->first_op &&
-           op < current->view.block->first_op + current->view.block->n_ops;
-}
-
 void kilni_plan_run(const kilni_run *run)
 {
     const kiln_plan *plan = run->segment->plan;
     block_run current;
     current.block = UINT32_MAX;
     current.unfused = false;
+    current.started = false;
     current.counted = false;
     current.temps = (temp_list){0};
     current.view = (block_view){0};
@@ -603,8 +630,8 @@ void kilni_plan_run(const kilni_run *run)
         const kiln_plan_step *step = &plan->steps[i];
         if (step->kind == KILN_STEP_LAUNCH) {
             run_launch(run, step, &current);
-        } else if (!covered_by(&current, step->index)) {
-            run_op(run, step, step->index);
+        } else {
+            run_host_step(run, step, &current);
         }
         for (uint32_t k = 0; k < step->n_dies; k++) {
             kilni_place_clear(run->device, run->places[step->dies[k]]);

@@ -37,17 +37,18 @@ static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc)
 /// A value that another stream has yet to compute is computed first.
 static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
 {
-    if (tensor->place.placed || (tensor->stream == stream && tensor->pins > 0)) {
+    if (tensor->place.placed || (tensor->stream == stream->id && tensor->pins > 0)) {
         return KILN_STATUS_OK;
     }
     if (tensor->captured) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "an input stands for a value of another captured graph");
     }
-    if (tensor->stream == NULL) {
+    kilni_stream *other = kilni_stream_find(stream->device, tensor->stream);
+    if (other == NULL) {
         return kiln_fail(err, INTERNAL, "an input has no value");
     }
-    return kilni_stream_run(tensor->stream, /*drain=*/true, err);
+    return kilni_stream_run(other, /*drain=*/true, err);
 }
 
 static void undo(kiln_tensor **tensors, size_t count)
@@ -57,9 +58,8 @@ static void undo(kiln_tensor **tensors, size_t count)
         kiln_tensor *tensor = tensors[i];
         tensors[i] = NULL;
         atomic_store(&tensor->refs, 0);
-        tensor->pins = 1;
         kiln_device *device = tensor->device;
-        kilni_tensor_unpin(tensor);
+        kilni_tensor_disown(tensor);
         atomic_fetch_sub(&device->refs, 1); // the caller holds the device
     }
 }
@@ -73,7 +73,7 @@ static kiln_status make_outputs(kilni_stream *stream, call *self, size_t n_input
             undo(out_tensors, i);
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
-        tensor->stream = stream;
+        tensor->stream = stream->id;
         tensor->captured = stream->capturing;
         self->outputs[i].id = tensor->desc.id;
         self->tokens[n_inputs + i] = tensor;

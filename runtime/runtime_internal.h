@@ -65,8 +65,10 @@ typedef struct kilni_place {
 
 /// The operations of one thread on one device, or of one capture. Guarded by the device's lock.
 typedef struct kilni_stream {
+    uint64_t id; ///< never used again, so that a tensor may name a stream that has ended
     kiln_device *device;
     uint64_t thread;
+    kiln_fuse_engine *engine; ///< that plans it
     kiln_fuse_stream *queue;
     bool capturing; ///< nothing is handed out: a graph is being recorded
     bool replaying; ///< belongs to a finished graph
@@ -79,11 +81,12 @@ struct kiln_tensor {
     atomic_uint refs; ///< the user's holds; while there are some, the device is held too
     kiln_device *device;
     // From here: the device's lock.
+    bool held; ///< the user's last release has not been seen under the lock
     uint32_t pins; ///< occurrences in queued operations
     uint32_t slot; ///< number in the segment that runs now
     bool shared; ///< queued on more than one stream: its last use is not known
     bool captured; ///< stands for a value of a graph: never placed itself
-    kilni_stream *stream; ///< that queued it last; NULL when none does, or only a finished graph
+    uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
     kilni_place place;
     kiln_tensor_desc desc; ///< id, dtype, rank and dims never change
     kiln_tensor *next_free;
@@ -103,6 +106,7 @@ struct kiln_device {
     bool fusion;
     kilni_stream *streams;
     size_t n_streams;
+    uint64_t last_stream; ///< id
     kilni_stream *current; ///< the stream found last
     kilni_place **places; ///< scratch of the executor
     size_t places_capacity;
@@ -119,6 +123,10 @@ static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)
 {
     return device->fusion ? device->engine : device->plain;
 }
+
+/// The live stream with this id, or NULL: it has ended, or belongs to a finished graph. Under the
+/// lock.
+kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id);
 
 /// The stream on which this thread records, made when needed. Under the lock.
 kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err);
@@ -137,6 +145,9 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err);
 kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc);
 void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream);
 void kilni_tensor_unpin(kiln_tensor *tensor);
+/// The user's last hold is gone and no drop is recorded: freed now, or with the last pin. Under the
+/// lock; the device's count is the caller's.
+void kilni_tensor_disown(kiln_tensor *tensor);
 uint64_t kilni_tensor_next_id(void);
 
 /// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.

@@ -157,5 +157,90 @@ static void test_output_is_input(void)
     fixture_close(&f);
 }
 
+static void test_passed_on_input_in_another_shape(void)
+{
+    fixture f;
+    const int64_t two[] = {2};
+    const int64_t four[] = {4};
+    const float small[] = {1, 2};
+    const float large[] = {10, 20, 30, 40};
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    for (int with_operation = 0; with_operation < 2; with_operation++) {
+        float back[4] = {0};
+        kiln_graph *graph = NULL;
+        kiln_tensor *t = NULL;
+        kiln_tensor *out[2] = {NULL};
+        kiln_tensor *x = fixture_f32(&f, 1, two, small);
+        kiln_tensor *y = fixture_f32(&f, 1, four, large);
+        FIXTURE_OK(&f, kiln_graph_begin(f.device, &x, 1, &f.err));
+        if (with_operation) {
+            FIXTURE_OK(&f, kiln_neg(x, &t, &f.err));
+        }
+        kiln_tensor *const outputs[] = {x, t};
+        FIXTURE_OK(&f, kiln_graph_end(f.device, outputs, with_operation ? 2 : 1, &graph, &f.err));
+        FIXTURE_OK(&f, kiln_graph_run(graph, &y, 1, out, with_operation ? 2 : 1, &f.err));
+        KILN_CHECK_INT(kiln_tensor_count(out[0]), 4);
+        FIXTURE_OK(&f, kiln_read(out[0], back, sizeof(back), &f.err));
+        KILN_CHECK_MEM(back, large, sizeof(large));
+        kiln_graph_destroy(graph);
+        kiln_release(t);
+        kiln_release(x);
+        kiln_release(y);
+        kiln_release(out[0]);
+        kiln_release(out[1]);
+    }
+    fixture_close(&f);
+}
+
+/// A constant of a graph that was queued elsewhere too, on a stream that has ended by its release.
+static void test_constant_outlives_its_stream(void)
+{
+    fixture f;
+    const int64_t dims[] = {2, 2};
+    const int64_t unfit[] = {2, 3};
+    kiln_tensor *t = NULL;
+    kiln_tensor *out = NULL;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *weight = fixture_f32(&f, 2, dims, NULL);
+    kiln_tensor *x = fixture_f32(&f, 2, dims, NULL);
+    kiln_tensor *wrong = fixture_f32(&f, 2, unfit, NULL);
+    kiln_graph *graph = capture(&f, x, weight);
+    FIXTURE_OK(&f, kiln_exp(weight, &t, &f.err));
+    kiln_release(t);
+    KILN_CHECK(kiln_graph_run(graph, &wrong, 1, &out, 1, &f.err) != KILN_STATUS_OK);
+    FIXTURE_OK(&f, kiln_device_set_fusion(f.device, false, &f.err));
+    kiln_release(weight);
+    char *text = NULL;
+    FIXTURE_OK(&f, kiln_graph_explain(graph, 0, &text, &f.err)); // by the engine that planned it
+    KILN_CHECK_CONTAINS(text, "operation");
+    kiln_text_free(f.context, text);
+    FIXTURE_OK(&f, kiln_graph_run(graph, &x, 1, &out, 1, &f.err));
+    kiln_release(out);
+    kiln_release(x);
+    kiln_release(wrong);
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+}
+
+static void test_inputs_are_given_once(void)
+{
+    fixture f;
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 0, NULL, NULL);
+    kiln_tensor *const twice[] = {x, x};
+    KILN_CHECK_INT(kiln_graph_begin(f.device, twice, 2, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(f.err.message, "same tensor");
+    kiln_release(x);
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/graph", KILN_TEST(test_reference), KILN_TEST(test_opencl),
-               KILN_TEST(test_many_shapes), KILN_TEST(test_misuse), KILN_TEST(test_output_is_input))
+               KILN_TEST(test_many_shapes), KILN_TEST(test_misuse), KILN_TEST(test_output_is_input),
+               KILN_TEST(test_passed_on_input_in_another_shape),
+               KILN_TEST(test_constant_outlives_its_stream), KILN_TEST(test_inputs_are_given_once))

@@ -112,5 +112,51 @@ static void test_crossing(void)
     fixture_close(&f);
 }
 
+static void *record_and_release(void *pointer)
+{
+    job *self = pointer;
+    kiln_error err = KILN_ERROR_INIT;
+    for (int round = 0; round < 2000; round++) {
+        kiln_tensor *t = NULL;
+        self->wrong += kiln_exp(self->shared, &t, &err) != KILN_STATUS_OK;
+        kiln_release(t);
+    }
+    return NULL;
+}
+
+static void *drain(void *pointer)
+{
+    job *self = pointer;
+    kiln_error err = KILN_ERROR_INIT;
+    for (int round = 0; round < 2000; round++) {
+        self->wrong += kiln_sync(self->f->device, &err) != KILN_STATUS_OK;
+    }
+    return NULL;
+}
+
+/// The last release of a tensor meets the end of the segment that mentions it, on other threads.
+static void test_release_while_draining(void)
+{
+    fixture f;
+    pthread_t threads[3];
+    job jobs[3];
+    void *(*const work_of[3])(void *) = {record_and_release, drain, drain};
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    const float one = 1;
+    kiln_tensor *shared = fixture_f32(&f, 0, NULL, &one);
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = (job){.f = &f, .shared = shared};
+        pthread_create(&threads[i], NULL, work_of[i], &jobs[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        KILN_CHECK_INT(jobs[i].wrong, 0);
+    }
+    kiln_release(shared);
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/threads", KILN_TEST(test_reference), KILN_TEST(test_opencl),
-               KILN_TEST(test_crossing))
+               KILN_TEST(test_crossing), KILN_TEST(test_release_while_draining))
