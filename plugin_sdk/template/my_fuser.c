@@ -28,17 +28,29 @@ struct kf_opt { // a finished block: immutable
 
 // ---- yours to write ----------------------------------------------------------------------------
 
+/* The operators that this fuser takes: none yet. Add yours, as `kind == KF_OP_RELU`. */
+static uint32_t is_mine(uint32_t kind)
+{
+    (void)kind;
+    return 0;
+}
+
 /// Does the operation join the block? Copy what you need of it: `op` lives during this call only.
 static uint32_t takes(const kf_builder *builder, const kf_op *op)
 {
+    // The operators that you take come first: everything else is declined by name, not by its
+    // attributes.
+    if (!is_mine(op->kind)) {
+        return kf_decline(builder->fuser->host, KF_CODE_UNKNOWN_OP, op->position,
+                          "not an operator of this fuser");
+    }
     // Attributes that you know, such as KF_ATTR_AXIS. Any other critical one closes the block.
     static const uint32_t keys[] = {KF_ATTR_AXIS};
     if (!kf_op_understood(op, 1, keys, sizeof(keys) / sizeof(keys[0]))) {
         return kf_decline(builder->fuser->host, KF_CODE_NOT_UNDERSTOOD, op->position,
                           "something newer than this fuser");
     }
-    return kf_decline(builder->fuser->host, KF_CODE_UNKNOWN_OP, op->position,
-                      "this fuser takes no operation");
+    return 1;
 }
 
 /// Would `finish` give a program now?

@@ -41,8 +41,8 @@ static void test_defaults(void)
         KILN_CHECK_INT(kiln_config_origin(read, KILN_KNOB_LOG), KILN_ORIGIN_DEFAULT);
     }
     KILN_CHECK(kiln_knob_name(KILN_KNOB_COUNT) == NULL);
-    KILN_CHECK_STR(kiln_knob_name(KILN_KNOB_TUNE), "tune");
-    KILN_CHECK(kiln_knob_help(KILN_KNOB_TUNE) != NULL);
+    KILN_CHECK_STR(kiln_knob_name(KILN_KNOB_PLUGINS), "plugins");
+    KILN_CHECK(kiln_knob_help(KILN_KNOB_PLUGINS) != NULL);
     kiln_config_destroy(config);
     kiln_config_destroy(NULL);
 }
@@ -51,21 +51,23 @@ static void test_precedence(void)
 {
     kiln_config *config = NULL;
     clear_environment();
-    setenv("KILN_TUNE", "lazy", 1);
-    setenv("KILN_CHECK", "", 1); // empty is unset
-    const char *path = file_with("tune = off\ncheck = sample\ndevice=opencl:1\n");
+    setenv("KILN_PLUGINS", "lazy", 1);
+    setenv("KILN_CACHE_LIMIT", "", 1); // empty is unset
+    const char *path = file_with("plugins = off\ncache-limit = 5\ndevice=opencl:1\n");
     KILN_CHECK_INT(create(path, true, &config, NULL), KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TUNE), "lazy");
-    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_TUNE), KILN_ORIGIN_ENVIRONMENT);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_CHECK), "sample");
-    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_CHECK), KILN_ORIGIN_FILE);
-    KILN_CHECK_INT(kiln_config_set(config, "tune", "off", KILN_ORIGIN_FLAG, NULL), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_config_set(config, "tune", "lazy", KILN_ORIGIN_FILE, NULL), KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TUNE), "off");
-    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_TUNE), KILN_ORIGIN_FLAG);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "lazy");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_PLUGINS), KILN_ORIGIN_ENVIRONMENT);
+    KILN_CHECK_INT(kiln_config_int(config, KILN_KNOB_CACHE_LIMIT), 5);
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_CACHE_LIMIT), KILN_ORIGIN_FILE);
+    KILN_CHECK_INT(kiln_config_set(config, "plugins", "off", KILN_ORIGIN_FLAG, NULL),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_config_set(config, "plugins", "lazy", KILN_ORIGIN_FILE, NULL),
+                   KILN_STATUS_OK);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "off");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_PLUGINS), KILN_ORIGIN_FLAG);
     kiln_config_destroy(config);
     KILN_CHECK_INT(create(path, false, &config, NULL), KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TUNE), "off");
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "off");
     kiln_config_destroy(config);
     clear_environment();
 }
@@ -119,10 +121,10 @@ static void test_file_grammar(void)
 {
     kiln_config *config = NULL;
     const char *path = file_with("# a comment\n\n  plugins =  a, b   # trailing\r\n"
-                                 "trace=/tmp/x#y\ncache-limit\t=\t2K");
+                                 "kernel-dir=/tmp/x#y\ncache-limit\t=\t2K");
     KILN_CHECK_INT(create(path, false, &config, NULL), KILN_STATUS_OK);
     KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "a, b");
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_TRACE), "/tmp/x#y");
+    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_KERNEL_DIR), "/tmp/x#y");
     KILN_CHECK_INT(kiln_config_int(config, KILN_KNOB_CACHE_LIMIT), 2048);
     kiln_config_destroy(config);
 }
@@ -140,7 +142,7 @@ static void test_bad_files(void)
 {
     kiln_config *config = NULL;
     kiln_error err = KILN_ERROR_INIT;
-    check_bad_file("tune = off\nnonsense\n", "kiln.conf:2");
+    check_bad_file("plugins = off\nnonsense\n", "kiln.conf:2");
     check_bad_file("x = 1\n", "kiln.conf:1: no knob is named 'x'");
     check_bad_file("\n\ncache-limit = lots\n", "kiln.conf:3");
     char *line = malloc(6000);
@@ -160,7 +162,7 @@ static void test_no_memory(void)
 {
     kiln_faults faults;
     kiln_faults_init(&faults);
-    const char *path = file_with("tune = lazy\ntune = off\nlog = info\n");
+    const char *path = file_with("plugins = lazy\nplugins = off\nlog = info\n");
     for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
         kiln_config *config = NULL;
         kiln_error err = KILN_ERROR_INIT;
