@@ -27,6 +27,7 @@ typedef struct client {
     kiln_tensor_desc inputs[KILNI_RPC_BINDINGS]; ///< of the graph, as in the batch's bindings
     uint64_t defined[KILNI_RPC_BINDINGS]; ///< values that the graph computes
     size_t n_defined;
+    kiln_error lost; ///< why a batch was not sent: what the server has since is of another time
     kiln_device_info info;
     kiln_v1_Welcome welcome;
     char name[160];
@@ -44,6 +45,10 @@ static client *of(kiln_backend *backend)
 static kiln_status send_frame(client *self, kilni_rpc_frame *frame, kiln_error *err)
 {
     kiln_blob message = {0};
+    if (self->lost.code != 0) {
+        return kiln_error_set(err, (kiln_status)self->lost.code, KILN_FILE_NAME, __LINE__, "%s",
+                              self->lost.message);
+    }
     kiln_status status = kilni_rpc_frame_encode(self->env, frame, &message, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_send(self->stream, message.data, message.length, err);
@@ -108,8 +113,10 @@ static kiln_status await(client *self, uint64_t request, char *out_data, size_t 
 // ---- gathering operations
 // ------------------------------------------------------------------------
 
-static kiln_status send_batch(client *self, kiln_error *err)
+static kiln_status send_batch(client *self, kiln_error *out_error)
 {
+    kiln_error own = KILN_ERROR_INIT;
+    kiln_error *err = out_error != NULL ? out_error : &own;
     kiln_v1_Run *run = &self->batch.body.body.run;
     kiln_blob graph = {0};
     kiln_status status = KILN_STATUS_OK;
@@ -134,6 +141,9 @@ static kiln_status send_batch(client *self, kiln_error *err)
     self->graph = NULL;
     self->n_defined = 0;
     memset(run, 0, sizeof(*run));
+    if (status != KILN_STATUS_OK && self->lost.code == 0) {
+        self->lost = *err;
+    }
     return status;
 }
 

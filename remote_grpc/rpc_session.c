@@ -10,17 +10,21 @@
 
 enum { BUCKETS = 1024, VALUES = 3 * KILNI_RPC_BINDINGS };
 
-/// A buffer of the client: raw bytes, then a tensor.
+/// A buffer of the client: raw bytes, then a tensor; or neither, and why.
 typedef struct entry {
     uint64_t id;
     uint64_t bytes;
     char *raw; ///< NULL once it is a tensor
+    uint64_t staged; ///< of `raw`: what has memory, the rest is zeros
     kiln_tensor *tensor; ///< NULL while it is raw
+    kiln_error *failed; ///< the work that should have filled it failed
+    bool unfenced; ///< an output since the last fence
     struct entry *next;
 } entry;
 
 typedef struct value {
     uint64_t id;
+    uint64_t holds; ///< bytes of memory that it keeps: a view all of what it is a view of
     kiln_tensor *tensor; ///< held
 } value;
 
@@ -32,6 +36,7 @@ struct kilni_rpc_session {
     kiln_error failed; ///< the first failure that was not told yet
     uint64_t held_bytes;
     uint64_t held_buffers;
+    uint64_t run_bytes; ///< of the results of the graph being recorded
     value values[VALUES]; ///< of the graph being recorded
     size_t n_values;
     entry *buckets[BUCKETS];
@@ -55,15 +60,23 @@ static kiln_status need(kilni_rpc_session *session, uint64_t id, entry **out_ent
     if (*out_entry == NULL) {
         return kiln_fail(err, NOT_FOUND, "there is no buffer %llu", (unsigned long long)id);
     }
+    if ((*out_entry)->failed != NULL) {
+        *err = *(*out_entry)->failed;
+        return (kiln_status)err->code;
+    }
     return KILN_STATUS_OK;
 }
 
 static void clear_entry(kilni_rpc_session *session, entry *found)
 {
     kiln_free(session->env, found->raw);
+    kiln_free(session->env, found->failed);
     kiln_release(found->tensor);
     found->raw = NULL;
+    found->staged = 0;
+    found->failed = NULL;
     found->tensor = NULL;
+    found->unfenced = false;
     session->held_bytes -= found->bytes;
     found->bytes = 0;
 }
@@ -110,30 +123,110 @@ static kiln_status renew_entry(kilni_rpc_session *session, uint64_t id, uint64_t
     return status;
 }
 
+/// Empties the buffer for good: whoever uses it is told `cause`, until it is filled anew. Without
+/// memory for that there is no such buffer any more.
+static void fail_entry(kilni_rpc_session *session, uint64_t id, const kiln_error *cause)
+{
+    kiln_error ignored = KILN_ERROR_INIT;
+    entry *target = NULL;
+    if (renew_entry(session, id, 0, &target, &ignored) == KILN_STATUS_OK) {
+        target->failed = kiln_alloc(session->env, sizeof(*target->failed));
+    }
+    if (target == NULL || target->failed == NULL) {
+        remove_entry(session, id);
+    } else {
+        *target->failed = *cause;
+    }
+}
+
 // ---- write and read
 // --------------------------------------------------------------------------------
+
+/// Gives the first `needed` bytes of raw bytes memory, at most `target->bytes`.
+static kiln_status stage(kilni_rpc_session *session, entry *target, uint64_t needed,
+                         kiln_error *err)
+{
+    uint64_t length = target->staged < target->bytes / 2 ? 2 * target->staged : target->bytes;
+    length = length < needed || target->staged == 0 ? needed : length;
+    if (needed <= target->staged && target->raw != NULL) {
+        return KILN_STATUS_OK;
+    }
+    char *raw = kiln_realloc(session->env, target->raw, (size_t)target->staged,
+                             length > 0 ? (size_t)length : 1);
+    if (raw == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
+                         (unsigned long long)length);
+    }
+    target->raw = raw;
+    target->staged = length;
+    return KILN_STATUS_OK;
+}
+
+/// A tensor that is written in part becomes raw bytes again.
+static kiln_status unmake_tensor(kilni_rpc_session *session, entry *target, kiln_error *err)
+{
+    kiln_status status = stage(session, target, target->bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(target->tensor, target->raw, (size_t)target->bytes, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        kiln_release(target->tensor);
+        target->tensor = NULL;
+        target->unfenced = false;
+    }
+    return status;
+}
+
+/// The buffer as raw bytes, `write->total` of them; what was in one of another size is gone.
+static kiln_status open_raw(kilni_rpc_session *session, const kiln_v1_Write *write, uint64_t length,
+                            entry **out_target, kiln_error *err)
+{
+    entry *target = *find(session, write->buffer);
+    if (target != NULL && target->failed != NULL && write->offset > 0) {
+        return need(session, write->buffer, &target, err);
+    }
+    bool whole = write->offset == 0 && length == write->total;
+    bool fresh = target == NULL || target->failed != NULL || target->bytes != write->total ||
+                 (target->tensor != NULL && whole);
+    kiln_status status = KILN_STATUS_OK;
+    if (fresh) {
+        status = renew_entry(session, write->buffer, write->total, &target, err);
+    } else if (target->tensor != NULL) {
+        status = unmake_tensor(session, target, err);
+    }
+    *out_target = target;
+    return status;
+}
+
+static kiln_status fill(kilni_rpc_session *session, const kiln_v1_Write *write, const void *data,
+                        uint64_t length, kiln_error *err)
+{
+    entry *target = NULL;
+    kiln_status status = kilni_rpc_check_range(write->offset, length, write->total, "a write", err);
+    if (status == KILN_STATUS_OK && length > session->options.limits.max_data_bytes) {
+        status = kiln_fail(err, OUT_OF_RANGE, "%llu bytes of data in one frame; %llu are allowed",
+                           (unsigned long long)length,
+                           (unsigned long long)session->options.limits.max_data_bytes);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = open_raw(session, write, length, &target, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = stage(session, target, write->offset + length, err);
+    }
+    if (status == KILN_STATUS_OK && length > 0) {
+        memcpy(target->raw + write->offset, data, (size_t)length);
+    }
+    return status;
+}
 
 static kiln_status handle_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                 kiln_error *err)
 {
     const kiln_v1_Write *write = &frame->body.body.write;
-    entry *target = *find(session, write->buffer);
-    kiln_status status = KILN_STATUS_OK;
-    if (target == NULL || target->raw == NULL || target->bytes != write->total) {
-        status = renew_entry(session, write->buffer, write->total, &target, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        target->raw = kiln_alloc(session->env, write->total > 0 ? (size_t)write->total : 1);
-        if (target->raw == NULL) {
-            remove_entry(session, write->buffer);
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
-                             (unsigned long long)write->total);
-        }
-    }
-    status = kilni_rpc_check_range(write->offset, frame->data_length, write->total, "a write", err);
-    if (status == KILN_STATUS_OK && frame->data_length > 0) {
-        memcpy(target->raw + write->offset, frame->data, frame->data_length);
+    kiln_status status = fill(session, write, frame->data, frame->data_length, err);
+    if (status != KILN_STATUS_OK) {
+        fail_entry(session, write->buffer, err);
     }
     return status;
 }
@@ -181,13 +274,14 @@ static kiln_status send_bytes(kilni_rpc_session *session, uint64_t request, cons
 }
 
 /// The bytes of a buffer on the host; `*out_owned` when they have to be freed.
-static kiln_status fetch(kilni_rpc_session *session, const entry *source, char **out_bytes,
+static kiln_status fetch(kilni_rpc_session *session, entry *source, char **out_bytes,
                          bool *out_owned, kiln_error *err)
 {
     *out_owned = source->tensor != NULL;
-    *out_bytes = source->raw;
     if (source->tensor == NULL) {
-        return KILN_STATUS_OK;
+        kiln_status status = stage(session, source, source->bytes, err);
+        *out_bytes = source->raw;
+        return status;
     }
     *out_bytes = kiln_alloc(session->env, source->bytes > 0 ? (size_t)source->bytes : 1);
     if (*out_bytes == NULL) {
@@ -225,11 +319,11 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
 // ---- run
 // -----------------------------------------------------------------------------------------
 
-static kiln_tensor *find_value(const kilni_rpc_session *session, uint64_t id)
+static value *find_value(kilni_rpc_session *session, uint64_t id)
 {
     for (size_t i = 0; i < session->n_values; i++) {
         if (session->values[i].id == id) {
-            return session->values[i].tensor;
+            return &session->values[i];
         }
     }
     return NULL;
@@ -237,13 +331,13 @@ static kiln_tensor *find_value(const kilni_rpc_session *session, uint64_t id)
 
 /// Takes the hold of `tensor`.
 static kiln_status add_value(kilni_rpc_session *session, uint64_t id, kiln_tensor *tensor,
-                             kiln_error *err)
+                             uint64_t holds, kiln_error *err)
 {
     if (session->n_values == VALUES) {
         kiln_release(tensor);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "a graph with more than %d values", VALUES);
     }
-    session->values[session->n_values++] = (value){.id = id, .tensor = tensor};
+    session->values[session->n_values++] = (value){.id = id, .holds = holds, .tensor = tensor};
     return KILN_STATUS_OK;
 }
 
@@ -262,7 +356,7 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
     if (buffer == 0 && kiln_desc_count(desc) == 0) {
         kiln_status status = kiln_tensor_create(session->options.device, desc->dtype, desc->rank,
                                                 desc->dims, NULL, &tensor, err);
-        return status == KILN_STATUS_OK ? add_value(session, desc->id, tensor, err) : status;
+        return status == KILN_STATUS_OK ? add_value(session, desc->id, tensor, 0, err) : status;
     }
     kiln_status status = need(session, buffer, &source, err);
     if (status != KILN_STATUS_OK) {
@@ -275,20 +369,24 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
                              (unsigned long long)buffer, (unsigned long long)source->bytes,
                              (long long)kiln_desc_bytes(desc));
         }
-        status = kiln_tensor_create(session->options.device, desc->dtype, desc->rank, desc->dims,
-                                    source->raw, &source->tensor, err);
+        status = stage(session, source, source->bytes, err);
+        if (status == KILN_STATUS_OK) {
+            status = kiln_tensor_create(session->options.device, desc->dtype, desc->rank,
+                                        desc->dims, source->raw, &source->tensor, err);
+        }
         if (status != KILN_STATUS_OK) {
             return status;
         }
         kiln_free(session->env, source->raw);
         source->raw = NULL;
+        source->staged = 0;
     }
     if (!same_kind(source->tensor, desc)) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "buffer %llu has another shape or dtype than the graph says",
                          (unsigned long long)buffer);
     }
-    return add_value(session, desc->id, kiln_retain(source->tensor), err);
+    return add_value(session, desc->id, kiln_retain(source->tensor), source->bytes, err);
 }
 
 static kiln_status bind_inputs(kilni_rpc_session *session, const kiln_ir_graph *graph,
@@ -315,53 +413,125 @@ static kiln_status bind_inputs(kilni_rpc_session *session, const kiln_ir_graph *
     return KILN_STATUS_OK;
 }
 
+/// The inputs of an operation; `*out_holds` is the most memory that one of them keeps.
+static kiln_status find_inputs(kilni_rpc_session *session, const kiln_op_record *op,
+                               kiln_tensor **out_inputs, uint64_t *out_holds, kiln_error *err)
+{
+    for (size_t i = 0; i < op->n_inputs; i++) {
+        const value *input = find_value(session, op->inputs[i].id);
+        if (input == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
+                             (unsigned long long)op->inputs[i].id);
+        }
+        out_inputs[i] = input->tensor;
+        *out_holds = input->holds > *out_holds ? input->holds : *out_holds;
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Whether the results of an operation fit beside what the session and this graph hold.
+static kiln_status charge(kilni_rpc_session *session, const kiln_op_record *op, kiln_error *err)
+{
+    const kilni_rpc_limits *limits = &session->options.limits;
+    for (size_t i = 0; i < op->n_outputs; i++) {
+        uint64_t bytes = (uint64_t)kiln_desc_bytes(&op->outputs[i]);
+        // Both terms are at most `max_bytes`, so that a sum beyond 64 bits cannot be.
+        kiln_status status = kilni_rpc_check_bytes(limits, session->run_bytes, bytes, err);
+        if (status == KILN_STATUS_OK) {
+            status =
+                kilni_rpc_check_bytes(limits, session->held_bytes, session->run_bytes + bytes, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        session->run_bytes += bytes;
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, kiln_error *err)
 {
     kiln_tensor *inputs[KILN_MAX_INPUTS];
     kiln_tensor *outputs[KILN_MAX_OUTPUTS] = {NULL};
-    uint64_t bytes = 0;
+    uint64_t holds = 0;
+    bool view = kiln_op_info_of(op->op)->cls == KILN_CLASS_VIEW;
     if (op->op == KILN_OP_DROP) {
         return KILN_STATUS_OK; // holds end with the frame
     }
-    for (size_t i = 0; i < op->n_inputs; i++) {
-        inputs[i] = find_value(session, op->inputs[i].id);
-        if (inputs[i] == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
-                             (unsigned long long)op->inputs[i].id);
-        }
+    kiln_status status = find_inputs(session, op, inputs, &holds, err);
+    if (status == KILN_STATUS_OK && !view) {
+        status = charge(session, op, err);
     }
-    for (size_t i = 0; i < op->n_outputs; i++) {
-        bytes += (uint64_t)kiln_desc_bytes(&op->outputs[i]);
-    }
-    kiln_status status =
-        kilni_rpc_check_bytes(&session->options.limits, session->held_bytes, bytes, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_record(session->options.device, op->op, inputs, op->n_inputs, op->attrs,
                              op->n_attrs, outputs, err);
     }
     for (size_t i = 0; i < op->n_outputs && status == KILN_STATUS_OK; i++) {
-        status = add_value(session, op->outputs[i].id, outputs[i], err);
+        status = add_value(session, op->outputs[i].id, outputs[i],
+                           view ? holds : kiln_tensor_bytes(outputs[i]), err);
     }
     return status;
 }
 
-static kiln_status bind_outputs(kilni_rpc_session *session, const kiln_v1_Run *run, kiln_error *err)
+/// The value as it is kept in a buffer: a view of more memory than is charged for it becomes a
+/// copy. Ownership: `*out_tensor` is the caller's hold.
+static kiln_status keep_value(const value *source, kiln_tensor **out_tensor, kiln_error *err)
+{
+    if (source->holds > kiln_tensor_bytes(source->tensor)) {
+        return kiln_contiguous(source->tensor, out_tensor, err);
+    }
+    *out_tensor = kiln_retain(source->tensor);
+    return KILN_STATUS_OK;
+}
+
+static bool is_freed(const kiln_v1_Run *run, uint64_t buffer)
+{
+    for (pb_size_t i = 0; i < run->frees_count; i++) {
+        if (run->frees[i] == buffer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding *binding,
+                               kiln_error *err)
+{
+    const value *source = find_value(session, binding->value);
+    kiln_tensor *tensor = NULL;
+    entry *target = NULL;
+    if (source == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
+                         (unsigned long long)binding->value);
+    }
+    kiln_status status = keep_value(source, &tensor, err);
+    if (status == KILN_STATUS_OK) {
+        status = renew_entry(session, binding->buffer, kiln_tensor_bytes(tensor), &target, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_release(tensor);
+        return status;
+    }
+    target->tensor = tensor;
+    target->unfenced = true;
+    return KILN_STATUS_OK;
+}
+
+/// Binds what there is. After a failure, `*first`, the other buffers must not keep what was in
+/// them: they have failed.
+static void bind_outputs(kilni_rpc_session *session, const kiln_v1_Run *run, kiln_error *first)
 {
     for (pb_size_t i = 0; i < run->outputs_count; i++) {
-        kiln_tensor *tensor = find_value(session, run->outputs[i].value);
-        entry *target = NULL;
-        if (tensor == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
-                             (unsigned long long)run->outputs[i].value);
+        const kiln_v1_Binding *binding = &run->outputs[i];
+        kiln_error own = KILN_ERROR_INIT;
+        if (is_freed(run, binding->buffer)) {
+            continue;
         }
-        kiln_status status =
-            renew_entry(session, run->outputs[i].buffer, kiln_tensor_bytes(tensor), &target, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
+        if (bind_output(session, binding, &own) != KILN_STATUS_OK) {
+            *first = first->code != 0 ? *first : own;
+            fail_entry(session, binding->buffer, first);
         }
-        target->tensor = kiln_retain(tensor);
     }
-    return KILN_STATUS_OK;
 }
 
 static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
@@ -371,6 +541,7 @@ static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame 
     kiln_ir_graph *graph = NULL;
     kiln_status status = KILN_STATUS_OK;
     session->n_values = 0;
+    session->run_bytes = 0;
     if (frame->graph_length > 0) {
         status = kiln_ir_decode(session->env, frame->graph, frame->graph_length, &graph, err);
     }
@@ -381,9 +552,7 @@ static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame 
          graph != NULL && status == KILN_STATUS_OK && i < kiln_ir_graph_op_count(graph); i++) {
         status = record(session, kiln_ir_graph_op(graph, i), err);
     }
-    if (status == KILN_STATUS_OK) {
-        status = bind_outputs(session, run, err);
-    }
+    bind_outputs(session, run, err);
     for (size_t i = 0; i < session->n_values; i++) {
         kiln_release(session->values[i].tensor);
     }
@@ -391,7 +560,7 @@ static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame 
         remove_entry(session, run->frees[i]);
     }
     kiln_ir_graph_destroy(graph);
-    return status;
+    return (kiln_status)err->code;
 }
 
 // ---- the rest
@@ -429,13 +598,48 @@ static kiln_status handle_hello(kilni_rpc_session *session, const kilni_rpc_fram
     return send_frame(session, &reply, err);
 }
 
+/// Waits for one element of the tensor, which tells whether its work failed.
+static kiln_status probe(kiln_tensor *tensor, kiln_error *err)
+{
+    static const int64_t ones[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static const int64_t zeros[KILN_MAX_RANK] = {0};
+    size_t rank = kiln_tensor_rank(tensor);
+    uint64_t element[2];
+    kiln_tensor *first = NULL;
+    if (kiln_tensor_bytes(tensor) == 0) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kiln_slice(tensor, zeros, rank, ones, rank, NULL, 0, &first, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(first, element, kiln_tensor_bytes(first), err);
+    }
+    kiln_release(first);
+    return status;
+}
+
+/// Waits for the session's own results. The device's own record of failures is not touched: it
+/// tells of other sessions' too.
+static void await_results(kilni_rpc_session *session, kiln_error *cause)
+{
+    (void)!kiln_flush(session->options.device, cause);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (entry *each = session->buckets[i]; each != NULL; each = each->next) {
+            kiln_error own = KILN_ERROR_INIT;
+            if (each->unfenced && probe(each->tensor, &own) != KILN_STATUS_OK && cause->code == 0) {
+                *cause = own;
+            }
+            each->unfenced = false;
+        }
+    }
+}
+
 static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                 kiln_error *err)
 {
     kiln_error cause = session->failed;
     session->failed.code = 0;
     if (cause.code == 0) {
-        (void)!kiln_sync(session->options.device, &cause);
+        await_results(session, &cause);
     }
     return answer(session, frame->body.request, &cause, NULL, 0, err);
 }

@@ -21,6 +21,8 @@ typedef struct pair {
 #define PAIR_OK(self, call)                                                                        \
     kiln_test_check((call) == KILN_STATUS_OK, __FILE__, __LINE__, (self)->err.message)
 
+#define HAND_OK(self, call) PAIR_OK(self, call)
+
 /// The remote device is opened through the client's own provider; libkiln finds it in a library
 /// beside it.
 static bool pair_open(pair *self, const kiln_rpc_server_options *options)
@@ -258,6 +260,182 @@ static void test_session_limit(void)
     pair_close(&self);
 }
 
+// ---- a client by hand
+// --------------------------------------------------------------------------------
+
+typedef struct hand {
+    kiln_env env;
+    kilni_rpc_stream *stream;
+    kilni_rpc_frame *frame;
+    kiln_blob message;
+    uint64_t request;
+    kiln_error err;
+} hand;
+
+static void hand_send(hand *self, kilni_rpc_frame *frame)
+{
+    kiln_blob message = {0};
+    HAND_OK(self, kilni_rpc_frame_encode(&self->env, frame, &message, &self->err));
+    HAND_OK(self, kilni_rpc_send(self->stream, message.data, message.length, &self->err));
+    kiln_free(&self->env, message.data);
+}
+
+/// Sends a frame that wants an answer; gives the answer's code. Its data stay in `frame`.
+static uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
+{
+    bool end = false;
+    frame->body.request = ++self->request;
+    hand_send(self, frame);
+    kiln_free(&self->env, self->message.data);
+    self->message = (kiln_blob){0};
+    if (!HAND_OK(self, kilni_rpc_receive(self->stream, &self->message, &end, &self->err)) ||
+        !HAND_OK(self, kilni_rpc_frame_decode(self->message.data, self->message.length, self->frame,
+                                              &self->err))) {
+        return UINT32_MAX;
+    }
+    KILN_CHECK_INT(self->frame->body.request, self->request);
+    return self->frame->body.which_body == kiln_v1_Frame_answer_tag
+               ? self->frame->body.body.answer.code
+               : 0;
+}
+
+static bool hand_open(hand *self, const pair *peers)
+{
+    const char *target = kiln_rpc_server_address(peers->server) + strlen("grpc://");
+    memset(self, 0, sizeof(*self));
+    self->env.allocator = kiln_allocator_default();
+    self->frame = calloc(1, sizeof(*self->frame));
+    if (!HAND_OK(self, kilni_rpc_connect(&self->env, target, 5000, &self->stream, &self->err))) {
+        return false;
+    }
+    kilni_rpc_frame hello = {0};
+    hello.body.which_body = kiln_v1_Frame_hello_tag;
+    hello.body.body.hello.version = KILNI_RPC_VERSION;
+    return KILN_CHECK_INT(hand_ask(self, &hello), 0);
+}
+
+static void hand_close(hand *self)
+{
+    kilni_rpc_stream_close(self->stream, NULL);
+    kiln_free(&self->env, self->message.data);
+    free(self->frame);
+}
+
+static void hand_write(hand *self, uint64_t buffer, uint64_t offset, uint64_t total,
+                       const void *data, size_t length)
+{
+    kilni_rpc_frame frame = {.data = data, .data_length = length};
+    frame.body.which_body = kiln_v1_Frame_write_tag;
+    frame.body.body.write = (kiln_v1_Write){.buffer = buffer, .offset = offset, .total = total};
+    hand_send(self, &frame);
+}
+
+static uint32_t hand_read(hand *self, uint64_t buffer, uint64_t offset, uint64_t length)
+{
+    kilni_rpc_frame frame = {0};
+    frame.body.which_body = kiln_v1_Frame_read_tag;
+    frame.body.body.read = (kiln_v1_Read){.buffer = buffer, .offset = offset, .length = length};
+    return hand_ask(self, &frame);
+}
+
+static uint32_t hand_fence(hand *self)
+{
+    kilni_rpc_frame frame = {0};
+    frame.body.which_body = kiln_v1_Frame_fence_tag;
+    return hand_ask(self, &frame);
+}
+
+static kiln_tensor_desc floats_of(uint64_t id, int64_t count)
+{
+    return (kiln_tensor_desc){
+        .id = id, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {count}, .flags = 0};
+}
+
+/// A Run of a chain: value 1 is bound to buffer `from`, each operation makes the next value, the
+/// last one goes to buffer `to`.
+static void hand_run(hand *self, const kiln_op_record *records, size_t count, uint64_t from,
+                     uint64_t to)
+{
+    kilni_rpc_frame frame = {0};
+    kiln_ir_graph *graph = NULL;
+    kiln_blob blob = {0};
+    uint64_t last = records[count - 1].outputs[0].id;
+    HAND_OK(self, kiln_ir_graph_create(&self->env, &graph, &self->err));
+    for (size_t i = 0; i < count; i++) {
+        HAND_OK(self, kiln_ir_graph_append(graph, &records[i], &self->err));
+    }
+    HAND_OK(self, kiln_ir_graph_set_io(graph, &records[0].inputs[0], 1, &last, 1, &self->err));
+    HAND_OK(self, kiln_ir_encode(&self->env, graph, &blob, &self->err));
+    frame.body.which_body = kiln_v1_Frame_run_tag;
+    frame.graph = blob.data;
+    frame.graph_length = blob.length;
+    kiln_v1_Run *run = &frame.body.body.run;
+    run->inputs[run->inputs_count++] = (kiln_v1_Binding){.value = 1, .buffer = from};
+    run->outputs[run->outputs_count++] = (kiln_v1_Binding){.value = last, .buffer = to};
+    hand_send(self, &frame);
+    kiln_free(&self->env, blob.data);
+    kiln_ir_graph_destroy(graph);
+}
+
+/// x and its negation, `count` floats.
+static void hand_negate(hand *self, int64_t count, uint64_t from, uint64_t to)
+{
+    const kiln_tensor_desc x = floats_of(1, count);
+    const kiln_tensor_desc y = floats_of(2, count);
+    const kiln_op_record record = {
+        .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &x, .outputs = &y};
+    hand_run(self, &record, 1, from, to);
+}
+
+/// The result of a failed Run is not what was in its buffer before, and stays failed until it is
+/// written.
+static void test_failed_run_fails_outputs(void)
+{
+    pair self;
+    hand client;
+    const float two[] = {1, 2};
+    if (!pair_open(&self, NULL) || !hand_open(&client, &self)) {
+        return;
+    }
+    hand_write(&client, 1, 0, 8, two, 8);
+    hand_negate(&client, 2, 1, 2);
+    KILN_CHECK_INT(hand_read(&client, 2, 0, 8), KILN_STATUS_OK);
+    KILN_CHECK(((const float *)client.frame->data)[1] == -2.0f);
+    hand_negate(&client, 3, 1, 2); // another shape than the buffer has
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        KILN_CHECK_INT(hand_read(&client, 2, 0, 8), KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(client.frame->body.body.answer.message, "another shape");
+    }
+    hand_negate(&client, 2, 2, 3); // whoever uses it fails as well
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(hand_read(&client, 3, 0, 8), KILN_STATUS_INVALID_ARGUMENT);
+    hand_write(&client, 2, 0, 8, two, 8);
+    KILN_CHECK_INT(hand_read(&client, 2, 0, 8), KILN_STATUS_OK);
+    hand_close(&client);
+    pair_close(&self);
+}
+
+/// A write of a part of a tensor keeps the rest.
+static void test_write_part_of_tensor(void)
+{
+    pair self;
+    hand client;
+    const float four[] = {1, 2, 3, 4};
+    const float wanted[] = {-1, 2, -3, -4};
+    if (!pair_open(&self, NULL) || !hand_open(&client, &self)) {
+        return;
+    }
+    hand_write(&client, 1, 0, 16, four, 16);
+    hand_negate(&client, 4, 1, 2);
+    hand_write(&client, 2, 4, 16, &four[1], 4);
+    KILN_CHECK_INT(hand_read(&client, 2, 0, 16), KILN_STATUS_OK);
+    KILN_CHECK_MEM(client.frame->data, wanted, 16);
+    hand_close(&client);
+    pair_close(&self);
+}
+
 static void test_nobody_there(void)
 {
     kiln_context *context = NULL;
@@ -336,6 +514,7 @@ static void test_rude_clients(void)
 KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(test_unix_socket),
                KILN_TEST(test_many_operations), KILN_TEST(test_large_tensor),
                KILN_TEST(test_graph_run_again), KILN_TEST(test_long_graph_other_input),
-               KILN_TEST(test_session_limit),
-               KILN_TEST(test_nobody_there), KILN_TEST(test_not_beyond_loopback),
-               KILN_TEST(test_server_goes_away), KILN_TEST(test_rude_clients))
+               KILN_TEST(test_session_limit), KILN_TEST(test_failed_run_fails_outputs),
+               KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_nobody_there),
+               KILN_TEST(test_not_beyond_loopback), KILN_TEST(test_server_goes_away),
+               KILN_TEST(test_rude_clients))
