@@ -262,15 +262,17 @@ static kiln_status draw(const char *path, kiln_error *err)
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    int64_t height = array.rank >= 2 ? array.dims[array.rank - 2] : 0;
-    int64_t width = array.rank >= 2 ? array.dims[array.rank - 1] : 0;
+    // Without elements a length says nothing; with some, one picture is a part of them.
+    size_t count = array.rank >= 2 ? count_of(&array) : 0;
+    size_t height = count > 0 ? (size_t)array.dims[array.rank - 2] : 0;
+    size_t width = count > 0 ? (size_t)array.dims[array.rank - 1] : 0;
     double largest = 0;
-    for (int64_t i = 0; i < height * width; i++) {
-        largest = fmax(largest, element(&array, (size_t)i));
+    for (size_t i = 0; i < height * width; i++) {
+        largest = fmax(largest, element(&array, i));
     }
-    for (int64_t y = 0; y < height && width <= 80; y++) {
-        for (int64_t x = 0; x < width; x++) {
-            double shade = largest > 0 ? element(&array, (size_t)(y * width + x)) / largest : 0;
+    for (size_t y = 0; y < height && width <= 80; y++) {
+        for (size_t x = 0; x < width; x++) {
+            double shade = largest > 0 ? element(&array, y * width + x) / largest : 0;
             fputs(shades[shade > 0 ? (int)(shade * 4 + 0.5) : 0], stdout);
         }
         putchar('\n');

@@ -124,6 +124,7 @@ static kiln_status load_inputs(model_session *self, const model_run_input *input
     return KILN_STATUS_OK;
 }
 
+/// Leaves `graph` NULL for a model that cannot be captured.
 static kiln_status capture(model_session *self, kiln_error *err)
 {
     kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
@@ -137,6 +138,9 @@ static kiln_status capture(model_session *self, kiln_error *err)
         status = kiln_graph_end(self->device, outputs, self->n_outputs, &self->graph, err);
     } else {
         kiln_graph_cancel(self->device);
+        if (status == KILN_STATUS_FAILED_PRECONDITION) {
+            status = KILN_STATUS_OK; // it reads values while recording: every run records
+        }
     }
     for (size_t i = 0; i < self->n_outputs; i++) {
         kiln_release(outputs[i]);
@@ -170,9 +174,6 @@ kiln_status model_session_open(model_session *self, const cli_device_options *de
     }
     if (status == KILN_STATUS_OK) {
         status = capture(self, err);
-        if (status == KILN_STATUS_FAILED_PRECONDITION) {
-            status = KILN_STATUS_OK; // it reads values while recording: every run records
-        }
     }
     return status;
 }

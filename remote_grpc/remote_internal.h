@@ -81,6 +81,10 @@ kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const void *message, size_t
 kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, kiln_blob *out_message, bool *out_end,
                               kiln_error *err);
 
+/// From now on sending and receiving fail with DEADLINE_EXCEEDED, and the session is over, when
+/// they last until `timeout_ms` from now; below 0: they wait as long as the connection stands.
+void kilni_rpc_set_deadline(kilni_rpc_stream *stream, int64_t timeout_ms);
+
 /// Ends the call politely: half-close by a client, status by a server.
 void kilni_rpc_stream_close(kilni_rpc_stream *stream, const kiln_error *status);
 
@@ -88,7 +92,8 @@ void kilni_rpc_stream_close(kilni_rpc_stream *stream, const kiln_error *status);
 kiln_status kilni_rpc_listen(const kiln_env *env, const char *address,
                              kilni_rpc_listener **out_listener, int *out_port, kiln_error *err);
 
-/// Waits for the next session; NULL when the listener was shut down.
+/// Waits for the next session; NULL when the listener was shut down, and only then: a session that
+/// could not be accepted is logged.
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
 
 /// Makes accept give NULL and cancels running sessions. `close` after the streams are closed.

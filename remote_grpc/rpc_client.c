@@ -30,6 +30,7 @@ typedef struct client {
     kiln_error lost; ///< why a batch was not sent: what the server has since is of another time
     kiln_device_info info;
     kiln_v1_Welcome welcome;
+    size_t chunk; ///< bytes of data that the server takes in one frame
     char name[160];
     kiln_backend_stats stats;
 } client;
@@ -286,8 +287,8 @@ static kiln_status client_upload(kiln_backend *backend, kiln_buffer *buffer, siz
 {
     client *self = of(backend);
     kiln_status status = send_batch(self, err);
-    for (size_t at = 0; at < bytes && status == KILN_STATUS_OK; at += KILNI_RPC_CHUNK) {
-        size_t length = bytes - at < KILNI_RPC_CHUNK ? bytes - at : KILNI_RPC_CHUNK;
+    for (size_t at = 0; at < bytes && status == KILN_STATUS_OK; at += self->chunk) {
+        size_t length = bytes - at < self->chunk ? bytes - at : self->chunk;
         kilni_rpc_frame frame = {.data = (const char *)source + at, .data_length = length};
         frame.body.which_body = kiln_v1_Frame_write_tag;
         frame.body.body.write =
@@ -418,16 +419,23 @@ static kiln_status greet(client *self, kiln_error *err)
     frame->body.body.hello.version = KILNI_RPC_VERSION;
     snprintf(frame->body.body.hello.client, sizeof(frame->body.body.hello.client), "kiln %s",
              kiln_version());
+    kilni_rpc_set_deadline(self->stream, CONNECT_MS);
     kiln_status status = send_frame(self, frame, err);
     if (status == KILN_STATUS_OK) {
         status = receive_frame(self, &message, frame, err);
     }
+    kilni_rpc_set_deadline(self->stream, -1);
     if (status == KILN_STATUS_OK && (frame->body.which_body != kiln_v1_Frame_welcome_tag ||
                                      frame->body.body.welcome.version != KILNI_RPC_VERSION)) {
         status = kiln_fail(err, FAILED_PRECONDITION, "the server speaks another protocol");
     }
     if (status == KILN_STATUS_OK) {
         self->welcome = frame->body.body.welcome;
+        uint64_t chunk = self->welcome.max_data_bytes;
+        self->chunk = chunk < KILNI_RPC_CHUNK ? (size_t)chunk : KILNI_RPC_CHUNK;
+    }
+    if (status == KILN_STATUS_OK && self->chunk == 0) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "the server takes no data");
     }
     kiln_free(self->env, message.data);
     kiln_free(self->env, frame);

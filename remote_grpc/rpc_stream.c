@@ -20,6 +20,13 @@ static const char *const session_method = "/kiln.v1.Kiln/Session";
 // Tags of a stream's batches.
 enum { TAG_START, TAG_SEND, TAG_RECEIVE, TAG_FINISH, TAG_STATUS, TAGS };
 
+enum {
+    ACCEPT_PAUSE_MS = 20, ///< after a session that could not be accepted
+    PING_MS = 30000, ///< between pings of a quiet connection
+    PONG_MS = 20000, ///< without an answer to one the connection is gone
+    MIN_PING_MS = 10000 ///< a client that pings more often is sent away
+};
+
 struct kilni_rpc_stream {
     const kiln_env *env;
     grpc_channel *channel; ///< of a client
@@ -34,6 +41,8 @@ struct kilni_rpc_stream {
     int cancelled;
     bool status_pending; ///< the batch of TAG_STATUS has not completed
     bool broken; ///< a batch failed: nothing more can be sent
+    bool timed_out; ///< the deadline passed: the call is cancelled
+    gpr_timespec deadline; ///< of each batch
 };
 
 struct kilni_rpc_listener {
@@ -70,9 +79,21 @@ static bool wait_for(kilni_rpc_stream *stream, int tag, gpr_timespec deadline)
     return event.type == GRPC_OP_COMPLETE && event.success != 0;
 }
 
+/// A batch that its deadline overtakes is ended by cancelling the call.
 static bool run_batch(kilni_rpc_stream *stream, const grpc_op *ops, size_t count, int tag)
 {
-    return start(stream, ops, count, tag) && wait_for(stream, tag, forever());
+    if (!start(stream, ops, count, tag)) {
+        return false;
+    }
+    grpc_event event =
+        grpc_completion_queue_pluck(stream->queue, &stream->tags[tag], stream->deadline, NULL);
+    if (event.type == GRPC_QUEUE_TIMEOUT) {
+        stream->timed_out = true;
+        (void)grpc_call_cancel(stream->call, NULL);
+        (void)wait_for(stream, tag, forever());
+        return false;
+    }
+    return event.type == GRPC_OP_COMPLETE && event.success != 0;
 }
 
 static void destroy_queue(grpc_completion_queue *queue, bool pluck)
@@ -94,6 +115,7 @@ static kilni_rpc_stream *stream_new(const kiln_env *env)
     }
     stream->env = env;
     stream->queue = grpc_completion_queue_create_for_pluck(NULL);
+    stream->deadline = forever();
     stream->code_text = grpc_empty_slice();
     grpc_metadata_array_init(&stream->metadata);
     grpc_metadata_array_init(&stream->trailing);
@@ -125,6 +147,9 @@ static kiln_status broken(kilni_rpc_stream *stream, kiln_error *err)
         wait_for(stream, TAG_STATUS, after_ms(2000))) {
         stream->status_pending = false;
     }
+    if (stream->timed_out) {
+        return kiln_fail(err, DEADLINE_EXCEEDED, "the other side does not answer");
+    }
     char text[160] = "the connection is gone";
     if (stream->channel != NULL && !stream->status_pending) {
         size_t length = GRPC_SLICE_LENGTH(stream->code_text);
@@ -143,6 +168,11 @@ static kiln_status broken(kilni_rpc_stream *stream, kiln_error *err)
 
 // ---- messages
 // ------------------------------------------------------------------------------------
+
+void kilni_rpc_set_deadline(kilni_rpc_stream *stream, int64_t timeout_ms)
+{
+    stream->deadline = timeout_ms >= 0 ? after_ms(timeout_ms) : forever();
+}
 
 kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const void *message, size_t length,
                            kiln_error *err)
@@ -192,6 +222,7 @@ kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, kiln_blob *out_message, 
     op.data.recv_message.recv_message = &buffer;
     *out_end = false;
     if (stream->broken || !run_batch(stream, &op, 1, TAG_RECEIVE)) {
+        grpc_byte_buffer_destroy(buffer);
         return broken(stream, err);
     }
     if (buffer == NULL) {
@@ -214,10 +245,19 @@ static grpc_channel *make_channel(const char *target)
         {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH},
         {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL},
         {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS},
+        {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_KEEPALIVE_TIME_MS},
+        {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_KEEPALIVE_TIMEOUT_MS},
+        {.type = GRPC_ARG_INTEGER,
+         .key = (char *)(uintptr_t)GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS},
+        {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA},
     };
     args[2].value.integer = KILNI_RPC_MAX_MESSAGE;
     args[3].value.integer = 1;
     args[4].value.integer = 100;
+    args[5].value.integer = PING_MS;
+    args[6].value.integer = PONG_MS;
+    args[7].value.integer = 1;
+    args[8].value.integer = 0; // as many pings without data as it takes: operations may take long
     grpc_channel_args list = {sizeof(args) / sizeof(args[0]), args};
     grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
     grpc_channel *channel = grpc_channel_create(target, credentials, &list);
@@ -225,18 +265,22 @@ static grpc_channel *make_channel(const char *target)
     return channel;
 }
 
-static bool wait_ready(kilni_rpc_stream *stream, int64_t timeout_ms)
+/// UNAVAILABLE where nobody listens, DEADLINE_EXCEEDED where somebody does and is silent.
+static kiln_status wait_ready(kilni_rpc_stream *stream, const char *target, kiln_error *err)
 {
-    gpr_timespec deadline = after_ms(timeout_ms);
+    gpr_timespec deadline = stream->deadline;
+    bool refused = false;
     for (;;) {
         grpc_connectivity_state state =
             grpc_channel_check_connectivity_state(stream->channel, /*try_to_connect=*/1);
         if (state == GRPC_CHANNEL_READY) {
-            return true;
+            return KILN_STATUS_OK;
         }
+        refused = refused || state == GRPC_CHANNEL_TRANSIENT_FAILURE;
         if (state == GRPC_CHANNEL_SHUTDOWN ||
             gpr_time_cmp(gpr_now(GPR_CLOCK_REALTIME), deadline) >= 0) {
-            return false;
+            return refused ? kiln_fail(err, UNAVAILABLE, "nobody answers at %s", target)
+                           : kiln_fail(err, DEADLINE_EXCEEDED, "no greeting from %s", target);
         }
         grpc_channel_watch_connectivity_state(stream->channel, state, deadline, stream->queue,
                                               &stream->tags[TAG_START]);
@@ -244,7 +288,7 @@ static bool wait_ready(kilni_rpc_stream *stream, int64_t timeout_ms)
         if (state == GRPC_CHANNEL_TRANSIENT_FAILURE &&
             grpc_channel_check_connectivity_state(stream->channel, 0) ==
                 GRPC_CHANNEL_TRANSIENT_FAILURE) {
-            return false;
+            return kiln_fail(err, UNAVAILABLE, "nobody answers at %s", target);
         }
     }
 }
@@ -278,12 +322,14 @@ kiln_status kilni_rpc_connect(const kiln_env *env, const char *target, int64_t t
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a connection");
     }
     stream->channel = make_channel(target);
-    kiln_status status = KILN_STATUS_OK;
-    if (stream->channel == NULL || !wait_ready(stream, timeout_ms)) {
-        status = kiln_fail(err, UNAVAILABLE, "nobody answers at %s", target);
-    } else if (!start_session(stream)) {
+    kilni_rpc_set_deadline(stream, timeout_ms);
+    kiln_status status = stream->channel != NULL
+                             ? wait_ready(stream, target, err)
+                             : kiln_fail(err, UNAVAILABLE, "no channel to %s", target);
+    if (status == KILN_STATUS_OK && !start_session(stream)) {
         status = broken(stream, err);
     }
+    kilni_rpc_set_deadline(stream, -1);
     if (status != KILN_STATUS_OK) {
         kilni_rpc_stream_close(stream, NULL);
         return status;
@@ -306,9 +352,21 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const char *address,
         {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH},
         {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_MAX_CONCURRENT_STREAMS},
         {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_ALLOW_REUSEPORT},
+        {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_KEEPALIVE_TIME_MS},
+        {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_KEEPALIVE_TIMEOUT_MS},
+        {.type = GRPC_ARG_INTEGER,
+         .key = (char *)(uintptr_t)GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS},
+        {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA},
+        {.type = GRPC_ARG_INTEGER,
+         .key = (char *)(uintptr_t)GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS},
     };
     args[0].value.integer = KILNI_RPC_MAX_MESSAGE;
     args[1].value.integer = 16;
+    args[3].value.integer = PING_MS;
+    args[4].value.integer = PONG_MS;
+    args[5].value.integer = 1;
+    args[6].value.integer = 0;
+    args[7].value.integer = MIN_PING_MS;
     grpc_channel_args list = {sizeof(args) / sizeof(args[0]), args};
     grpc_init();
     listener->env = env;
@@ -346,32 +404,42 @@ static void refuse_method(kilni_rpc_stream *stream)
     kilni_rpc_stream_close(stream, &err);
 }
 
-kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
+/// Waits for a call; NULL when there was none. Holds gRPC for the stream.
+static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
 {
-    while (!atomic_load(&listener->down)) {
-        kilni_rpc_stream *stream = stream_new(listener->env);
-        if (stream == NULL) {
-            return NULL;
-        }
-        grpc_init();
-        if (grpc_server_request_call(listener->server, &stream->call, &stream->details,
-                                     &stream->metadata, stream->queue, listener->queue,
-                                     stream) != GRPC_CALL_OK) {
-            stream_free(stream);
-            grpc_shutdown();
-            return NULL;
-        }
-        grpc_event event;
+    kilni_rpc_stream *stream = stream_new(listener->env);
+    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    if (stream == NULL) {
+        return NULL;
+    }
+    grpc_init();
+    if (grpc_server_request_call(listener->server, &stream->call, &stream->details,
+                                 &stream->metadata, stream->queue, listener->queue,
+                                 stream) == GRPC_CALL_OK) {
         do {
             event = grpc_completion_queue_next(listener->queue, forever(), NULL);
             listener->shutdown_seen = listener->shutdown_seen || event.tag == listener;
         } while (event.type == GRPC_OP_COMPLETE && event.tag != stream);
-        if (event.type != GRPC_OP_COMPLETE || event.success == 0) {
-            stream_free(stream);
-            grpc_shutdown();
-            return NULL;
-        }
-        if (!greet(stream)) {
+    }
+    if (event.type != GRPC_OP_COMPLETE || event.success == 0) {
+        stream_free(stream);
+        grpc_shutdown();
+        return NULL;
+    }
+    return stream;
+}
+
+kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
+{
+    while (!atomic_load(&listener->down)) {
+        kilni_rpc_stream *stream = next_call(listener);
+        if (stream == NULL) {
+            if (!atomic_load(&listener->down)) {
+                kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
+                               "a session could not be accepted");
+                gpr_sleep_until(after_ms(ACCEPT_PAUSE_MS));
+            }
+        } else if (!greet(stream)) {
             kilni_rpc_stream_close(stream, NULL);
         } else if (grpc_slice_str_cmp(stream->details.method, session_method) != 0) {
             refuse_method(stream);
@@ -428,6 +496,7 @@ void kilni_rpc_stream_close(kilni_rpc_stream *stream, const kiln_error *status)
         finish_server(stream, status);
     } else if (stream->call != NULL) {
         grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+        kilni_rpc_set_deadline(stream, 2000);
         (void)run_batch(stream, &op, 1, TAG_FINISH);
         if (stream->status_pending && wait_for(stream, TAG_STATUS, after_ms(2000))) {
             stream->status_pending = false;
