@@ -39,6 +39,7 @@ typedef struct folders {
     char kiln[96];
     char pocl[96];
     char input[512];
+    char device[160];
 } folders;
 
 static kiln_status run_once(const bench_options *options, const folders *where, double *out_ms,
@@ -73,8 +74,25 @@ static kiln_status run_once(const bench_options *options, const folders *where, 
     return KILN_STATUS_OK;
 }
 
-static void report(const bench_options *options, const char *name, double *samples, uint32_t count,
-                   double cold_ms, double bar_ms)
+/// The name of the device that the processes run on.
+static kiln_status find_device(const bench_options *options, char out_name[160], kiln_error *err)
+{
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_status status = kiln_context_create(NULL, &context, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_open(context, options->device, &device, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        snprintf(out_name, 160, "%s", kiln_device_info_of(device)->name);
+    }
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+    return status;
+}
+
+static void report(const bench_options *options, const char *device, const char *name,
+                   double *samples, uint32_t count, double cold_ms, double bar_ms)
 {
     double median = bench_quantile(samples, count, 0.5);
     bench_report(options, &(bench_result){.name = name,
@@ -84,7 +102,7 @@ static void report(const bench_options *options, const char *name, double *sampl
                                           .ratio = cold_ms / median,
                                           .bar = bar_ms > 0 ? cold_ms / bar_ms : 0,
                                           .peer_version = bar_ms > 0 ? "bar: 150 ms" : "-",
-                                          .device = "first OpenCL device",
+                                          .device = device,
                                           .samples = count});
 }
 
@@ -108,13 +126,13 @@ static kiln_status measure(const bench_options *options, const folders *where, u
         return status;
     }
     bench_header(options);
-    report(options, "start, all cold", cold, COLD_SAMPLES, cold_ms, 0);
-    report(options, "start, Kiln's cache warm", samples, count, cold_ms, 0);
+    report(options, where->device, "start, all cold", cold, COLD_SAMPLES, cold_ms, 0);
+    report(options, where->device, "start, Kiln's cache warm", samples, count, cold_ms, 0);
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         status = run_once(options, where, &samples[i], err);
     }
     if (status == KILN_STATUS_OK) {
-        report(options, "start, all caches warm", samples, count, cold_ms, 150.0);
+        report(options, where->device, "start, all caches warm", samples, count, cold_ms, 150.0);
     }
     return status;
 }
@@ -141,7 +159,10 @@ kiln_status bench_start(const bench_options *options, kiln_error *err)
     if (options->device != NULL) {
         setenv("KILN_DEVICE", options->device, 1);
     }
-    kiln_status status = measure(options, &where, count, err);
+    kiln_status status = find_device(options, where.device, err);
+    if (status == KILN_STATUS_OK) {
+        status = measure(options, &where, count, err);
+    }
     remove_tree(where.root);
     return status;
 }

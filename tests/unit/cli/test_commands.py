@@ -221,6 +221,27 @@ def unknown_operator_is_named():
         expect_error(run, "Frobnicate", "lonely")
 
 
+@case
+def nothing_is_drawn_of_no_elements():
+    def field(number, data):
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    def dim(length):
+        return field(1, bytes([8, length]))
+
+    shape = dim(0) + dim(8) + dim(8)
+    value = field(1, b"x") + field(2, field(1, bytes([8, 1]) + field(2, shape)))
+    node = field(1, b"x") + field(2, b"y") + field(4, b"Neg")
+    graph = field(1, node) + field(2, b"g") + field(11, value) + field(12, field(1, b"y"))
+    model = bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 13]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "neg.onnx", model)
+        data = write(folder, "x.npy", npy("<f4", "(0, 8, 8)", b""))
+        run = kiln("run", path, "--input", data, "--draw", *FAST)
+        expect(run, 0, "y: f32[0,8,8] =")
+        assert run.stdout.startswith("y:"), f"a picture of nothing: {run.stdout!r}"
+
+
 def main():
     failed = 0
     for function in CASES:

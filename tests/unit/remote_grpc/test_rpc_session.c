@@ -5,9 +5,11 @@
 #include "harness.h"
 #include "remote_internal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct pair {
@@ -436,6 +438,190 @@ static void test_write_part_of_tensor(void)
     pair_close(&self);
 }
 
+/// Results of one Run count together, also those that nobody keeps.
+static void test_run_is_counted_whole(void)
+{
+    pair self;
+    hand client;
+    const float four[] = {1, 2, 3, 4};
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.max_bytes = 64;
+    if (!pair_open(&self, &options) || !hand_open(&client, &self)) {
+        return;
+    }
+    kiln_tensor_desc values[5];
+    kiln_op_record records[4];
+    for (uint64_t i = 0; i < 5; i++) {
+        values[i] = floats_of(i + 1, 4);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        records[i] = (kiln_op_record){.op = KILN_OP_NEG,
+                                      .n_inputs = 1,
+                                      .n_outputs = 1,
+                                      .inputs = &values[i],
+                                      .outputs = &values[i + 1]};
+    }
+    hand_write(&client, 1, 0, 16, four, 16);
+    hand_run(&client, records, 3, 1, 2);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+    kilni_rpc_frame frees = {0};
+    frees.body.which_body = kiln_v1_Frame_free_tag;
+    frees.body.body.free.buffers_count = 1;
+    frees.body.body.free.buffers[0] = 2;
+    hand_send(&client, &frees);
+    hand_run(&client, records, 4, 1, 2);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_RESOURCE_EXHAUSTED);
+    hand_close(&client);
+    pair_close(&self);
+}
+
+/// A size alone takes no memory: it comes with the bytes.
+static void test_size_takes_no_memory(void)
+{
+    pair self;
+    hand client;
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.max_bytes = UINT64_C(1) << 46;
+    if (!pair_open(&self, &options) || !hand_open(&client, &self)) {
+        return;
+    }
+    hand_write(&client, 1, 0, UINT64_C(1) << 45, "12345678", 8);
+    KILN_CHECK_INT(hand_read(&client, 2, 0, 8), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+    hand_close(&client);
+    pair_close(&self);
+}
+
+/// A fence neither tells nor forgets what happened to others on the device.
+static void test_fence_is_of_its_session(void)
+{
+    pair self;
+    hand one;
+    hand other;
+    const float two[] = {1, 2};
+    if (!pair_open(&self, NULL) || !hand_open(&one, &self) || !hand_open(&other, &self)) {
+        return;
+    }
+    hand_write(&one, 1, 0, 8, two, 8);
+    hand_negate(&one, 2, 7, 2); // there is no buffer 7
+    hand_write(&other, 1, 0, 8, two, 8);
+    hand_negate(&other, 2, 1, 2);
+    KILN_CHECK_INT(hand_fence(&other), KILN_STATUS_OK);
+    KILN_CHECK_INT(hand_fence(&one), KILN_STATUS_NOT_FOUND);
+    hand_close(&one);
+    hand_close(&other);
+    pair_close(&self);
+}
+
+// ---- silence and hunger
+// ------------------------------------------------------------------------------
+
+/// A listener that takes connections but no sessions: connecting ends at its deadline.
+static void test_silent_server(void)
+{
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_listener *listener = NULL;
+    kilni_rpc_stream *stream = NULL;
+    int port = 0;
+    char target[64];
+    if (!KILN_CHECK_INT(kilni_rpc_listen(&env, "127.0.0.1:0", &listener, &port, &err),
+                        KILN_STATUS_OK)) {
+        return;
+    }
+    snprintf(target, sizeof(target), "127.0.0.1:%d", port);
+    KILN_CHECK_INT(kilni_rpc_connect(&env, target, 500, &stream, &err),
+                   KILN_STATUS_DEADLINE_EXCEEDED);
+    kilni_rpc_listener_shutdown(listener);
+    kilni_rpc_listener_close(listener);
+}
+
+static atomic_bool starving;
+
+static void *hungry_alloc(void *user, size_t bytes, size_t alignment)
+{
+    const kiln_allocator *feeder = user;
+    return atomic_load(&starving) ? NULL : feeder->alloc(feeder->user, bytes, alignment);
+}
+
+static void hungry_free(void *user, void *memory)
+{
+    const kiln_allocator *feeder = user;
+    feeder->free(feeder->user, memory);
+}
+
+/// Without memory for a while, the server refuses sessions; afterwards it takes them again.
+static void test_acceptor_goes_on(void)
+{
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    const kiln_allocator hungry = {
+        .alloc = hungry_alloc, .free = hungry_free, .user = &env.allocator};
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    options.allocator = &hungry;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_rpc_server *server = NULL;
+    KILN_CHECK_INT(kiln_context_create(&options, &context, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_device_open(context, "reference", &device, &err), KILN_STATUS_OK);
+    if (!KILN_CHECK_INT(kiln_rpc_server_create(device, NULL, &server, &err), KILN_STATUS_OK)) {
+        return;
+    }
+    const char *target = kiln_rpc_server_address(server) + strlen("grpc://");
+    for (int round = 0; round < 2; round++) {
+        kilni_rpc_stream *stream = NULL;
+        atomic_store(&starving, round == 0);
+        (void)!kilni_rpc_connect(&env, target, 2000, &stream, &err);
+        KILN_CHECK(round == 0 || stream != NULL);
+        if (stream != NULL && round == 0) {
+            kiln_blob message = {0};
+            bool end = false;
+            KILN_CHECK_INT(kilni_rpc_receive(stream, &message, &end, &err),
+                           KILN_STATUS_RESOURCE_EXHAUSTED);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        kilni_rpc_stream_close(stream, NULL);
+    }
+    kiln_rpc_server_destroy(server);
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+}
+
+/// After a greeting: each of these is refused, and the session goes on.
+static void test_rude_after_greeting(void)
+{
+    pair self;
+    hand client;
+    const float two[] = {1, 2};
+    if (!pair_open(&self, NULL) || !hand_open(&client, &self)) {
+        return;
+    }
+    hand_write(&client, 1, 0, UINT64_MAX, two, 8);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_RESOURCE_EXHAUSTED);
+    hand_write(&client, 2, UINT64_MAX - 3, 8, two, 8);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OUT_OF_RANGE);
+    hand_write(&client, 3, 0, 8, two, 8);
+    KILN_CHECK_INT(hand_read(&client, 3, UINT64_MAX, 2), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(hand_read(&client, 99, 0, 8), KILN_STATUS_NOT_FOUND);
+    kilni_rpc_frame run = {0}; // no graph, and an output that is no value
+    run.body.which_body = kiln_v1_Frame_run_tag;
+    run.body.body.run.outputs_count = 1;
+    run.body.body.run.outputs[0] = (kiln_v1_Binding){.value = 5, .buffer = 4};
+    hand_send(&client, &run);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+    run.body.body.run.outputs_count = 0;
+    hand_send(&client, &run);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+    size_t much = KILNI_RPC_CHUNK + 8;
+    char *bytes = calloc(1, much);
+    hand_write(&client, 5, 0, much, bytes, much);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OUT_OF_RANGE);
+    free(bytes);
+    KILN_CHECK_INT(hand_read(&client, 3, 0, 8), KILN_STATUS_OK);
+    hand_close(&client);
+    pair_close(&self);
+}
+
 static void test_nobody_there(void)
 {
     kiln_context *context = NULL;
@@ -515,6 +701,9 @@ KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(te
                KILN_TEST(test_many_operations), KILN_TEST(test_large_tensor),
                KILN_TEST(test_graph_run_again), KILN_TEST(test_long_graph_other_input),
                KILN_TEST(test_session_limit), KILN_TEST(test_failed_run_fails_outputs),
-               KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_nobody_there),
+               KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_run_is_counted_whole),
+               KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_fence_is_of_its_session),
+               KILN_TEST(test_silent_server), KILN_TEST(test_acceptor_goes_on),
+               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_nobody_there),
                KILN_TEST(test_not_beyond_loopback), KILN_TEST(test_server_goes_away),
                KILN_TEST(test_rude_clients))
