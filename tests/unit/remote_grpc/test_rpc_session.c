@@ -536,12 +536,12 @@ static void test_silent_server(void)
     kilni_rpc_listener_close(listener);
 }
 
-static atomic_bool starving;
+static atomic_size_t largest = SIZE_MAX; ///< larger allocations fail
 
 static void *hungry_alloc(void *user, size_t bytes, size_t alignment)
 {
     const kiln_allocator *feeder = user;
-    return atomic_load(&starving) ? NULL : feeder->alloc(feeder->user, bytes, alignment);
+    return bytes > atomic_load(&largest) ? NULL : feeder->alloc(feeder->user, bytes, alignment);
 }
 
 static void hungry_free(void *user, void *memory)
@@ -570,7 +570,7 @@ static void test_acceptor_goes_on(void)
     const char *target = kiln_rpc_server_address(server) + strlen("grpc://");
     for (int round = 0; round < 2; round++) {
         kilni_rpc_stream *stream = NULL;
-        atomic_store(&starving, round == 0);
+        atomic_store(&largest, round == 0 ? 0 : SIZE_MAX);
         (void)!kilni_rpc_connect(&env, target, 2000, &stream, &err);
         KILN_CHECK(round == 0 || stream != NULL);
         if (stream != NULL && round == 0) {
@@ -585,6 +585,68 @@ static void test_acceptor_goes_on(void)
     kiln_rpc_server_destroy(server);
     kiln_device_release(device);
     kiln_context_destroy(context);
+}
+
+/// A failure of somebody else's work on the device: a session's fence does not tell it, and the
+/// device still knows it afterwards.
+static void test_fence_leaves_others_failures(void)
+{
+    const kiln_allocator feeder = kiln_allocator_default();
+    const kiln_allocator hungry = {
+        .alloc = hungry_alloc, .free = hungry_free, .user = (void *)(uintptr_t)&feeder};
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    pair self = {0};
+    hand client;
+    const int64_t dims[] = {1 << 20};
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    options.allocator = &hungry;
+    PAIR_OK(&self, kiln_context_create(&options, &self.context, &self.err));
+    PAIR_OK(&self, kiln_device_open(self.context, "reference", &self.local, &self.err));
+    PAIR_OK(&self, kiln_rpc_server_create(self.local, NULL, &self.server, &self.err));
+    PAIR_OK(&self, kiln_tensor_create(self.local, KILN_DTYPE_F32, 1, dims, NULL, &x, &self.err));
+    if (hand_open(&client, &self)) {
+        PAIR_OK(&self, kiln_exp(x, &y, &self.err));
+        atomic_store(&largest, (size_t)(4 * dims[0] - 1));
+        (void)!kiln_flush(self.local, &self.err);
+        atomic_store(&largest, SIZE_MAX);
+        KILN_CHECK(kiln_device_status(self.local, &self.err) != KILN_STATUS_OK);
+        KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+        KILN_CHECK(kiln_device_status(self.local, &self.err) != KILN_STATUS_OK);
+        hand_close(&client);
+    }
+    kiln_release(x);
+    kiln_release(y);
+    pair_close(&self);
+}
+
+/// A small view that is kept does not keep the large tensor that it was cut from.
+static void test_view_holds_its_own(void)
+{
+    enum { COUNT = 65536 };
+    pair self;
+    const int64_t dims[] = {COUNT};
+    const int64_t start = 7;
+    const int64_t end = 9;
+    float *data = calloc(COUNT, sizeof(*data));
+    float back[2] = {0};
+    kiln_tensor *part = NULL;
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    data[8] = 5;
+    if (pair_open(&self, NULL)) {
+        kiln_tensor *x = upload(&self, 1, dims, data);
+        PAIR_OK(&self, kiln_slice(x, &start, 1, &end, 1, NULL, 0, &part, &self.err));
+        PAIR_OK(&self, kiln_read(part, back, sizeof(back), &self.err));
+        kiln_release(x);
+        PAIR_OK(&self, kiln_sync(self.remote, &self.err));
+        PAIR_OK(&self, kiln_read(part, back, sizeof(back), &self.err));
+        KILN_CHECK(back[1] == 5.0f);
+        kiln_device_stats_get(self.local, &stats);
+        KILN_CHECK(stats.backend.bytes_used < COUNT);
+        kiln_release(part);
+        pair_close(&self);
+    }
+    free(data);
 }
 
 /// After a greeting: each of these is refused, and the session goes on.
@@ -704,6 +766,7 @@ KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(te
                KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_run_is_counted_whole),
                KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_fence_is_of_its_session),
                KILN_TEST(test_silent_server), KILN_TEST(test_acceptor_goes_on),
-               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_nobody_there),
+               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_fence_leaves_others_failures),
+               KILN_TEST(test_view_holds_its_own), KILN_TEST(test_nobody_there),
                KILN_TEST(test_not_beyond_loopback), KILN_TEST(test_server_goes_away),
                KILN_TEST(test_rude_clients))
