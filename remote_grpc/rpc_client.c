@@ -27,6 +27,7 @@ typedef struct client {
     kiln_tensor_desc inputs[KILNI_RPC_BINDINGS]; ///< of the graph, as in the batch's bindings
     uint64_t defined[KILNI_RPC_BINDINGS]; ///< values that the graph computes
     size_t n_defined;
+    uint64_t batch_bytes; ///< of the results in the batch: the server counts them together
     kiln_error lost; ///< why a batch was not sent: what the server has since is of another time
     kiln_device_info info;
     kiln_v1_Welcome welcome;
@@ -141,6 +142,7 @@ static kiln_status send_batch(client *self, kiln_error *out_error)
     kiln_ir_graph_destroy(self->graph);
     self->graph = NULL;
     self->n_defined = 0;
+    self->batch_bytes = 0;
     memset(run, 0, sizeof(*run));
     if (status != KILN_STATUS_OK && self->lost.code == 0) {
         self->lost = *err;
@@ -185,7 +187,8 @@ static bool begins_batch(const client *self, const kiln_op_record *record, const
     bool full = run->inputs_count + record->n_inputs > KILNI_RPC_BINDINGS ||
                 run->outputs_count + record->n_outputs > KILNI_RPC_BINDINGS ||
                 self->n_defined + record->n_outputs > KILNI_RPC_BINDINGS ||
-                kiln_ir_graph_op_count(self->graph) >= KILNI_RPC_BATCH;
+                kiln_ir_graph_op_count(self->graph) >= KILNI_RPC_BATCH ||
+                self->batch_bytes > self->welcome.max_bytes / 8;
     for (size_t i = 0; i < record->n_outputs && !full; i++) {
         uint64_t id = record->outputs[i].id;
         full = is_defined(self, id) || find_bound(self, id) != NULL;
@@ -211,6 +214,7 @@ static void bind(client *self, const kiln_op_record *record, const kiln_view *in
     }
     for (size_t i = 0; i < record->n_outputs; i++) {
         self->defined[self->n_defined++] = record->outputs[i].id;
+        self->batch_bytes += (uint64_t)kiln_desc_bytes(&record->outputs[i]);
         if (outputs[i].buffer != NULL) {
             outputs[i].buffer->sent = true;
             run->outputs[run->outputs_count++] =

@@ -649,6 +649,30 @@ static void test_view_holds_its_own(void)
     free(data);
 }
 
+/// A long chain whose results would not fit together, but do one after the other.
+static void test_chain_within_limit(void)
+{
+    pair self;
+    const int64_t dims[] = {1024};
+    float back[1024];
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.max_bytes = 8 * sizeof(back);
+    if (!pair_open(&self, &options)) {
+        return;
+    }
+    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    for (int i = 0; i < 40; i++) {
+        kiln_tensor *y = NULL;
+        PAIR_OK(&self, kiln_add_scalar(x, kiln_f64(1), &y, &self.err));
+        kiln_release(x);
+        x = y;
+    }
+    PAIR_OK(&self, kiln_read(x, back, sizeof(back), &self.err));
+    KILN_CHECK(back[1023] == 40.0f);
+    kiln_release(x);
+    pair_close(&self);
+}
+
 /// After a greeting: each of these is refused, and the session goes on.
 static void test_rude_after_greeting(void)
 {
@@ -766,7 +790,7 @@ KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(te
                KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_run_is_counted_whole),
                KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_fence_is_of_its_session),
                KILN_TEST(test_silent_server), KILN_TEST(test_acceptor_goes_on),
-               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_fence_leaves_others_failures),
-               KILN_TEST(test_view_holds_its_own), KILN_TEST(test_nobody_there),
-               KILN_TEST(test_not_beyond_loopback), KILN_TEST(test_server_goes_away),
-               KILN_TEST(test_rude_clients))
+               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_chain_within_limit),
+               KILN_TEST(test_fence_leaves_others_failures), KILN_TEST(test_view_holds_its_own),
+               KILN_TEST(test_nobody_there), KILN_TEST(test_not_beyond_loopback),
+               KILN_TEST(test_server_goes_away), KILN_TEST(test_rude_clients))
