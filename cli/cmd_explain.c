@@ -34,19 +34,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'S':
         options->source = true;
         return 0;
-    case 'i': {
-        if (options->n_inputs == MODEL_RUN_MAX_IO) {
+    case 'i':
+        if (!model_run_parse_input(options->inputs, &options->n_inputs, text)) {
             argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
         }
-        model_run_input *input = &options->inputs[options->n_inputs++];
-        char *equals = strchr(text, '=');
-        input->path = equals != NULL ? equals + 1 : text;
-        if (equals != NULL) {
-            *equals = '\0';
-            input->name = text;
-        }
         return 0;
-    }
     case ARGP_KEY_ARG:
         if (options->model != NULL) {
             argp_error(state, "one model at a time");

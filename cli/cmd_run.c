@@ -38,20 +38,6 @@ static const struct argp_option options_table[] = {
     {0},
 };
 
-static void add_input(run_options *options, char *text, struct argp_state *state)
-{
-    if (options->n_inputs == MODEL_RUN_MAX_IO) {
-        argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
-    }
-    model_run_input *input = &options->inputs[options->n_inputs++];
-    char *equals = strchr(text, '=');
-    input->path = equals != NULL ? equals + 1 : text;
-    if (equals != NULL) {
-        *equals = '\0';
-        input->name = text;
-    }
-}
-
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     run_options *options = state->input;
@@ -61,7 +47,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         state->child_inputs[0] = &options->device;
         return 0;
     case 'i':
-        add_input(options, text, state);
+        if (!model_run_parse_input(options->inputs, &options->n_inputs, text)) {
+            argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
+        }
         return 0;
     case 'o':
         if (options->n_outputs == MODEL_RUN_MAX_IO) {

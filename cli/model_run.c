@@ -11,6 +11,21 @@
 // ---- opening
 // -------------------------------------------------------------------------------------
 
+bool model_run_parse_input(model_run_input inputs[MODEL_RUN_MAX_IO], size_t *n_inputs, char *text)
+{
+    if (*n_inputs == MODEL_RUN_MAX_IO) {
+        return false;
+    }
+    char *equals = strchr(text, '=');
+    inputs[*n_inputs] = (model_run_input){.path = equals != NULL ? equals + 1 : text};
+    if (equals != NULL) {
+        *equals = '\0';
+        inputs[*n_inputs].name = text;
+    }
+    (*n_inputs)++;
+    return true;
+}
+
 static kiln_status find_input(const model_session *self, const model_run_input *input, size_t place,
                               const char **out_name, kiln_error *err)
 {

@@ -15,6 +15,10 @@ typedef struct model_run_input {
     const char *path;
 } model_run_input;
 
+/// Adds "[NAME=]FILE", as --input takes it, to `inputs`; `text` is cut in place and kept. False: no
+/// room.
+bool model_run_parse_input(model_run_input inputs[MODEL_RUN_MAX_IO], size_t *n_inputs, char *text);
+
 /// A model on a device with its inputs uploaded, and captured as a graph when it can be.
 typedef struct model_session {
     kiln_context *context;
