@@ -48,10 +48,12 @@ static kiln_status alloc_slot(execution *exec, kilni_coll_slot slot, kiln_dtype 
 }
 
 /// The output can be worked in when it has the dtype and the length of what is combined.
-static bool works_in_output(const kiln_coll_call *call)
+static bool works_in_output(const kilni_coll_run *run)
 {
+    const kiln_coll_call *call = run->call;
     return kilni_coll_wide(call->dtype) == call->dtype &&
-           (call->kind == KILN_COLL_ALL_REDUCE || call->kind == KILN_COLL_REDUCE);
+           (call->kind == KILN_COLL_ALL_REDUCE ||
+            (call->kind == KILN_COLL_REDUCE && run->rank == call->root));
 }
 
 static kiln_status place_slots(execution *exec, const kilni_coll_schedule *schedule,
@@ -63,7 +65,7 @@ static kiln_status place_slots(execution *exec, const kilni_coll_schedule *sched
     kiln_status status = KILN_STATUS_OK;
     exec->slots[SLOT_INPUT] = (slot_place){call->input, call->input_offset, call->dtype, false};
     exec->slots[SLOT_OUTPUT] = (slot_place){call->output, call->output_offset, call->dtype, false};
-    if (works_in_output(call)) {
+    if (works_in_output(exec->run)) {
         exec->slots[SLOT_WORK] = exec->slots[SLOT_OUTPUT];
     } else {
         KILN_TRY(out, status, alloc_slot(exec, SLOT_WORK, wide, elems[SLOT_WORK], err));
@@ -155,7 +157,7 @@ static kiln_status step_copy(execution *exec, const kilni_coll_step *step, kiln_
     const kiln_coll_memory_ops *ops = exec->memory->ops;
     kiln_coll_area target = area_of(exec, step->target, step->count);
     kiln_coll_area source = area_of(exec, step->source, step->count);
-    uint32_t divisor = step->divide ? exec->run->ranks : 1;
+    uint32_t divisor = step->divide ? exec->run->divisor : 1;
     if (target.dtype != source.dtype || divisor != 1) {
         return ops->convert(exec->memory, &target, &source, divisor, err);
     }

@@ -198,6 +198,7 @@ static kiln_coll_signature signature_of(const kiln_coll_call *call)
         .dtype = (uint32_t)call->dtype,
         .root = has_root ? call->root : 0,
         .algorithm = (uint32_t)call->algorithm,
+        .divisor = combines && call->op == KILN_COLL_MEAN ? call->divisor : 0,
         .count = call->count,
     };
 }
@@ -221,7 +222,8 @@ static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *
         .call = call,
         .sequence = member->sequence,
         .deadline_ns = member->group->deadline_ns,
-        .ranks = member->group->ranks,
+        .rank = member->rank,
+        .divisor = call->divisor != 0 ? call->divisor : member->group->ranks,
         .arena = &member->arena,
     };
     kilni_coll_init_of(call->algorithm)(&schedule, &shape);

@@ -17,10 +17,10 @@ typedef struct algorithm_row {
 } algorithm_row;
 
 static const algorithm_row rows[KILN_COLL_ALGORITHM_COUNT] = {
-#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc,           \
-                            reference)                                                             \
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, first, last,   \
+                            doc, reference)                                                        \
     [KILN_COLL_##kind##_##id] = {{KILN_COLL_##kind, name, min_ranks, CONSTRAINT_TEXT_##constraint, \
-                                  low, high, doc, reference},                                      \
+                                  low, high, first, last, doc, reference},                         \
                                  init,                                                             \
                                  CONSTRAINT_##constraint},
 #include "algorithms.def"
@@ -85,6 +85,8 @@ typedef struct select_item {
     kiln_coll_algorithm algorithm;
     uint64_t low;
     uint64_t high;
+    uint32_t first; ///< ranks
+    uint32_t last;
     const char *wrong; ///< what cannot be understood, or NULL
     piece text;
     const char *next;
@@ -128,12 +130,31 @@ static bool parse_size(piece part, uint64_t *out_bytes)
     return i > 0 && i == part.length && unit > 0;
 }
 
-static bool parse_range(piece part, select_item *item)
+/// "low-" or "low-high".
+static bool parse_range(piece part, uint64_t *out_low, uint64_t *out_high)
 {
     piece low = cut(&part, '-');
-    item->high = UINT64_MAX;
-    return parse_size(low, &item->low) && (part.length == 0 || parse_size(part, &item->high)) &&
-           item->low < item->high;
+    return parse_size(low, out_low) && (part.length == 0 || parse_size(part, out_high));
+}
+
+/// Sizes, "@" and ranks; either may be missing.
+static bool parse_where(piece part, select_item *item)
+{
+    bool has_ranks = memchr(part.text, '@', part.length) != NULL;
+    piece sizes = cut(&part, '@');
+    uint64_t first = item->first;
+    uint64_t last = item->last;
+    if (sizes.length > 0 || !has_ranks) {
+        if (!parse_range(sizes, &item->low, &item->high) || item->low >= item->high) {
+            return false;
+        }
+    }
+    if (has_ranks && (!parse_range(part, &first, &last) || first > last || last > UINT32_MAX)) {
+        return false;
+    }
+    item->first = (uint32_t)first;
+    item->last = (uint32_t)last;
+    return true;
 }
 
 static void find_names(piece kind, piece algorithm, select_item *item)
@@ -152,10 +173,10 @@ static void find_names(piece kind, piece algorithm, select_item *item)
     }
 }
 
-/// The item at `text`: kind ":" [low "-" [high] ":"] algorithm.
+/// The item at `text`: kind ":" [[low "-" [high]] ["@" first "-" [last]] ":"] algorithm.
 static select_item parse_item(const char *text)
 {
-    select_item item = {.high = UINT64_MAX};
+    select_item item = {.high = UINT64_MAX, .last = UINT32_MAX};
     size_t length = strcspn(text, ",");
     item.text = (piece){text, length};
     item.next = text[length] == ',' ? text + length + 1 : NULL;
@@ -164,8 +185,8 @@ static select_item parse_item(const char *text)
     piece middle = cut(&rest, ':');
     bool has_range = rest.length > 0;
     find_names(kind, has_range ? rest : middle, &item);
-    if (item.wrong == NULL && has_range && !parse_range(middle, &item)) {
-        item.wrong = "no range of sizes";
+    if (item.wrong == NULL && has_range && !parse_where(middle, &item)) {
+        item.wrong = "no range of sizes or ranks";
     }
     return item;
 }
@@ -189,7 +210,7 @@ kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, u
     for (const char *at = select; at != NULL && *select != 0;) {
         select_item item = parse_item(at);
         if (item.wrong == NULL && item.kind == kind && bytes >= item.low && bytes < item.high &&
-            kilni_coll_fits(item.algorithm, ranks)) {
+            ranks >= item.first && ranks <= item.last && kilni_coll_fits(item.algorithm, ranks)) {
             return item.algorithm;
         }
         at = item.next;
@@ -197,6 +218,7 @@ kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, u
     for (int a = KILN_COLL_AUTO + 1; a < KILN_COLL_ALGORITHM_COUNT; a++) {
         const kiln_coll_algorithm_info *info = &rows[a].info;
         if (info->kind == kind && bytes >= info->low_bytes && bytes < info->high_bytes &&
+            ranks >= info->first_ranks && ranks <= info->last_ranks &&
             kilni_coll_fits((kiln_coll_algorithm)a, ranks)) {
             return (kiln_coll_algorithm)a;
         }

@@ -39,7 +39,7 @@ typedef enum kiln_coll_kind {
 /// divided towards zero. NaN goes through min and max.
 typedef enum kiln_coll_op {
     KILN_COLL_SUM = 0,
-    KILN_COLL_MEAN = 1, ///< the sum divided by the number of ranks
+    KILN_COLL_MEAN = 1, ///< the sum divided by the number of ranks, or by the call's divisor
     KILN_COLL_MIN = 2,
     KILN_COLL_MAX = 3,
     KILN_COLL_PROD = 4,
@@ -48,8 +48,8 @@ typedef enum kiln_coll_op {
 
 typedef enum kiln_coll_algorithm {
     KILN_COLL_AUTO = 0, ///< chosen by size and ranks
-#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc,           \
-                            reference)                                                             \
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, first, last,   \
+                            doc, reference)                                                        \
     KILN_COLL_##kind##_##id,
 #include "algorithms.def"
 #undef KILN_COLL_ALGORITHM
@@ -64,6 +64,8 @@ typedef struct kiln_coll_algorithm_info {
     const char *constraint; ///< "" or what the ranks must satisfy
     uint64_t low_bytes; ///< default range of message sizes, [low, high)
     uint64_t high_bytes;
+    uint32_t first_ranks; ///< default range of group sizes, [first, last]
+    uint32_t last_ranks;
     const char *doc;
     const char *reference;
 } kiln_coll_algorithm_info;
@@ -91,9 +93,10 @@ typedef struct kiln_coll_group_options {
     uint32_t struct_size;
     uint32_t ranks; ///< all of them, in this process or not
     uint64_t deadline_ns; ///< for each wait; 0: 30 seconds
-    /// Overrides the choice of algorithms: items "kind:algorithm" or "kind:low-high:algorithm",
-    /// separated by commas, sizes in bytes with K, M or G, high may be left out; the first that
-    /// matches wins: "all_reduce:0-64K:centralised,all_reduce:64K-:ring". NULL: the table's ranges.
+    /// Overrides the choice of algorithms: items "kind:algorithm" or "kind:where:algorithm",
+    /// separated by commas; `where` is a range of sizes "low-high" in bytes with K, M or G, a range
+    /// of ranks "@first-last", or both, "64K-2M@2-8"; high and last may be left out. The first that
+    /// matches wins: "all_reduce:0-64K@2-4:centralised,all_reduce:64K-:ring". NULL: the table's.
     const char *select;
 } kiln_coll_group_options;
 
@@ -158,6 +161,8 @@ typedef struct kiln_coll_call {
     uint64_t input_offset; ///< bytes
     kiln_coll_buffer *output;
     uint64_t output_offset;
+    uint32_t divisor; ///< of MEAN, equal on all ranks; 0: the number of ranks
+    uint32_t reserved;
     void *event; ///< given to the memory's `signal` when the call has ended; NULL: none
 } kiln_coll_call;
 
@@ -239,7 +244,7 @@ typedef struct kiln_coll_memory_ops {
     kiln_status (*convert)(kiln_coll_memory *memory, const kiln_coll_area *target,
                            const kiln_coll_area *source, uint32_t divisor, kiln_error *err);
     /// target = op(left, right), elementwise, all of one dtype; never MEAN, never f16, bf16 or
-    /// bool. The target may be `left`.
+    /// bool. The target may be `left` or `right`.
     kiln_status (*reduce)(kiln_coll_memory *memory, const kiln_coll_area *target,
                           const kiln_coll_area *left, const kiln_coll_area *right, kiln_coll_op op,
                           kiln_error *err);
@@ -268,7 +273,7 @@ typedef struct kiln_coll_signature {
     uint32_t dtype;
     uint32_t root;
     uint32_t algorithm;
-    uint32_t reserved;
+    uint32_t divisor;
     uint64_t count;
 } kiln_coll_signature;
 

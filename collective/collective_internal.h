@@ -57,7 +57,7 @@ typedef enum kilni_coll_step_kind {
     STEP_SEND, ///< source to `peer`; must not change before the next FENCE
     STEP_RECEIVE, ///< from `peer` to target
     STEP_REDUCE, ///< target = op(left, source)
-    STEP_COPY, ///< target = source, between dtypes, divided by the ranks when `divide` is set
+    STEP_COPY, ///< target = source, between dtypes, divided when `divide` is set
     STEP_FENCE ///< all sends so far have arrived
 } kilni_coll_step_kind;
 
@@ -117,8 +117,8 @@ void kilni_coll_receive_reduce_raw(kilni_coll_schedule *schedule, const kilni_co
 
 typedef void (*kilni_coll_init_fn)(kilni_coll_schedule *schedule, const kilni_coll_shape *shape);
 
-#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, doc,           \
-                            reference)                                                             \
+#define KILN_COLL_ALGORITHM(kind, id, name, init, min_ranks, constraint, low, high, first, last,   \
+                            doc, reference)                                                        \
     void init(kilni_coll_schedule *schedule, const kilni_coll_shape *shape);
 #include "algorithms.def"
 #undef KILN_COLL_ALGORITHM
@@ -149,7 +149,8 @@ typedef struct kilni_coll_run {
     const kiln_coll_call *call;
     uint64_t sequence;
     uint64_t deadline_ns; ///< of one wait
-    uint32_t ranks;
+    uint32_t rank;
+    uint32_t divisor; ///< of a mean
     kiln_arena *arena;
 } kilni_coll_run;
 

@@ -4,7 +4,7 @@
 // bottleneck. The order of combining is (x[root] op x[root+1]) op x[root+2] ..., round to root-1.
 #include "collective_internal.h"
 
-/// OUTPUT of the root holds the result; the others send their input.
+/// WORK of the root holds the result; the others send their input.
 static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root)
 {
     const kilni_coll_range whole = {0, shape->count};
@@ -26,25 +26,69 @@ static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *sha
         kilni_coll_receive_reduce_raw(schedule, shape, (root + i) % shape->ranks, left);
         left = SLOT_WORK;
     }
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, work, shape->count,
-                    shape->is_mean);
+}
+
+/// The root's result, divided, in OUTPUT.
+static void finish(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root)
+{
+    if (shape->rank == root) {
+        kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0},
+                        (kilni_coll_place){SLOT_WORK, 0}, shape->count, shape->is_mean);
+    }
 }
 
 void kilni_coll_reduce_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
     gather_at(schedule, shape, shape->root);
+    finish(schedule, shape, shape->root);
 }
 
 void kilni_coll_all_reduce_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
     const kilni_coll_range whole = {0, shape->count};
     gather_at(schedule, shape, /*root=*/0);
+    finish(schedule, shape, /*root=*/0);
     if (shape->rank != 0) {
         kilni_coll_receive(schedule, 0, SLOT_OUTPUT, whole);
         return;
     }
     for (uint32_t peer = 1; peer < shape->ranks; peer++) {
         kilni_coll_send(schedule, peer, SLOT_OUTPUT, whole);
+    }
+    kilni_coll_fence(schedule);
+}
+
+void kilni_coll_reduce_scatter_centralised(kilni_coll_schedule *schedule,
+                                           const kilni_coll_shape *shape)
+{
+    const kilni_coll_place raw = {SLOT_RAW, 0};
+    kilni_coll_range own = kilni_coll_part(shape->count, shape->ranks, shape->rank);
+    gather_at(schedule, shape, /*root=*/0);
+    if (shape->rank != 0) {
+        kilni_coll_receive(schedule, 0, SLOT_OUTPUT, (kilni_coll_range){0, own.count});
+        return;
+    }
+    // RAW is free again, and of the call's dtype, as what is sent must be.
+    kilni_coll_copy(schedule, raw, (kilni_coll_place){SLOT_WORK, 0}, shape->count, shape->is_mean);
+    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, raw, own.count, false);
+    for (uint32_t peer = 1; peer < shape->ranks; peer++) {
+        kilni_coll_send(schedule, peer, SLOT_RAW,
+                        kilni_coll_part(shape->count, shape->ranks, peer));
+    }
+    kilni_coll_fence(schedule);
+}
+
+void kilni_coll_broadcast_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
+{
+    const kilni_coll_range whole = {0, shape->count};
+    if (shape->rank != shape->root) {
+        kilni_coll_receive(schedule, shape->root, SLOT_OUTPUT, whole);
+        return;
+    }
+    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, (kilni_coll_place){SLOT_INPUT, 0},
+                    shape->count, /*divide=*/false);
+    for (uint32_t i = 1; i < shape->ranks; i++) {
+        kilni_coll_send(schedule, (shape->root + i) % shape->ranks, SLOT_OUTPUT, whole);
     }
     kilni_coll_fence(schedule);
 }

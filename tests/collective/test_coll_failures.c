@@ -286,6 +286,8 @@ typedef struct faulty_case {
 static const faulty_case ring_f32 = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_F32};
 static const faulty_case ring_f16 = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_F16};
 static const faulty_case centralised = {KILN_COLL_ALL_REDUCE_CENTRALISED, KILN_DTYPE_BF16};
+static const faulty_case tree = {KILN_COLL_ALL_REDUCE_TREE, KILN_DTYPE_F16};
+static const faulty_case doubling = {KILN_COLL_ALL_REDUCE_DOUBLING, KILN_DTYPE_F32};
 
 static void adapt(const faulty_case *what, uint32_t ranks, kiln_coll_call *calls)
 {
@@ -520,5 +522,7 @@ KILN_TEST_MAIN("collective/failures", KILN_TEST(test_sound_group), KILN_TEST(tes
                KILN_TEST_PARAM(test_failing_memory, "failing memory, ring f32", &ring_f32),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, ring f16", &ring_f16),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, centralised", &centralised),
+               KILN_TEST_PARAM(test_failing_memory, "failing memory, tree", &tree),
+               KILN_TEST_PARAM(test_failing_memory, "failing memory, doubling", &doubling),
                KILN_TEST(test_work_that_does_not_end), KILN_TEST(test_slow_memories),
                KILN_TEST(test_threads), KILN_TEST(test_no_memory))

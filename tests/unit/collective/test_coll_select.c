@@ -15,6 +15,7 @@ static void test_table(void)
         const kiln_coll_algorithm_info *row = kiln_coll_algorithm_row((kiln_coll_algorithm)a);
         has_kind[row->kind] = true;
         KILN_CHECK(row->doc[0] != 0 && row->reference[0] != 0 && row->min_ranks >= 1);
+        KILN_CHECK(row->first_ranks <= row->last_ranks);
         KILN_CHECK(row->low_bytes < row->high_bytes);
         KILN_CHECK(kilni_coll_init_of((kiln_coll_algorithm)a) != NULL);
         for (int b = 1; b < a; b++) {
@@ -61,6 +62,14 @@ static void test_override(void)
                    KILN_COLL_ALL_REDUCE_RING); // the table again
     KILN_CHECK_INT(kilni_coll_choose("all_reduce:centralised", KILN_COLL_ALL_REDUCE, 1 << 30, 2),
                    KILN_COLL_ALL_REDUCE_CENTRALISED);
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:@3-8:tree", KILN_COLL_ALL_REDUCE, 9, 8),
+                   KILN_COLL_ALL_REDUCE_TREE);
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:@3-8:tree", KILN_COLL_ALL_REDUCE, 9, 9),
+                   KILN_COLL_ALL_REDUCE_DOUBLING);
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:1K-2K@3-:tree4", KILN_COLL_ALL_REDUCE, 1500, 99),
+                   KILN_COLL_ALL_REDUCE_TREE4);
+    KILN_CHECK_INT(kilni_coll_choose("all_gather:doubling", KILN_COLL_ALL_GATHER, 1500, 6),
+                   KILN_COLL_ALL_GATHER_RING); // 6 is no power of two
     KILN_CHECK_INT(kilni_coll_choose("all_reduce:5-:centralised", KILN_COLL_ALL_REDUCE, 1 << 30, 2),
                    KILN_COLL_ALL_REDUCE_CENTRALISED);
 }
@@ -75,6 +84,8 @@ static void test_bad_override(void)
         "all_reduce:x-1:ring", "all_reduce:1Q-:ring",
         "all_reduce:-5:ring",  "all_reduce:1:2:ring",
         "broadcast:ring",      "all_reduce:9999999999999999999999-:ring",
+        "all_reduce:@:ring",   "all_reduce:1-2@4-3:ring",
+        "all_reduce:@a-:ring", "all_reduce:1@2:3:ring",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         kiln_error err = KILN_ERROR_INIT;
