@@ -97,6 +97,12 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
     return status;
 }
 
+static bool backend_runs(kiln_backend *base, const kiln_op_record *record)
+{
+    (void)base;
+    return kilni_cl_has_kernel(record->op);
+}
+
 static kiln_status backend_flush(kiln_backend *base, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
@@ -133,6 +139,7 @@ static const kiln_backend_ops cl_ops = {
     .read = kilni_cl_read,
     .copy = kilni_cl_copy,
     .execute = backend_execute,
+    .runs = backend_runs,
     .flush = backend_flush,
     .sync = backend_sync,
     .program_build = kilni_cl_built_create,

@@ -192,6 +192,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
 /// Runs any operator with Kiln's own kernels, matmul of every dtype included (exec_*.c).
 /// Ownership: all borrowed. Lifetime: n/a. Thread: the caller's lock.
 /// Errors: UNIMPLEMENTED naming operator and dtype, and those of the helpers above.
+bool kilni_cl_has_kernel(kiln_op op);
 KILN_NODISCARD kiln_status kilni_cl_execute_own(kilni_cl_backend *backend,
                                                 const kiln_op_record *record,
                                                 const kiln_view *inputs, const kiln_view *outputs,

@@ -20,6 +20,11 @@ kilni_exec_fn kilni_exec_launcher(kiln_op op)
     }
 }
 
+bool kilni_cl_has_kernel(kiln_op op)
+{
+    return kilni_exec_launcher(op) != NULL;
+}
+
 static const char *op_name(const kiln_op_record *record)
 {
     const kiln_op_info *info = kiln_op_info_of(record->op);
@@ -109,6 +114,16 @@ static kiln_status run_aside(kilni_exec *exec, kilni_exec_fn launcher)
     return st == KILN_STATUS_OK ? kilni_exec_copy(exec, &aside, &outputs[0]) : st;
 }
 
+static bool is_empty(const kiln_op_record *record, const kiln_view *outputs)
+{
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        if (kilni_exec_count(&outputs[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record *record,
                                  const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
 {
@@ -122,7 +137,7 @@ kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record
                          op_name(record), name != NULL ? name : "nothing");
     }
     kiln_status st = check_views(&exec);
-    if (st != KILN_STATUS_OK || record->n_outputs == 0 || kilni_exec_count(&outputs[0]) == 0) {
+    if (st != KILN_STATUS_OK || is_empty(record, outputs)) {
         return st;
     }
     st = needs_own_output(&exec) ? run_aside(&exec, launcher) : launcher(&exec);

@@ -32,7 +32,7 @@ static kiln_status check_counts(const kiln_op_record *call, const kiln_op_info *
 
 static const char *input_name(const kiln_op_info *info, unsigned index)
 {
-    const char *name = index < 6 ? info->signature->inputs[index] : NULL;
+    const char *name = index < KILN_MAX_NAMED_INPUTS ? info->signature->inputs[index] : NULL;
     return name != NULL ? name : info->signature->inputs[0];
 }
 
@@ -82,6 +82,9 @@ static kiln_status check_input(const kiln_op_record *call, const kiln_op_info *i
                    ? KILN_STATUS_OK
                    : kiln_fail(err, INVALID_ARGUMENT, "%s: input %s is %s, it must be i32 or i64",
                                info->name, input_name(info, index), dtype);
+    }
+    if (has_bit(info->signature->free_inputs, index)) {
+        return KILN_STATUS_OK;
     }
     if (((unsigned)kiln_dtype_kind_of(desc->dtype) & (unsigned)info->accept) == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: does not take %s (input %s)", info->name,
@@ -187,7 +190,7 @@ static kiln_status check_call(const kiln_op_record *call, const kiln_op_info *in
     return check_numbers(call, info, dtype, err);
 }
 
-static kiln_dtype result_dtype(const kiln_op_record *call, const kiln_op_info *info)
+static kiln_dtype result_dtype(const kiln_op_record *call, const kiln_op_info *info, unsigned index)
 {
     switch (info->result) {
     case KILN_RESULT_BOOL:
@@ -198,7 +201,10 @@ static kiln_dtype result_dtype(const kiln_op_record *call, const kiln_op_info *i
         return (kiln_dtype)kiln_op_attr_i64(call, KILN_KEY_DTYPE);
     case KILN_RESULT_NOTHING:
         return KILN_DTYPE_NONE;
+    case KILN_RESULT_SAME_INDEX:
+        return index == 0 ? call->inputs[0].dtype : KILN_DTYPE_I64;
     case KILN_RESULT_SAME:
+    case KILN_RESULT_RULE:
         break;
     }
     return call->inputs[0].dtype;
@@ -212,7 +218,7 @@ kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs,
     }
     kiln_status st = check_call(call, info, err);
     for (unsigned i = 0; st == KILN_STATUS_OK && i < info->n_outputs; i++) {
-        outputs[i].dtype = result_dtype(call, info);
+        outputs[i].dtype = result_dtype(call, info, i);
         outputs[i].rank = 0;
         memset(outputs[i].dims, 0, sizeof(outputs[i].dims));
     }

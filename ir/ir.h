@@ -15,7 +15,8 @@ extern "C" {
 
 #define KILN_MAX_RANK 8
 #define KILN_MAX_INPUTS 64 ///< of one operation (concat)
-#define KILN_MAX_OUTPUTS 4
+#define KILN_MAX_NAMED_INPUTS 8
+#define KILN_MAX_OUTPUTS 6
 #define KILN_MAX_ATTRS 8
 
 // ---- operators ---------------------------------------------------------------------------------
@@ -57,7 +58,9 @@ typedef enum kiln_result {
     KILN_RESULT_BOOL = 2,
     KILN_RESULT_INDEX = 3, ///< i64
     KILN_RESULT_ATTR = 4, ///< attribute `dtype`
-    KILN_RESULT_NOTHING = 5
+    KILN_RESULT_NOTHING = 5,
+    KILN_RESULT_SAME_INDEX = 6, ///< the first as SAME, the others i64
+    KILN_RESULT_RULE = 7 ///< the shape function decides
 } kiln_result;
 
 // ---- attributes: a closed set of types, no pointers to anything that lives
@@ -113,12 +116,14 @@ typedef struct kiln_attr_spec {
 } kiln_attr_spec;
 
 typedef struct kiln_op_signature {
-    const char *inputs[6]; ///< names in order; data inputs first, all of one dtype unless listed in
-                           ///< `indices`
+    const char *inputs[KILN_MAX_NAMED_INPUTS]; ///< names in order; data inputs first, all of one
+                                               ///< dtype unless a bit below says otherwise
+    const char *outputs[KILN_MAX_OUTPUTS]; ///< names of the results of an operator with several
     uint8_t min_inputs;
     uint8_t max_inputs; ///< KILN_MAX_INPUTS: variadic, and inputs[0] names the list
     uint8_t mask_inputs; ///< bit i: input i is bool whatever the others are
     uint8_t index_inputs; ///< bit i: input i is i32 or i64 whatever the others are
+    uint8_t free_inputs; ///< bit i: the shape function checks the dtype of input i
     uint8_t n_attrs;
     kiln_attr_spec attrs[KILN_MAX_ATTRS];
 } kiln_op_signature;
@@ -165,6 +170,8 @@ typedef kiln_status (*kiln_shape_fn)(const kiln_op_record *call, kiln_tensor_des
 struct kiln_view;
 typedef kiln_status (*kiln_reference_fn)(const kiln_op_record *call, const struct kiln_view *inputs,
                                          const struct kiln_view *outputs, kiln_error *err);
+struct kiln_expander;
+typedef void (*kiln_decompose_fn)(struct kiln_expander *expander);
 struct kiln_sample_sink;
 typedef void (*kiln_samples_fn)(kiln_op op, kiln_dtype dtype, struct kiln_sample_sink *sink);
 
@@ -180,6 +187,7 @@ typedef struct kiln_op_info {
     kiln_shape_fn shape;
     kiln_reference_fn reference;
     kiln_samples_fn samples;
+    kiln_decompose_fn decompose; ///< of a composite, see kiln_ir_expand; else NULL
     const char *doc;
 } kiln_op_info;
 
@@ -223,6 +231,25 @@ KILN_API bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_
 /// naming operator, shapes and values; OUT_OF_RANGE for sizes beyond int64.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_infer(const kiln_op_record *call,
                                                   kiln_tensor_desc *outputs, kiln_error *err);
+
+// ---- composites --------------------------------------------------------------------------------
+
+/// Takes the operations of an expansion one after the other. Ids of their tensors are numbers of
+/// the expansion: inputs of the composite are 1, 2, .., results follow in order. A DROP says that a
+/// value is not used any more.
+typedef struct kiln_expansion_sink {
+    kiln_status (*emit)(const kiln_op_record *record, void *user, kiln_error *err);
+    void *user;
+} kiln_expansion_sink;
+
+/// Writes a composite operator as simpler ones (which may be composites themselves). `call` has
+/// passed kiln_ir_infer and carries its outputs' descriptions; `out_ids` gets the number of each
+/// result, none of which is dropped, an input, or another result.
+/// Ownership: what the sink sees is borrowed. Lifetime: of the call. Thread: any. Errors: those of
+/// the sink; INVALID_ARGUMENT for an operator without a decomposition; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_expand(const kiln_env *env, const kiln_op_record *call,
+                                                   const kiln_expansion_sink *sink,
+                                                   uint64_t *out_ids, kiln_error *err);
 
 // ---- graphs: a list of operations with inputs and outputs, in files, text and on the wire
 // ------------
@@ -607,6 +634,9 @@ typedef struct kiln_backend_ops {
     /// own.
     kiln_status (*execute)(kiln_backend *backend, const kiln_op_record *record,
                            const kiln_view *inputs, const kiln_view *outputs, kiln_error *err);
+    /// Whether `execute` runs this operation itself; a composite for which it does not is expanded.
+    /// NULL: always.
+    bool (*runs)(kiln_backend *backend, const kiln_op_record *record);
     kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
     kiln_status (*sync)(kiln_backend *backend, kiln_error *err);
     // Optional from here: NULL when the backend takes no programs.
@@ -623,6 +653,11 @@ typedef struct kiln_backend_ops {
 struct kiln_backend { ///< first member of every backend
     const kiln_backend_ops *ops;
 };
+
+/// Whether this composite is recorded as simpler operations on this backend: always of class
+/// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);
 
 /// Opens backends whose address starts with `scheme` and a colon, such as "opencl:0".
 typedef struct kiln_backend_provider {

@@ -50,6 +50,14 @@ const kiln_op_signature kiln_signature_leaky_relu = {
     .attrs = {OPTIONAL(SLOPE, SCALAR, 0.01)},
 };
 
+const kiln_op_signature kiln_signature_gelu = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(APPROXIMATE, IDENTITY, 0)},
+};
+
 const kiln_op_signature kiln_signature_where = {
     .inputs = {"a", "b", "mask"},
     .min_inputs = 3,

@@ -11,7 +11,12 @@
 static const kiln_op_info op_rows[KILN_OP_COUNT] = {
 #define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
     [KILN_OP_##id] = {#name, wire, since, KILN_CLASS_##cls, n_out, KILN_ACCEPT_##accept,           \
-                      KILN_RESULT_##result, &signature, shape, kiln_ref_##name, samples, doc},
+                      KILN_RESULT_##result, &signature, shape, kiln_ref_##name, samples, NULL, doc},
+#define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape,        \
+                       samples, doc)                                                               \
+    [KILN_OP_##id] = {#name, wire, since, KILN_CLASS_##cls, n_out, KILN_ACCEPT_##accept,           \
+                      KILN_RESULT_##result, &signature, shape, kiln_ref_##name, samples,           \
+                      kiln_decompose_##name, doc},
 #include "ops.def"
 #undef KILN_OP
 };

@@ -142,6 +142,25 @@ REFERENCE(bitwise_not, map_value, bitwise_not_of)
 
 #undef REFERENCE
 
+static double gelu_of(double x)
+{
+    return x * 0.5 * (1 + erf(x * M_SQRT1_2));
+}
+
+/* Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2. */
+static double gelu_tanh_of(double x)
+{
+    return x * 0.5 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+kiln_status kiln_ref_gelu(const kiln_op_record *call, const kiln_view *inputs,
+                          const kiln_view *outputs, kiln_error *err)
+{
+    (void)err;
+    return map_float(inputs, outputs,
+                     kiln_op_attr_i64(call, KILN_KEY_APPROXIMATE) != 0 ? gelu_tanh_of : gelu_of);
+}
+
 kiln_status kiln_ref_leaky_relu(const kiln_op_record *call, const kiln_view *inputs,
                                 const kiln_view *outputs, kiln_error *err)
 {

@@ -23,6 +23,16 @@ void kiln_samples_unary(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     }
 }
 
+void kiln_samples_gelu(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    const kiln_attr ways[] = {kilni_attr_none(), kilni_attr_bool(true), kilni_attr_bool(false)};
+    kilni_sample_tensor line = {.rank = 1, .dims = {101}, .fill = KILNI_FILL_SMALL};
+    for (unsigned i = 0; i < N_SHAPES; i++) {
+        kilni_sample_emit(sink, op, dtype, &shapes[i], 1, &ways[i % 3]);
+        kilni_sample_emit(sink, op, dtype, &line, 1, &ways[i % 3]);
+    }
+}
+
 void kiln_samples_scalar(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     kilni_sample_tensor line = {.rank = 1, .dims = {kilni_special_count(dtype) + 3}};

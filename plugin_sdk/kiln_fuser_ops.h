@@ -84,6 +84,7 @@
 #define KF_OP_SHIFT_RIGHT_SCALAR 88u /* v1: as shift_right with value */
 #define KF_OP_CLAMP 100u /* v1: min(max(x, min), max); NaN stays NaN */
 #define KF_OP_LEAKY_RELU 101u /* v1: x where x >= 0, else slope * x */
+#define KF_OP_GELU 106u /* v1: x * P(X <= x) of the normal distribution; approximate: by tanh */
 #define KF_OP_WHERE 102u /* v1: a where mask, else b; the mask is bool */
 #define KF_OP_MASK_FILL 103u /* v1: value where mask, else x; the mask is bool */
 #define KF_OP_CAST 104u /* v1: x as dtype; float to integer saturates and truncates, NaN gives 0; integers wrap; bool is x != 0 */
@@ -147,6 +148,7 @@
 #define KF_ATTR_SLOPE 25u /* factor for negative elements */
 #define KF_ATTR_LAST 26u /* of equal elements take the last, not the first */
 #define KF_ATTR_COUNT 27u /* number of elements */
+#define KF_ATTR_APPROXIMATE 28u /* use the cheaper formula */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

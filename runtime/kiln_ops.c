@@ -465,6 +465,14 @@ kiln_status kiln_leaky_relu(kiln_tensor *x, double slope, kiln_tensor **out_tens
     return kiln_record(NULL, KILN_OP_LEAKY_RELU, inputs, 1, attrs, 1, out_tensor, err);
 }
 
+kiln_status kiln_gelu(kiln_tensor *x, bool approximate, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_bool(approximate),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_GELU, inputs, 1, attrs, 1, out_tensor, err);
+}
+
 kiln_status kiln_where(kiln_tensor *a, kiln_tensor *b, kiln_tensor *mask, kiln_tensor **out_tensor, kiln_error *err) {
     kiln_tensor *const inputs[] = {a, b, mask};
     return kiln_record(NULL, KILN_OP_WHERE, inputs, 3, NULL, 0, out_tensor, err);

@@ -279,6 +279,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_clamp(kiln_tensor *x, kiln_number min, 
 /// `slope`: factor for negative elements.
 KILN_NODISCARD KILN_API kiln_status kiln_leaky_relu(kiln_tensor *x, double slope, kiln_tensor **out_tensor, kiln_error *err);
 
+/// x * P(X <= x) of the normal distribution; approximate: by tanh.
+/// `approximate`: use the cheaper formula.
+KILN_NODISCARD KILN_API kiln_status kiln_gelu(kiln_tensor *x, bool approximate, kiln_tensor **out_tensor, kiln_error *err);
+
 /// a where mask, else b; the mask is bool.
 KILN_NODISCARD KILN_API kiln_status kiln_where(kiln_tensor *a, kiln_tensor *b, kiln_tensor *mask, kiln_tensor **out_tensor, kiln_error *err);
 
@@ -387,7 +391,7 @@ typedef struct kiln_conv2d_options {
 
 /// cross-correlation of x [n,c,h,w] with weight [o,c/groups,kh,kw], plus bias [o].
 /// `options` may be NULL only when nothing in it is required.
-/// `bias` may be NULL.
+/// Inputs from `bias` on may be NULL.
 KILN_NODISCARD KILN_API kiln_status kiln_conv2d(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
 
 typedef struct kiln_max_pool2d_options {

@@ -101,6 +101,15 @@ static void let_go(kiln_tensor *tensor)
     kilni_tensor_disown(tensor);
 }
 
+void kilni_tensor_release(kiln_tensor *tensor)
+{
+    if (atomic_fetch_sub(&tensor->refs, 1) == 1) {
+        kiln_device *device = tensor->device;
+        let_go(tensor);
+        atomic_fetch_sub(&device->refs, 1); // not the last: the caller holds the device
+    }
+}
+
 void kiln_release(kiln_tensor *tensor)
 {
     if (tensor == NULL || atomic_fetch_sub(&tensor->refs, 1) != 1) {

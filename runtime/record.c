@@ -105,6 +105,9 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
                                    .outputs = self.outputs,
                                    .attrs = attrs};
     kiln_status status = kiln_ir_infer(&record, self.outputs, err);
+    if (status == KILN_STATUS_OK && kiln_ir_is_expanded(stream->device->backend, &record)) {
+        return kilni_record_expanded(stream, &record, inputs, out_tensors, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = make_outputs(stream, &self, n_inputs, n_outputs, out_tensors, err);
     }
@@ -178,7 +181,10 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     if (out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
     }
-    out_tensors[0] = NULL;
+    const kiln_op_info *info = kiln_op_info_of(op);
+    for (size_t i = 0; i < (info != NULL ? info->n_outputs : 1u); i++) {
+        out_tensors[i] = NULL;
+    }
     kiln_status status = find_device(&device, op, inputs, n_inputs, n_attrs, err);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -199,5 +205,22 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
         }
     }
     pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                                 kiln_tensor **const *outputs, kiln_error *err)
+{
+    size_t n_outputs = kiln_op_info_of(op)->n_outputs;
+    kiln_tensor *made[KILN_MAX_OUTPUTS];
+    kiln_status status = kiln_record(device, op, inputs, n_inputs, attrs, n_attrs, made, err);
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (outputs[i] != NULL) {
+            *outputs[i] = made[i];
+        } else {
+            kiln_release(made[i]);
+        }
+    }
     return status;
 }

@@ -148,6 +148,8 @@ void kilni_tensor_unpin(kiln_tensor *tensor);
 /// The user's last hold is gone and no drop is recorded: freed now, or with the last pin. Under the
 /// lock; the device's count is the caller's.
 void kilni_tensor_disown(kiln_tensor *tensor);
+/// kiln_release for who has the lock and holds the device otherwise.
+void kilni_tensor_release(kiln_tensor *tensor);
 uint64_t kilni_tensor_next_id(void);
 
 /// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
@@ -158,6 +160,18 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                 kiln_tensor **out_tensors, kiln_error *err);
 kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err);
+
+/// Records the simpler operations that a composite stands for. `record` is inferred. Under the
+/// lock.
+kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *record,
+                                  kiln_tensor *const *inputs, kiln_tensor **out_tensors,
+                                  kiln_error *err);
+
+/// kiln_record for an operator with several results; a NULL in `outputs` says that this one is not
+/// wanted. Not under the lock.
+kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                                 kiln_tensor **const *outputs, kiln_error *err);
 
 // ---- places (all under the lock)
 // -------------------------------------------------------------------
@@ -216,6 +230,11 @@ static inline kiln_attr kilni_attr_dtype(kiln_dtype value)
 static inline kiln_attr kilni_attr_ints(const int64_t *values, size_t count)
 {
     return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = (uint32_t)count, .v.ints = values};
+}
+
+static inline kiln_attr kilni_attr_floats(const double *values, size_t count)
+{
+    return (kiln_attr){.type = KILN_ATTR_F64_LIST, .count = (uint32_t)count, .v.floats = values};
 }
 
 static inline kiln_attr kilni_attr_text(const char *text)

@@ -129,7 +129,13 @@ static void print_prototype(FILE *file, const kiln_op_info *info)
             }
         }
     }
-    fprintf(file, "kiln_tensor **out_tensor, kiln_error *err)");
+    if (info->n_outputs == 1) {
+        fprintf(file, "kiln_tensor **out_tensor, ");
+    }
+    for (size_t i = 0; info->n_outputs > 1 && i < info->n_outputs; i++) {
+        fprintf(file, "kiln_tensor **out_%s, ", signature->outputs[i]);
+    }
+    fprintf(file, "kiln_error *err)");
 }
 
 static void print_comment(FILE *file, const kiln_op_info *info)
@@ -145,7 +151,11 @@ static void print_comment(FILE *file, const kiln_op_info *info)
         }
     }
     if (!is_variadic(signature) && signature->min_inputs < signature->max_inputs) {
-        fprintf(file, "/// `%s` may be NULL.\n", signature->inputs[signature->max_inputs - 1]);
+        fprintf(file, "/// Inputs from `%s` on may be NULL.\n",
+                signature->inputs[signature->min_inputs]);
+    }
+    if (info->n_outputs > 1) {
+        fprintf(file, "/// A result that is not wanted may be NULL.\n");
     }
 }
 
@@ -259,10 +269,19 @@ static void write_body(FILE *file, const kiln_op_info *info)
             snprintf(inputs, sizeof(inputs), "inputs, %u", signature->max_inputs);
         }
     }
-    fprintf(file, "    return kiln_record(%s, KILN_OP_", device);
+    if (info->n_outputs > 1) {
+        fprintf(file, "    kiln_tensor **const outputs[] = {");
+        for (size_t i = 0; i < info->n_outputs; i++) {
+            fprintf(file, "%sout_%s", i == 0 ? "" : ", ", signature->outputs[i]);
+        }
+        fprintf(file, "};\n    return kilni_record_several(%s, KILN_OP_", device);
+    } else {
+        fprintf(file, "    return kiln_record(%s, KILN_OP_", device);
+    }
     print_upper(file, info->name);
-    fprintf(file, ", %s, %s, %u, out_tensor, err);\n}\n\n", inputs,
-            signature->n_attrs > 0 ? "attrs" : "NULL", signature->n_attrs);
+    fprintf(file, ", %s, %s, %u, %s, err);\n}\n\n", inputs,
+            signature->n_attrs > 0 ? "attrs" : "NULL", signature->n_attrs,
+            info->n_outputs > 1 ? "outputs" : "out_tensor");
 }
 
 static void write_builders_source(FILE *file)

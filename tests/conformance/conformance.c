@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expand_run.h"
 #include "harness.h"
 #include "layout.h"
 #include "tolerance.h"
@@ -89,17 +90,76 @@ static void make_fresh(const kiln_op_record *record, fresh_record *out_fresh)
     }
 }
 
-/* Uploads `memory`, runs, reads the result into `result`. in_place: the input whose memory takes
- * it, or -1. */
+/* Results of an operation on a backend: buffers of its own, read back into `data`. */
+typedef struct results {
+    void *data[KILN_MAX_OUTPUTS];
+    unsigned count;
+} results;
+
+static void results_fini(results *r)
+{
+    for (unsigned i = 0; i < r->count; i++) {
+        free(r->data[i]);
+    }
+}
+
+static bool results_init(results *r, const kiln_op_record *record)
+{
+    r->count = 0;
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        int64_t bytes = kiln_desc_bytes(&record->outputs[i]);
+        r->data[i] = calloc(1, bytes > 0 ? (size_t)bytes : 1);
+        if (r->data[i] == NULL) {
+            results_fini(r);
+            return false;
+        }
+        r->count++;
+    }
+    return true;
+}
+
+static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *record,
+                                  const kiln_view *inputs, int in_place, results *out,
+                                  kiln_error *err)
+{
+    const kiln_backend_ops *ops = backend->ops;
+    kiln_buffer *buffers[KILN_MAX_OUTPUTS] = {NULL};
+    kiln_view outputs[KILN_MAX_OUTPUTS];
+    kiln_status st = KILN_STATUS_OK;
+    fresh_record fresh;
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        bool replaces = i == 0 && in_place >= 0;
+        if (bytes > 0 && !replaces) {
+            st = ops->alloc(backend, bytes, &buffers[i], err);
+        }
+        outputs[i] =
+            kiln_view_dense(&record->outputs[i], replaces ? inputs[in_place].buffer : buffers[i]);
+    }
+    if (st == KILN_STATUS_OK) {
+        make_fresh(record, &fresh);
+        st = execute_or_expand(&env, backend, &fresh.record, inputs, outputs, err);
+    }
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        if (bytes > 0) {
+            st = ops->read(backend, outputs[i].buffer, 0, out->data[i], bytes, err);
+        }
+    }
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        ops->free(backend, buffers[i]);
+    }
+    return st;
+}
+
+/* Uploads `memory`, runs, reads the results. in_place: the input whose memory takes the first
+ * result, or -1. */
 static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln_view *inputs,
-                       void *const *memory, const size_t *bytes, int in_place, void *result,
+                       void *const *memory, const size_t *bytes, int in_place, results *out,
                        kiln_error *err)
 {
     const kiln_backend_ops *ops = backend->ops;
-    kiln_buffer *out_buffer = NULL;
-    size_t out_bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
     kiln_status st = KILN_STATUS_OK;
-    fresh_record fresh;
     unsigned made = 0;
     for (; st == KILN_STATUS_OK && made < record->n_inputs; made++) {
         inputs[made].buffer = NULL;
@@ -112,19 +172,9 @@ static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln
         }
         st = ops->upload(backend, inputs[made].buffer, 0, memory[made], bytes[made], err);
     }
-    if (st == KILN_STATUS_OK && out_bytes > 0) {
-        st = ops->alloc(backend, out_bytes, &out_buffer, err);
-    }
     if (st == KILN_STATUS_OK) {
-        kiln_buffer *target = in_place >= 0 ? inputs[in_place].buffer : out_buffer;
-        kiln_view output = kiln_view_dense(&record->outputs[0], target);
-        make_fresh(record, &fresh);
-        st = ops->execute(backend, &fresh.record, inputs, &output, err);
-        if (st == KILN_STATUS_OK && out_bytes > 0) {
-            st = ops->read(backend, target, 0, result, out_bytes, err);
-        }
+        st = run_on_buffers(backend, record, inputs, in_place, out, err);
     }
-    ops->free(backend, out_buffer);
     while (made > 0) {
         ops->free(backend, inputs[--made].buffer);
     }
@@ -153,36 +203,49 @@ static void report(const kiln_op_record *record, coverage *cover, const char *la
     kiln_string_fini(&line);
 }
 
+static void compare_results(const kiln_op_record *record, coverage *cover, const char *layout,
+                            const results *actual, const results *expected)
+{
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        const kiln_tensor_desc *out = &record->outputs[i];
+        char text[300];
+        char named[330];
+        if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype, kiln_desc_count(out),
+                                    actual->data[i], expected->data[i], text, sizeof(text))) {
+            snprintf(named, sizeof(named), "result %u: %s", i, text);
+            report(record, cover, layout, record->n_outputs > 1 ? named : text);
+            return;
+        }
+    }
+}
+
 static void compare(const kiln_op_record *record, coverage *cover, operands *o, layout_kind kind,
-                    int in_place, const void *expected)
+                    int in_place, const results *expected)
 {
     static const char *const names[LAYOUT_COUNT] = {"dense", "padded", "flipped", "expanded"};
-    const kiln_tensor_desc *out = &record->outputs[0];
-    char text[300];
+    const char *layout = in_place >= 0 ? "in place" : names[kind];
     kiln_error err = KILN_ERROR_INIT;
-    int64_t bytes = kiln_desc_bytes(out);
-    void *actual = malloc(bytes > 0 ? (size_t)bytes : 1);
-    if (actual == NULL) {
-        report(record, cover, names[kind], "no memory");
+    results actual;
+    if (!results_init(&actual, record)) {
+        report(record, cover, layout, "no memory");
         return;
     }
-    kiln_status st = run(tested, record, o->inputs, o->memory, o->bytes, in_place, actual, &err);
+    kiln_status st = run(tested, record, o->inputs, o->memory, o->bytes, in_place, &actual, &err);
     if (st == KILN_STATUS_UNIMPLEMENTED) {
         cover->unimplemented++;
     } else if (st != KILN_STATUS_OK) {
-        report(record, cover, names[kind], err.message);
-    } else if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype,
-                                       kiln_desc_count(out), actual, expected, text,
-                                       sizeof(text))) {
-        report(record, cover, in_place >= 0 ? "in place" : names[kind], text);
+        report(record, cover, layout, err.message);
+    } else {
+        compare_results(record, cover, layout, &actual, expected);
     }
     cover->runs++;
-    free(actual);
+    results_fini(&actual);
 }
 
 static bool may_replace(const kiln_op_record *record, unsigned input)
 {
-    return kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE &&
+    const kiln_op_info *info = kiln_op_info_of(record->op);
+    return info->cls == KILN_CLASS_ELEMENTWISE && info->decompose == NULL &&
            record->inputs[input].dtype == record->outputs[0].dtype &&
            kiln_desc_same_shape(&record->inputs[input], &record->outputs[0]);
 }
@@ -194,29 +257,29 @@ static void try_layout(const kiln_op_record *record, const void *const *data, co
     size_t bytes[KILN_MAX_INPUTS];
     operands o;
     kiln_error err = KILN_ERROR_INIT;
-    int64_t out_bytes = kiln_desc_bytes(&record->outputs[0]);
-    void *expected = malloc(out_bytes > 0 ? (size_t)out_bytes : 1);
-    if (expected == NULL || !operands_init(&o, record, data, kind)) {
+    results expected = {.count = 0};
+    if (!operands_init(&o, record, data, kind)) {
         report(record, cover, "layout", "no memory");
-        free(expected);
         return;
     }
     for (unsigned i = 0; i < record->n_inputs; i++) {
         dense[i] = kiln_view_dense(&record->inputs[i], NULL);
         bytes[i] = (size_t)kiln_desc_bytes(&record->inputs[i]);
     }
-    if (run(judge, record, dense, o.dense, bytes, -1, expected, &err) != KILN_STATUS_OK) {
+    if (!results_init(&expected, record)) {
+        report(record, cover, "reference", "no memory");
+    } else if (run(judge, record, dense, o.dense, bytes, -1, &expected, &err) != KILN_STATUS_OK) {
         report(record, cover, "reference", err.message);
     } else {
-        compare(record, cover, &o, kind, -1, expected);
+        compare(record, cover, &o, kind, -1, &expected);
         for (unsigned i = 0; kind == LAYOUT_DENSE && i < record->n_inputs; i++) {
             if (may_replace(record, i)) {
-                compare(record, cover, &o, kind, (int)i, expected);
+                compare(record, cover, &o, kind, (int)i, &expected);
             }
         }
     }
     operands_fini(&o);
-    free(expected);
+    results_fini(&expected);
 }
 
 static void take_sample(const kiln_op_record *record, const void *const *data, void *user)

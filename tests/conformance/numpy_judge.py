@@ -23,7 +23,7 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8
           "u64": np.uint64, "bool": np.bool_}
 TOLERANCE = {2: 1e-3, 4: 3e-7, 8: 1e-13}  # by bytes of a float
 SCALED = {"sum", "mean", "prod", "matmul", "conv2d", "avg_pool2d", "softmax", "log_softmax",
-          "batch_norm"}  # compared with the largest element: errors follow the terms
+          "batch_norm", "gelu"}  # compared with the largest element: errors follow the terms
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 UNARY = {
@@ -230,9 +230,17 @@ def matmul(a, b, transpose_a=0, transpose_b=0):
     return np.matmul(a, b)
 
 
+def gelu(x, approximate=0):
+    x = wide(x)
+    inner = np.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)) if approximate else ERF(
+        x / np.sqrt(2))
+    return x * 0.5 * (1 + inner)
+
+
 OTHERS = {  # name -> function of inputs, attributes, shape of the result
     "leaky_relu": lambda i, a, s: np.where(
         i[0] >= 0, wide(i[0]), wide(i[0]) * float(i[0].dtype.type(a.get("slope", 0.01)))),
+    "gelu": lambda i, a, s: gelu(i[0], **a),
     "clamp": lambda i, a, s: np.minimum(np.maximum(i[0], scalar(i[0], a["min"])),
                                         scalar(i[0], a["max"])),
     "clamp_min": lambda i, a, s: np.maximum(i[0], scalar(i[0], a["value"])),
@@ -305,15 +313,18 @@ def difference(name, actual, wanted):
 def judge(line, failures):
     """Counts one line into `failures`; False when NumPy has not its dtype."""
     fields = line.rstrip("\n").split("|")
-    tensors = [load(text) for text in fields[2:]]
+    tensors = [load(text) for text in fields[3:]]
     if any(t is None for t in tensors):
         return False
+    inputs, results = tensors[:int(fields[2])], tensors[int(fields[2]):]
     attributes = eval(f"dict({fields[1]})")  # written by sample_dump, nobody else
-    wanted = np.asarray(expected(fields[0], tensors[:-1], attributes, tensors[-1].shape))
-    wrong = difference(fields[0], tensors[-1], wanted)
-    if wrong:
-        shapes = " ".join(f"{t.dtype}{list(t.shape)}" for t in tensors[:-1])
-        failures[fields[0]].append(f"{fields[0]}({shapes} {fields[1]}): {wrong}")
+    wanted = expected(fields[0], inputs, attributes, results[0].shape)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)  # several results: a tuple
+    for result, by_numpy in zip(results, wanted, strict=True):
+        wrong = difference(fields[0], result, np.asarray(by_numpy))
+        if wrong:
+            shapes = " ".join(f"{t.dtype}{list(t.shape)}" for t in inputs)
+            failures[fields[0]].append(f"{fields[0]}({shapes} {fields[1]}): {wrong}")
     return True
 
 

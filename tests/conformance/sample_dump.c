@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes every sample call with the reference evaluator's result, a line each, for numpy_judge.py:
-// operator, attributes as Python keywords, then the inputs and the result as dtype:lengths:bytes in
-// hexadecimal.
+// operator, attributes as Python keywords, number of inputs, then inputs and results as
+// dtype:lengths:bytes in hexadecimal.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,15 +65,42 @@ static void write_call(const kiln_op_record *record)
             printf(", ");
         }
     }
+    printf("|%u", record->n_inputs);
+}
+
+typedef struct results {
+    kiln_view views[KILN_MAX_OUTPUTS];
+    void *data[KILN_MAX_OUTPUTS];
+} results;
+
+static kiln_status make_results(dump *d, const kiln_op_record *record, results *out)
+{
+    kiln_status st = KILN_STATUS_OK;
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        kiln_buffer *buffer = NULL;
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        st = d->backend->ops->alloc(d->backend, bytes, &buffer, &d->err);
+        out->views[i] = kiln_view_dense(&record->outputs[i], buffer);
+        out->data[i] = malloc(bytes > 0 ? bytes : 1);
+        st = st == KILN_STATUS_OK && out->data[i] == NULL ? KILN_STATUS_RESOURCE_EXHAUSTED : st;
+    }
+    return st;
+}
+
+static void free_results(dump *d, const kiln_op_record *record, results *out)
+{
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        d->backend->ops->free(d->backend, out->views[i].buffer);
+        free(out->data[i]);
+    }
 }
 
 static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *const *data,
-                            void *result, size_t bytes)
+                            results *out)
 {
     const kiln_backend_ops *ops = d->backend->ops;
     kiln_view inputs[KILN_MAX_INPUTS];
-    kiln_buffer *out = NULL;
-    kiln_status st = ops->alloc(d->backend, bytes, &out, &d->err);
+    kiln_status st = KILN_STATUS_OK;
     unsigned made = 0;
     for (; st == KILN_STATUS_OK && made < record->n_inputs; made++) {
         size_t size = (size_t)kiln_desc_bytes(&record->inputs[made]);
@@ -85,29 +112,28 @@ static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *c
         inputs[made] = kiln_view_dense(&record->inputs[made], buffer);
     }
     if (st == KILN_STATUS_OK) {
-        kiln_view output = kiln_view_dense(&record->outputs[0], out);
-        st = ops->execute(d->backend, record, inputs, &output, &d->err);
+        st = ops->execute(d->backend, record, inputs, out->views, &d->err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = ops->read(d->backend, out, 0, result, bytes, &d->err);
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        st = ops->read(d->backend, out->views[i].buffer, 0, out->data[i], bytes, &d->err);
     }
     while (made > 0) {
         ops->free(d->backend, inputs[--made].buffer);
     }
-    ops->free(d->backend, out);
     return st;
 }
 
 static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
 {
     dump *d = user;
+    results out = {{{0}}, {NULL}};
     if (record->outputs == NULL) {
         d->failed = true;
         return;
     }
-    size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
-    void *result = malloc(bytes > 0 ? bytes : 1);
-    if (result == NULL || evaluate(d, record, data, result, bytes) != KILN_STATUS_OK) {
+    if (make_results(d, record, &out) != KILN_STATUS_OK ||
+        evaluate(d, record, data, &out) != KILN_STATUS_OK) {
         fprintf(stderr, "sample_dump: %s\n", d->err.message);
         d->failed = true;
     } else {
@@ -115,10 +141,12 @@ static void take_sample(const kiln_op_record *record, const void *const *data, v
         for (unsigned i = 0; i < record->n_inputs; i++) {
             write_tensor(&record->inputs[i], data[i]);
         }
-        write_tensor(&record->outputs[0], result);
+        for (unsigned i = 0; i < record->n_outputs; i++) {
+            write_tensor(&record->outputs[i], out.data[i]);
+        }
         printf("\n");
     }
-    free(result);
+    free_results(d, record, &out);
 }
 
 int main(void)
@@ -136,7 +164,7 @@ int main(void)
     }
     for (unsigned op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
-        for (size_t i = 0; info->n_outputs == 1 && i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        for (size_t i = 0; info->n_outputs > 0 && i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
             if ((kiln_dtype_kind_of(dtypes[i]) & info->accept) != 0) {
                 info->samples((kiln_op)op, dtypes[i], &sink);
             }

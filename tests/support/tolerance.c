@@ -38,7 +38,7 @@ static const row rows[] = {
     {KILN_OP_PROD, {0, 0, 64, 2, true}},       {KILN_OP_MATMUL, {0, 0, 64, 2, true}},
     {KILN_OP_CONV2D, {0, 0, 64, 2, true}},     {KILN_OP_AVG_POOL2D, {0, 0, 16, 2, true}},
     {KILN_OP_SOFTMAX, {0, 0, 16, 2, true}},    {KILN_OP_LOG_SOFTMAX, {0, 0, 16, 2, true}},
-    {KILN_OP_BATCH_NORM, {0, 0, 16, 2, true}},
+    {KILN_OP_BATCH_NORM, {0, 0, 16, 2, true}}, {KILN_OP_GELU, {0, 0, 16, 2, true}},
 };
 
 kiln_tolerance kiln_tolerance_of(kiln_op op)

@@ -72,8 +72,9 @@ static void test_refuses(void)
     REFUSED("%2: f32[1] = pad(%1: f32[1], padding=[0,0], mode=\"\\xg0\")\n", "wrong escape");
     REFUSED("%2: f32[1] = add_scalar(%1: f32[1], value=fast)\n", "a number is expected");
     REFUSED("%2: f32[1] neg(%1: f32[1])\n", "\"=\" is expected");
-    REFUSED("%2: f32[1], %3: f32[1], %4: f32[1], %5: f32[1], %6: f32[1] = neg()\n",
-            "more than 4 outputs");
+    REFUSED("%2: f32[1], %3: f32[1], %4: f32[1], %5: f32[1], %6: f32[1], %7: f32[1], %8: f32[1] = "
+            "neg()\n",
+            "more than 6 outputs");
 }
 
 /* Every beginning of a good text, and every text with one byte changed: an answer, no crash, no

@@ -79,48 +79,60 @@ static void test_texts(void)
     kiln_string_fini(&text);
 }
 
+enum { SAMPLES_EACH = 2 };
+
+typedef struct printed {
+    kiln_string text;
+    unsigned left; ///< samples of this operator still to print
+} printed;
+
 static void print_sample(const kiln_op_record *record, const void *const *data, void *user)
 {
-    kiln_string *text = user;
+    printed *p = user;
     (void)data;
-    kiln_ir_print_op(record, text);
-    kiln_string_append(text, "\n", 1);
+    if (p->left > 0) {
+        p->left--;
+        kiln_ir_print_op(record, &p->text);
+        kiln_string_append(&p->text, "\n", 1);
+    }
 }
 
-/* All f32 samples (i32, bool where f32 is not taken). KILN_UPDATE_GOLDEN=1 writes the file anew. */
+/* The first f32 samples (i32, bool where f32 is not taken). KILN_UPDATE_GOLDEN=1 writes the file
+ * anew. */
 static void test_golden(void)
 {
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I32, KILN_DTYPE_BOOL};
     test_env env;
-    kiln_string text;
+    printed p;
     test_env_init(&env);
-    kiln_string_init(&text, &env.env);
-    kiln_sample_sink sink = {&env.env, print_sample, &text};
+    kiln_string_init(&p.text, &env.env);
+    kiln_sample_sink sink = {&env.env, print_sample, &p};
     for (unsigned op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         unsigned i = 0;
         while ((kiln_dtype_kind_of(dtypes[i]) & info->accept) == 0) {
             i++;
         }
+        p.left = SAMPLES_EACH;
         info->samples((kiln_op)op, dtypes[i], &sink);
     }
     const char *path = kiln_test_path(KILN_TEST_SOURCE_DIR "/tests/golden", "printed.txt");
     if (getenv("KILN_UPDATE_GOLDEN") != NULL) {
-        kiln_test_write_file(path, text.text, text.length);
+        kiln_test_write_file(path, p.text.text, p.text.length);
     }
     char *golden = kiln_test_read_file(path, NULL);
     if (KILN_CHECK(golden != NULL)) {
         size_t same = 0;
-        while (golden[same] != '\0' && golden[same] == text.text[same]) {
+        while (golden[same] != '\0' && golden[same] == p.text.text[same]) {
             same++;
         }
-        if (golden[same] != text.text[same]) {
+        if (golden[same] != p.text.text[same]) {
             KILN_FAIL("printed.txt differs at byte %zu: \"%.60s\" is now \"%.60s\"", same,
-                      golden + same, text.text + same);
+                      golden + same, p.text.text + same);
         }
     }
     free(golden);
-    kiln_string_fini(&text);
+    kiln_string_fini(&p.text);
     KILN_CHECK_INT(env.live, 0);
 }
 

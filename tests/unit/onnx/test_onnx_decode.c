@@ -330,6 +330,6 @@ static void test_files(void)
 KILN_TEST_MAIN("unit/onnx/test_onnx_decode", KILN_TEST(test_digits),
                KILN_TEST(test_raw_data_is_not_copied), KILN_TEST(test_truncations),
                KILN_TEST(test_bit_flips), KILN_TEST(test_tensor_sizes), KILN_TEST(test_typed_data),
-               KILN_TEST(test_number_for_bytes),
-               KILN_TEST(test_depth), KILN_TEST(test_amplification), KILN_TEST(test_bad_names),
+               KILN_TEST(test_number_for_bytes), KILN_TEST(test_depth),
+               KILN_TEST(test_amplification), KILN_TEST(test_bad_names),
                KILN_TEST(test_external_data), KILN_TEST(test_files))

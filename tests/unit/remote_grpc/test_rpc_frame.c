@@ -142,15 +142,13 @@ static void test_limits(void)
     KILN_CHECK(!kilni_rpc_is_loopback("0.0.0.0:80") &&
                !kilni_rpc_is_loopback("localhost.example:1"));
     KILN_CHECK(kilni_rpc_is_loopback("127.1.22.255:0"));
-    static const char *const beyond[] = {"127.example.org:80", "127.0.0.1.example:80",
-                                         "127.0.0:80",         "127.0.0.256:80",
-                                         "127.0.0.1",          "127.0.0.0001:80",
-                                         "127.0..1:80",        "1270.0.0.1:80"};
+    static const char *const beyond[] = {
+        "127.example.org:80", "127.0.0.1.example:80", "127.0.0:80",  "127.0.0.256:80",
+        "127.0.0.1",          "127.0.0.0001:80",      "127.0..1:80", "1270.0.0.1:80"};
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
         KILN_CHECK(!kilni_rpc_is_loopback(beyond[i]));
     }
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/frame", KILN_TEST(test_round_trip), KILN_TEST(test_damage),
-               KILN_TEST(test_too_many), KILN_TEST(test_number_for_bytes),
-               KILN_TEST(test_limits))
+               KILN_TEST(test_too_many), KILN_TEST(test_number_for_bytes), KILN_TEST(test_limits))
