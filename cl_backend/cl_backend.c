@@ -29,6 +29,9 @@ static void backend_close(kiln_backend *base)
     if (backend->context != NULL) {
         clReleaseContext(backend->context);
     }
+    if (backend->device != NULL) {
+        clReleaseDevice(backend->device); // a part of a device; for others it means nothing
+    }
     kiln_store_close(backend->store);
     kilni_cl_device_info_free(backend);
     kiln_free(backend->env, backend);

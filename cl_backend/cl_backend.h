@@ -14,9 +14,10 @@ extern "C" {
 
 /// Opens "opencl:N" (N counts all devices in the loader's order), "opencl:P/D" (device D of
 /// platform P), "opencl:name=TEXT" (the first whose name contains TEXT) and "opencl:" (the first of
-/// all). One context and one queue for each opening. `describe` lists the devices. Ownership:
-/// static storage. Lifetime: the process. Thread: any. Errors: of open: NOT_FOUND saying how many
-/// devices there are, INVALID_ARGUMENT, UNAVAILABLE.
+/// all), each with "#I/N" behind it for part I of N equal parts of that device. One context and one
+/// queue for each opening. `describe` lists the devices. Ownership: static storage. Lifetime: the
+/// process. Thread: any. Errors: of open: NOT_FOUND saying how many devices there are,
+/// INVALID_ARGUMENT, UNAVAILABLE.
 KILN_API const kiln_backend_provider *kiln_cl_provider(void);
 
 // =================================================================================================

@@ -126,13 +126,68 @@ static kiln_status find_in_platform(const device_list *list, cl_uint platform, c
                      platform, device, platform, count);
 }
 
+/// "#I/N" at the end of an address: part I of N equal ones. No parts: `out_count` is 0.
+static bool parse_part(const char *text, cl_uint *out_part, cl_uint *out_count)
+{
+    *out_part = 0;
+    *out_count = 0;
+    if (*text == '\0') {
+        return true;
+    }
+    text++; // '#'
+    if (!parse_number(&text, out_part) || *text != '/') {
+        return false;
+    }
+    text++;
+    return parse_number(&text, out_count) && *text == '\0' && *out_part < *out_count;
+}
+
+/// Puts a part of `device` in its place; it is released with the backend.
+static kiln_status take_part(cl_device_id *device, const char *address, kiln_error *err)
+{
+    cl_device_id parts[MAX_DEVICES];
+    cl_uint part = 0;
+    cl_uint count = 0;
+    cl_uint units = 0;
+    cl_uint made = 0;
+    const char *mark = strchr(address, '#');
+    if (!parse_part(mark == NULL ? "" : mark, &part, &count)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "address \"%.60s\": a part of a device is #I/N with I below N", address);
+    }
+    if (count == 0) {
+        return KILN_STATUS_OK;
+    }
+    clGetDeviceInfo(*device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
+    const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY,
+                                                (cl_device_partition_property)(units / count), 0};
+    if (units < count || units / (units / count) > MAX_DEVICES) { // there are at least `count`
+        return kiln_fail(err, NOT_FOUND, "%u parts of a device with %u compute units", count,
+                         units);
+    }
+    cl_int code = clCreateSubDevices(*device, how, MAX_DEVICES, parts, &made);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(NULL, err, code, "part %u of %u of a device", part, count);
+    }
+    for (cl_uint i = 0; i < made; i++) {
+        if (i != part) {
+            clReleaseDevice(parts[i]);
+        }
+    }
+    *device = parts[part];
+    return KILN_STATUS_OK;
+}
+
 static kiln_status find_index(const device_list *list, const char *address, cl_uint *out_index,
                               kiln_error *err)
 {
     static const char scheme[] = "opencl";
-    const char *text = address;
+    char whole[256]; // without the part
     cl_uint first = 0;
     cl_uint second = 0;
+    snprintf(whole, sizeof(whole), "%s", address);
+    whole[strcspn(whole, "#")] = '\0';
+    const char *text = whole;
     if (strncmp(text, scheme, sizeof(scheme) - 1) == 0) {
         text += sizeof(scheme) - 1;
         text += *text == ':';
@@ -181,6 +236,7 @@ kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
     if (status == KILN_STATUS_OK) {
         *out_platform = list.platforms[list.platform_of[index]];
         *out_device = list.devices[index];
+        status = take_part(out_device, address, err);
     }
     return status;
 }

@@ -30,6 +30,7 @@ struct kiln_coll_request {
     kiln_coll_call call;
     kilni_coll_gate *gate;
     struct kiln_coll_request *next;
+    bool is_detached; ///< nobody waits for it
     pthread_mutex_t mutex; ///< guards what follows
     pthread_cond_t changed;
     bool ended;
@@ -200,6 +201,7 @@ static kiln_coll_signature signature_of(const kiln_coll_call *call)
         .algorithm = (uint32_t)call->algorithm,
         .divisor = combines && call->op == KILN_COLL_MEAN ? call->divisor : 0,
         .count = call->count,
+        .tag = call->tag,
     };
 }
 
@@ -289,11 +291,16 @@ static void *work(void *user)
     for (kiln_coll_request *request; (request = next_request(member)) != NULL;) {
         kiln_error error = KILN_ERROR_INIT;
         kiln_status status = carry_out(member, request, &error);
+        error.code = (int32_t)status;
         if (request->call.event != NULL) {
-            member->memory->ops->signal(member->memory, request->call.event, status);
+            member->memory->ops->signal(member->memory, request->call.event, &error);
         }
         set_idle(member);
-        request_end(request, status, &error);
+        if (request->is_detached) {
+            request_free(request);
+        } else {
+            request_end(request, status, &error);
+        }
     }
     return NULL;
 }
@@ -494,7 +501,9 @@ static void enqueue(kiln_coll_member *member, kiln_coll_request *request)
 kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call,
                             kiln_coll_request **out_request, kiln_error *err)
 {
-    *out_request = NULL;
+    if (out_request != NULL) {
+        *out_request = NULL;
+    }
     const kiln_env *env = member->group->env;
     kiln_coll_call settled = *call;
     kiln_coll_request *request = NULL;
@@ -508,8 +517,11 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
         goto out;
     }
     KILN_TRY(out, status, kilni_coll_gate_open(env, member->memory, &request->gate, err));
+    request->is_detached = out_request == NULL;
+    if (out_request != NULL) {
+        *out_request = request;
+    }
     enqueue(member, request);
-    *out_request = request;
     request = NULL;
 out:
     if (request != NULL) {

@@ -96,10 +96,10 @@ static kiln_status host_after(kiln_coll_memory *memory, kiln_coll_done_fn done, 
 }
 
 /// An event of host memory is an int that receives the status.
-static void host_signal(kiln_coll_memory *memory, void *event, kiln_status status)
+static void host_signal(kiln_coll_memory *memory, void *event, const kiln_error *result)
 {
     (void)memory;
-    *(int *)event = (int)status;
+    *(int *)event = result->code;
 }
 
 static const kiln_coll_memory_ops host_ops = {

@@ -87,9 +87,14 @@ void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_te
     const char *kind = kiln_coll_kind_name((kiln_coll_kind)signature->kind);
     const char *op = kiln_coll_op_name((kiln_coll_op)signature->op);
     const char *dtype = kiln_dtype_name((kiln_dtype)signature->dtype);
-    snprintf(out_text, 96, "%s %s %s of %llu, root %u, %s", kind == NULL ? "?" : kind,
-             op == NULL ? "?" : op, dtype == NULL ? "?" : dtype,
-             (unsigned long long)signature->count, signature->root, row == NULL ? "?" : row->name);
+    int length = snprintf(out_text, 96, "%s %s %s of %llu, root %u, %s", kind == NULL ? "?" : kind,
+                          op == NULL ? "?" : op, dtype == NULL ? "?" : dtype,
+                          (unsigned long long)signature->count, signature->root,
+                          row == NULL ? "?" : row->name);
+    if (signature->tag != 0 && length < 80) {
+        snprintf(out_text + length, 96 - (size_t)length, ", shape %04llx",
+                 (unsigned long long)(signature->tag & 0xffff));
+    }
 }
 
 /// The first rank that has not come to `sequence`; `only_left` asks for one that never will.

@@ -163,6 +163,7 @@ typedef struct kiln_coll_call {
     uint64_t output_offset;
     uint32_t divisor; ///< of MEAN, equal on all ranks; 0: the number of ranks
     uint32_t reserved;
+    uint64_t tag; ///< anything else that ranks must agree on, such as a hash of the shape
     void *event; ///< given to the memory's `signal` when the call has ended; NULL: none
 } kiln_coll_call;
 
@@ -172,7 +173,8 @@ typedef struct kiln_coll_call {
     }
 
 /// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on
-/// the worker. Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait.
+/// the worker. With `out_request` NULL the end is told by the call's event alone.
+/// Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait.
 /// Lifetime: the buffers stay untouched until the call has ended. Thread: one at a time per member;
 /// the order of starts is the order of calls. Errors: INVALID_ARGUMENT, UNIMPLEMENTED,
 /// RESOURCE_EXHAUSTED, the group's failure.
@@ -258,8 +260,8 @@ typedef struct kiln_coll_memory_ops {
     /// Calls `done` when all work issued so far has ended. On an error it is not called.
     kiln_status (*after)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                          kiln_error *err);
-    /// The call that carried `event` has ended, with this status.
-    void (*signal)(kiln_coll_memory *memory, void *event, kiln_status status);
+    /// The call that carried `event` has ended; `result` is the error, or has code 0.
+    void (*signal)(kiln_coll_memory *memory, void *event, const kiln_error *result);
 } kiln_coll_memory_ops;
 
 struct kiln_coll_memory { ///< first member of every memory
@@ -275,6 +277,7 @@ typedef struct kiln_coll_signature {
     uint32_t algorithm;
     uint32_t divisor;
     uint64_t count;
+    uint64_t tag;
 } kiln_coll_signature;
 
 /// Bytes on their way. Owned by the worker, in the transport's hands from post until wait or cancel

@@ -1,369 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Collectives over devices: a device's memory as collective/ sees it, through its backend's table,
-// and the public calls that take tensors. Reductions are operations on the device, and bytes leave
-// it through mapped memory where the backend has that. Which algorithm runs, and in which order it
-// combines, is decided by collective/.
+// Groups of devices and the collective calls that take tensors: what is checked, that every device
+// has its earlier work before any is waited for, and that results come as tensors which are not
+// there yet. How bytes reach a device is coll_memory.c's; how they travel and combine is
+// collective/'s.
 
-#include "collective.h"
-#include "runtime_internal.h"
-
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-#endif
-
-/// One device as the memory of a rank.
-typedef struct device_memory {
-    kiln_coll_memory base;
-    kiln_device *device;
-    kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
-} device_memory;
-
-static kiln_backend *backend_of(kiln_coll_memory *memory)
-{
-    return ((device_memory *)memory)->device->backend;
-}
-
-static void lock(kiln_coll_memory *memory)
-{
-    pthread_mutex_lock(&((device_memory *)memory)->device->lock);
-}
-
-static void unlock(kiln_coll_memory *memory)
-{
-    pthread_mutex_unlock(&((device_memory *)memory)->device->lock);
-}
-
-// ---- memory
-// --------------------------------------------------------------------------------------
-
-static kiln_status memory_alloc(kiln_coll_memory *memory, size_t bytes,
-                                kiln_coll_buffer **out_buffer, kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    kiln_buffer *buffer = NULL;
-    lock(memory);
-    kiln_status status = backend->ops->alloc(backend, bytes, &buffer, err);
-    unlock(memory);
-    *out_buffer = (kiln_coll_buffer *)buffer;
-    return status;
-}
-
-static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
-{
-    kiln_backend *backend = backend_of(memory);
-    lock(memory);
-    backend->ops->free(backend, (kiln_buffer *)buffer);
-    unlock(memory);
-}
-
-static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
-                               const kiln_coll_area *source, kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    lock(memory);
-    kiln_status status = backend->ops->copy(
-        backend, (kiln_buffer *)source->buffer, (size_t)source->offset,
-        (kiln_buffer *)target->buffer, (size_t)target->offset, kiln_coll_area_bytes(target), err);
-    unlock(memory);
-    return status;
-}
-
-// Where the backend maps, a mapping is the device's memory or the driver's copy of it; elsewhere it
-// is a copy of ours, filled by a read and brought back by an upload.
-
-static bool maps(kiln_coll_memory *memory)
-{
-#ifdef KILN_RUNTIME_CL
-    return kiln_cl_is(backend_of(memory));
-#else
-    (void)memory;
-    return false;
-#endif
-}
-
-static kiln_status map_shared(kiln_coll_memory *memory, const kiln_coll_area *area,
-                              kiln_coll_access access, void **out_pointer, kiln_error *err)
-{
-#ifdef KILN_RUNTIME_CL
-    uint32_t flags = access == KILN_COLL_READ ? KILN_CL_MAP_READ : KILN_CL_MAP_WRITE;
-    return kiln_cl_map(backend_of(memory), (kiln_buffer *)area->buffer, (size_t)area->offset,
-                       kiln_coll_area_bytes(area), flags, out_pointer, err);
-#else
-    (void)memory, (void)area, (void)access, (void)out_pointer;
-    return kiln_fail(err, INTERNAL, "this build maps no device memory");
-#endif
-}
-
-static kiln_status unmap_shared(kiln_coll_memory *memory, const kiln_coll_area *area, void *pointer,
-                                kiln_error *err)
-{
-#ifdef KILN_RUNTIME_CL
-    return kiln_cl_unmap(backend_of(memory), (kiln_buffer *)area->buffer, pointer, err);
-#else
-    (void)memory, (void)area, (void)pointer;
-    return kiln_fail(err, INTERNAL, "this build maps no device memory");
-#endif
-}
-
-static kiln_status map_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
-                            kiln_coll_access access, void **out_pointer, kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    const kiln_allocator *allocator = &((device_memory *)memory)->device->context->env.allocator;
-    size_t bytes = kiln_coll_area_bytes(area);
-    void *staging = allocator->alloc(allocator->user, bytes, /*alignment=*/64);
-    if (staging == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
-    }
-    kiln_status status = KILN_STATUS_OK;
-    if (access == KILN_COLL_READ) {
-        status = backend->ops->read(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
-                                    staging, bytes, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        allocator->free(allocator->user, staging);
-        return status;
-    }
-    *out_pointer = staging;
-    return KILN_STATUS_OK;
-}
-
-static kiln_status unmap_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
-                              kiln_coll_access access, void *pointer, kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    kiln_status status = KILN_STATUS_OK;
-    if (access == KILN_COLL_WRITE) {
-        status = backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
-                                      pointer, kiln_coll_area_bytes(area), err);
-    }
-    kiln_free(&((device_memory *)memory)->device->context->env, pointer);
-    return status;
-}
-
-static kiln_status memory_map(kiln_coll_memory *memory, const kiln_coll_area *area,
-                              kiln_coll_access access, void **out_pointer, kiln_error *err)
-{
-    lock(memory);
-    kiln_status status = maps(memory) ? map_shared(memory, area, access, out_pointer, err)
-                                      : map_copy(memory, area, access, out_pointer, err);
-    unlock(memory);
-    return status;
-}
-
-static kiln_status memory_unmap(kiln_coll_memory *memory, const kiln_coll_area *area,
-                                kiln_coll_access access, void *pointer, kiln_error *err)
-{
-    lock(memory);
-    kiln_status status = maps(memory) ? unmap_shared(memory, area, pointer, err)
-                                      : unmap_copy(memory, area, access, pointer, err);
-    unlock(memory);
-    return status;
-}
-
-// ---- arithmetic
-// ----------------------------------------------------------------------------------
-
-static kiln_view view_of(const kiln_coll_area *area)
-{
-    return (kiln_view){.buffer = (kiln_buffer *)area->buffer,
-                       .offset_bytes = (int64_t)area->offset,
-                       .dtype = area->dtype,
-                       .rank = 1,
-                       .dims = {(int64_t)area->count},
-                       .strides = {1}};
-}
-
-/// Runs one operation on flat views of one length.
-static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln_view *inputs,
-                                uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
-                                kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    kiln_tensor_desc descs[3];
-    for (uint16_t i = 0; i <= n_inputs; i++) {
-        const kiln_view *view = i < n_inputs ? &inputs[i] : output;
-        descs[i] = (kiln_tensor_desc){.dtype = view->dtype, .rank = 1, .dims = {view->dims[0]}};
-    }
-    const kiln_op_record record = {.op = op,
-                                   .n_inputs = n_inputs,
-                                   .n_outputs = 1,
-                                   .n_attrs = attr != NULL,
-                                   .inputs = descs,
-                                   .outputs = &descs[n_inputs],
-                                   .attrs = attr};
-    lock(memory);
-    kiln_status status = backend->ops->execute(backend, &record, inputs, output, err);
-    unlock(memory);
-    return status;
-}
-
-// What the device cannot compute goes through the host.
-
-/// Copies an area out to `data`, or in from it.
-static kiln_status transfer(kiln_coll_memory *memory, const kiln_coll_area *area,
-                            kiln_coll_access access, void *data, kiln_error *err)
-{
-    void *mapped = NULL;
-    kiln_status status = memory_map(memory, area, access, &mapped, err);
-    if (mapped == NULL) {
-        return status;
-    }
-    bool is_read = access == KILN_COLL_READ;
-    memcpy(is_read ? data : mapped, is_read ? mapped : data, kiln_coll_area_bytes(area));
-    return memory_unmap(memory, area, access, mapped, err);
-}
-
-static kiln_status convert_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                   const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
-{
-    kiln_coll_memory *host = ((device_memory *)memory)->host;
-    const kiln_env *env = &((device_memory *)memory)->device->context->env;
-    size_t from_bytes = kiln_coll_area_bytes(source);
-    unsigned char *data = kiln_alloc(env, from_bytes + kiln_coll_area_bytes(target));
-    if (data == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", from_bytes);
-    }
-    kiln_coll_buffer *buffer = (kiln_coll_buffer *)data;
-    kiln_coll_area from = {buffer, 0, source->dtype, source->count};
-    kiln_coll_area to = {buffer, from_bytes, target->dtype, target->count};
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, transfer(memory, source, KILN_COLL_READ, data, err));
-    KILN_TRY(out, status, host->ops->convert(host, &to, &from, divisor, err));
-    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data + from_bytes, err));
-out:
-    kiln_free(env, data);
-    return status;
-}
-
-static kiln_status memory_convert(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                  const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
-{
-    kiln_view from = view_of(source);
-    kiln_view to = view_of(target);
-    bool is_float = kiln_dtype_kind_of(source->dtype) == KILN_KIND_FLOAT;
-    kiln_attr number = is_float ? kilni_attr_f64(divisor) : kilni_attr_i64(divisor);
-    kiln_attr dtype = kilni_attr_dtype(target->dtype);
-    kiln_status status = KILN_STATUS_UNIMPLEMENTED;
-    if (target->dtype == source->dtype) {
-        status = execute_flat(memory, KILN_OP_DIV_SCALAR, &from, 1, &number, &to, err);
-    } else if (divisor == 1) {
-        status = execute_flat(memory, KILN_OP_CAST, &from, 1, &dtype, &to, err);
-    }
-    return status == KILN_STATUS_UNIMPLEMENTED
-               ? convert_on_host(memory, target, source, divisor, err)
-               : status;
-}
-
-static kiln_status reduce_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                  const kiln_coll_area *left, const kiln_coll_area *right,
-                                  kiln_coll_op op, kiln_error *err)
-{
-    kiln_coll_memory *host = ((device_memory *)memory)->host;
-    const kiln_env *env = &((device_memory *)memory)->device->context->env;
-    size_t bytes = kiln_coll_area_bytes(target);
-    unsigned char *data = kiln_alloc_array(env, 2, bytes);
-    if (data == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", 2 * bytes);
-    }
-    kiln_coll_area sums = {(kiln_coll_buffer *)data, 0, target->dtype, target->count};
-    kiln_coll_area others = {(kiln_coll_buffer *)data, bytes, target->dtype, target->count};
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, transfer(memory, left, KILN_COLL_READ, data, err));
-    KILN_TRY(out, status, transfer(memory, right, KILN_COLL_READ, data + bytes, err));
-    KILN_TRY(out, status, host->ops->reduce(host, &sums, &sums, &others, op, err));
-    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data, err));
-out:
-    kiln_free(env, data);
-    return status;
-}
-
-static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                 const kiln_coll_area *left, const kiln_coll_area *right,
-                                 kiln_coll_op op, kiln_error *err)
-{
-    static const kiln_op ops[KILN_COLL_OP_COUNT] = {
-        [KILN_COLL_SUM] = KILN_OP_ADD,     [KILN_COLL_MEAN] = KILN_OP_ADD,
-        [KILN_COLL_MIN] = KILN_OP_MINIMUM, [KILN_COLL_MAX] = KILN_OP_MAXIMUM,
-        [KILN_COLL_PROD] = KILN_OP_MUL,
-    };
-    const kiln_view inputs[] = {view_of(left), view_of(right)};
-    const kiln_view output = view_of(target);
-    kiln_status status = execute_flat(memory, ops[op], inputs, 2, NULL, &output, err);
-    return status == KILN_STATUS_UNIMPLEMENTED
-               ? reduce_on_host(memory, target, left, right, op, err)
-               : status;
-}
-
-// ---- the end of work
-// -----------------------------------------------------------------------------
-
-static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
-                                kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    kiln_status status = KILN_STATUS_OK;
-#ifdef KILN_RUNTIME_CL
-    if (maps(memory)) {
-        kiln_cl_event *event = NULL;
-        lock(memory);
-        status = kiln_cl_mark(backend, &event, err);
-        unlock(memory);
-        if (status == KILN_STATUS_OK) {
-            status = kiln_cl_event_after(event, done, user, err);
-            kiln_cl_event_destroy(event);
-        }
-        return status;
-    }
-#endif
-    lock(memory);
-    status = backend->ops->sync(backend, err);
-    unlock(memory);
-    if (status == KILN_STATUS_OK) {
-        done(KILN_STATUS_OK, user);
-    }
-    return status;
-}
-
-/// The calls below wait themselves and carry no events.
-static void memory_signal(kiln_coll_memory *memory, void *event, kiln_status status)
-{
-    (void)memory;
-    (void)event;
-    (void)status;
-}
-
-static const kiln_coll_memory_ops memory_ops = {
-    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops),
-    .name = "device",
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .copy = memory_copy,
-    .convert = memory_convert,
-    .reduce = memory_reduce,
-    .map = memory_map,
-    .unmap = memory_unmap,
-    .after = memory_after,
-    .signal = memory_signal,
-};
+#include "coll_memory.h"
 
 // ---- groups of devices
 // ---------------------------------------------------------------------------
 
 typedef struct collective_rank {
-    device_memory memory;
+    kilni_device_memory memory;
     kiln_coll_member *member;
-    // During a call:
-    kilni_place input; ///< shares the input's buffer, or has a dense copy of it
-    kiln_tensor *output;
-    kiln_coll_request *request;
 } collective_rank;
 
 struct kiln_collective {
     kiln_context *context;
     kiln_coll_group *group;
-    pthread_mutex_t lock; ///< one call at a time
-    size_t count;
+    pthread_mutex_t lock; ///< one call starts at a time, on all ranks
+    size_t count; ///< ranks of this process
     collective_rank *ranks;
 };
 
@@ -371,10 +26,7 @@ static kiln_status open_rank(kiln_collective *collective, uint32_t index, kiln_d
                              kiln_error *err)
 {
     collective_rank *rank = &collective->ranks[index];
-    rank->memory.base.ops = &memory_ops;
-    rank->memory.device = kiln_device_retain(device);
-    kiln_status status =
-        kiln_coll_host_memory_create(&collective->context->env, &rank->memory.host, err);
+    kiln_status status = kilni_device_memory_init(&rank->memory, device, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -445,11 +97,10 @@ void kiln_collective_destroy(kiln_collective *collective)
     kiln_context *context = collective->context;
     for (size_t i = 0; i < collective->count && collective->ranks != NULL; i++) {
         kiln_coll_member_destroy(collective->ranks[i].member);
-        kiln_coll_host_memory_destroy(collective->ranks[i].memory.host);
     }
     kiln_coll_group_destroy(collective->group);
     for (size_t i = 0; i < collective->count && collective->ranks != NULL; i++) {
-        kiln_device_release(collective->ranks[i].memory.device);
+        kilni_device_memory_fini(&collective->ranks[i].memory);
     }
     pthread_mutex_destroy(&collective->lock);
     kiln_free(&context->env, collective->ranks);
@@ -457,22 +108,31 @@ void kiln_collective_destroy(kiln_collective *collective)
     kilni_context_release(context);
 }
 
-// ---- all-reduce
-// ----------------------------------------------------------------------------------
+// ---- what a call is
+// --------------------------------------------------------------------------------
 
-static kiln_status check_inputs(const kiln_collective *collective, kiln_tensor *const *inputs,
-                                kiln_error *err)
+/// One call on all ranks of this process.
+typedef struct call_plan {
+    kiln_collective *collective;
+    kiln_coll_kind kind;
+    kiln_coll_op op;
+    uint32_t root;
+    kiln_tensor *const *inputs; ///< one for each rank, all of one shape and dtype
+    kiln_tensor **out_tensors; ///< one for each rank; those without a result stay NULL
+} call_plan;
+
+static kiln_status check_inputs(const call_plan *plan, kiln_error *err)
 {
+    const kiln_collective *collective = plan->collective;
+    kiln_tensor *const *inputs = plan->inputs;
     for (size_t i = 0; i < collective->count; i++) {
         const kiln_tensor *tensor = inputs[i];
         if (tensor == NULL || tensor->device != collective->ranks[i].memory.device) {
             return kiln_fail(err, INVALID_ARGUMENT, "rank %zu: the tensor is not on device %s", i,
                              collective->ranks[i].memory.device->address);
         }
-        size_t bytes = tensor->desc.rank * sizeof(tensor->desc.dims[0]);
         if (tensor->desc.dtype != inputs[0]->desc.dtype ||
-            tensor->desc.rank != inputs[0]->desc.rank ||
-            memcmp(tensor->desc.dims, inputs[0]->desc.dims, bytes) != 0) {
+            !kiln_desc_same_shape(&tensor->desc, &inputs[0]->desc)) {
             return kiln_fail(err, INVALID_ARGUMENT,
                              "rank %zu: %s of %lld elements and another shape or dtype than rank 0",
                              i, kiln_dtype_name(tensor->desc.dtype),
@@ -482,112 +142,172 @@ static kiln_status check_inputs(const kiln_collective *collective, kiln_tensor *
     return KILN_STATUS_OK;
 }
 
-/// Runs what the input needs, holds its buffer, and makes the output. Nothing waits.
-static kiln_status prepare_locked(kiln_device *device, collective_rank *rank, kiln_tensor *input,
-                                  kiln_error *err)
+/// What `rank` gets. False when it gets nothing.
+static bool describe_output(const call_plan *plan, uint32_t rank, kiln_tensor_desc *out_desc)
 {
-    kiln_status status = kilni_tensor_place(input, err);
+    const kiln_tensor_desc *input = &plan->inputs[0]->desc;
+    int64_t ranks = (int64_t)plan->collective->count;
+    int64_t count = kiln_desc_count(input);
+    *out_desc = *input;
+    switch (plan->kind) {
+    case KILN_COLL_REDUCE:
+        return rank == plan->root;
+    case KILN_COLL_ALL_GATHER:
+        out_desc->rank = input->rank == 0 ? 1 : input->rank;
+        out_desc->dims[0] = input->rank == 0 ? ranks : input->dims[0] * ranks;
+        return true;
+    case KILN_COLL_REDUCE_SCATTER:
+        out_desc->rank = 1;
+        out_desc->dims[0] = count / ranks + (rank < count % ranks);
+        return true;
+    default:
+        return true;
+    }
+}
+
+/// Runs what the input needs, and keeps its elements dense.
+static kiln_status lend_input(kiln_device *device, kilni_rank_call *call, kiln_tensor *input,
+                              kiln_error *err)
+{
+    kiln_status status = kilni_await_arrivals(device, &input, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_place(input, err);
+    }
+    if (status == KILN_STATUS_OK && kiln_view_is_contiguous(&input->place.view)) {
+        kilni_place_share(&call->input, &input->place, &input->place.view);
+    } else if (status == KILN_STATUS_OK) {
+        status = kilni_place_dense(device, &input->desc, &input->place, &call->input, err);
+    }
+    return status;
+}
+
+/// A tensor that is placed and waits for its value.
+static kiln_status make_output(kiln_device *device, kilni_rank_call *call,
+                               const kiln_tensor_desc *desc, kiln_tensor **out_tensor,
+                               kiln_error *err)
+{
+    kiln_tensor *tensor = kilni_tensor_new(device, desc);
+    if (tensor == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+    }
+    *out_tensor = tensor;
+    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    if (kiln_view_is_contiguous(&input->place.view)) {
-        kilni_place_share(&rank->input, &input->place, &input->place.view);
-    } else {
-        status = kilni_place_dense(device, &input->desc, &input->place, &rank->input, err);
+    call->arrival = kilni_arrival_create(device, /*must_resolve=*/true);
+    if (call->arrival == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
-    if (status == KILN_STATUS_OK) {
-        rank->output = kilni_tensor_new(device, &input->desc);
-        status = rank->output == NULL
-                     ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record")
-                     : kilni_place_alloc(device, &input->desc, &rank->output->place, err);
-    }
-    return status == KILN_STATUS_OK ? device->backend->ops->flush(device->backend, err) : status;
+    tensor->arrival = call->arrival;
+    kilni_place_share(&call->output, &tensor->place, &tensor->place.view);
+    return KILN_STATUS_OK;
 }
 
-static kiln_status prepare(collective_rank *rank, kiln_tensor *input, kiln_error *err)
+/// Makes a rank's part ready. Nothing waits but for inputs that are still on their way.
+static kiln_status prepare(const call_plan *plan, uint32_t rank, kilni_rank_call **out_call,
+                           kiln_error *err)
 {
-    kiln_device *device = rank->memory.device;
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kilni_rank_call *call = kiln_alloc(&device->context->env, sizeof(*call));
+    if (call == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    *out_call = call;
+    kiln_tensor_desc desc;
     pthread_mutex_lock(&device->lock);
-    kiln_status status = prepare_locked(device, rank, input, err);
+    kiln_status status = lend_input(device, call, plan->inputs[rank], err);
+    if (status == KILN_STATUS_OK && describe_output(plan, rank, &desc)) {
+        status = make_output(device, call, &desc, &plan->out_tensors[rank], err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->flush(device->backend, err);
+    }
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
-static kiln_status start(collective_rank *rank, kiln_coll_op op, kiln_error *err)
+static kiln_status start(const call_plan *plan, uint32_t rank, kilni_rank_call *prepared,
+                         kiln_error *err)
 {
+    const kiln_tensor_desc *input = &plan->inputs[0]->desc;
     kiln_coll_call call = KILN_COLL_CALL_INIT;
-    const kiln_view *input = &rank->input.view;
-    const kiln_view *output = &rank->output->place.view;
-    call.kind = KILN_COLL_ALL_REDUCE;
-    call.op = op;
-    call.dtype = rank->output->desc.dtype;
-    call.count = (uint64_t)kiln_desc_count(&rank->output->desc);
-    call.input = (kiln_coll_buffer *)input->buffer;
-    call.input_offset = (uint64_t)input->offset_bytes;
-    call.output = (kiln_coll_buffer *)output->buffer;
-    call.output_offset = (uint64_t)output->offset_bytes;
-    return kiln_coll_start(rank->member, &call, &rank->request, err);
+    call.kind = plan->kind;
+    call.op = plan->op;
+    call.root = plan->root;
+    call.dtype = input->dtype;
+    call.count = (uint64_t)kiln_desc_count(input);
+    call.tag = kiln_hash64(input->dims, input->rank * sizeof(input->dims[0]), input->rank);
+    call.input = (kiln_coll_buffer *)prepared->input.view.buffer;
+    call.input_offset = (uint64_t)prepared->input.view.offset_bytes;
+    if (prepared->output.placed) {
+        call.output = (kiln_coll_buffer *)prepared->output.view.buffer;
+        call.output_offset = (uint64_t)prepared->output.view.offset_bytes;
+    }
+    call.event = prepared;
+    return kiln_coll_start(plan->collective->ranks[rank].member, &call, NULL, err);
 }
 
-/// Waits for what has been started. The first error; the others' are the same.
-static kiln_status finish(kiln_collective *collective, kiln_status status, kiln_error *err)
+/// What was prepared and not started goes, with the cause.
+static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
+                      const kiln_error *cause)
 {
-    for (size_t i = 0; i < collective->count; i++) {
-        collective_rank *rank = &collective->ranks[i];
-        if (rank->request != NULL) {
-            kiln_status ended =
-                kiln_coll_wait(rank->request, status == KILN_STATUS_OK ? err : NULL);
-            rank->request = NULL;
-            status = status == KILN_STATUS_OK ? ended : status;
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    if (call != NULL) {
+        pthread_mutex_lock(&device->lock);
+        kilni_rank_call_free(device, call, cause);
+        pthread_mutex_unlock(&device->lock);
+    }
+}
+
+static kiln_status run_locked(const call_plan *plan, kilni_rank_call **calls, kiln_error *err)
+{
+    const kiln_collective *collective = plan->collective;
+    kiln_status status = kiln_coll_group_status(collective->group, NULL, err);
+    // All devices get their work before any of them is waited for.
+    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        status = prepare(plan, i, &calls[i], err);
+    }
+    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        status = start(plan, i, calls[i], err);
+        if (status != KILN_STATUS_OK && i > 0) { // the others would wait for it to the deadline
+            kiln_coll_member_abort(collective->ranks[i].member, err);
         }
+        calls[i] = status == KILN_STATUS_OK ? NULL : calls[i]; // the event's now
     }
     return status;
 }
 
-/// Gives the inputs back, and the outputs to the caller or away.
-static void hand_out(kiln_collective *collective, kiln_status status, kiln_tensor **out_tensors)
+static kiln_status run(call_plan *plan, kiln_error *err)
 {
-    for (size_t i = 0; i < collective->count; i++) {
-        collective_rank *rank = &collective->ranks[i];
-        kiln_device *device = rank->memory.device;
-        pthread_mutex_lock(&device->lock);
-        kilni_place_clear(device, &rank->input);
-        pthread_mutex_unlock(&device->lock);
-        out_tensors[i] = status == KILN_STATUS_OK ? rank->output : NULL;
-        if (status != KILN_STATUS_OK) {
-            kiln_release(rank->output);
-        }
-        rank->output = NULL;
+    kiln_collective *collective = plan->collective;
+    kiln_error cause = KILN_ERROR_INIT;
+    kilni_rank_call **calls =
+        kiln_alloc_array(&collective->context->env, collective->count, sizeof(*calls));
+    if (calls == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
+    pthread_mutex_lock(&collective->lock);
+    kiln_status status = run_locked(plan, calls, &cause);
+    pthread_mutex_unlock(&collective->lock);
+    for (size_t i = 0; i < collective->count && status != KILN_STATUS_OK; i++) {
+        drop_call(plan, i, calls[i], &cause);
+        kiln_release(plan->out_tensors[i]);
+        plan->out_tensors[i] = NULL;
+    }
+    if (status != KILN_STATUS_OK && err != NULL) {
+        *err = cause;
+    }
+    kiln_free(&collective->context->env, calls);
+    return status;
 }
 
-static kiln_status all_reduce(kiln_collective *collective, kiln_tensor *const *inputs,
-                              kiln_coll_op op, kiln_error *err)
-{
-    kiln_status status = kiln_coll_group_status(collective->group, NULL, err);
-    // All devices get their work before any of them is waited for.
-    for (size_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
-        status = prepare(&collective->ranks[i], inputs[i], err);
-    }
-    bool started = false;
-    for (size_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
-        kiln_error cause = KILN_ERROR_INIT;
-        status = start(&collective->ranks[i], op, &cause);
-        if (status != KILN_STATUS_OK) {
-            if (started) { // the others would wait for this one until the deadline
-                kiln_coll_member_abort(collective->ranks[i].member, &cause);
-            }
-            if (err != NULL) {
-                *err = cause;
-            }
-        }
-        started = true;
-    }
-    return finish(collective, status, err);
-}
+// ---- the public calls
+// ------------------------------------------------------------------------------
 
-kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor *const *inputs,
-                                       const char *op, kiln_tensor **out_tensors, kiln_error *err)
+static kiln_status call_all(kiln_collective *collective, kiln_coll_kind kind, const char *op,
+                            uint32_t root, kiln_tensor *const *inputs, kiln_tensor **out_tensors,
+                            kiln_error *err)
 {
     if (collective == NULL || inputs == NULL || out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
@@ -595,20 +315,96 @@ kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor 
     for (size_t i = 0; i < collective->count; i++) {
         out_tensors[i] = NULL;
     }
-    kiln_coll_op reduction = op == NULL ? KILN_COLL_OP_COUNT : kiln_coll_op_from_name(op);
-    if (reduction == KILN_COLL_OP_COUNT) {
+    call_plan plan = {.collective = collective,
+                      .kind = kind,
+                      .op = op == NULL ? KILN_COLL_OP_COUNT : kiln_coll_op_from_name(op),
+                      .root = root,
+                      .inputs = inputs,
+                      .out_tensors = out_tensors};
+    if (plan.op == KILN_COLL_OP_COUNT) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "no reduction is named '%s'; there are sum, mean, min, max and prod",
                          op == NULL ? "" : op);
     }
-    kiln_status status = check_inputs(collective, inputs, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
+    if (root >= collective->count) {
+        return kiln_fail(err, INVALID_ARGUMENT, "root %u of a group of %zu", root,
+                         collective->count);
     }
+    kiln_status status = check_inputs(&plan, err);
+    return status == KILN_STATUS_OK ? run(&plan, err) : status;
+}
+
+kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor *const *inputs,
+                                       const char *op, kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_ALL_REDUCE, op, 0, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_reduce(kiln_collective *collective, kiln_tensor *const *inputs,
+                                   const char *op, uint32_t root, kiln_tensor **out_tensors,
+                                   kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_REDUCE, op, root, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_broadcast(kiln_collective *collective, kiln_tensor *const *inputs,
+                                      uint32_t root, kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_BROADCAST, "sum", root, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_all_gather(kiln_collective *collective, kiln_tensor *const *inputs,
+                                       kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_ALL_GATHER, "sum", 0, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_reduce_scatter(kiln_collective *collective, kiln_tensor *const *inputs,
+                                           const char *op, kiln_tensor **out_tensors,
+                                           kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_REDUCE_SCATTER, op, 0, inputs, out_tensors, err);
+}
+
+/// Starts the barrier on all ranks of this process; what was started is waited for.
+static kiln_status barrier(kiln_collective *collective, kiln_coll_request **requests,
+                           kiln_error *err)
+{
+    kiln_coll_call call = KILN_COLL_CALL_INIT;
+    call.kind = KILN_COLL_BARRIER;
+    kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&collective->lock);
-    status = all_reduce(collective, inputs, reduction, err);
-    hand_out(collective, status, out_tensors);
+    for (size_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        kiln_error cause = KILN_ERROR_INIT;
+        status = kiln_coll_start(collective->ranks[i].member, &call, &requests[i], &cause);
+        if (status != KILN_STATUS_OK) {
+            kiln_coll_member_abort(collective->ranks[i].member, &cause);
+            if (err != NULL) {
+                *err = cause;
+            }
+        }
+    }
     pthread_mutex_unlock(&collective->lock);
+    for (size_t i = 0; i < collective->count; i++) {
+        kiln_error *first = status == KILN_STATUS_OK ? err : NULL;
+        kiln_status ended = requests[i] != NULL ? kiln_coll_wait(requests[i], first) : status;
+        status = status == KILN_STATUS_OK ? ended : status;
+    }
+    return status;
+}
+
+kiln_status kiln_collective_barrier(kiln_collective *collective, kiln_error *err)
+{
+    if (collective == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective must not be NULL");
+    }
+    kiln_coll_request **requests =
+        kiln_alloc_array(&collective->context->env, collective->count, sizeof(*requests));
+    if (requests == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    kiln_status status = barrier(collective, requests, err);
+    kiln_free(&collective->context->env, requests);
     return status;
 }
 

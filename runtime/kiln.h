@@ -327,17 +327,62 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_create(
     kiln_collective **out_collective, kiln_error *err);
 KILN_API void kiln_collective_destroy(kiln_collective *collective);
 
-/// Combines one tensor of each device, elementwise, by `op`: "sum", "mean", "min", "max" or "prod";
-/// in a fixed order: out_tensors[i], on device i, has the same bits on all. All devices get the
-/// work that their inputs need before any is waited for; returns when the results are there.
-/// Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold. Lifetime: until
-/// released. Thread: any; one call of a group at a time. Errors: INVALID_ARGUMENT; a rank's
-/// failure, the same for all, after which the group gives it again until destroyed.
+/// Collective calls: inputs[i] is on device i, all of one shape and dtype; `op` is "sum", "mean",
+/// "min", "max" or "prod", elementwise, f16 and bf16 combined in f32, in an order that depends on
+/// the group and the length alone, so that results have the same bits on every device and in every
+/// run. All devices get the work that their inputs need before any is waited for. The calls return
+/// at once: an out_tensors[i], on device i, is not ready until kiln_collective_resolve; every other
+/// call refuses it, only kiln_release takes it. all_reduce: all inputs combined, on every device.
+/// reduce: the same, on device `root` alone; the others get NULL. broadcast: the input of `root`,
+/// whose shape the others give with theirs. all_gather: the inputs one after the other along axis
+/// 0. reduce_scatter: of the combined elements in row-major order device i gets the i-th part, of
+/// rank 1; the first count % devices parts have one element more. Ownership: inputs are borrowed;
+/// each out_tensors[i] is the caller's hold. Lifetime: until released; inputs may be released
+/// before the call has ended. Thread: any; the order of calls on a group is the order of their
+/// starts. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, FAILED_PRECONDITION for an input that is
+/// not resolved; a rank's failure, after which the group gives it again until destroyed. A failure
+/// while a call is under way comes with its resolve, the same for all.
 KILN_NODISCARD KILN_API kiln_status kiln_collective_all_reduce(kiln_collective *collective,
                                                                kiln_tensor *const *inputs,
                                                                const char *op,
                                                                kiln_tensor **out_tensors,
                                                                kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_collective_reduce(kiln_collective *collective,
+                                                           kiln_tensor *const *inputs,
+                                                           const char *op, uint32_t root,
+                                                           kiln_tensor **out_tensors,
+                                                           kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_collective_broadcast(kiln_collective *collective,
+                                                              kiln_tensor *const *inputs,
+                                                              uint32_t root,
+                                                              kiln_tensor **out_tensors,
+                                                              kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_collective_all_gather(kiln_collective *collective,
+                                                               kiln_tensor *const *inputs,
+                                                               kiln_tensor **out_tensors,
+                                                               kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_collective_reduce_scatter(kiln_collective *collective,
+                                                                   kiln_tensor *const *inputs,
+                                                                   const char *op,
+                                                                   kiln_tensor **out_tensors,
+                                                                   kiln_error *err);
+
+/// Returns when every rank of the group has come here and all calls before have ended.
+/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: a rank's failure.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_barrier(kiln_collective *collective,
+                                                            kiln_error *err);
+
+/// Makes the result of a collective call a tensor like any other: waits until its device has it.
+/// Every wait below has the group's deadline. A tensor that needs it not is left as it is. `ended`
+/// says without waiting whether it would return at once. Ownership: borrowed. Lifetime: n/a.
+/// Thread: any. Errors: the failure of the call, which the tensor keeps.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err);
+KILN_API bool kiln_collective_ended(const kiln_tensor *tensor);
+
+/// Unsafe: takes the tensor for resolved, though its call may still write to it, or fail. For those
+/// who order their work with the group's by other means. Ownership: borrowed. Lifetime: n/a.
+/// Thread: any. Errors: none, also where there should be some.
+KILN_API void kiln_collective_assume_resolved(kiln_tensor *tensor);
 
 /// OK, or the failure that ended the group, with the rank that caused it (`out_rank` may be NULL).
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: the failure.

@@ -111,6 +111,7 @@ static void free_device(kiln_device *device)
     if (device->backend != NULL) {
         device->backend->ops->close(device->backend);
     }
+    pthread_cond_destroy(&device->arrived);
     pthread_mutex_destroy(&device->lock);
     kiln_free(&context->env, device);
     kilni_context_release(context);
@@ -129,6 +130,7 @@ static kiln_status create_device(kiln_context *context, const char *address,
     device->context = context;
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
+    pthread_cond_init(&device->arrived, NULL);
     device->no_memory.refs = 1;
     (void)kiln_fail(&device->no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
     kiln_status status =

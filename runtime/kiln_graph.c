@@ -95,8 +95,13 @@ static kiln_status check_tensors(const kiln_device *device, kiln_tensor *const *
 }
 
 /// Values that other streams have yet to compute are computed.
-static kiln_status place_inputs(kiln_tensor *const *tensors, size_t count, kiln_error *err)
+static kiln_status place_inputs(kiln_device *device, kiln_tensor *const *tensors, size_t count,
+                                kiln_error *err)
 {
+    kiln_status arrived = kilni_await_arrivals(device, tensors, count, err);
+    if (arrived != KILN_STATUS_OK) {
+        return arrived;
+    }
     for (size_t i = 0; i < count; i++) {
         kiln_tensor *tensor = tensors[i];
         if (tensor->captured) {
@@ -139,7 +144,7 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
         status = kiln_fail(err, FAILED_PRECONDITION, "this thread captures a graph already");
     }
     if (status == KILN_STATUS_OK) {
-        status = place_inputs(inputs, n_inputs, err);
+        status = place_inputs(device, inputs, n_inputs, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_create(device, /*whole=*/true, &stream, err);
@@ -257,6 +262,9 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     }
     kiln_tensor **orphans = NULL; // inputs of a capture that no binding took over
     pthread_mutex_lock(&device->lock);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_await_arrivals(device, outputs, n_outputs, err);
+    }
     kilni_stream *stream = find_capture(device, kiln_thread_id());
     if (status == KILN_STATUS_OK && stream == NULL) {
         status = kiln_fail(err, FAILED_PRECONDITION, "this thread captures no graph");
@@ -592,7 +600,7 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     if (find_capture(device, kiln_thread_id()) != NULL) {
         return kiln_fail(err, FAILED_PRECONDITION, "a graph cannot be run inside a capture");
     }
-    kiln_status status = place_inputs(inputs, graph->n_inputs, err);
+    kiln_status status = place_inputs(device, inputs, graph->n_inputs, err);
     if (status == KILN_STATUS_OK) {
         status = find_binding(graph, inputs, &bound, out_evicted, err);
     }

@@ -41,6 +41,8 @@ kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc)
 static void free_tensor(kiln_tensor *tensor)
 {
     kiln_device *device = tensor->device;
+    kilni_arrival_release(device, tensor->arrival);
+    tensor->arrival = NULL;
     kilni_place_clear(device, &tensor->place);
     device->tensors_live--;
     if (device->n_free_tensors < KEPT_TENSORS) {
@@ -305,7 +307,10 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
 static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
 {
     kiln_device *device = tensor->device;
-    kiln_status status = kilni_tensor_place(tensor, err);
+    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_place(tensor, err);
+    }
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }

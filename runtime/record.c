@@ -191,7 +191,10 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     }
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
-    status = kilni_stream_current(device, &stream, err);
+    status = kilni_await_arrivals(device, inputs, n_inputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_current(device, &stream, err);
+    }
     if (status == KILN_STATUS_OK) {
         status =
             kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);

@@ -52,6 +52,15 @@ typedef struct kilni_storage {
     kiln_buffer *buffer;
 } kilni_storage;
 
+/// A value that comes from elsewhere: another device, or a collective call. Shared by the tensor
+/// that gets it and by what brings it. Guarded by the lock of the tensor's device.
+typedef struct kilni_arrival {
+    uint32_t refs;
+    bool must_resolve; ///< of a collective: refused until kiln_collective_resolve
+    bool ended;
+    kiln_error error; ///< code 0: it is there
+} kilni_arrival;
+
 /// Where a tensor's elements are, once it is placed; with a fault there are none.
 typedef struct kilni_place {
     bool placed;
@@ -87,6 +96,7 @@ struct kiln_tensor {
     bool shared; ///< queued on more than one stream: its last use is not known
     bool captured; ///< stands for a value of a graph: never placed itself
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
+    kilni_arrival *arrival; ///< NULL: the value is here, or will be computed here
     kilni_place place;
     kiln_tensor_desc desc; ///< id, dtype, rank and dims never change
     kiln_tensor *next_free;
@@ -100,6 +110,7 @@ struct kiln_device {
     kiln_backend *backend;
     int64_t facts[KILN_FACT_COUNT];
     pthread_mutex_t lock;
+    pthread_cond_t arrived; ///< an arrival on this device has ended
     // From here: the device's lock.
     kiln_fuse_engine *engine; ///< with fusers
     kiln_fuse_engine *plain; ///< one operation at a time
@@ -188,6 +199,20 @@ void kilni_place_clear(kiln_device *device, kilni_place *place);
 /// Never NULL.
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
 void kilni_fault_release(kiln_device *device, kilni_fault *fault);
+
+// ---- arrivals (all under the lock)
+// ----------------------------------------------------------------
+
+/// With two holds: the tensor's and the bringer's. NULL: no memory.
+kilni_arrival *kilni_arrival_create(kiln_device *device, bool must_resolve);
+void kilni_arrival_release(kiln_device *device, kilni_arrival *arrival);
+/// The bringer is done, and gives up its hold.
+void kilni_arrival_end(kiln_device *device, kilni_arrival *arrival, const kiln_error *result);
+/// Waits, giving the lock up meanwhile, until the tensors of this device are here; a failed arrival
+/// becomes the tensor's fault. To be called before anything of the device is looked at.
+/// Errors: FAILED_PRECONDITION for the result of a collective call that was not resolved.
+kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
+                                 kiln_error *err);
 
 // ---- executor
 // ------------------------------------------------------------------------------------

@@ -113,10 +113,10 @@ static kiln_status faulty_after(kiln_coll_memory *memory, kiln_coll_done_fn done
     return KILN_STATUS_OK;
 }
 
-static void faulty_signal(kiln_coll_memory *memory, void *event, kiln_status status)
+static void faulty_signal(kiln_coll_memory *memory, void *event, const kiln_error *result)
 {
     atomic_fetch_add(&faulty_of(memory)->signalled, 1);
-    *(int *)event = (int)status;
+    *(int *)event = result->code;
 }
 
 static const kiln_coll_memory_ops faulty_ops = {

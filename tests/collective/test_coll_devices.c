@@ -18,6 +18,7 @@ typedef struct setting {
 static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
 #ifdef TEST_WITH_OPENCL
 static const setting opencl = {2, {"opencl:0", "opencl:1"}};
+static const setting subdevices = {3, {"opencl:0#0/2", "opencl:0#1/2", "opencl:1"}};
 static const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}};
 #endif
 
@@ -54,6 +55,19 @@ static void scene_fini(scene *self)
         kiln_device_release(self->devices[i]);
     }
     kiln_context_destroy(self->context);
+}
+
+static bool resolve_all(const scene *self, kiln_tensor **tensors)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < self->count; i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        if (tensors[i] != NULL && kiln_collective_resolve(tensors[i], &err) != KILN_STATUS_OK) {
+            KILN_FAIL("rank %u: %s", i, err.message);
+            ok = false;
+        }
+    }
+    return ok;
 }
 
 static void release_all(const scene *self, kiln_tensor **tensors)
@@ -156,6 +170,7 @@ static bool run_one(const scene *self, const char *op, kiln_dtype dtype, int64_t
         KILN_FAIL("%s of %s: %s", op, kiln_dtype_name(dtype), err.message);
         ok = false;
     }
+    ok = ok && resolve_all(self, outputs);
     for (uint32_t rank = 0; rank < self->count && ok; rank++) {
         ok = KILN_CHECK(kiln_tensor_device(outputs[rank]) == self->devices[rank]) &&
              check_output(self, op, outputs[rank], count);
@@ -217,6 +232,8 @@ static void test_in_a_program(void)
     }
     ok = ok &&
          KILN_CHECK_INT(kiln_collective_all_reduce(self.group, views, "sum", outputs, NULL), 0);
+    release_all(&self, views); // the call keeps what it needs
+    ok = ok && resolve_all(&self, outputs);
     for (uint32_t rank = 0; rank < self.count && ok; rank++) {
         kiln_tensor *more = NULL;
         ok = KILN_CHECK_INT(kiln_add_scalar(outputs[rank], kiln_i64(1), &more, NULL), 0) &&
@@ -232,6 +249,144 @@ static void test_in_a_program(void)
     }
     release_all(&self, views);
     release_all(&self, outputs);
+    scene_fini(&self);
+}
+
+// ---- the other collectives
+// --------------------------------------------------------------------------
+
+/// `count` elements of a tensor are values[first], values[first + 1], ...
+static bool holds(kiln_tensor *tensor, const float *values, int64_t count)
+{
+    float data[MOST * COUNT];
+    return KILN_CHECK_INT(kiln_tensor_count(tensor), count) &&
+           KILN_CHECK_INT(kiln_read(tensor, data, (size_t)count * sizeof data[0], NULL), 0) &&
+           KILN_CHECK_MEM(data, values, (size_t)count * sizeof data[0]);
+}
+
+static void check_one_root(const scene *self, kiln_tensor **inputs, const float *sums,
+                           const float *all, uint32_t root)
+{
+    kiln_tensor *outputs[MOST] = {NULL};
+    bool ok = KILN_CHECK_INT(
+        kiln_collective_reduce(self->group, inputs, "sum", root, outputs, NULL), KILN_STATUS_OK);
+    for (uint32_t rank = 0; rank < self->count && ok; rank++) {
+        ok = KILN_CHECK((outputs[rank] != NULL) == (rank == root));
+    }
+    if (ok && resolve_all(self, outputs)) {
+        holds(outputs[root], sums, COUNT);
+    }
+    release_all(self, outputs);
+    ok = KILN_CHECK_INT(kiln_collective_broadcast(self->group, inputs, root, outputs, NULL), 0);
+    for (uint32_t rank = 0; ok && rank < self->count && resolve_all(self, outputs); rank++) {
+        holds(outputs[rank], all + root * COUNT, COUNT);
+    }
+    release_all(self, outputs);
+}
+
+static void test_other_collectives(void)
+{
+    static float all[MOST * COUNT];
+    static float sums[COUNT];
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    bool ok = scene_init(&self, kiln_test_param(), NULL) &&
+              make_inputs(&self, KILN_DTYPE_F32, COUNT, inputs);
+    memset(sums, 0, sizeof sums);
+    for (uint32_t i = 0; i < self.count * COUNT; i++) {
+        all[i] = (float)number_at(i / COUNT, i % COUNT);
+        sums[i % COUNT] += all[i];
+    }
+    for (uint32_t root = 0; root < self.count && ok; root++) {
+        check_one_root(&self, inputs, sums, all, root);
+    }
+    ok = ok && KILN_CHECK_INT(kiln_collective_all_gather(self.group, inputs, outputs, NULL), 0);
+    for (uint32_t rank = 0; ok && rank < self.count && resolve_all(&self, outputs); rank++) {
+        holds(outputs[rank], all, COUNT * self.count);
+    }
+    release_all(&self, outputs);
+    ok = ok && KILN_CHECK_INT(
+                   kiln_collective_reduce_scatter(self.group, inputs, "sum", outputs, NULL), 0);
+    int64_t start = 0;
+    for (uint32_t rank = 0; ok && rank < self.count && resolve_all(&self, outputs); rank++) {
+        int64_t part = COUNT / self.count + (rank < COUNT % self.count);
+        KILN_CHECK_INT(kiln_tensor_rank(outputs[rank]), 1);
+        holds(outputs[rank], sums + start, part);
+        start += part;
+    }
+    KILN_CHECK_INT(ok ? kiln_collective_barrier(self.group, NULL) : 1, 0);
+    release_all(&self, outputs);
+    release_all(&self, inputs);
+    scene_fini(&self);
+}
+
+// ---- results that are not there yet
+// -----------------------------------------------------------------
+
+static void check_refused(kiln_status status, const kiln_error *err)
+{
+    KILN_CHECK_INT(status, KILN_STATUS_FAILED_PRECONDITION);
+    KILN_CHECK_CONTAINS(err->message, "kiln_collective_resolve");
+}
+
+/// Everything but release refuses a result before it is resolved, however long ago it came.
+static void test_unresolved(void)
+{
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_tensor *more[MOST] = {NULL};
+    kiln_tensor *other = NULL;
+    float data[8];
+    kiln_error err = KILN_ERROR_INIT;
+    bool ok = scene_init(&self, kiln_test_param(), NULL) &&
+              make_inputs(&self, KILN_DTYPE_F32, 8, inputs) &&
+              KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "sum", sums, NULL), 0);
+    while (ok && !kiln_collective_ended(sums[0])) {
+        KILN_CHECK_INT(kiln_collective_barrier(self.group, NULL), 0);
+    }
+    if (ok) {
+        check_refused(kiln_read(sums[0], data, sizeof data, &err), &err);
+        check_refused(kiln_add(sums[0], sums[0], &other, &err), &err);
+        check_refused(kiln_to_device(sums[0], self.devices[1], &other, &err), &err);
+        check_refused(kiln_graph_begin(self.devices[0], sums, 1, &err), &err);
+        check_refused(kiln_collective_all_reduce(self.group, sums, "sum", more, &err), &err);
+        KILN_CHECK(other == NULL && more[0] == NULL);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), KILN_STATUS_OK); // no harm
+        KILN_CHECK_INT(kiln_read(sums[0], data, sizeof data, NULL), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_collective_barrier(self.group, NULL), 0);
+        kiln_collective_assume_resolved(sums[1]); // true after the barrier
+        KILN_CHECK_INT(kiln_read(sums[1], data, sizeof data, NULL), KILN_STATUS_OK);
+    }
+    release_all(&self, sums);
+    release_all(&self, inputs);
+    scene_fini(&self);
+}
+
+/// Results that nobody resolves, and a group that goes while they are under way.
+static void test_let_go(void)
+{
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *sums[MOST] = {NULL};
+    bool ok = scene_init(&self, kiln_test_param(), NULL) &&
+              make_inputs(&self, KILN_DTYPE_F32, COUNT, inputs);
+    for (int round = 0; round < 20 && ok; round++) {
+        ok = KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "sum", sums, NULL), 0);
+        if (round < 19) {
+            release_all(&self, sums);
+        }
+    }
+    release_all(&self, inputs);
+    kiln_collective_destroy(self.group);
+    self.group = NULL;
+    for (uint32_t rank = 0; rank < self.count && ok; rank++) {
+        kiln_status status = kiln_collective_resolve(sums[rank], NULL);
+        KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_CANCELLED);
+    }
+    release_all(&self, sums);
     scene_fini(&self);
 }
 
@@ -292,6 +447,9 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_operations, "operations, reference", &references),
         KILN_TEST_PARAM(test_in_a_program, "in a program, reference", &references),
         KILN_TEST_PARAM(test_nothing_stays, "nothing stays, reference", &references),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, reference", &references),
+        KILN_TEST_PARAM(test_unresolved, "unresolved, reference", &references),
+        KILN_TEST_PARAM(test_let_go, "let go, reference", &references),
         KILN_TEST(test_refusals),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_operations, "operations, opencl", &opencl),
@@ -299,6 +457,10 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_in_a_program, "in a program, opencl", &opencl),
         KILN_TEST_PARAM(test_in_a_program, "in a program, mixed", &mixed),
         KILN_TEST_PARAM(test_nothing_stays, "nothing stays, opencl", &opencl),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, mixed", &mixed),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, subdevices", &subdevices),
+        KILN_TEST_PARAM(test_unresolved, "unresolved, opencl", &opencl),
+        KILN_TEST_PARAM(test_let_go, "let go, opencl", &opencl),
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call

@@ -187,10 +187,16 @@ static void change_root(kiln_coll_call *call)
     call->root = 1;
 }
 
+static void change_shape(kiln_coll_call *call)
+{
+    call->tag = 17;
+}
+
 static void test_disagreement(void)
 {
     static void (*const changes[])(kiln_coll_call *) = {
-        change_op, change_dtype, change_count, change_algorithm, change_kind, change_root};
+        change_op,   change_dtype, change_count, change_algorithm,
+        change_kind, change_shape, change_root};
     static arrays data;
     for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++) {
         fixture fix;

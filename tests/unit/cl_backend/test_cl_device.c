@@ -2,6 +2,7 @@
 // Addresses, the list of devices, what is known about one, and opening again and again.
 
 #include <dirent.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cl_fixture.h"
@@ -89,6 +90,42 @@ static void test_index_out_of_range_says_how_many(void)
     KILN_CHECK_INT(open_only(&f, "opencl:99999999999999999999", &err), KILN_STATUS_NOT_FOUND);
     KILN_CHECK_INT(open_only(&f, "opencl:name=no such device", &err), KILN_STATUS_NOT_FOUND);
     KILN_CHECK_CONTAINS(err.message, "no such device");
+    cl_fixture_env_fini(&f);
+}
+
+/// A device in as many parts as it has compute units; they are devices of their own.
+static void test_parts(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    char address[64];
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    const kiln_device_info *info = f.ops->info(f.base);
+    uint32_t units = info->compute_units;
+    bool is_cpu = info->type == KILN_DEVICE_CPU;
+    cl_fixture_close(&f);
+    if (!is_cpu) {
+        kiln_test_skip("this kind of device has no parts");
+        return;
+    }
+    snprintf(address, sizeof address, "opencl:0#%u/%u", units - 1, units);
+    cl_settings settings = {.address = address};
+    if (cl_fixture_open(&f, &settings)) {
+        KILN_CHECK_INT(f.ops->info(f.base)->compute_units, 1);
+        cl_fixture_close(&f);
+    }
+    if (!any_device(&f)) {
+        return;
+    }
+    snprintf(address, sizeof address, "opencl:0#0/%u", units + 1);
+    KILN_CHECK_INT(open_only(&f, address, &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_CONTAINS(err.message, "compute units");
+    static const char *const wrong[] = {"opencl:0#", "opencl:0#1", "opencl:0#1/1", "opencl:0#0/2x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        KILN_CHECK_INT(open_only(&f, wrong[i], &err), KILN_STATUS_INVALID_ARGUMENT);
+    }
     cl_fixture_env_fini(&f);
 }
 
@@ -249,7 +286,8 @@ static void test_measure_is_remembered(void)
 
 KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
-               KILN_TEST(test_malformed_addresses), KILN_TEST(test_description_ends),
-               KILN_TEST(test_facts), KILN_TEST(test_two_backends_on_one_device),
+               KILN_TEST(test_parts), KILN_TEST(test_malformed_addresses),
+               KILN_TEST(test_description_ends), KILN_TEST(test_facts),
+               KILN_TEST(test_two_backends_on_one_device),
                KILN_TEST(test_opening_again_leaves_nothing), KILN_TEST(test_no_memory_at_open),
                KILN_TEST(test_measure_is_remembered))

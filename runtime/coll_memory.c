@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A device's memory as collective/ sees it, through its backend's table. Reductions are operations
+// on the device, and bytes leave it through mapped memory where the backend has that. Which
+// algorithm runs, and in which order it combines, is decided by collective/; the public calls are
+// in coll_bridge.c.
+
+#include "coll_memory.h"
+
+#ifdef KILN_RUNTIME_CL
+#include "cl_backend.h"
+#endif
+
+static kiln_backend *backend_of(kiln_coll_memory *memory)
+{
+    return ((kilni_device_memory *)memory)->device->backend;
+}
+
+static void lock(kiln_coll_memory *memory)
+{
+    pthread_mutex_lock(&((kilni_device_memory *)memory)->device->lock);
+}
+
+static void unlock(kiln_coll_memory *memory)
+{
+    pthread_mutex_unlock(&((kilni_device_memory *)memory)->device->lock);
+}
+
+// ---- memory
+// --------------------------------------------------------------------------------------
+
+static kiln_status memory_alloc(kiln_coll_memory *memory, size_t bytes,
+                                kiln_coll_buffer **out_buffer, kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    kiln_buffer *buffer = NULL;
+    lock(memory);
+    kiln_status status = backend->ops->alloc(backend, bytes, &buffer, err);
+    unlock(memory);
+    *out_buffer = (kiln_coll_buffer *)buffer;
+    return status;
+}
+
+static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
+{
+    kiln_backend *backend = backend_of(memory);
+    lock(memory);
+    backend->ops->free(backend, (kiln_buffer *)buffer);
+    unlock(memory);
+}
+
+static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
+                               const kiln_coll_area *source, kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    lock(memory);
+    kiln_status status = backend->ops->copy(
+        backend, (kiln_buffer *)source->buffer, (size_t)source->offset,
+        (kiln_buffer *)target->buffer, (size_t)target->offset, kiln_coll_area_bytes(target), err);
+    unlock(memory);
+    return status;
+}
+
+// Where the backend maps, a mapping is the device's memory or the driver's copy of it; elsewhere it
+// is a copy of ours, filled by a read and brought back by an upload.
+
+static bool maps(kiln_coll_memory *memory)
+{
+#ifdef KILN_RUNTIME_CL
+    return kiln_cl_is(backend_of(memory));
+#else
+    (void)memory;
+    return false;
+#endif
+}
+
+static kiln_status map_shared(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void **out_pointer, kiln_error *err)
+{
+#ifdef KILN_RUNTIME_CL
+    uint32_t flags = access == KILN_COLL_READ ? KILN_CL_MAP_READ : KILN_CL_MAP_WRITE;
+    return kiln_cl_map(backend_of(memory), (kiln_buffer *)area->buffer, (size_t)area->offset,
+                       kiln_coll_area_bytes(area), flags, out_pointer, err);
+#else
+    (void)memory, (void)area, (void)access, (void)out_pointer;
+    return kiln_fail(err, INTERNAL, "this build maps no device memory");
+#endif
+}
+
+static kiln_status unmap_shared(kiln_coll_memory *memory, const kiln_coll_area *area, void *pointer,
+                                kiln_error *err)
+{
+#ifdef KILN_RUNTIME_CL
+    return kiln_cl_unmap(backend_of(memory), (kiln_buffer *)area->buffer, pointer, err);
+#else
+    (void)memory, (void)area, (void)pointer;
+    return kiln_fail(err, INTERNAL, "this build maps no device memory");
+#endif
+}
+
+static kiln_status map_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
+                            kiln_coll_access access, void **out_pointer, kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    const kiln_allocator *allocator =
+        &((kilni_device_memory *)memory)->device->context->env.allocator;
+    size_t bytes = kiln_coll_area_bytes(area);
+    void *staging = allocator->alloc(allocator->user, bytes, /*alignment=*/64);
+    if (staging == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+    }
+    kiln_status status = KILN_STATUS_OK;
+    if (access == KILN_COLL_READ) {
+        status = backend->ops->read(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
+                                    staging, bytes, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        allocator->free(allocator->user, staging);
+        return status;
+    }
+    *out_pointer = staging;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status unmap_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void *pointer, kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    kiln_status status = KILN_STATUS_OK;
+    if (access == KILN_COLL_WRITE) {
+        status = backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
+                                      pointer, kiln_coll_area_bytes(area), err);
+    }
+    kiln_free(&((kilni_device_memory *)memory)->device->context->env, pointer);
+    return status;
+}
+
+static kiln_status memory_map(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void **out_pointer, kiln_error *err)
+{
+    lock(memory);
+    kiln_status status = maps(memory) ? map_shared(memory, area, access, out_pointer, err)
+                                      : map_copy(memory, area, access, out_pointer, err);
+    unlock(memory);
+    return status;
+}
+
+static kiln_status memory_unmap(kiln_coll_memory *memory, const kiln_coll_area *area,
+                                kiln_coll_access access, void *pointer, kiln_error *err)
+{
+    lock(memory);
+    kiln_status status = maps(memory) ? unmap_shared(memory, area, pointer, err)
+                                      : unmap_copy(memory, area, access, pointer, err);
+    unlock(memory);
+    return status;
+}
+
+// ---- arithmetic
+// ----------------------------------------------------------------------------------
+
+static kiln_view view_of(const kiln_coll_area *area)
+{
+    return (kiln_view){.buffer = (kiln_buffer *)area->buffer,
+                       .offset_bytes = (int64_t)area->offset,
+                       .dtype = area->dtype,
+                       .rank = 1,
+                       .dims = {(int64_t)area->count},
+                       .strides = {1}};
+}
+
+/// Runs one operation on flat views of one length.
+static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln_view *inputs,
+                                uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
+                                kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    kiln_tensor_desc descs[3];
+    for (uint16_t i = 0; i <= n_inputs; i++) {
+        const kiln_view *view = i < n_inputs ? &inputs[i] : output;
+        descs[i] = (kiln_tensor_desc){.dtype = view->dtype, .rank = 1, .dims = {view->dims[0]}};
+    }
+    const kiln_op_record record = {.op = op,
+                                   .n_inputs = n_inputs,
+                                   .n_outputs = 1,
+                                   .n_attrs = attr != NULL,
+                                   .inputs = descs,
+                                   .outputs = &descs[n_inputs],
+                                   .attrs = attr};
+    lock(memory);
+    kiln_status status = backend->ops->execute(backend, &record, inputs, output, err);
+    unlock(memory);
+    return status;
+}
+
+// What the device cannot compute goes through the host.
+
+/// Copies an area out to `data`, or in from it.
+static kiln_status transfer(kiln_coll_memory *memory, const kiln_coll_area *area,
+                            kiln_coll_access access, void *data, kiln_error *err)
+{
+    void *mapped = NULL;
+    kiln_status status = memory_map(memory, area, access, &mapped, err);
+    if (mapped == NULL) {
+        return status;
+    }
+    bool is_read = access == KILN_COLL_READ;
+    memcpy(is_read ? data : mapped, is_read ? mapped : data, kiln_coll_area_bytes(area));
+    return memory_unmap(memory, area, access, mapped, err);
+}
+
+static kiln_status convert_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                   const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
+{
+    kiln_coll_memory *host = ((kilni_device_memory *)memory)->host;
+    const kiln_env *env = &((kilni_device_memory *)memory)->device->context->env;
+    size_t from_bytes = kiln_coll_area_bytes(source);
+    unsigned char *data = kiln_alloc(env, from_bytes + kiln_coll_area_bytes(target));
+    if (data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", from_bytes);
+    }
+    kiln_coll_buffer *buffer = (kiln_coll_buffer *)data;
+    kiln_coll_area from = {buffer, 0, source->dtype, source->count};
+    kiln_coll_area to = {buffer, from_bytes, target->dtype, target->count};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, transfer(memory, source, KILN_COLL_READ, data, err));
+    KILN_TRY(out, status, host->ops->convert(host, &to, &from, divisor, err));
+    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data + from_bytes, err));
+out:
+    kiln_free(env, data);
+    return status;
+}
+
+static kiln_status memory_convert(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                  const kiln_coll_area *source, uint32_t divisor, kiln_error *err)
+{
+    kiln_view from = view_of(source);
+    kiln_view to = view_of(target);
+    bool is_float = kiln_dtype_kind_of(source->dtype) == KILN_KIND_FLOAT;
+    kiln_attr number = is_float ? kilni_attr_f64(divisor) : kilni_attr_i64(divisor);
+    kiln_attr dtype = kilni_attr_dtype(target->dtype);
+    kiln_status status = KILN_STATUS_UNIMPLEMENTED;
+    if (target->dtype == source->dtype) {
+        status = execute_flat(memory, KILN_OP_DIV_SCALAR, &from, 1, &number, &to, err);
+    } else if (divisor == 1) {
+        status = execute_flat(memory, KILN_OP_CAST, &from, 1, &dtype, &to, err);
+    }
+    return status == KILN_STATUS_UNIMPLEMENTED
+               ? convert_on_host(memory, target, source, divisor, err)
+               : status;
+}
+
+static kiln_status reduce_on_host(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                  const kiln_coll_area *left, const kiln_coll_area *right,
+                                  kiln_coll_op op, kiln_error *err)
+{
+    kiln_coll_memory *host = ((kilni_device_memory *)memory)->host;
+    const kiln_env *env = &((kilni_device_memory *)memory)->device->context->env;
+    size_t bytes = kiln_coll_area_bytes(target);
+    unsigned char *data = kiln_alloc_array(env, 2, bytes);
+    if (data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", 2 * bytes);
+    }
+    kiln_coll_area sums = {(kiln_coll_buffer *)data, 0, target->dtype, target->count};
+    kiln_coll_area others = {(kiln_coll_buffer *)data, bytes, target->dtype, target->count};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, transfer(memory, left, KILN_COLL_READ, data, err));
+    KILN_TRY(out, status, transfer(memory, right, KILN_COLL_READ, data + bytes, err));
+    KILN_TRY(out, status, host->ops->reduce(host, &sums, &sums, &others, op, err));
+    KILN_TRY(out, status, transfer(memory, target, KILN_COLL_WRITE, data, err));
+out:
+    kiln_free(env, data);
+    return status;
+}
+
+static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                 const kiln_coll_area *left, const kiln_coll_area *right,
+                                 kiln_coll_op op, kiln_error *err)
+{
+    static const kiln_op ops[KILN_COLL_OP_COUNT] = {
+        [KILN_COLL_SUM] = KILN_OP_ADD,     [KILN_COLL_MEAN] = KILN_OP_ADD,
+        [KILN_COLL_MIN] = KILN_OP_MINIMUM, [KILN_COLL_MAX] = KILN_OP_MAXIMUM,
+        [KILN_COLL_PROD] = KILN_OP_MUL,
+    };
+    const kiln_view inputs[] = {view_of(left), view_of(right)};
+    const kiln_view output = view_of(target);
+    kiln_status status = execute_flat(memory, ops[op], inputs, 2, NULL, &output, err);
+    return status == KILN_STATUS_UNIMPLEMENTED
+               ? reduce_on_host(memory, target, left, right, op, err)
+               : status;
+}
+
+// ---- the end of work
+// -----------------------------------------------------------------------------
+
+static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                                kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    kiln_status status = KILN_STATUS_OK;
+#ifdef KILN_RUNTIME_CL
+    if (maps(memory)) {
+        kiln_cl_event *event = NULL;
+        lock(memory);
+        status = kiln_cl_mark(backend, &event, err);
+        unlock(memory);
+        if (status == KILN_STATUS_OK) {
+            status = kiln_cl_event_after(event, done, user, err);
+            kiln_cl_event_destroy(event);
+        }
+        return status;
+    }
+#endif
+    lock(memory);
+    status = backend->ops->sync(backend, err);
+    unlock(memory);
+    if (status == KILN_STATUS_OK) {
+        done(KILN_STATUS_OK, user);
+    }
+    return status;
+}
+
+/// What was lent to the call goes back, and its result is there.
+static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_error *result)
+{
+    kiln_device *device = ((kilni_device_memory *)memory)->device;
+    kilni_rank_call *call = event;
+    lock(memory);
+    kilni_rank_call_free(device, call, result);
+    unlock(memory);
+}
+
+static const kiln_coll_memory_ops memory_ops = {
+    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops),
+    .name = "device",
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .copy = memory_copy,
+    .convert = memory_convert,
+    .reduce = memory_reduce,
+    .map = memory_map,
+    .unmap = memory_unmap,
+    .after = memory_after,
+    .signal = memory_signal,
+};
+
+kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
+                                     kiln_error *err)
+{
+    memory->base.ops = &memory_ops;
+    memory->device = kiln_device_retain(device);
+    return kiln_coll_host_memory_create(&device->context->env, &memory->host, err);
+}
+
+void kilni_device_memory_fini(kilni_device_memory *memory)
+{
+    kiln_coll_host_memory_destroy(memory->host);
+    kiln_device_release(memory->device);
+}
+
+void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result)
+{
+    kilni_place_clear(device, &call->input);
+    kilni_place_clear(device, &call->output);
+    if (call->arrival != NULL) {
+        kilni_arrival_end(device, call->arrival, result);
+    }
+    kiln_free(&device->context->env, call);
+}
