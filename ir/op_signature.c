@@ -226,3 +226,48 @@ const kiln_op_signature kiln_signature_drop = {
     .min_inputs = 1,
     .max_inputs = 1,
 };
+
+// ---- activations
+// ---------------------------------------------------------------------------------
+
+const kiln_op_signature kiln_signature_prelu = {
+    .inputs = {"x", "slope"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+};
+
+const kiln_op_signature kiln_signature_hard_sigmoid = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(ALPHA, SCALAR, 0.2), OPTIONAL(BETA, SCALAR, 0.5)},
+};
+
+const kiln_op_signature kiln_signature_elu = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(ALPHA, SCALAR, 1)},
+};
+
+const kiln_op_signature kiln_signature_output_grad = {
+    .inputs = {"output", "grad"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+};
+
+const kiln_op_signature kiln_signature_x_grad = {
+    .inputs = {"x", "grad"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+};
+
+const kiln_op_signature kiln_signature_gelu_backward = {
+    .inputs = {"x", "grad"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(APPROXIMATE, IDENTITY, 0)},
+};

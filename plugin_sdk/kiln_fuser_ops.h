@@ -89,6 +89,18 @@
 #define KF_OP_MASK_FILL 103u /* v1: value where mask, else x; the mask is bool */
 #define KF_OP_CAST 104u /* v1: x as dtype; float to integer saturates and truncates, NaN gives 0; integers wrap; bool is x != 0 */
 #define KF_OP_CONTIGUOUS 105u /* v1: a copy of x with dense row-major layout */
+#define KF_OP_PRELU 107u /* v1: slope * x where x < 0, else x */
+#define KF_OP_HARD_SIGMOID 108u /* v1: min(max(alpha * x + beta, 0), 1) */
+#define KF_OP_LOG_SIGMOID 109u /* v1: logarithm of sigmoid, computed without it */
+#define KF_OP_RELU_BACKWARD 110u /* v1: grad where output = relu(x) is above 0, else 0 */
+#define KF_OP_GELU_BACKWARD 111u /* v1: grad * derivative of gelu at x */
+#define KF_OP_SIGMOID_BACKWARD 112u /* v1: grad * output * (1 - output), output = sigmoid(x) */
+#define KF_OP_LOG_SIGMOID_BACKWARD 113u /* v1: grad * sigmoid(-x) */
+#define KF_OP_SILU 114u /* v1: x * sigmoid(x), also called swish */
+#define KF_OP_SOFTPLUS 115u /* v1: log(1 + exp(x)) without overflow */
+#define KF_OP_ELU 116u /* v1: x where x > 0, else alpha * (exp(x) - 1) */
+#define KF_OP_MISH 117u /* v1: x * tanh(softplus(x)) */
+#define KF_OP_HARD_SWISH 118u /* v1: x * min(max(x / 6 + 1 / 2, 0), 1) */
 #define KF_OP_RESHAPE 120u /* v1: x with other lengths, same elements in row-major order; one length may be -1 */
 #define KF_OP_EXPAND 121u /* v1: x broadcast to shape; -1 keeps a length */
 #define KF_OP_PERMUTE 122u /* v1: axis i of the result is axis axes[i] of x; empty: reversed */
@@ -149,6 +161,23 @@
 #define KF_ATTR_LAST 26u /* of equal elements take the last, not the first */
 #define KF_ATTR_COUNT 27u /* number of elements */
 #define KF_ATTR_APPROXIMATE 28u /* use the cheaper formula */
+#define KF_ATTR_ALPHA 50u /* first factor of the formula */
+#define KF_ATTR_BETA 51u /* second factor of the formula */
+#define KF_ATTR_MOMENTUM 52u /* share of the old value in a running one */
+#define KF_ATTR_SCALE 53u /* factor of the scores; 0: 1 / sqrt(length of a query) */
+#define KF_ATTR_SOFTCAP 54u /* scores become softcap * tanh(scores / softcap); 0: as they are */
+#define KF_ATTR_CAUSAL 55u /* position i sees none after i */
+#define KF_ATTR_DIRECTION 56u /* forward, reverse or bidirectional */
+#define KF_ATTR_ACTIVATIONS 57u /* names with commas, for each direction; empty: the usual ones */
+#define KF_ATTR_ALPHAS 58u /* alpha of each activation; empty: the usual ones */
+#define KF_ATTR_BETAS 59u /* beta of each activation; empty: the usual ones */
+#define KF_ATTR_CLIP 60u /* bound of what activations get; 0: none */
+#define KF_ATTR_INPUT_FORGET 61u /* the forget gate is 1 - the input gate */
+#define KF_ATTR_RESET_AFTER 62u /* the reset gate acts after the matrix product */
+#define KF_ATTR_INVERSE 63u /* the inverse transform, divided by the length */
+#define KF_ATTR_LENGTH 64u /* length of the signal; 0: what the input says */
+#define KF_ATTR_EQUATION 65u /* letters of each input's axes, with commas, then -> and the result's */
+#define KF_ATTR_BLANK 66u /* class that stands for no label */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

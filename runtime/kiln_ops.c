@@ -499,6 +499,76 @@ kiln_status kiln_contiguous(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error
     return kiln_record(NULL, KILN_OP_CONTIGUOUS, inputs, 1, NULL, 0, out_tensor, err);
 }
 
+kiln_status kiln_prelu(kiln_tensor *x, kiln_tensor *slope, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x, slope};
+    return kiln_record(NULL, KILN_OP_PRELU, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_hard_sigmoid(kiln_tensor *x, double alpha, double beta, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(alpha),
+        kilni_attr_f64(beta),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_HARD_SIGMOID, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_log_sigmoid(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LOG_SIGMOID, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_relu_backward(kiln_tensor *output, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {output, grad};
+    return kiln_record(NULL, KILN_OP_RELU_BACKWARD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_gelu_backward(kiln_tensor *x, kiln_tensor *grad, bool approximate, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_bool(approximate),
+    };
+    kiln_tensor *const inputs[] = {x, grad};
+    return kiln_record(NULL, KILN_OP_GELU_BACKWARD, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_sigmoid_backward(kiln_tensor *output, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {output, grad};
+    return kiln_record(NULL, KILN_OP_SIGMOID_BACKWARD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_log_sigmoid_backward(kiln_tensor *x, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x, grad};
+    return kiln_record(NULL, KILN_OP_LOG_SIGMOID_BACKWARD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_silu(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SILU, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_softplus(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SOFTPLUS, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_elu(kiln_tensor *x, double alpha, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(alpha),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ELU, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_mish(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_MISH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_hard_swish(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_HARD_SWISH, inputs, 1, NULL, 0, out_tensor, err);
+}
+
 kiln_status kiln_reshape(kiln_tensor *x, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err) {
     const kiln_attr attrs[] = {
         kilni_attr_ints(shape, n_shape),

@@ -297,6 +297,46 @@ KILN_NODISCARD KILN_API kiln_status kiln_cast(kiln_tensor *x, kiln_dtype dtype, 
 /// a copy of x with dense row-major layout.
 KILN_NODISCARD KILN_API kiln_status kiln_contiguous(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
 
+/// slope * x where x < 0, else x.
+KILN_NODISCARD KILN_API kiln_status kiln_prelu(kiln_tensor *x, kiln_tensor *slope, kiln_tensor **out_tensor, kiln_error *err);
+
+/// min(max(alpha * x + beta, 0), 1).
+/// `alpha`: first factor of the formula.
+/// `beta`: second factor of the formula.
+KILN_NODISCARD KILN_API kiln_status kiln_hard_sigmoid(kiln_tensor *x, double alpha, double beta, kiln_tensor **out_tensor, kiln_error *err);
+
+/// logarithm of sigmoid, computed without it.
+KILN_NODISCARD KILN_API kiln_status kiln_log_sigmoid(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// grad where output = relu(x) is above 0, else 0.
+KILN_NODISCARD KILN_API kiln_status kiln_relu_backward(kiln_tensor *output, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err);
+
+/// grad * derivative of gelu at x.
+/// `approximate`: use the cheaper formula.
+KILN_NODISCARD KILN_API kiln_status kiln_gelu_backward(kiln_tensor *x, kiln_tensor *grad, bool approximate, kiln_tensor **out_tensor, kiln_error *err);
+
+/// grad * output * (1 - output), output = sigmoid(x).
+KILN_NODISCARD KILN_API kiln_status kiln_sigmoid_backward(kiln_tensor *output, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err);
+
+/// grad * sigmoid(-x).
+KILN_NODISCARD KILN_API kiln_status kiln_log_sigmoid_backward(kiln_tensor *x, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x * sigmoid(x), also called swish.
+KILN_NODISCARD KILN_API kiln_status kiln_silu(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// log(1 + exp(x)) without overflow.
+KILN_NODISCARD KILN_API kiln_status kiln_softplus(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x where x > 0, else alpha * (exp(x) - 1).
+/// `alpha`: first factor of the formula.
+KILN_NODISCARD KILN_API kiln_status kiln_elu(kiln_tensor *x, double alpha, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x * tanh(softplus(x)).
+KILN_NODISCARD KILN_API kiln_status kiln_mish(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x * min(max(x / 6 + 1 / 2, 0), 1).
+KILN_NODISCARD KILN_API kiln_status kiln_hard_swish(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
 /// x with other lengths, same elements in row-major order; one length may be -1.
 /// `shape`: lengths of the result.
 KILN_NODISCARD KILN_API kiln_status kiln_reshape(kiln_tensor *x, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err);

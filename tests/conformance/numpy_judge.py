@@ -18,12 +18,15 @@ except ImportError:
     print("kiln-test: 0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
+import numpy_nn
+
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
           "u64": np.uint64, "bool": np.bool_}
 TOLERANCE = {2: 1e-3, 4: 3e-7, 8: 1e-13}  # by bytes of a float
 SCALED = {"sum", "mean", "prod", "matmul", "conv2d", "avg_pool2d", "softmax", "log_softmax",
           "batch_norm", "gelu"}  # compared with the largest element: errors follow the terms
+SCALED |= set(numpy_nn.OPERATORS)
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 UNARY = {
@@ -277,6 +280,8 @@ def expected(name, inputs, attributes, shape):
         return UNARY[name](wide(inputs[0]))
     if name in REDUCTIONS:
         return reduce(name, inputs[0], **attributes)
+    if name in numpy_nn.OPERATORS:
+        return numpy_nn.expected(name, inputs, attributes, shape)
     if name in OTHERS:
         return OTHERS[name](inputs, attributes, shape)
     if name.endswith("_scalar"):
