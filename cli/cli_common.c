@@ -80,9 +80,6 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     }
     for (size_t i = 0; i < options->n_plugins && status == KILN_STATUS_OK; i++) {
         status = kiln_plugin_load(context, options->plugins[i], err);
-        if (status != KILN_STATUS_OK) {
-            (void)kiln_error_context(err, "plugin %s", options->plugins[i]);
-        }
     }
     if (status != KILN_STATUS_OK) {
         kiln_context_destroy(context);

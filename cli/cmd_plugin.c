@@ -62,6 +62,18 @@ static void print_plugin(const kiln_plugin_info *info, bool why)
     }
 }
 
+static kiln_status print_plugins(kiln_context *context, bool why, kiln_error *err)
+{
+    for (size_t i = 0;; i++) {
+        kiln_plugin_info info = KILN_PLUGIN_INFO_INIT;
+        kiln_status status = kiln_plugin_get(context, i, &info, err);
+        if (status != KILN_STATUS_OK) {
+            return status == KILN_STATUS_NOT_FOUND ? KILN_STATUS_OK : status;
+        }
+        print_plugin(&info, why);
+    }
+}
+
 int cmd_plugin(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
@@ -76,19 +88,22 @@ int cmd_plugin(int argc, char **argv)
         NULL};
     plugin_options options = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
+    size_t n_plugins = options.device.n_plugins;
+    options.device.n_plugins = 0; // one that is refused must not keep the others from the list
     kiln_error err = KILN_ERROR_INIT;
     kiln_context *context = NULL;
     if (cli_open_context(&options.device, &context, &err) != KILN_STATUS_OK) {
         return cli_fail("plugin", &err);
     }
-    kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; status == KILN_STATUS_OK; i++) {
-        kiln_plugin_info info = KILN_PLUGIN_INFO_INIT;
-        status = kiln_plugin_get(context, i, &info, &err);
-        if (status == KILN_STATUS_OK) {
-            print_plugin(&info, options.why);
+    int code = CLI_OK;
+    for (size_t i = 0; i < n_plugins; i++) {
+        if (kiln_plugin_load(context, options.device.plugins[i], &err) != KILN_STATUS_OK) {
+            code = cli_fail("plugin", &err);
         }
     }
+    if (print_plugins(context, options.why, &err) != KILN_STATUS_OK) {
+        code = cli_fail("plugin", &err);
+    }
     kiln_context_destroy(context);
-    return status == KILN_STATUS_NOT_FOUND ? CLI_OK : cli_fail("plugin", &err);
+    return code;
 }

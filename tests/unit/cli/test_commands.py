@@ -162,6 +162,9 @@ def bad_plugins():
         run = kiln("plugin", "list", "--why", KILN_PLUGIN_PATH=folder)
         expect(run, 0, "text.so", "refused", "ELF")
         expect_error(kiln("run", MODEL, "--input", INPUT, "--plugin", path), "text.so")
+        run = kiln("plugin", "list", "--why", "--plugin", path)
+        expect(run, 1, "refused", "taken    org.kiln.elementwise")
+        assert run.stderr.count("plugin ") == 2, run.stderr  # "kiln plugin: plugin PATH: ..."
 
 
 @case
