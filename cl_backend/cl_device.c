@@ -406,6 +406,7 @@ static void read_numbers(kilni_cl_backend *backend)
     info->memory_bytes = device_number(backend, CL_DEVICE_GLOBAL_MEM_SIZE);
     info->max_alloc_bytes = device_number(backend, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     info->local_bytes = device_number(backend, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->cache_bytes = device_number(backend, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     info->max_work_group = device_number(backend, CL_DEVICE_MAX_WORK_GROUP_SIZE);
 }
 

@@ -79,6 +79,7 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
         .cl_version = device->cl_version,
         .cl_c_version = device->cl_version,
         .opset = KF_OPSET_MAX,
+        .cache_bytes = device->cache_bytes,
         .mem_bytes_per_s = device->bytes_per_s,
         .flops_f32 = device->flops_f32,
         .launch_ns = device->launch_ns,

@@ -569,6 +569,7 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint64_t memory_bytes;
     uint64_t max_alloc_bytes;
     uint64_t local_bytes;
+    uint64_t cache_bytes; ///< of the last level; 0: not known
     uint64_t max_work_group;
     uint64_t bytes_per_s; ///< measured copy, read plus written
     uint64_t flops_f32; ///< estimate
