@@ -167,6 +167,12 @@ static kiln_view view_of(const kiln_coll_area *area)
                        .strides = {1}};
 }
 
+/// A remote device computes on whole buffers only, and the bytes come over the network anyway.
+static bool computes_on_views(kiln_coll_memory *memory)
+{
+    return strcmp(backend_of(memory)->ops->scheme, "grpc") != 0;
+}
+
 /// Runs one operation on flat views of one length.
 static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln_view *inputs,
                                 uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
@@ -176,7 +182,8 @@ static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln
     kiln_tensor_desc descs[3];
     for (uint16_t i = 0; i <= n_inputs; i++) {
         const kiln_view *view = i < n_inputs ? &inputs[i] : output;
-        descs[i] = (kiln_tensor_desc){.dtype = view->dtype, .rank = 1, .dims = {view->dims[0]}};
+        descs[i] = (kiln_tensor_desc){
+            .id = kilni_tensor_next_id(), .dtype = view->dtype, .rank = 1, .dims = {view->dims[0]}};
     }
     const kiln_op_record record = {.op = op,
                                    .n_inputs = n_inputs,
@@ -238,6 +245,9 @@ static kiln_status memory_convert(kiln_coll_memory *memory, const kiln_coll_area
     kiln_attr number = is_float ? kilni_attr_f64(divisor) : kilni_attr_i64(divisor);
     kiln_attr dtype = kilni_attr_dtype(target->dtype);
     kiln_status status = KILN_STATUS_UNIMPLEMENTED;
+    if (!computes_on_views(memory)) {
+        return convert_on_host(memory, target, source, divisor, err);
+    }
     if (target->dtype == source->dtype) {
         status = execute_flat(memory, KILN_OP_DIV_SCALAR, &from, 1, &number, &to, err);
     } else if (divisor == 1) {
@@ -282,7 +292,10 @@ static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area 
     };
     const kiln_view inputs[] = {view_of(left), view_of(right)};
     const kiln_view output = view_of(target);
-    kiln_status status = execute_flat(memory, ops[op], inputs, 2, NULL, &output, err);
+    kiln_status status = KILN_STATUS_UNIMPLEMENTED;
+    if (computes_on_views(memory)) {
+        status = execute_flat(memory, ops[op], inputs, 2, NULL, &output, err);
+    }
     return status == KILN_STATUS_UNIMPLEMENTED
                ? reduce_on_host(memory, target, left, right, op, err)
                : status;

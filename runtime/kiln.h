@@ -208,8 +208,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_read(kiln_tensor *tensor, void *out_dat
                                               kiln_error *err);
 
 /// A copy on another device, of whatever platform; on the same device one more hold of the tensor
-/// itself. Ownership: `*out_tensor` is the caller's hold. Lifetime: until released. Thread: any.
-/// Errors: as kiln_read and create.
+/// itself. Returns at once: bytes travel in chunks behind the calls, and the first use of the copy
+/// waits for them. Ownership: `*out_tensor` is the caller's hold. Lifetime: until released; the
+/// tensor itself may be released before. Thread: any. Errors: as create; INVALID_ARGUMENT. A
+/// failure on the way comes with the first use of the copy.
 KILN_NODISCARD KILN_API kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device,
                                                    kiln_tensor **out_tensor, kiln_error *err);
 

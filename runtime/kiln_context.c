@@ -76,6 +76,7 @@ void kilni_context_release(kiln_context *context)
     if (context == NULL || atomic_fetch_sub(&context->refs, 1) != 1) {
         return;
     }
+    kilni_mover_destroy(context->mover);
     kiln_env env = context->env;
     kiln_fuse_registry_destroy(context->registry);
     kiln_store_close(context->store);

@@ -242,6 +242,9 @@ static void close_device(kiln_device *device)
     }
     pthread_mutex_unlock(&context->lock);
     pthread_mutex_lock(&device->lock);
+    while (device->moves > 0) {
+        pthread_cond_wait(&device->arrived, &device->lock);
+    }
     while (device->streams != NULL) {
         kilni_stream *stream = device->streams;
         device->streams = stream->next;

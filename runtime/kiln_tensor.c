@@ -333,29 +333,3 @@ kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_er
     pthread_mutex_unlock(&tensor->device->lock);
     return status;
 }
-
-kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
-                           kiln_error *err)
-{
-    *out_tensor = NULL;
-    if (tensor == NULL || device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
-    }
-    if (tensor->device == device) {
-        *out_tensor = kiln_retain(tensor);
-        return KILN_STATUS_OK;
-    }
-    const kiln_env *env = &device->context->env;
-    size_t bytes = kiln_tensor_bytes(tensor);
-    void *staging = kiln_alloc(env, bytes > 0 ? bytes : 1);
-    if (staging == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
-    }
-    kiln_status status = kiln_read(tensor, staging, bytes, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_tensor_create(device, tensor->desc.dtype, tensor->desc.rank,
-                                    tensor->desc.dims, staging, out_tensor, err);
-    }
-    kiln_free(env, staging);
-    return status;
-}

@@ -17,6 +17,8 @@
 
 // ---- context -----------------------------------------------------------------------------------
 
+typedef struct kilni_mover kilni_mover;
+
 struct kiln_context {
     atomic_uint refs; ///< the caller's one, and one for each device
     kiln_env env;
@@ -26,6 +28,7 @@ struct kiln_context {
     const kiln_backend_provider *providers[16]; ///< (lock)
     size_t n_providers;
     kiln_device *devices; ///< list through `next` (lock); not owned
+    kilni_mover *mover; ///< made when first needed (lock)
 };
 
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
@@ -33,6 +36,8 @@ kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **o
 /// Path of a library that ships with Kiln. Errors: NOT_FOUND.
 kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity,
                                  kiln_error *err);
+/// Ends what was begun; none of it holds a device any more. Takes NULL.
+void kilni_mover_destroy(kilni_mover *mover);
 void kilni_context_retain(kiln_context *context);
 void kilni_context_release(kiln_context *context);
 
@@ -128,6 +133,7 @@ struct kiln_device {
     uint64_t blocks_fused;
     uint64_t ops_fused;
     uint64_t tensors_live;
+    uint64_t moves; ///< begun and not ended, from and to this device; closing waits for them
 };
 
 static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)

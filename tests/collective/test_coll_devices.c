@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "collective.h"
+#include "device_set.h"
 #include "harness.h"
-#include "kiln.h"
 
 enum { MOST = 3, COUNT = 1003 };
 
@@ -18,32 +18,30 @@ typedef struct setting {
 static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
 #ifdef TEST_WITH_OPENCL
 static const setting opencl = {2, {"opencl:0", "opencl:1"}};
+#ifdef TEST_WITH_REMOTE
+static const setting remote = {3, {"opencl:0", "remote", "reference:0"}};
+#endif
 static const setting subdevices = {3, {"opencl:0#0/2", "opencl:0#1/2", "opencl:1"}};
 static const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}};
 #endif
 
 typedef struct scene {
     uint32_t count;
-    kiln_context *context;
-    kiln_device *devices[MOST];
+    device_set set;
+    kiln_device **devices;
     kiln_collective *group;
 } scene;
 
 static bool scene_init(scene *self, const setting *what, const kiln_coll_group_options *options)
 {
-    kiln_context_options context = KILN_CONTEXT_OPTIONS_INIT;
     kiln_error err = KILN_ERROR_INIT;
     *self = (scene){.count = what->count};
-    bool ok = KILN_CHECK_INT(kiln_context_create(&context, &self->context, &err), KILN_STATUS_OK);
-    for (uint32_t i = 0; i < what->count && ok; i++) {
-        ok = KILN_CHECK_INT(
-            kiln_device_open(self->context, what->addresses[i], &self->devices[i], &err), 0);
-    }
-    ok = ok && KILN_CHECK_INT(
-                   kiln_collective_create(self->devices, what->count, options, &self->group, &err),
-                   KILN_STATUS_OK);
-    if (!ok) {
+    self->devices = self->set.devices;
+    bool ok = device_set_open(&self->set, what->addresses, what->count);
+    if (ok && kiln_collective_create(self->devices, what->count, options, &self->group, &err) !=
+                  KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);
+        ok = false;
     }
     return ok;
 }
@@ -51,10 +49,7 @@ static bool scene_init(scene *self, const setting *what, const kiln_coll_group_o
 static void scene_fini(scene *self)
 {
     kiln_collective_destroy(self->group);
-    for (uint32_t i = 0; i < self->count; i++) {
-        kiln_device_release(self->devices[i]);
-    }
-    kiln_context_destroy(self->context);
+    device_set_close(&self->set);
 }
 
 static bool resolve_all(const scene *self, kiln_tensor **tensors)
@@ -459,6 +454,11 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_nothing_stays, "nothing stays, opencl", &opencl),
         KILN_TEST_PARAM(test_other_collectives, "other collectives, mixed", &mixed),
         KILN_TEST_PARAM(test_other_collectives, "other collectives, subdevices", &subdevices),
+#ifdef TEST_WITH_REMOTE
+        KILN_TEST_PARAM(test_operations, "operations, remote", &remote),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, remote", &remote),
+        KILN_TEST_PARAM(test_let_go, "let go, remote", &remote),
+#endif
         KILN_TEST_PARAM(test_unresolved, "unresolved, opencl", &opencl),
         KILN_TEST_PARAM(test_let_go, "let go, opencl", &opencl),
 #endif

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Moving tensors between devices, of whatever kind. The call prepares both ends and returns; a
+// context's mover carries moves out in their order: one thread reads chunks from the source into
+// two stages, another writes them to the target meanwhile. Backends pin their own staging. A mover
+// never gives up the last hold of a device: closing one waits for its moves instead.
+
+#include "runtime_internal.h"
+
+#ifdef KILN_RUNTIME_CL
+#include "cl_backend.h"
+#endif
+
+enum { STAGES = 2 };
+static const size_t chunk_bytes = 4u << 20;
+
+/// What both ends keep until a move has ended.
+typedef struct move {
+    kiln_device *source;
+    kiln_device *target;
+    kilni_place input;
+    kilni_place output;
+    kilni_arrival *arrival;
+    size_t bytes;
+    struct move *next;
+} move;
+
+typedef struct chunk {
+    size_t offset;
+    size_t bytes;
+    const unsigned char *data;
+} chunk;
+
+struct kilni_mover {
+    const kiln_env *env;
+    pthread_t reader;
+    pthread_t writer;
+    pthread_mutex_t lock; ///< guards what follows
+    pthread_cond_t changed;
+    move *first;
+    move *last;
+    bool closing;
+    move *current; ///< the writer's
+    chunk chunks[STAGES];
+    uint64_t filled; ///< chunks of the current move that were read
+    uint64_t written; ///< and written
+    kiln_error failure; ///< of writing the current move
+    unsigned char *stages[STAGES]; ///< the reader's; made when needed
+};
+
+// ---- the writer
+// ----------------------------------------------------------------------------------
+
+static kiln_status write_chunk(const move *current, const chunk *part, kiln_error *err)
+{
+    kiln_device *device = current->target;
+    const kiln_view *view = &current->output.view;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = device->backend->ops->upload(device->backend, view->buffer,
+                                                      (size_t)view->offset_bytes + part->offset,
+                                                      part->data, part->bytes, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void *write_all(void *user)
+{
+    kilni_mover *mover = user;
+    pthread_mutex_lock(&mover->lock);
+    while (!mover->closing) {
+        if (mover->written == mover->filled) {
+            pthread_cond_wait(&mover->changed, &mover->lock);
+            continue;
+        }
+        const chunk part = mover->chunks[mover->written % STAGES];
+        kiln_error err = mover->failure;
+        pthread_mutex_unlock(&mover->lock);
+        if (err.code == KILN_STATUS_OK) { // after a failure the rest is only taken in
+            err.code = (int32_t)write_chunk(mover->current, &part, &err);
+        }
+        pthread_mutex_lock(&mover->lock);
+        mover->failure = err;
+        mover->written++;
+        pthread_cond_broadcast(&mover->changed);
+    }
+    pthread_mutex_unlock(&mover->lock);
+    return NULL;
+}
+
+// ---- the reader
+// ----------------------------------------------------------------------------------
+
+/// Waits until at most `behind` chunks are read and not written. False: writing failed.
+static bool await_writer(kilni_mover *mover, uint64_t behind)
+{
+    pthread_mutex_lock(&mover->lock);
+    while (mover->filled - mover->written > behind) {
+        pthread_cond_wait(&mover->changed, &mover->lock);
+    }
+    bool sound = mover->failure.code == KILN_STATUS_OK;
+    pthread_mutex_unlock(&mover->lock);
+    return sound;
+}
+
+static void hand_over(kilni_mover *mover, const chunk *part)
+{
+    pthread_mutex_lock(&mover->lock);
+    mover->chunks[mover->filled % STAGES] = *part;
+    mover->filled++;
+    pthread_cond_broadcast(&mover->changed);
+    pthread_mutex_unlock(&mover->lock);
+}
+
+static kiln_status read_chunk(kilni_mover *mover, const move *current, chunk *part, kiln_error *err)
+{
+    unsigned char **stage = &mover->stages[mover->filled % STAGES];
+    if (*stage == NULL) {
+        *stage = kiln_alloc(mover->env, chunk_bytes);
+    }
+    if (*stage == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", chunk_bytes);
+    }
+    kiln_device *device = current->source;
+    const kiln_view *view = &current->input.view;
+    part->data = *stage;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = device->backend->ops->read(device->backend, view->buffer,
+                                                    (size_t)view->offset_bytes + part->offset,
+                                                    *stage, part->bytes, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/// Where the source's memory is the host's, its bytes are written from where they lie: `*out_data`
+/// is NULL elsewhere.
+static kiln_status map_source(const move *current, unsigned char **out_data, kiln_error *err)
+{
+    *out_data = NULL;
+#ifdef KILN_RUNTIME_CL
+    kiln_backend *backend = current->source->backend;
+    bool is_shared = kiln_cl_is(backend) &&
+                     (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    if (is_shared) {
+        void *data = NULL;
+        const kiln_view *view = &current->input.view;
+        pthread_mutex_lock(&current->source->lock);
+        kiln_status status = kiln_cl_map(backend, view->buffer, (size_t)view->offset_bytes,
+                                         current->bytes, KILN_CL_MAP_READ, &data, err);
+        pthread_mutex_unlock(&current->source->lock);
+        *out_data = data;
+        return status;
+    }
+#endif
+    (void)current, (void)err;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status unmap_source(const move *current, void *data, kiln_error *err)
+{
+#ifdef KILN_RUNTIME_CL
+    if (data != NULL) {
+        kiln_device *device = current->source;
+        pthread_mutex_lock(&device->lock);
+        kiln_status status = kiln_cl_unmap(device->backend, current->input.view.buffer, data, err);
+        pthread_mutex_unlock(&device->lock);
+        return status;
+    }
+#endif
+    (void)current, (void)data, (void)err;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status copy_chunks(kilni_mover *mover, const move *current, unsigned char *mapped,
+                               kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t done = 0; done < current->bytes && status == KILN_STATUS_OK; done += chunk_bytes) {
+        size_t left = current->bytes - done;
+        chunk part = {.offset = done, .bytes = left < chunk_bytes ? left : chunk_bytes};
+        if (!await_writer(mover, /*behind=*/STAGES - 1)) {
+            break;
+        }
+        if (mapped != NULL) {
+            part.data = mapped + done;
+        } else {
+            status = read_chunk(mover, current, &part, err);
+        }
+        if (status == KILN_STATUS_OK) {
+            hand_over(mover, &part);
+        }
+    }
+    if (!await_writer(mover, /*behind=*/0) && status == KILN_STATUS_OK) {
+        *err = mover->failure;
+        status = (kiln_status)err->code;
+    }
+    return status;
+}
+
+static kiln_status carry_out(kilni_mover *mover, move *current, kiln_error *err)
+{
+    unsigned char *mapped = NULL;
+    pthread_mutex_lock(&mover->lock);
+    mover->current = current;
+    mover->filled = 0;
+    mover->written = 0;
+    mover->failure = (kiln_error)KILN_ERROR_INIT;
+    pthread_mutex_unlock(&mover->lock);
+    kiln_status status = map_source(current, &mapped, err);
+    if (status == KILN_STATUS_OK) {
+        status = copy_chunks(mover, current, mapped, err);
+        kiln_status unmapped = unmap_source(current, mapped, status == KILN_STATUS_OK ? err : NULL);
+        status = status == KILN_STATUS_OK ? unmapped : status;
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_error_context(err, "moving %zu bytes from %s to %s", current->bytes,
+                           current->source->address, current->target->address);
+    }
+    return status;
+}
+
+/// One move less on the device; who closes it waits for this.
+static void leave(kiln_device *device)
+{
+    device->moves--;
+    pthread_cond_broadcast(&device->arrived);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static void finish(kilni_mover *mover, move *ended, const kiln_error *result)
+{
+    kiln_device *source = ended->source;
+    kiln_device *target = ended->target;
+    pthread_mutex_lock(&source->lock);
+    kilni_place_clear(source, &ended->input);
+    leave(source);
+    pthread_mutex_lock(&target->lock);
+    kilni_place_clear(target, &ended->output);
+    kilni_arrival_end(target, ended->arrival, result);
+    kiln_free(mover->env, ended);
+    leave(target);
+}
+
+static void *read_all(void *user)
+{
+    kilni_mover *mover = user;
+    pthread_mutex_lock(&mover->lock);
+    for (;;) {
+        while (mover->first == NULL && !mover->closing) {
+            pthread_cond_wait(&mover->changed, &mover->lock);
+        }
+        move *current = mover->first;
+        if (current == NULL) {
+            break;
+        }
+        mover->first = current->next;
+        pthread_mutex_unlock(&mover->lock);
+        kiln_error err = KILN_ERROR_INIT;
+        err.code = (int32_t)carry_out(mover, current, &err);
+        finish(mover, current, &err);
+        pthread_mutex_lock(&mover->lock);
+    }
+    pthread_mutex_unlock(&mover->lock);
+    return NULL;
+}
+
+// ---- the mover
+// -----------------------------------------------------------------------------------
+
+static void close_mover(kilni_mover *mover)
+{
+    pthread_mutex_lock(&mover->lock);
+    mover->closing = true;
+    pthread_cond_broadcast(&mover->changed);
+    pthread_mutex_unlock(&mover->lock);
+}
+
+static void free_mover(kilni_mover *mover)
+{
+    for (int i = 0; i < STAGES; i++) {
+        kiln_free(mover->env, mover->stages[i]);
+    }
+    pthread_cond_destroy(&mover->changed);
+    pthread_mutex_destroy(&mover->lock);
+    kiln_free(mover->env, mover);
+}
+
+void kilni_mover_destroy(kilni_mover *mover)
+{
+    if (mover != NULL) {
+        close_mover(mover);
+        pthread_join(mover->reader, NULL);
+        pthread_join(mover->writer, NULL);
+        free_mover(mover);
+    }
+}
+
+static kiln_status create_mover(const kiln_env *env, kilni_mover **out_mover, kiln_error *err)
+{
+    kilni_mover *mover = kiln_alloc(env, sizeof(*mover));
+    if (mover == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to move tensors");
+    }
+    mover->env = env;
+    pthread_mutex_init(&mover->lock, NULL);
+    pthread_cond_init(&mover->changed, NULL);
+    bool reads = pthread_create(&mover->reader, NULL, read_all, mover) == 0;
+    if (reads && pthread_create(&mover->writer, NULL, write_all, mover) == 0) {
+        *out_mover = mover;
+        return KILN_STATUS_OK;
+    }
+    close_mover(mover);
+    if (reads) {
+        pthread_join(mover->reader, NULL);
+    }
+    free_mover(mover);
+    return kiln_fail(err, RESOURCE_EXHAUSTED, "no threads to move tensors");
+}
+
+static kiln_status mover_of(kiln_context *context, kilni_mover **out_mover, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&context->lock);
+    if (context->mover == NULL) {
+        status = create_mover(&context->env, &context->mover, err);
+    }
+    *out_mover = context->mover;
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+static void enqueue(kilni_mover *mover, move *next)
+{
+    pthread_mutex_lock(&mover->lock);
+    if (mover->first == NULL) {
+        mover->first = next;
+    } else {
+        mover->last->next = next;
+    }
+    mover->last = next;
+    pthread_cond_broadcast(&mover->changed);
+    pthread_mutex_unlock(&mover->lock);
+}
+
+// ---- both ends
+// -----------------------------------------------------------------------------------
+
+/// Submits what the tensor needs, and keeps its elements dense.
+static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
+{
+    kiln_device *device = tensor->device;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_place(tensor, err);
+    }
+    if (status == KILN_STATUS_OK && kiln_view_is_contiguous(&tensor->place.view)) {
+        kilni_place_share(&self->input, &tensor->place, &tensor->place.view);
+    } else if (status == KILN_STATUS_OK) {
+        status = kilni_place_dense(device, &tensor->desc, &tensor->place, &self->input, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->flush(device->backend, err);
+    }
+    device->moves += status == KILN_STATUS_OK;
+    if (status != KILN_STATUS_OK) {
+        kilni_place_clear(device, &self->input);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *desc, move *self,
+                                  kiln_tensor **out_tensor, kiln_error *err)
+{
+    if ((device->backend->ops->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
+        0) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
+                         kiln_dtype_name(desc->dtype));
+    }
+    kiln_tensor *tensor = kilni_tensor_new(device, desc);
+    if (tensor == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+    }
+    *out_tensor = tensor;
+    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    if (status != KILN_STATUS_OK || self == NULL) {
+        return status;
+    }
+    self->arrival = kilni_arrival_create(device, /*must_resolve=*/false);
+    if (self->arrival == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
+    }
+    tensor->arrival = self->arrival;
+    kilni_place_share(&self->output, &tensor->place, &tensor->place.view);
+    device->moves++;
+    return KILN_STATUS_OK;
+}
+
+/// Makes the target's tensor; `self` NULL: one without elements, which is there at once.
+static kiln_status receive(kiln_device *device, const kiln_tensor_desc *desc, move *self,
+                           kiln_tensor **out_tensor, kiln_error *err)
+{
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = receive_locked(device, desc, self, out_tensor, err);
+    pthread_mutex_unlock(&device->lock);
+    if (status != KILN_STATUS_OK) {
+        kiln_release(*out_tensor);
+        *out_tensor = NULL;
+    }
+    return status;
+}
+
+static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
+                              kiln_error *err)
+{
+    kilni_mover *mover = NULL;
+    kiln_status status = mover_of(device->context, &mover, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    move *self = kiln_alloc(mover->env, sizeof(*self));
+    if (self == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
+    }
+    self->source = tensor->device;
+    self->target = device;
+    self->bytes = kiln_tensor_bytes(tensor);
+    status = lend(tensor, self, err);
+    if (status == KILN_STATUS_OK) {
+        status = receive(device, &tensor->desc, self, out_tensor, err);
+        if (status != KILN_STATUS_OK) {
+            pthread_mutex_lock(&self->source->lock);
+            kilni_place_clear(self->source, &self->input);
+            leave(self->source);
+        }
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_free(mover->env, self);
+        return status;
+    }
+    enqueue(mover, self);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
+                           kiln_error *err)
+{
+    *out_tensor = NULL;
+    if (tensor == NULL || device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
+    }
+    if (tensor->device == device) {
+        *out_tensor = kiln_retain(tensor);
+        return KILN_STATUS_OK;
+    }
+    if (kiln_tensor_bytes(tensor) > 0) {
+        return start_move(tensor, device, out_tensor, err);
+    }
+    pthread_mutex_lock(&tensor->device->lock);
+    kiln_status status = kilni_await_arrivals(tensor->device, &tensor, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_place(tensor, err);
+    }
+    pthread_mutex_unlock(&tensor->device->lock);
+    return status == KILN_STATUS_OK ? receive(device, &tensor->desc, NULL, out_tensor, err)
+                                    : status;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Opening and closing of device sets, and the server behind "remote".
+#include "device_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+#ifdef TEST_WITH_REMOTE
+#include "remote_grpc.h"
+
+typedef struct remote_host {
+    kiln_context *context;
+    kiln_device *device;
+    kiln_rpc_server *server;
+} remote_host;
+
+static void host_stop(void *user)
+{
+    remote_host *host = user;
+    if (host != NULL) {
+        kiln_rpc_server_destroy(host->server);
+        kiln_device_release(host->device);
+        kiln_context_destroy(host->context);
+        free(host);
+    }
+}
+
+/// The address of a new server, or NULL.
+static const char *host_start(device_set *set, kiln_error *err)
+{
+    remote_host *host = calloc(1, sizeof(*host));
+    set->host = host;
+    if (host == NULL || kiln_context_create(NULL, &host->context, err) != KILN_STATUS_OK ||
+        kiln_device_open(host->context, "reference", &host->device, err) != KILN_STATUS_OK ||
+        kiln_rpc_server_create(host->device, NULL, &host->server, err) != KILN_STATUS_OK ||
+        kiln_context_add_provider(set->context, kiln_rpc_provider(), err) != KILN_STATUS_OK) {
+        return NULL;
+    }
+    return kiln_rpc_server_address(host->server);
+}
+#else
+static void host_stop(void *user)
+{
+    (void)user;
+}
+
+static const char *host_start(device_set *set, kiln_error *err)
+{
+    (void)set;
+    (void)kiln_fail(err, UNIMPLEMENTED, "this build has no remote devices");
+    return NULL;
+}
+#endif
+
+bool device_set_open(device_set *set, const char *const *addresses, uint32_t count)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    *set = (device_set){.count = count};
+    bool ok = kiln_context_create(NULL, &set->context, &err) == KILN_STATUS_OK;
+    for (uint32_t i = 0; i < count && ok; i++) {
+        bool remote = strcmp(addresses[i], "remote") == 0;
+        const char *address = remote ? host_start(set, &err) : addresses[i];
+        ok = address != NULL &&
+             kiln_device_open(set->context, address, &set->devices[i], &err) == KILN_STATUS_OK;
+    }
+    if (!ok) {
+        KILN_FAIL("%s", err.message);
+    }
+    return ok;
+}
+
+void device_set_close(device_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        if (set->devices[i] != NULL) {
+            kiln_device_stats_get(set->devices[i], &stats);
+            KILN_CHECK_INT(stats.tensors_live, 0);
+            KILN_CHECK_INT(stats.backend.bytes_used, 0);
+            kiln_device_release(set->devices[i]);
+        }
+    }
+    kiln_context_destroy(set->context);
+    host_stop(set->host);
+}

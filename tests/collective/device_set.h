@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Several devices in one context, for tests: local, reference, and a remote one whose server is in
+// this process.
+#ifndef KILN_TESTS_COLLECTIVE_DEVICE_SET_H
+#define KILN_TESTS_COLLECTIVE_DEVICE_SET_H
+
+#include "kiln.h"
+
+enum { DEVICE_SET_MOST = 6 };
+
+typedef struct device_set {
+    uint32_t count;
+    kiln_context *context;
+    kiln_device *devices[DEVICE_SET_MOST];
+    void *host; ///< of the remote device
+} device_set;
+
+/// Opens the addresses; "remote" stands for a reference device behind a server. False, with the
+/// case failed, when one cannot be opened.
+bool device_set_open(device_set *set, const char *const *addresses, uint32_t count);
+
+/// Checks that no tensor, buffer or byte is left on any device, and closes them.
+void device_set_close(device_set *set);
+
+#endif

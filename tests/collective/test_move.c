@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Moving tensors: every pair of devices times every dtype and several lengths, a program that goes
+// over all of them, uses before the bytes have come, and failures on the way.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_set.h"
+#include "harness.h"
+
+static const char *const addresses[] = {
+    "reference:0", "reference:1",
+#ifdef TEST_WITH_OPENCL
+    "opencl:0",    "opencl:1",
+#endif
+#ifdef TEST_WITH_REMOTE
+    "remote",
+#endif
+};
+
+enum { DEVICES = sizeof addresses / sizeof addresses[0] };
+
+static bool stores(kiln_device *device, kiln_dtype dtype)
+{
+    return (kiln_device_dtype_usage(device, dtype) & KILN_USAGE_STORAGE) != 0;
+}
+
+/// Bytes that differ from place to place; 0 and 1 for bool.
+static void fill(kiln_dtype dtype, unsigned char *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] = (unsigned char)((i * 131 + i / 4099) ^ (i >> 13));
+        data[i] = dtype == KILN_DTYPE_BOOL ? data[i] & 1 : data[i];
+    }
+}
+
+static bool move_one(device_set *set, uint32_t from, uint32_t to, kiln_dtype dtype, int64_t count)
+{
+    size_t bytes = (size_t)count * kiln_dtype_size(dtype);
+    unsigned char *data = malloc(bytes + 1);
+    unsigned char *back = calloc(1, bytes + 1);
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    fill(dtype, data, bytes);
+    bool ok = kiln_tensor_create(set->devices[from], dtype, 1, &count, data, &x, &err) == 0 &&
+              kiln_to_device(x, set->devices[to], &y, &err) == 0;
+    kiln_release(x); // the move keeps what it needs
+    ok = ok && kiln_read(y, back, bytes, &err) == 0;
+    if (!ok || memcmp(data, back, bytes) != 0) {
+        KILN_FAIL("%s to %s, %lld of %s: %s", addresses[from], addresses[to], (long long)count,
+                  kiln_dtype_name(dtype), ok ? "other bytes" : err.message);
+        ok = false;
+    }
+    kiln_release(y);
+    free(data);
+    free(back);
+    return ok;
+}
+
+static void test_pairs(void)
+{
+    static const int64_t counts[] = {0, 1, 7, 1021};
+    device_set set;
+    bool ok = device_set_open(&set, addresses, DEVICES);
+    for (uint32_t pair = 0; pair < DEVICES * DEVICES && ok; pair++) {
+        uint32_t from = pair / DEVICES;
+        uint32_t to = pair % DEVICES;
+        for (int dtype = 1; dtype < KILN_DTYPE_LIMIT && ok; dtype++) {
+            if (!stores(set.devices[from], (kiln_dtype)dtype) ||
+                !stores(set.devices[to], (kiln_dtype)dtype)) {
+                KILN_FAIL("%s is not stored by %s and %s", kiln_dtype_name((kiln_dtype)dtype),
+                          addresses[from], addresses[to]);
+                ok = false;
+            }
+            for (size_t c = 0; c < sizeof counts / sizeof counts[0] && ok; c++) {
+                ok = move_one(&set, from, to, (kiln_dtype)dtype, counts[c]);
+            }
+        }
+    }
+    device_set_close(&set);
+}
+
+/// Several chunks, the last one odd.
+static void test_long(void)
+{
+    device_set set;
+    bool ok = device_set_open(&set, addresses, DEVICES);
+    for (uint32_t pair = 0; pair < DEVICES * DEVICES && ok; pair++) {
+        ok = pair / DEVICES == pair % DEVICES ||
+             move_one(&set, pair / DEVICES, pair % DEVICES, KILN_DTYPE_U8, (11 << 20) + 3);
+    }
+    device_set_close(&set);
+}
+
+/// A value goes round all devices, each of which adds to what the one before made of it; a
+/// transposed view in between. Nothing is read before the end.
+static void test_program_over_all(void)
+{
+    enum { ROWS = 31, COLUMNS = 17 };
+    device_set set;
+    float data[ROWS * COLUMNS];
+    float back[ROWS * COLUMNS];
+    int64_t dims[] = {ROWS, COLUMNS};
+    const int64_t axes[] = {1, 0};
+    kiln_tensor *x = NULL;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        data[i] = (float)i;
+    }
+    bool ok = device_set_open(&set, addresses, DEVICES) &&
+              KILN_CHECK_INT(
+                  kiln_tensor_create(set.devices[0], KILN_DTYPE_F32, 2, dims, data, &x, NULL), 0);
+    for (uint32_t i = 0; i < 2 * DEVICES && ok; i++) {
+        kiln_tensor *here = NULL;
+        kiln_tensor *more = NULL;
+        kiln_tensor *turned = NULL;
+        ok = KILN_CHECK_INT(kiln_to_device(x, set.devices[i % DEVICES], &here, NULL), 0) &&
+             KILN_CHECK_INT(kiln_add_scalar(here, kiln_f64(i + 1), &more, NULL), 0) &&
+             KILN_CHECK_INT(kiln_permute(more, axes, 2, &turned, NULL), 0);
+        kiln_release(here);
+        kiln_release(more);
+        kiln_release(x);
+        x = turned;
+    }
+    ok = ok && KILN_CHECK_INT(kiln_read(x, back, sizeof back, NULL), 0);
+    float sum = (float)(2 * DEVICES * (2 * DEVICES + 1) / 2);
+    for (int i = 0; i < ROWS * COLUMNS && ok; i++) { // turned an even number of times
+        ok = KILN_CHECK(back[i] == data[i] + sum);
+    }
+    kiln_release(x);
+    device_set_close(&set);
+}
+
+typedef struct crosser {
+    device_set *set;
+    uint32_t number;
+    bool ok;
+} crosser;
+
+static void *cross(void *user)
+{
+    crosser *self = user;
+    for (int round = 0; round < 30 && self->ok; round++) {
+        uint32_t from = (self->number + (uint32_t)round) % DEVICES;
+        uint32_t to = (self->number * 3 + (uint32_t)round * 2) % DEVICES;
+        self->ok = move_one(self->set, from, to, KILN_DTYPE_I32, 5000 + round);
+    }
+    return NULL;
+}
+
+static void test_threads_cross(void)
+{
+    enum { THREADS = 6 };
+    device_set set;
+    pthread_t threads[THREADS];
+    crosser crossers[THREADS];
+    if (device_set_open(&set, addresses, DEVICES)) {
+        for (uint32_t i = 0; i < THREADS; i++) {
+            crossers[i] = (crosser){&set, i, true};
+            KILN_CHECK_INT(pthread_create(&threads[i], NULL, cross, &crossers[i]), 0);
+        }
+        for (uint32_t i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+            KILN_CHECK(crossers[i].ok);
+        }
+    }
+    device_set_close(&set);
+}
+
+/// Both ends are let go while bytes travel; closing the devices waits.
+static void test_let_go(void)
+{
+    device_set set;
+    const int64_t count = 3 << 20;
+    bool ok = device_set_open(&set, addresses, DEVICES);
+    for (uint32_t i = 0; i < DEVICES && ok; i++) {
+        kiln_tensor *x = NULL;
+        kiln_tensor *y = NULL;
+        ok =
+            KILN_CHECK_INT(
+                kiln_tensor_create(set.devices[i], KILN_DTYPE_F32, 1, &count, NULL, &x, NULL), 0) &&
+            KILN_CHECK_INT(kiln_to_device(x, set.devices[(i + 1) % DEVICES], &y, NULL), 0);
+        kiln_release(x);
+        kiln_release(y);
+    }
+    for (uint32_t i = 0; i < set.count; i++) {
+        kiln_device_release(set.devices[i]);
+        set.devices[i] = NULL;
+    }
+    device_set_close(&set);
+}
+
+// ---- failures
+// ---------------------------------------------------------------------------------------
+
+/// A reference device whose n-th read or upload fails.
+static atomic_int reads_left;
+static atomic_int uploads_left;
+static kiln_backend_ops failing_ops;
+static const kiln_backend_ops *real_ops;
+
+static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                void *out_data, size_t bytes, kiln_error *err)
+{
+    return atomic_fetch_sub(&reads_left, 1) == 1
+               ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
+               : real_ops->read(backend, buffer, offset, out_data, bytes, err);
+}
+
+static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                  const void *source, size_t bytes, kiln_error *err)
+{
+    return atomic_fetch_sub(&uploads_left, 1) == 1
+               ? kiln_fail(err, DEVICE_LOST, "an upload failed on purpose")
+               : real_ops->upload(backend, buffer, offset, source, bytes, err);
+}
+
+static kiln_status open_failing(const kiln_env *env, const char *address,
+                                kiln_backend **out_backend, kiln_error *err, void *user)
+{
+    (void)user;
+    (void)address;
+    const kiln_backend_provider *reference = kiln_ir_reference_provider();
+    kiln_status status = reference->open(env, "reference", out_backend, err, reference->user);
+    if (status == KILN_STATUS_OK) {
+        real_ops = (*out_backend)->ops;
+        failing_ops = *real_ops;
+        failing_ops.read = failing_read;
+        failing_ops.upload = failing_upload;
+        (*out_backend)->ops = &failing_ops;
+    }
+    return status;
+}
+
+/// The move fails after `reads` or `uploads` chunks: the copy's first use says so, the source stays
+/// readable, a later move goes through.
+static void check_failing(int reads, int uploads)
+{
+    static const kiln_backend_provider provider = {
+        .struct_size = sizeof(kiln_backend_provider), .scheme = "failing", .open = open_failing};
+    static unsigned char data[9 << 20];
+    const int64_t count = sizeof data;
+    bool source_fails = reads > 0;
+    kiln_context *context = NULL;
+    kiln_device *devices[2] = {NULL, NULL};
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    kiln_tensor *more = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    atomic_store(&reads_left, 0);
+    atomic_store(&uploads_left, 0);
+    bool ok =
+        KILN_CHECK_INT(kiln_context_create(NULL, &context, NULL), 0) &&
+        KILN_CHECK_INT(kiln_context_add_provider(context, &provider, NULL), 0) &&
+        KILN_CHECK_INT(kiln_device_open(context, "failing", &devices[source_fails ? 0 : 1], NULL),
+                       0) &&
+        KILN_CHECK_INT(kiln_device_open(context, "reference", &devices[source_fails ? 1 : 0], NULL),
+                       0) &&
+        KILN_CHECK_INT(kiln_tensor_create(devices[0], KILN_DTYPE_U8, 1, &count, data, &x, NULL), 0);
+    atomic_store(&reads_left, reads);
+    atomic_store(&uploads_left, uploads);
+    if (ok && KILN_CHECK_INT(kiln_to_device(x, devices[1], &y, &err), 0)) {
+        KILN_CHECK_INT(kiln_read(y, data, sizeof data, &err), KILN_STATUS_DEVICE_LOST);
+        KILN_CHECK_CONTAINS(err.message, "on purpose");
+        KILN_CHECK_CONTAINS(err.message, "moving 9437184 bytes from");
+        KILN_CHECK_INT(kiln_add(y, y, &more, NULL), 0); // consumers inherit the failure
+        KILN_CHECK_INT(kiln_read(more, data, sizeof data, &err), KILN_STATUS_DEVICE_LOST);
+        kiln_release(more);
+        kiln_release(y);
+        KILN_CHECK_INT(kiln_to_device(x, devices[1], &y, &err), 0);
+        KILN_CHECK_INT(kiln_read(y, data, sizeof data, &err), KILN_STATUS_OK);
+    }
+    kiln_release(x);
+    kiln_release(y);
+    kiln_device_release(devices[0]);
+    kiln_device_release(devices[1]);
+    kiln_context_destroy(context);
+}
+
+static void test_failures(void)
+{
+    for (int chunk = 1; chunk <= 3; chunk++) {
+        check_failing(chunk, 0);
+        check_failing(0, chunk);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const kiln_test_case cases[] = {
+        KILN_TEST(test_pairs),         KILN_TEST(test_long),   KILN_TEST(test_program_over_all),
+        KILN_TEST(test_threads_cross), KILN_TEST(test_let_go), KILN_TEST(test_failures),
+    };
+    setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
+    return kiln_test_run("collective/move", cases, sizeof cases / sizeof cases[0], argc, argv);
+}
