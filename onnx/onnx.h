@@ -72,13 +72,23 @@ KILN_API size_t kiln_onnx_model_node_count(const kiln_onnx_model *model);
 /// A model made ready for a device. Constants are uploaded at their first use and kept.
 typedef struct kiln_onnx_session kiln_onnx_session;
 
+/// What a model takes or gives: a tensor, a list of tensors, or nothing.
+typedef struct kiln_onnx_value {
+    kiln_onnx_kind kind; ///< TENSOR, SEQUENCE, or OPTIONAL for an optional that holds nothing
+    kiln_tensor *tensor; ///< of a TENSOR
+    const void *host; ///< as in kiln_onnx_input
+    struct kiln_onnx_value *items; ///< of a SEQUENCE: tensors
+    size_t n_items;
+} kiln_onnx_value;
+
 /// An input by name. `host`, when not NULL, is the tensor's contents, dense: then values that
 /// decide about shapes need not be read back from the device, and a capture can use them (it keeps
-/// what they said).
+/// what they said). `value`, when not NULL, stands for both, for inputs that are no tensors.
 typedef struct kiln_onnx_input {
     const char *name;
     kiln_tensor *tensor;
     const void *host;
+    const kiln_onnx_value *value;
 } kiln_onnx_input;
 
 /// Resolves names, versions and operators of the whole model.
@@ -92,18 +102,54 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_mod
                                                              kiln_error *err);
 KILN_API void kiln_onnx_session_destroy(kiln_onnx_session *session);
 
+/// Who computed a node: the device; the host, from constants alone (as shapes are); or the host,
+/// from what a run brought.
+typedef enum kiln_onnx_where {
+    KILN_ONNX_ON_DEVICE = 1,
+    KILN_ONNX_FOLDED = 2,
+    KILN_ONNX_ON_HOST = 3
+} kiln_onnx_where;
+
+typedef struct kiln_onnx_node_info { ///< texts belong to the model
+    uint32_t struct_size;
+    kiln_onnx_where where;
+    const char *op_type;
+    const char *name;
+} kiln_onnx_node_info;
+
+typedef void (*kiln_onnx_trace_fn)(const kiln_onnx_node_info *info, void *user);
+
+/// From now on `fn` hears of every node that a run has gone through, those of branches and bodies
+/// before the node that holds them; NULL: nobody does. Ownership: `user` is borrowed. Lifetime: the
+/// session's. Thread: one at a time; called on the thread of the run. Errors: none.
+KILN_API void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trace_fn fn,
+                                      void *user);
+
 /// Records the model's operations on the device and returns: nothing is waited for, unless a value
-/// that decides about a shape has to be read back. Between kiln_graph_begin and kiln_graph_end it
-/// is captured like any other recording. `out_tensors` has one place for each output of the model,
-/// in its order. Ownership: inputs are borrowed; each out_tensors[i] is the caller's hold.
-/// Lifetime: until released. Thread: one at a time. Errors: INVALID_ARGUMENT for missing, unknown
-/// or unfitting inputs; UNIMPLEMENTED naming the node; whatever recording gives, with the node
-/// before it.
+/// that decides about a shape or about the way has to be read back. Between kiln_graph_begin and
+/// kiln_graph_end it is captured like any other recording. `out_tensors` has one place for each
+/// output of the model, in its order. Ownership: inputs are borrowed; each out_tensors[i] is the
+/// caller's hold. Lifetime: until released. Thread: one at a time. Errors: INVALID_ARGUMENT for
+/// missing, unknown or unfitting inputs; UNIMPLEMENTED naming the node; whatever recording gives,
+/// with the node before it.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run(kiln_onnx_session *session,
                                                           const kiln_onnx_input *inputs,
                                                           size_t n_inputs,
                                                           kiln_tensor **out_tensors,
                                                           size_t n_outputs, kiln_error *err);
+
+/// The same for models whose outputs are sequences or optionals. Ownership: inputs are borrowed;
+/// what out_values hold is the caller's (kiln_onnx_values_free). Lifetime: until freed. Thread: one
+/// at a time. Errors: as kiln_onnx_session_run.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session,
+                                                                 const kiln_onnx_input *inputs,
+                                                                 size_t n_inputs,
+                                                                 kiln_onnx_value *out_values,
+                                                                 size_t n_outputs, kiln_error *err);
+
+/// Releases the tensors of values that a run gave, and frees their lists; the array stays.
+/// Ownership: ends the caller's. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count);
 
 // ---- tensors in files --------------------------------------------------------------------------
 
@@ -127,6 +173,18 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_tensor_open(const kiln_env *env, c
                                                           kiln_onnx_tensor_file **out_file,
                                                           kiln_onnx_tensor_info *out_info,
                                                           kiln_error *err);
+
+/// Opens a file that holds a value of `kind`: TENSOR, SEQUENCE or OPTIONAL. `*out_kind` is TENSOR
+/// (one item), SEQUENCE (its items), or OPTIONAL for an optional that holds nothing. Ownership:
+/// `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_items` belongs to it. Lifetime:
+/// until closed; `env` must outlive it. Thread: any. Errors: those of kiln_onnx_tensor_open;
+/// UNIMPLEMENTED for maps and what is nested deeper.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path,
+                                                         kiln_onnx_kind kind,
+                                                         kiln_onnx_tensor_file **out_file,
+                                                         kiln_onnx_kind *out_kind,
+                                                         const kiln_onnx_tensor_info **out_items,
+                                                         size_t *out_count, kiln_error *err);
 KILN_API void kiln_onnx_tensor_close(kiln_onnx_tensor_file *file);
 
 #ifdef __cplusplus

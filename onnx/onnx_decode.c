@@ -63,6 +63,15 @@ void *kilni_onnx_push(kilni_onnx_reader *reader, kilni_onnx_list *list, size_t b
     return (char *)list->items + (size_t)list->count++ * bytes_each;
 }
 
+kiln_status kilni_onnx_stream_failure(const kilni_onnx_reader *reader, const pb_istream_t *stream)
+{
+    if (reader->status != KILN_STATUS_OK) {
+        return reader->status;
+    }
+    return kiln_fail(reader->err, DATA_LOSS, "not a whole ONNX file: %s, with %zu bytes left",
+                     PB_GET_ERROR(stream), stream->bytes_left);
+}
+
 bool kilni_onnx_decode_message(kilni_onnx_reader *reader, pb_istream_t *stream,
                                const pb_msgdesc_t *fields, void *message)
 {

@@ -63,6 +63,14 @@ bool kilni_onnx_count_field(pb_istream_t *stream, const pb_field_t *field, void 
 bool kilni_onnx_read_tensors(pb_istream_t *stream, const pb_field_t *field, void **arg);
 bool kilni_onnx_read_tensor(kilni_onnx_reader *reader, pb_istream_t *stream,
                             kilni_onnx_tensor *out_tensor);
+/// Lengths into rank, dims and count, checked.
+kiln_status kilni_onnx_set_dims(kilni_onnx_tensor *tensor, const kilni_onnx_list *dims,
+                                kiln_error *err);
+bool kilni_onnx_read_sparse_tensors(pb_istream_t *stream, const pb_field_t *field, void **arg);
+bool kilni_onnx_read_sparse_tensor(kilni_onnx_reader *reader, pb_istream_t *stream,
+                                   kilni_onnx_tensor *out_tensor);
+/// What a failed decoding gives: the first failure of ours, or DATA_LOSS.
+kiln_status kilni_onnx_stream_failure(const kilni_onnx_reader *reader, const pb_istream_t *stream);
 bool kilni_onnx_read_value_infos(pb_istream_t *stream, const pb_field_t *field, void **arg);
 
 #endif

@@ -29,6 +29,19 @@ static bool read_attr_tensor(pb_istream_t *stream, const pb_field_t *field, void
     return true;
 }
 
+static bool read_attr_sparse(pb_istream_t *stream, const pb_field_t *field, void **arg)
+{
+    (void)field;
+    kilni_onnx_slot *slot = *arg;
+    kilni_onnx_list one = {0};
+    kilni_onnx_tensor *tensor = kilni_onnx_push(slot->reader, &one, sizeof(*tensor));
+    if (tensor == NULL || !kilni_onnx_read_sparse_tensor(slot->reader, stream, tensor)) {
+        return false;
+    }
+    ((kilni_onnx_attr *)slot->target)->tensor = tensor;
+    return true;
+}
+
 static bool read_attr_graph(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
@@ -78,6 +91,7 @@ static bool finish_attr(kilni_onnx_reader *reader, const attr_lists *lists, kiln
     attr->text = attr->text == NULL ? "" : attr->text;
     bool lacks_value = attr->ref_name[0] == '\0' &&
                        ((attr->type == KILNI_ONNX_ATTR_TENSOR && attr->tensor == NULL) ||
+                        (attr->type == KILNI_ONNX_ATTR_SPARSE_TENSOR && attr->tensor == NULL) ||
                         (attr->type == KILNI_ONNX_ATTR_GRAPH && attr->graph == NULL));
     if (lacks_value) {
         return kilni_onnx_refuse(reader,
@@ -99,7 +113,7 @@ static bool read_attrs(pb_istream_t *stream, const pb_field_t *field, void **arg
     *attr = (kilni_onnx_attr){.name = "", .ref_name = ""};
     onnx_AttributeProto message = onnx_AttributeProto_init_zero;
     attr_lists lists = {0};
-    kilni_onnx_slot slots[8];
+    kilni_onnx_slot slots[9];
     kilni_onnx_bind(&message.name, &slots[0], kilni_onnx_read_text, reader, &attr->name);
     kilni_onnx_bind(&message.ref_attr_name, &slots[1], kilni_onnx_read_text, reader,
                     &attr->ref_name);
@@ -109,6 +123,7 @@ static bool read_attrs(pb_istream_t *stream, const pb_field_t *field, void **arg
     kilni_onnx_bind(&message.floats, &slots[5], kilni_onnx_read_floats, reader, &lists.floats);
     kilni_onnx_bind(&message.ints, &slots[6], kilni_onnx_read_ints, reader, &lists.ints);
     kilni_onnx_bind(&message.strings, &slots[7], kilni_onnx_read_texts, reader, &lists.texts);
+    kilni_onnx_bind(&message.sparse_tensor, &slots[8], read_attr_sparse, reader, attr);
     if (!kilni_onnx_decode_message(reader, stream, onnx_AttributeProto_fields, &message)) {
         return false;
     }
@@ -168,8 +183,8 @@ static bool decode_graph(kilni_onnx_reader *reader, pb_istream_t *stream, kilni_
                     &initializers);
     kilni_onnx_bind(&message.input, &slots[3], kilni_onnx_read_value_infos, reader, &inputs);
     kilni_onnx_bind(&message.output, &slots[4], kilni_onnx_read_value_infos, reader, &outputs);
-    kilni_onnx_bind(&message.sparse_initializer, &slots[5], kilni_onnx_count_field, reader,
-                    &graph->n_sparse);
+    kilni_onnx_bind(&message.sparse_initializer, &slots[5], kilni_onnx_read_sparse_tensors, reader,
+                    &initializers);
     if (!kilni_onnx_decode_message(reader, stream, onnx_GraphProto_fields, &message)) {
         return false;
     }
@@ -255,15 +270,6 @@ static bool read_functions(pb_istream_t *stream, const pb_field_t *field, void *
     return true;
 }
 
-static kiln_status stream_failure(const kilni_onnx_reader *reader, const pb_istream_t *stream)
-{
-    if (reader->status != KILN_STATUS_OK) {
-        return reader->status;
-    }
-    return kiln_fail(reader->err, DATA_LOSS, "not a whole ONNX file: %s, with %zu bytes left",
-                     PB_GET_ERROR(stream), stream->bytes_left);
-}
-
 kiln_status kilni_onnx_decode_model(kiln_onnx_model *model, kiln_error *err)
 {
     kilni_onnx_reader reader = {.model = model, .err = err};
@@ -271,7 +277,7 @@ kiln_status kilni_onnx_decode_model(kiln_onnx_model *model, kiln_error *err)
     onnx_ModelProto message = onnx_ModelProto_init_zero;
     kilni_onnx_list opsets = {0};
     kilni_onnx_list functions = {0};
-    kilni_onnx_slot slots[4];
+    kilni_onnx_slot slots[5];
     model->producer = "";
     model->graph.name = "";
     kilni_onnx_bind(&message.graph, &slots[0], read_graph, &reader, &model->graph);
@@ -279,24 +285,15 @@ kiln_status kilni_onnx_decode_model(kiln_onnx_model *model, kiln_error *err)
     kilni_onnx_bind(&message.functions, &slots[2], read_functions, &reader, &functions);
     kilni_onnx_bind(&message.producer_name, &slots[3], kilni_onnx_read_text, &reader,
                     &model->producer);
+    kilni_onnx_bind(&message.training_info, &slots[4], kilni_onnx_count_field, &reader,
+                    &model->n_training);
     if (!kilni_onnx_decode_message(&reader, &stream, onnx_ModelProto_fields, &message)) {
-        return stream_failure(&reader, &stream);
+        return kilni_onnx_stream_failure(&reader, &stream);
     }
     model->ir_version = message.ir_version;
     model->opsets = opsets.items;
     model->n_opsets = opsets.count;
     model->functions = functions.items;
     model->n_functions = functions.count;
-    return KILN_STATUS_OK;
-}
-
-kiln_status kilni_onnx_decode_tensor_file(kiln_onnx_model *model, kilni_onnx_tensor *out_tensor,
-                                          kiln_error *err)
-{
-    kilni_onnx_reader reader = {.model = model, .err = err};
-    pb_istream_t stream = pb_istream_from_buffer(model->file.data, model->file.bytes);
-    if (!kilni_onnx_read_tensor(&reader, &stream, out_tensor)) {
-        return stream_failure(&reader, &stream);
-    }
     return KILN_STATUS_OK;
 }

@@ -85,7 +85,8 @@ static bool read_entries(pb_istream_t *stream, const pb_field_t *field, void **a
                                      &message);
 }
 
-static kiln_status set_dims(kilni_onnx_tensor *tensor, const kilni_onnx_list *dims, kiln_error *err)
+kiln_status kilni_onnx_set_dims(kilni_onnx_tensor *tensor, const kilni_onnx_list *dims,
+                                kiln_error *err)
 {
     if (dims->count > KILN_MAX_RANK) {
         return kiln_fail(err, UNIMPLEMENTED, "rank %u exceeds limit %d", dims->count,
@@ -227,7 +228,7 @@ static bool finish_tensor(kilni_onnx_reader *reader, const tensor_fields *fields
                           kilni_onnx_tensor *tensor)
 {
     tensor->dtype = kilni_onnx_type_dtype(tensor->onnx_type);
-    kiln_status st = set_dims(tensor, &fields->dims, reader->err);
+    kiln_status st = kilni_onnx_set_dims(tensor, &fields->dims, reader->err);
     if (st == KILN_STATUS_OK) {
         st = take_data(reader->model, fields, tensor, reader->err);
     }

@@ -257,6 +257,37 @@ kilni_onnx_ref kilni_onnx_scalar_int(kilni_onnx_call *call, kiln_op op, kilni_on
     return with_number(call, op, x, kiln_i64(value));
 }
 
+// ---- values that are no tensors ---------------------------------------------
+
+kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count)
+{
+    if (count < 0 || count > KILNI_ONNX_MAX_ITEMS) {
+        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "a sequence of %lld items, the limit is %d",
+                        (long long)count, KILNI_ONNX_MAX_ITEMS);
+    }
+    kilni_onnx_ref value = kilni_onnx_ok(call) ? new_temp(call) : NULL;
+    if (value == NULL) {
+        return NULL;
+    }
+    value->form = KILNI_ONNX_SEQUENCE;
+    value->items = kiln_alloc_array(&call->session->env, (size_t)count + 1, sizeof(*value->items));
+    if (value->items == NULL) {
+        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for a sequence");
+        return NULL;
+    }
+    value->n_items = (uint32_t)count;
+    return value;
+}
+
+kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call)
+{
+    kilni_onnx_ref value = kilni_onnx_ok(call) ? new_temp(call) : NULL;
+    if (value != NULL) {
+        value->form = KILNI_ONNX_NOTHING;
+    }
+    return value;
+}
+
 // ---- constants --------------------------------------------------------------
 
 kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,

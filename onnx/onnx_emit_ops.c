@@ -2,7 +2,7 @@
 // The operators of ours as functions over values: each packs its attributes in the order of its
 // schema. An operation that would change nothing (a cast to the same type, a reshape to the same
 // lengths) is not recorded.
-#include "onnx_import.h"
+#include "onnx_session.h"
 
 #include <string.h>
 
@@ -134,20 +134,44 @@ kilni_onnx_ref kilni_onnx_indexed(kilni_onnx_call *call, kiln_op op, kilni_onnx_
     return kilni_onnx_emit(call, op, inputs, 2, &attr, 1);
 }
 
+/* Level by level, so that an element is copied once a level and not once a part. */
+static uint32_t join_level(kilni_onnx_call *call, kilni_onnx_ref *parts, uint32_t count,
+                           const kiln_attr *axis)
+{
+    uint32_t joined = 0;
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < count; i += KILN_MAX_INPUTS) {
+        uint32_t n = count - i < KILN_MAX_INPUTS ? count - i : KILN_MAX_INPUTS;
+        parts[joined++] =
+            n == 1 ? parts[i] : kilni_onnx_emit(call, KILN_OP_CONCAT, parts + i, n, axis, 1);
+    }
+    return joined;
+}
+
 kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
                                  uint32_t count, int64_t axis)
 {
     const kiln_attr attr = kilni_onnx_a_i64(axis);
-    kilni_onnx_ref joined = count == 0 ? NULL : inputs[0];
-    for (uint32_t done = 1; kilni_onnx_ok(call) && done < count;) {
-        kilni_onnx_ref part[KILN_MAX_INPUTS] = {joined};
-        uint32_t n = 1;
-        while (n < KILN_MAX_INPUTS && done < count) {
-            part[n++] = inputs[done++];
-        }
-        joined = kilni_onnx_emit(call, KILN_OP_CONCAT, part, n, &attr, 1);
+    kilni_onnx_ref few[KILN_MAX_INPUTS];
+    kilni_onnx_ref *parts = few;
+    if (!kilni_onnx_ok(call) || count == 0) {
+        return NULL;
     }
-    return joined;
+    if (count > KILN_MAX_INPUTS) {
+        parts = kiln_alloc_array(&call->session->env, count, sizeof(*parts));
+        if (parts == NULL) {
+            KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for %u values", count);
+            return NULL;
+        }
+    }
+    memcpy(parts, inputs, count * sizeof(*parts));
+    while (kilni_onnx_ok(call) && count > 1) {
+        count = join_level(call, parts, count, &attr);
+    }
+    kilni_onnx_ref whole = kilni_onnx_ok(call) ? parts[0] : NULL;
+    if (parts != few) {
+        kiln_free(&call->session->env, parts);
+    }
+    return whole;
 }
 
 kilni_onnx_ref kilni_onnx_pad(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *padding,

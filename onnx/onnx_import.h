@@ -14,17 +14,28 @@ enum {
     KILNI_ONNX_FOLD_ELEMS = 4096, ///< constants up to this size are computed on the host
     KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
     KILNI_ONNX_MAX_CALLS = 32, ///< functions and branches inside each other
+    KILNI_ONNX_MAX_ITEMS = 1 << 20, ///< of a sequence
     KILNI_ONNX_NEWEST_OPSET = 21
 };
 
-/// A value of the graph: on the device, on the host, or both.
+typedef enum kilni_onnx_form {
+    KILNI_ONNX_TENSOR = 0,
+    KILNI_ONNX_SEQUENCE = 1, ///< of tensors; never changed once made
+    KILNI_ONNX_NOTHING = 2 ///< an optional without a value; one with a value is that value
+} kilni_onnx_form;
+
+/// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
     uint32_t refs;
+    kilni_onnx_form form;
     bool constant; ///< the same in every run: may be computed with on the host
+    bool given; ///< an input of the run
     kiln_tensor_desc desc;
     kiln_tensor *tensor;
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
+    struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
+    uint32_t n_items;
     struct kilni_onnx_value *next; ///< in the list of a call
 } kilni_onnx_value;
 
@@ -46,6 +57,8 @@ typedef struct kilni_onnx_call {
     uint32_t n_inputs;
     uint32_t n_outputs;
     kilni_onnx_ref temps;
+    bool on_host; ///< contents that are no constant were computed with on the host
+    bool has_body; ///< its graphs' nodes computed the outputs
     kiln_status status;
     kiln_error *err;
 } kilni_onnx_call;
@@ -89,23 +102,31 @@ static inline bool kilni_onnx_ok(const kilni_onnx_call *call)
     return call->status == KILN_STATUS_OK;
 }
 
-kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index); ///< required
+kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index); ///< a tensor, required
 kilni_onnx_ref kilni_onnx_opt(kilni_onnx_call *call, uint32_t index); ///< NULL when left out
+/// A value of whatever form; a sequence. Required.
+kilni_onnx_ref kilni_onnx_in_any(kilni_onnx_call *call, uint32_t index);
+kilni_onnx_ref kilni_onnx_in_sequence(kilni_onnx_call *call, uint32_t index);
 void kilni_onnx_out(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref value);
 bool kilni_onnx_wants(const kilni_onnx_call *call,
                       uint32_t index); ///< whether the output has a name
 
-/// Contents on the host, read from the device when need be. NULL on failure or when there are no
-/// elements.
+/// Contents on the host, read from the device when need be, to compute with: the node counts as the
+/// host's then. NULL on failure or when there are no elements.
 const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value);
+
+/// The same for at most 64 elements that decide about shapes, which is no computing.
+const void *kilni_onnx_peek(kilni_onnx_call *call, kilni_onnx_ref value);
 
 typedef struct kilni_onnx_ints {
     int64_t v[64];
     uint32_t count;
 } kilni_onnx_ints;
 
-/// An integer value as numbers; at most 64.
+/// An integer value as numbers; at most 64. Axes and lengths are read so.
 kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref value);
+/// One element of an integer value.
+int64_t kilni_onnx_value_int_at(kilni_onnx_call *call, kilni_onnx_ref value, int64_t index);
 /// A value of one element as a number of its kind.
 kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value);
 
@@ -131,6 +152,10 @@ kilni_onnx_ref kilni_onnx_const_data(kilni_onnx_call *call, kiln_dtype dtype, ui
 kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
                                   const int64_t *dims);
 kilni_onnx_ref kilni_onnx_const_tensor(kilni_onnx_call *call, const kilni_onnx_tensor *tensor);
+
+/// A sequence with room for `count` items, each NULL; the maker gives it holds.
+kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count);
+kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call);
 
 // ---- operations -------------------------------------------------------------
 

@@ -39,6 +39,8 @@ typedef enum kilni_onnx_attr_type { ///< ONNX's numbers
 typedef struct kilni_onnx_graph kilni_onnx_graph;
 
 /// A constant. `data` is dense and little-endian, at any address: copy or upload it, never cast it.
+/// Of a sparse one `data` are the values that are there, and `indices` says where in `dims` they
+/// stand.
 typedef struct kilni_onnx_tensor {
     const char *name;
     int32_t onnx_type;
@@ -48,6 +50,7 @@ typedef struct kilni_onnx_tensor {
     int64_t count;
     const uint8_t *data;
     size_t bytes;
+    const struct kilni_onnx_tensor *indices; ///< i64 [values] or [values, rank]; NULL: dense
 } kilni_onnx_tensor;
 
 typedef struct kilni_onnx_attr {
@@ -88,7 +91,6 @@ struct kilni_onnx_graph {
     uint32_t n_initializers;
     uint32_t n_inputs;
     uint32_t n_outputs;
-    uint32_t n_sparse;
 };
 
 typedef struct kilni_onnx_opset {
@@ -141,6 +143,7 @@ struct kiln_onnx_model {
     uint32_t n_opsets;
     uint32_t n_functions;
     uint32_t n_inputs;
+    uint32_t n_training; ///< how often the file says how to train: not read further
 };
 
 /// Memory from the model's arena within its budget.
@@ -171,6 +174,14 @@ KILN_NODISCARD kiln_status kilni_onnx_decode_model(struct kiln_onnx_model *model
 KILN_NODISCARD kiln_status kilni_onnx_decode_tensor_file(struct kiln_onnx_model *model,
                                                          kilni_onnx_tensor *out_tensor,
                                                          kiln_error *err);
+
+/// The same for a file that holds a SequenceProto (kind SEQUENCE) or an OptionalProto (OPTIONAL).
+/// `*out_kind` is TENSOR, SEQUENCE, or OPTIONAL for one that holds nothing.
+KILN_NODISCARD kiln_status kilni_onnx_decode_value_file(struct kiln_onnx_model *model,
+                                                        kiln_onnx_kind kind,
+                                                        kiln_onnx_kind *out_kind,
+                                                        const kilni_onnx_tensor **out_items,
+                                                        uint32_t *out_count, kiln_error *err);
 
 /// Name of an ONNX element type ("float16"), "type 99" style names are the caller's; NULL when
 /// unknown. Ownership: static storage. Lifetime: the process. Thread: any. Errors: NULL,

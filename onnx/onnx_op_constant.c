@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's operators that make values from attributes or host numbers, and If, whose condition is
-// such a number.
-#include "onnx_session.h"
+// ONNX's operators that make values from attributes or host numbers.
+#include "onnx_import.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,8 +13,8 @@ static void float_list(kilni_onnx_call *call, const float *values, uint32_t rank
 
 static const kilni_onnx_attr *constant_attr(const kilni_onnx_call *call)
 {
-    static const char *const names[] = {"value", "value_int", "value_ints", "value_float",
-                                        "value_floats"};
+    static const char *const names[] = {"value",       "value_int",    "value_ints",
+                                        "value_float", "value_floats", "sparse_value"};
     const kilni_onnx_attr *attr = NULL;
     for (size_t i = 0; attr == NULL && i < sizeof(names) / sizeof(names[0]); i++) {
         attr = kilni_onnx_attr_find(call, names[i]);
@@ -28,6 +27,7 @@ void kilni_onnx_op_constant(kilni_onnx_call *call)
     const kilni_onnx_attr *attr = constant_attr(call);
     switch (attr == NULL ? KILNI_ONNX_ATTR_NONE : attr->type) {
     case KILNI_ONNX_ATTR_TENSOR:
+    case KILNI_ONNX_ATTR_SPARSE_TENSOR:
         kilni_onnx_out(call, 0, kilni_onnx_const_tensor(call, attr->tensor));
         break;
     case KILNI_ONNX_ATTR_INT:
@@ -43,7 +43,7 @@ void kilni_onnx_op_constant(kilni_onnx_call *call)
         float_list(call, attr->floats, 1, attr->count);
         break;
     default:
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "a constant that is no dense tensor of numbers");
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "a constant that is no tensor of numbers");
     }
 }
 
@@ -100,22 +100,4 @@ void kilni_onnx_op_range(kilni_onnx_call *call)
         return;
     }
     kilni_onnx_out(call, 0, kilni_onnx_arange(call, first->desc.dtype, count, start, delta));
-}
-
-/* The branch that the condition names, in a frame of its own. */
-void kilni_onnx_op_if_branch(kilni_onnx_call *call)
-{
-    kiln_number condition = kilni_onnx_value_number(call, kilni_onnx_in(call, 0));
-    const char *name = condition.v.i != 0 ? "then_branch" : "else_branch";
-    const kilni_onnx_attr *attr = kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
-    const kilni_onnx_plan *plan = attr == NULL || attr->type != KILNI_ONNX_ATTR_GRAPH
-                                      ? NULL
-                                      : kilni_onnx_plan_find(call->session, attr->graph);
-    if (plan == NULL || plan->n_outputs != call->n_outputs) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' is no graph with %u outputs", name,
-                        call->n_outputs);
-        return;
-    }
-    call->status = kilni_onnx_run_plan(call->session, plan, call, call->frame, NULL, 0,
-                                       call->outputs, call->err);
 }

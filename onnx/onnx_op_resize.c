@@ -175,7 +175,7 @@ static void resize_axes(kilni_onnx_call *call, const resize_plan *plan, kilni_on
                         kilni_onnx_ref scales, const kilni_onnx_ints *sizes)
 {
     uint32_t rank = x->desc.rank;
-    const float *values = scales == NULL ? NULL : kilni_onnx_host(call, scales);
+    const float *values = scales == NULL ? NULL : kilni_onnx_peek(call, scales);
     bool by_scale = values != NULL && sizes->count == 0;
     int64_t count = by_scale ? kiln_desc_count(&scales->desc) : sizes->count;
     if (!kilni_onnx_ok(call) || count != rank ||

@@ -7,7 +7,7 @@
 
 void kilni_onnx_op_identity(kilni_onnx_call *call)
 {
-    kilni_onnx_out(call, 0, kilni_onnx_in(call, 0));
+    kilni_onnx_out(call, 0, kilni_onnx_in_any(call, 0));
 }
 
 /* Without training the identity; the mask is all true (before version 7 of x's type). */

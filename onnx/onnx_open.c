@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Opening and closing: file, decoder, and the checks of the whole that need no operator knowledge
-// (opsets named, outputs there, no sparse initialisers). Running a model is session.c's.
+// (opsets named, outputs there). Running a model is onnx_session.c's.
 #include "onnx_model.h"
 
 #include <string.h>
@@ -79,8 +79,9 @@ static kiln_status check_model(kiln_onnx_model *model, kiln_error *err)
         return kiln_fail(err, RESOURCE_EXHAUSTED, "model has %u functions, more than %d",
                          model->n_functions, MAX_FUNCTIONS);
     }
-    if (graph->n_sparse > 0) {
-        return kiln_fail(err, UNIMPLEMENTED, "model has %u sparse initialisers", graph->n_sparse);
+    if (model->n_training > 0) {
+        kiln_log_write(&model->env, KILN_LOG_INFO, "onnx",
+                       "the file says how to train the model: ignored, the model is only run");
     }
     return list_true_inputs(model, err);
 }
@@ -183,11 +184,9 @@ size_t kiln_onnx_model_node_count(const kiln_onnx_model *model)
     return model->graph.n_nodes;
 }
 
-kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
-                                  kiln_onnx_tensor_file **out_file, kiln_onnx_tensor_info *out_info,
-                                  kiln_error *err)
+static kiln_status open_tensor_file(const kiln_env *env, const char *path,
+                                    kiln_onnx_tensor_file **out_file, kiln_error *err)
 {
-    *out_file = NULL;
     kilni_onnx_mapping mapping;
     kiln_status st = kilni_onnx_map(path, &mapping, err);
     if (st != KILN_STATUS_OK) {
@@ -199,20 +198,83 @@ kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor file");
     }
     init_model(&file->model, env, mapping);
-    kilni_onnx_tensor tensor;
-    st = kilni_onnx_decode_tensor_file(&file->model, &tensor, err);
+    *out_file = file;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
+                                  kiln_onnx_tensor_file **out_file, kiln_onnx_tensor_info *out_info,
+                                  kiln_error *err)
+{
+    kiln_onnx_kind kind = KILN_ONNX_KIND_NONE;
+    const kiln_onnx_tensor_info *items = NULL;
+    size_t count = 0;
+    kiln_status st = kiln_onnx_value_open(env, path, KILN_ONNX_KIND_TENSOR, out_file, &kind, &items,
+                                          &count, err);
+    if (st == KILN_STATUS_OK) {
+        *out_info = items[0];
+    }
+    return st;
+}
+
+static kiln_onnx_tensor_info info_of(const kilni_onnx_tensor *tensor)
+{
+    const char *type_name = kilni_onnx_type_name(tensor->onnx_type);
+    kiln_onnx_tensor_info info = {.name = tensor->name,
+                                  .dtype = tensor->dtype,
+                                  .type_name = type_name == NULL ? "unknown" : type_name,
+                                  .rank = tensor->rank,
+                                  .data = tensor->data,
+                                  .bytes = tensor->bytes};
+    memcpy(info.dims, tensor->dims, sizeof(tensor->dims));
+    return info;
+}
+
+static kiln_status decode_value(kiln_onnx_model *model, kiln_onnx_kind kind,
+                                kiln_onnx_kind *out_kind, const kiln_onnx_tensor_info **out_items,
+                                size_t *out_count, kiln_error *err)
+{
+    kilni_onnx_tensor one;
+    const kilni_onnx_tensor *tensors = &one;
+    uint32_t count = 1;
+    void *memory = NULL;
+    *out_kind = KILN_ONNX_KIND_TENSOR;
+    kiln_status st =
+        kind == KILN_ONNX_KIND_TENSOR
+            ? kilni_onnx_decode_tensor_file(model, &one, err)
+            : kilni_onnx_decode_value_file(model, kind, out_kind, &tensors, &count, err);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_onnx_alloc(model, count * sizeof(kiln_onnx_tensor_info), &memory, err);
+    }
+    kiln_onnx_tensor_info *items = memory;
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < count; i++) {
+        items[i] = info_of(&tensors[i]);
+    }
+    *out_items = items;
+    *out_count = count;
+    return st;
+}
+
+kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path, kiln_onnx_kind kind,
+                                 kiln_onnx_tensor_file **out_file, kiln_onnx_kind *out_kind,
+                                 const kiln_onnx_tensor_info **out_items, size_t *out_count,
+                                 kiln_error *err)
+{
+    *out_file = NULL;
+    if (kind != KILN_ONNX_KIND_TENSOR && kind != KILN_ONNX_KIND_SEQUENCE &&
+        kind != KILN_ONNX_KIND_OPTIONAL) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s: values of kind %d are not read", path, (int)kind);
+    }
+    kiln_onnx_tensor_file *file = NULL;
+    kiln_status st = open_tensor_file(env, path, &file, err);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    st = decode_value(&file->model, kind, out_kind, out_items, out_count, err);
     if (st != KILN_STATUS_OK) {
         kiln_onnx_tensor_close(file);
         return kiln_error_context(err, "%s", path);
     }
-    const char *type_name = kilni_onnx_type_name(tensor.onnx_type);
-    *out_info = (kiln_onnx_tensor_info){.name = tensor.name,
-                                        .dtype = tensor.dtype,
-                                        .type_name = type_name == NULL ? "unknown" : type_name,
-                                        .rank = tensor.rank,
-                                        .data = tensor.data,
-                                        .bytes = tensor.bytes};
-    memcpy(out_info->dims, tensor.dims, sizeof(tensor.dims));
     *out_file = file;
     return KILN_STATUS_OK;
 }

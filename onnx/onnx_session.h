@@ -62,6 +62,8 @@ struct kiln_onnx_session {
     uint32_t kept_size;
     uint32_t kept_count;
     kiln_backend *host; ///< the reference evaluator, for constants
+    kiln_onnx_trace_fn trace;
+    void *trace_user;
 };
 
 typedef struct kilni_onnx_frame {
@@ -86,6 +88,36 @@ const kilni_onnx_plan *kilni_onnx_plan_find(const kiln_onnx_session *session, co
 KILN_NODISCARD kiln_status kilni_onnx_keep(kiln_onnx_session *session,
                                            const kilni_onnx_tensor *tensor,
                                            kilni_onnx_ref *out_value, kiln_error *err);
+
+/// The graph that an attribute of the node holds, as a plan with `n_inputs` inputs; NULL after
+/// failing. Borrowed.
+const kilni_onnx_plan *kilni_onnx_body(kilni_onnx_call *call, const char *name, uint32_t n_inputs);
+
+/// Runs such a graph once: it sees the values around the node. `inputs` by position; each
+/// out_values[i] is the caller's hold, NULL after a failure.
+void kilni_onnx_run_body(kilni_onnx_call *call, const kilni_onnx_plan *plan, kilni_onnx_ref *inputs,
+                         kilni_onnx_ref *out_values);
+
+/// Room for values, NULL at first, and its end with a release of each.
+kilni_onnx_ref *kilni_onnx_refs(kilni_onnx_call *call, uint32_t count);
+void kilni_onnx_refs_free(kilni_onnx_call *call, kilni_onnx_ref *refs, uint32_t count);
+
+/// Tensors collected over rounds, with a hold on each.
+typedef struct kilni_onnx_pile {
+    kilni_onnx_ref *items;
+    uint32_t count;
+    uint32_t capacity;
+} kilni_onnx_pile;
+kilni_onnx_pile *kilni_onnx_piles(kilni_onnx_call *call, uint32_t count);
+void kilni_onnx_piles_free(kilni_onnx_call *call, kilni_onnx_pile *piles, uint32_t count);
+void kilni_onnx_pile_add(kilni_onnx_call *call, kilni_onnx_pile *pile, kilni_onnx_ref value);
+/// One tensor of them along a new axis; of none, no elements in the type that `info` says.
+kilni_onnx_ref kilni_onnx_pile_stack(kilni_onnx_call *call, const kilni_onnx_pile *pile,
+                                     const kiln_onnx_value_info *info, int64_t axis);
+
+/// Makes one tensor of values of one shape, along a new axis.
+kilni_onnx_ref kilni_onnx_stack(kilni_onnx_call *call, const kilni_onnx_ref *items, uint32_t count,
+                                int64_t axis);
 
 /// Runs a plan in a frame of its own. `inputs` by position; each out_values[i] is the caller's
 /// hold.

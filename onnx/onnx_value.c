@@ -25,6 +25,10 @@ kilni_onnx_ref kilni_onnx_retain(kilni_onnx_ref value)
 void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
 {
     if (value != NULL && --value->refs == 0) {
+        for (uint32_t i = 0; i < value->n_items; i++) {
+            kilni_onnx_release(env, value->items[i]);
+        }
+        kiln_free(env, value->items);
         kiln_release(value->tensor);
         kiln_free(env, value->owned);
         kiln_free(env, value);
@@ -48,18 +52,48 @@ kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
     return KILN_STATUS_OK;
 }
 
-kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index)
+static kilni_onnx_ref raw_input(const kilni_onnx_call *call, uint32_t index)
 {
-    kilni_onnx_ref value = kilni_onnx_opt(call, index);
+    return kilni_onnx_ok(call) && index < call->n_inputs ? call->inputs[index] : NULL;
+}
+
+static kilni_onnx_ref required(kilni_onnx_call *call, kilni_onnx_ref value, uint32_t index)
+{
     if (value == NULL) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "input %u is missing", index);
     }
     return value;
 }
 
+kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index)
+{
+    return required(call, kilni_onnx_opt(call, index), index);
+}
+
 kilni_onnx_ref kilni_onnx_opt(kilni_onnx_call *call, uint32_t index)
 {
-    return kilni_onnx_ok(call) && index < call->n_inputs ? call->inputs[index] : NULL;
+    kilni_onnx_ref value = raw_input(call, index);
+    if (value != NULL && value->form != KILNI_ONNX_TENSOR) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "input %u is %s, not a tensor", index,
+                        value->form == KILNI_ONNX_SEQUENCE ? "a sequence" : "an empty optional");
+        return NULL;
+    }
+    return value;
+}
+
+kilni_onnx_ref kilni_onnx_in_any(kilni_onnx_call *call, uint32_t index)
+{
+    return required(call, raw_input(call, index), index);
+}
+
+kilni_onnx_ref kilni_onnx_in_sequence(kilni_onnx_call *call, uint32_t index)
+{
+    kilni_onnx_ref value = kilni_onnx_in_any(call, index);
+    if (value != NULL && value->form != KILNI_ONNX_SEQUENCE) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "input %u is no sequence", index);
+        return NULL;
+    }
+    return value;
 }
 
 bool kilni_onnx_wants(const kilni_onnx_call *call, uint32_t index)
@@ -76,7 +110,7 @@ void kilni_onnx_out(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref value)
     call->outputs[index] = kilni_onnx_retain(value);
 }
 
-const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value)
+static const void *contents(kilni_onnx_call *call, kilni_onnx_ref value)
 {
     if (!kilni_onnx_ok(call) || value == NULL || kiln_desc_count(&value->desc) == 0) {
         return NULL;
@@ -97,6 +131,21 @@ const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value)
         value->host = value->owned;
     }
     return value->host;
+}
+
+const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value)
+{
+    call->on_host = call->on_host || (value != NULL && !value->constant);
+    return contents(call, value);
+}
+
+const void *kilni_onnx_peek(kilni_onnx_call *call, kilni_onnx_ref value)
+{
+    if (kilni_onnx_ok(call) && value != NULL && kiln_desc_count(&value->desc) > 64) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld elements where a few numbers belong",
+                        (long long)kiln_desc_count(&value->desc));
+    }
+    return contents(call, value);
 }
 
 /* One element of a dense array at any address. */
@@ -132,7 +181,7 @@ static kiln_number element(kiln_dtype dtype, const void *data, int64_t index)
 kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref value)
 {
     kilni_onnx_ints ints = {.count = 0};
-    const void *data = kilni_onnx_host(call, value);
+    const void *data = contents(call, value);
     if (!kilni_onnx_ok(call) || data == NULL) {
         return ints;
     }
@@ -149,9 +198,20 @@ kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref valu
     return ints;
 }
 
+int64_t kilni_onnx_value_int_at(kilni_onnx_call *call, kilni_onnx_ref value, int64_t index)
+{
+    const void *data = contents(call, value);
+    if (!kilni_onnx_ok(call) || data == NULL || kilni_onnx_is_float(value) || index < 0 ||
+        index >= kiln_desc_count(&value->desc)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "integers are needed");
+        return 0;
+    }
+    return element(value->desc.dtype, data, index).v.i;
+}
+
 kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value)
 {
-    const void *data = kilni_onnx_host(call, value);
+    const void *data = contents(call, value);
     if (!kilni_onnx_ok(call) || data == NULL || kiln_desc_count(&value->desc) != 1) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "a single number is needed");
         return kiln_i64(0);

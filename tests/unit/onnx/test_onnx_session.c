@@ -486,7 +486,9 @@ static void test_bad_inputs(void)
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, three, NULL, &longer, &err) == 0);
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 2, square, NULL, &ranked, &err) == 0);
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_I64, 1, two, NULL, &typed, &err) == 0);
-        kiln_onnx_input inputs[] = {{"x", good, NULL}, {"y", longer, NULL}, {"w", good, NULL}};
+        kiln_onnx_input inputs[] = {{.name = "x", .tensor = good},
+                                    {.name = "y", .tensor = longer},
+                                    {.name = "w", .tensor = good}};
         check_run_error(&f, &l, inputs, 1, "input 'y' is not given");
         check_run_error(&f, &l, inputs, 3, "has no input 'w'");
         check_run_error(&f, &l, inputs, 2, "axis 0 of input 'y' has length 3, the model takes 2");
@@ -558,7 +560,7 @@ static void test_capture(void)
         kiln_device *d = f.device;
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, first, &x[0], &err) == 0);
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, second, &x[1], &err) == 0);
-        kiln_onnx_input inputs[] = {{"x", x[0], NULL}, {"y", x[1], NULL}};
+        kiln_onnx_input inputs[] = {{.name = "x", .tensor = x[0]}, {.name = "y", .tensor = x[1]}};
         KILN_CHECK(kiln_graph_begin(d, x, 2, &err) == KILN_STATUS_OK);
         KILN_CHECK(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err) == KILN_STATUS_OK);
         KILN_CHECK(kiln_graph_end(d, &z, 1, &graph_run, &err) == KILN_STATUS_OK);
@@ -596,7 +598,7 @@ static void test_output_that_is_an_input(void)
     pw bytes = pw_model(&graph, 13);
     if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
         KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, two, first, &x, &err) == 0);
-        kiln_onnx_input inputs[] = {{"x", x, NULL}, {"y", x, NULL}};
+        kiln_onnx_input inputs[] = {{.name = "x", .tensor = x}, {.name = "y", .tensor = x}};
         KILN_CHECK(kiln_graph_begin(f.device, &x, 1, &err) == KILN_STATUS_OK);
         KILN_CHECK(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err) == KILN_STATUS_OK);
         KILN_CHECK(z != x);
@@ -637,7 +639,8 @@ static void test_shape_from_an_input(void)
         kiln_device *d = f.device;
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, data, &tensors[0], &err) == 0);
         KILN_CHECK(kiln_tensor_create(d, KILN_DTYPE_F32, 1, two, shape, &tensors[1], &err) == 0);
-        kiln_onnx_input inputs[] = {{"x", tensors[0], data}, {"y", tensors[1], shape}};
+        kiln_onnx_input inputs[] = {{.name = "x", .tensor = tensors[0], .host = data},
+                                    {.name = "y", .tensor = tensors[1], .host = shape}};
         KILN_CHECK(kiln_onnx_session_run(l.session, inputs, 2, &z, 1, &err) == KILN_STATUS_OK);
         if (KILN_CHECK(z != NULL)) {
             KILN_CHECK_INT(kiln_tensor_rank(z), 2);
