@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # What `kiln check-onnx` says and exits with: on a good case, a wrong number, a wrong shape, a cut model, an operator
-# that is not there, a folder without cases, and no argument. usage: check_onnx_tells.sh KILN
+# that is not there, on the list and off it, counts that are held, a folder without cases, and no argument.
+# usage: check_onnx_tells.sh KILN
 kiln=$1
 cases=/usr/share/libonnx-testdata/data/node
 if [ ! -d "$cases" ]; then
@@ -48,15 +49,33 @@ cp "$cases/test_add_bcast/test_data_set_0/input_1.pb" "$work/all/test_add/test_d
 expect 1 "FAIL test_add: output 'sum': rank is 3, expected 1" $device "$work/all"
 cp "$cases/test_argmax_default_axis_example/test_data_set_0/output_0.pb" \
     "$work/all/test_add/test_data_set_0/output_0.pb"
-expect 1 "type is f32, expected int64" $device "$work/all"
+expect 1 "type is f32, expected i64" $device "$work/all"
 copy test_add
 head -c 40 "$cases/test_add/model.onnx" > "$work/all/test_add/model.onnx"
 expect 1 "not a whole ONNX file" $device "$work/all"
 copy test_add
 rm -r "$work/all/test_add/test_data_set_0"
 expect 1 "no folder test_data_set_0" $device "$work/all"
-copy test_lstm_defaults
-expect 0 "skipped    1: operator LSTM of domain ai.onnx" $device "$work/all"
+copy test_adam
+expect 0 "skipped    1: operator Adam of domain ai.onnx.preview.training" $device "$work/all"
+expect 0 "listed      1: other domains" $device --strict --summary "$work/all"
+mv "$work/all/test_adam" "$work/all/test_another"
+expect 0 "0 passed, 0 failed, 1 skipped" $device "$work/all"
+expect 1 "FAIL test_another: " $device --strict "$work/all"
+copy test_add
+mv "$work/all/test_add" "$work/all/test_adam"
+expect 1 "listed as skipped (ai.onnx.preview.training is no part of the standard domain), but passes" $device "$work/all"
+copy test_shape
+expect 0 "host        1 cases: Shape, " $device --strict --summary "$work/all"
+expect 0 "1 passed, 0 failed, 0 skipped" $device --write-counts "$work/counts" "$work/all"
+expect 0 "1 passed, 0 failed, 0 skipped" $device --counts "$work/counts" "$work/all"
+sed -i 's,^all/test_shape .*,all/test_shape 0 0,' "$work/counts"
+expect 1 "0 kernels and 1 nodes on the host, 0 and 0 are held" $device --counts "$work/counts" "$work/all"
+sed -i '/test_shape/d' "$work/counts"
+expect 1 "no row in $work/counts" $device --counts "$work/counts" "$work/all"
+echo "all/test_shape one" > "$work/counts"
+expect 1 "row 1 is not" $device --counts "$work/counts" "$work/all"
+expect 1 "cannot read $work/none" $device --counts "$work/none" "$work/all"
 mkdir "$work/empty"
 expect 1 "no folder with a model.onnx in" $device "$work/empty"
 expect 1 "cannot read folder" $device "$work/nowhere"

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_CHECK_CASE_H
+#define KILN_CHECK_CASE_H
+
+/// One test case of ONNX (model.onnx with test_data_set_*/input_*.pb and output_*.pb): running it,
+/// and comparing what comes out.
+
+#include "cli.h"
+#include "onnx.h"
+
+enum { CHECK_MAX_HOST = 16, CHECK_NAME_ROOM = 64 };
+
+typedef struct check_counts { ///< of all data sets of a case
+    uint64_t kernels; ///< launched for it, products by a BLAS library counted as one
+    uint64_t host_nodes; ///< nodes that the host computed, those of constants alone not counted
+    char host_ops[CHECK_MAX_HOST][CHECK_NAME_ROOM]; ///< their operators, each once
+    size_t n_host_ops;
+} check_counts;
+
+/// Runs every data set of a case; a case without one is a failure. With `statistics`, outputs are
+/// compared by shape, dtype and moments, not by number. Ownership: `*out_counts` is the caller's.
+/// Lifetime: n/a. Thread: one at a time. Errors: UNIMPLEMENTED for what Kiln has not; any other is
+/// the failure of the case.
+kiln_status check_case_run(kiln_context *context, kiln_device *device, const char *folder,
+                           bool statistics, check_counts *out_counts, kiln_error *err);
+
+/// Compares a tensor with what a case expects: dtype and lengths exactly, floats closely,
+/// everything else by bits. `info` is the model's word about the output: bfloat16 is stored as
+/// uint16 in some cases' files. Ownership: borrowed. Lifetime: n/a. Thread: one at a time. Errors:
+/// INTERNAL with the first difference.
+kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,
+                          kiln_tensor *actual, bool statistics, kiln_error *err);
+
+#endif

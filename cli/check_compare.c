@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Compares a tensor with the one that a test case of ONNX expects. Decides how close is close
+// enough, what bfloat16 in a file of uint16 means, and what random numbers have to have in common.
+#include "check_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double relative_tolerance = 1e-3;
+static const double absolute_tolerance = 1e-7;
+
+static double number_at(kiln_dtype dtype, const void *data, int64_t index)
+{
+    const char *at = (const char *)data + (size_t)index * kiln_dtype_size(dtype);
+    uint16_t half = 0;
+    float single = 0;
+    double value = 0;
+    switch (dtype) {
+    case KILN_DTYPE_F16:
+    case KILN_DTYPE_BF16:
+        memcpy(&half, at, sizeof(half));
+        return (double)(dtype == KILN_DTYPE_F16 ? kiln_f16_to_f32(half) : kiln_bf16_to_f32(half));
+    case KILN_DTYPE_F32:
+        memcpy(&single, at, sizeof(single));
+        return (double)single;
+    case KILN_DTYPE_F64:
+        memcpy(&value, at, sizeof(value));
+        return value;
+    default:
+        memcpy(&half, at, 1);
+        return (double)half;
+    }
+}
+
+static bool is_close(double actual, double expected)
+{
+    if (isnan(expected) || isinf(expected)) {
+        return isnan(expected) ? isnan(actual) != 0 : actual == expected;
+    }
+    return fabs(actual - expected) <= absolute_tolerance + relative_tolerance * fabs(expected);
+}
+
+static kiln_status compare_floats(kiln_dtype dtype, int64_t count, const void *expected,
+                                  const void *actual, kiln_error *err)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double got = number_at(dtype, actual, i);
+        double want = number_at(dtype, expected, i);
+        if (!is_close(got, want)) {
+            return kiln_fail(err, INTERNAL, "element %lld is %.9g, expected %.9g", (long long)i,
+                             got, want);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status compare_bytes(kiln_dtype dtype, int64_t count, const void *expected,
+                                 const void *actual, kiln_error *err)
+{
+    size_t size = kiln_dtype_size(dtype);
+    for (size_t i = 0; i < (size_t)count; i++) {
+        const char *want = (const char *)expected + i * size;
+        const char *got = (const char *)actual + i * size;
+        if (memcmp(got, want, size) != 0) {
+            int64_t got_bits = 0;
+            int64_t want_bits = 0;
+            memcpy(&got_bits, got, size);
+            memcpy(&want_bits, want, size);
+            return kiln_fail(err, INTERNAL, "element %zu is %lld, expected %lld", i,
+                             (long long)got_bits, (long long)want_bits);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+/* The cases' bfloat16 is float32 cut off, Kiln's is rounded: equal, or one step further from 0. */
+static kiln_status compare_cut(int64_t count, const void *expected, const void *actual,
+                               kiln_error *err)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t want = 0;
+        uint16_t got = 0;
+        memcpy(&want, (const char *)expected + i * 2, sizeof(want));
+        memcpy(&got, (const char *)actual + i * 2, sizeof(got));
+        bool is_nan = (want & 0x7fff) > 0x7f80;
+        bool same = is_nan ? (got & 0x7fff) > 0x7f80 : got == want || got == want + 1;
+        if (!same) {
+            return kiln_fail(err, INTERNAL, "element %lld is %04x, expected %04x", (long long)i,
+                             got, want);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+typedef struct moments {
+    double mean;
+    double variance;
+    double lowest;
+    double highest;
+} moments;
+
+static moments moments_of(kiln_dtype dtype, int64_t count, const void *data)
+{
+    moments m = {.lowest = (double)INFINITY, .highest = -(double)INFINITY};
+    for (int64_t i = 0; i < count; i++) {
+        double value = number_at(dtype, data, i);
+        m.mean += value / (double)count;
+        m.lowest = fmin(m.lowest, value);
+        m.highest = fmax(m.highest, value);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double distance = number_at(dtype, data, i) - m.mean;
+        m.variance += distance * distance / (double)count;
+    }
+    return m;
+}
+
+/* Random numbers of one distribution: means within five standard errors, variances of one size,
+   and the range not far beyond that of the expected ones. */
+static kiln_status compare_moments(kiln_dtype dtype, int64_t count, const void *expected,
+                                   const void *actual, kiln_error *err)
+{
+    moments want = moments_of(dtype, count, expected);
+    moments got = moments_of(dtype, count, actual);
+    double n = (double)count;
+    double apart = fabs(want.mean - got.mean);
+    double spread = want.highest - want.lowest;
+    bool near_mean = apart <= 5 * sqrt((want.variance + got.variance) / n) + absolute_tolerance;
+    bool same_size = got.variance <= want.variance * (1 + 10 / sqrt(n)) + absolute_tolerance;
+    bool in_range = got.lowest >= want.lowest - spread && got.highest <= want.highest + spread;
+    if (count > 0 && !(near_mean && same_size && in_range)) {
+        return kiln_fail(err, INTERNAL,
+                         "mean %.4g and variance %.4g in [%.4g, %.4g], expected %.4g and %.4g in "
+                         "[%.4g, %.4g]",
+                         got.mean, got.variance, got.lowest, got.highest, want.mean, want.variance,
+                         want.lowest, want.highest);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status check_shape(const kiln_onnx_tensor_info *expected, kiln_dtype dtype,
+                               const kiln_tensor *actual, kiln_error *err)
+{
+    if (dtype != kiln_tensor_dtype(actual)) {
+        return kiln_fail(err, INTERNAL, "type is %s, expected %s",
+                         kiln_dtype_name(kiln_tensor_dtype(actual)), kiln_dtype_name(dtype));
+    }
+    if (expected->rank != kiln_tensor_rank(actual)) {
+        return kiln_fail(err, INTERNAL, "rank is %zu, expected %u", kiln_tensor_rank(actual),
+                         expected->rank);
+    }
+    for (uint32_t i = 0; i < expected->rank; i++) {
+        int64_t length = kiln_tensor_dims(actual)[i];
+        if (expected->dims[i] != length) {
+            return kiln_fail(err, INTERNAL, "axis %u has length %lld, expected %lld", i,
+                             (long long)length, (long long)expected->dims[i]);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,
+                          kiln_tensor *actual, bool statistics, kiln_error *err)
+{
+    bool cut = info->dtype == KILN_DTYPE_BF16 && expected->dtype == KILN_DTYPE_U16;
+    kiln_dtype dtype = cut ? KILN_DTYPE_BF16 : expected->dtype;
+    kiln_status status = check_shape(expected, dtype, actual, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    void *data = malloc(expected->bytes + 1);
+    if (data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", expected->bytes);
+    }
+    status = kiln_read(actual, data, expected->bytes, err);
+    int64_t count = (int64_t)(expected->bytes / kiln_dtype_size(dtype));
+    bool is_float = kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT;
+    bool has_moments = statistics && (is_float || dtype == KILN_DTYPE_BOOL);
+    if (status == KILN_STATUS_OK) {
+        status = has_moments ? compare_moments(dtype, count, expected->data, data, err)
+                 : cut       ? compare_cut(count, expected->data, data, err)
+                 : is_float  ? compare_floats(dtype, count, expected->data, data, err)
+                             : compare_bytes(dtype, count, expected->data, data, err);
+    }
+    free(data);
+    return status;
+}
