@@ -157,6 +157,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stre
 KILN_API void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
 KILN_API size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream);
 
+/// Replaces a scalar attribute of an operation of the segment that the stream has handed out, for
+/// segments that are run again and again with other numbers. NONE: its fallback.
+/// Ownership: copied. Lifetime: until done. Thread: as create. Errors: none.
+KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op, uint32_t attr,
+                                          const kiln_attr *value);
+
 /// A block could not be built, launched or verified: it is never chosen again, its fuser gets a
 /// strike, and the next search of this segment goes without it. The executor runs the block's
 /// operations unfused. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.

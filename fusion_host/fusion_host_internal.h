@@ -110,6 +110,8 @@ void kilni_fuse_tape_clear(kilni_fuse_tape *tape);
 
 /// Appends a copy of the operation. Facts of tensors that `before` (or NULL) defined are taken from
 /// there: by the time this tape runs they have been computed. On failure nothing was appended.
+void kilni_fuse_tape_set_scalar(kilni_fuse_tape *tape, uint32_t op, uint32_t attr,
+                                const kiln_attr *value);
 kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record,
                                  void *const *tokens, const kilni_fuse_tape *before,
                                  kiln_error *err);

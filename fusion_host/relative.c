@@ -388,12 +388,19 @@ static void write_identity(kilni_fuse_tape *tape, const kiln_attr *attr)
     }
 }
 
+static kiln_attr scalar_value(const kiln_attr_spec *spec, const kiln_attr *attr)
+{
+    if (attr->type != KILN_ATTR_NONE) {
+        return *attr;
+    }
+    return kiln_attr_type_of(spec->key) == KILN_ATTR_I64
+               ? (kiln_attr){KILN_ATTR_I64, 1, {.i = (int64_t)spec->fallback}}
+               : (kiln_attr){KILN_ATTR_F64, 1, {.f = spec->fallback}};
+}
+
 static void write_scalar(kilni_fuse_tape *tape, const kiln_attr_spec *spec, const kiln_attr *attr)
 {
-    kiln_attr value = *attr;
-    if (value.type == KILN_ATTR_NONE) {
-        value = (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v = {.f = spec->fallback}};
-    }
+    kiln_attr value = scalar_value(spec, attr);
     tape->words[tape->n_words++] = SCALAR_PLACE | (uint32_t)value.type;
     tape->scalars[tape->n_scalars++] = value;
 }
@@ -409,6 +416,19 @@ static void write_attrs(kilni_fuse_tape *tape, const kiln_op_record *record)
             write_identity(tape, &record->attrs[i]);
         }
     }
+}
+
+void kilni_fuse_tape_set_scalar(kilni_fuse_tape *tape, uint32_t op, uint32_t attr,
+                                const kiln_attr *value)
+{
+    const kiln_op_record *record = &tape->ops[op];
+    const kiln_op_signature *signature = kiln_op_info_of(record->op)->signature;
+    uint32_t place = op > 0 ? tape->marks[op - 1].n_scalars : 0;
+    for (uint32_t i = 0; i < attr; i++) {
+        place += signature->attrs[i].role == KILN_ROLE_SCALAR ? 1 : 0;
+    }
+    ((kiln_attr *)(uintptr_t)record->attrs)[attr] = *value; // the tape's own copy
+    tape->scalars[place] = scalar_value(&signature->attrs[attr], value);
 }
 
 kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record,

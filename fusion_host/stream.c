@@ -192,6 +192,12 @@ kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
     return status;
 }
 
+void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op, uint32_t attr,
+                                 const kiln_attr *value)
+{
+    kilni_fuse_tape_set_scalar(&stream->tapes[stream->active], op, attr, value);
+}
+
 void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment)
 {
     kiln_fuse_engine *engine = stream->engine;

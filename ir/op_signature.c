@@ -221,6 +221,33 @@ const kiln_op_signature kiln_signature_arange = {
               OPTIONAL(STEP, SCALAR, 1)},
 };
 
+/* Where the numbers are taken from; the runtime fills in what is absent. */
+#define PLACE OPTIONAL(SEED, SCALAR, 0), OPTIONAL(STREAM, SCALAR, 0), OPTIONAL(POSITION, SCALAR, 0)
+
+const kiln_op_signature kiln_signature_random_range = {
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .n_attrs = 7,
+    .attrs = {REQUIRED(SHAPE, HOST), REQUIRED(DTYPE, IDENTITY), REQUIRED(MIN, SCALAR),
+              REQUIRED(MAX, SCALAR), PLACE},
+};
+
+const kiln_op_signature kiln_signature_random_normal = {
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .n_attrs = 7,
+    .attrs = {REQUIRED(SHAPE, HOST), REQUIRED(DTYPE, IDENTITY), OPTIONAL(MEAN, SCALAR, 0),
+              OPTIONAL(DEVIATION, SCALAR, 1), PLACE},
+};
+
+const kiln_op_signature kiln_signature_random_bernoulli = {
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .n_attrs = 6,
+    .attrs = {REQUIRED(SHAPE, HOST), REQUIRED(DTYPE, IDENTITY), OPTIONAL(PROBABILITY, SCALAR, 0.5),
+              PLACE},
+};
+
 const kiln_op_signature kiln_signature_drop = {
     .inputs = {"x"},
     .min_inputs = 1,

@@ -67,6 +67,9 @@ void kilni_ref_walk_next(kilni_ref_walk *walk);
 /// dtypes.
 void kilni_ref_copy(const kiln_view *source, const kiln_view *target);
 
+/// Ten rounds of Philox4x32 (reference_random.c).
+void kilni_ref_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out_words[4]);
+
 /// Element offset of an index into a view.
 int64_t kilni_ref_offset(const kiln_view *view, const int64_t *index);
 

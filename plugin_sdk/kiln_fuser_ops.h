@@ -129,9 +129,13 @@
 #define KF_OP_PAD 221u /* v1: x with elements added; mode constant, edge or reflect; negative padding removes */
 #define KF_OP_FULL 222u /* v1: every element is value */
 #define KF_OP_ARANGE 223u /* v1: start + i * step for i in [0, count) */
+#define KF_OP_RANDOM_UNIFORM 400u /* v1: uniform numbers, min <= x < max */
+#define KF_OP_RANDOM_INT 401u /* v1: uniform integers, min <= x <= max */
+#define KF_OP_RANDOM_NORMAL 402u /* v1: normally distributed numbers */
+#define KF_OP_RANDOM_BERNOULLI 403u /* v1: 1 with a probability, else 0 */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
-#define KF_OPSET_MAX 250u /* the largest number above */
+#define KF_OPSET_MAX 403u /* the largest number above */
 
 #define KF_ATTR_AXIS 1u /* axis; negative counts from the last */
 #define KF_ATTR_AXES 2u /* axes; negative counts from the last; empty: all */
@@ -178,6 +182,12 @@
 #define KF_ATTR_LENGTH 64u /* length of the signal; 0: what the input says */
 #define KF_ATTR_EQUATION 65u /* letters of each input's axes, with commas, then -> and the result's */
 #define KF_ATTR_BLANK 66u /* class that stands for no label */
+#define KF_ATTR_SEED 70u /* key of the random numbers */
+#define KF_ATTR_STREAM 71u /* stream of random numbers, below 2^32 */
+#define KF_ATTR_POSITION 72u /* which draw of the stream, below 2^48 */
+#define KF_ATTR_MEAN 73u /* centre of the distribution */
+#define KF_ATTR_DEVIATION 74u /* standard deviation, not negative */
+#define KF_ATTR_PROBABILITY 75u /* chance of 1, from 0 to 1 */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

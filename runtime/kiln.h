@@ -173,6 +173,22 @@ KILN_NODISCARD KILN_API kiln_status kiln_flush(kiln_device *device, kiln_error *
 KILN_NODISCARD KILN_API kiln_status kiln_sync(kiln_device *device, kiln_error *err);
 KILN_API void kiln_device_trim(kiln_device *device);
 
+// ---- random numbers ----------------------------------------------------------------------------
+
+/// Starts the device's random numbers anew: operations recorded from now on draw from `seed`; what
+/// was recorded before is submitted first and keeps its numbers. Equal seeds give equal numbers on
+/// every device, fused or not. Each thread draws from a stream of its own, numbered in the order in
+/// which threads draw first; each operation is one draw, and each run of a graph draws anew. Before
+/// the first call the seed is 0.
+/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: whatever submitting gives; the seed is set.
+KILN_NODISCARD KILN_API kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err);
+
+/// Lets the calling thread draw from stream `number`, from its beginning: for threads whose numbers
+/// must not depend on which of them draws first. Holds until the next kiln_seed.
+/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_random_stream(kiln_device *device, uint32_t number,
+                                                       kiln_error *err);
+
 // ---- tensors -----------------------------------------------------------------------------------
 
 /// A tensor with a copy of `data`: dense, row-major, all of it; NULL: zeros. Rank 0 is one element.

@@ -105,6 +105,7 @@ static void free_device(kiln_device *device)
         kiln_free(&context->env, tensor);
     }
     kiln_free(&context->env, device->places);
+    kilni_random_fini(device);
     if (device->fault != NULL) {
         kilni_fault_release(device, device->fault);
     }
@@ -528,7 +529,7 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
     }
 }
 
-static kiln_status drain_all(kiln_device *device, kiln_error *err)
+kiln_status kilni_device_drain(kiln_device *device, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
@@ -542,7 +543,7 @@ static kiln_status drain_all(kiln_device *device, kiln_error *err)
 kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err)
 {
     pthread_mutex_lock(&device->lock);
-    kiln_status status = drain_all(device, err);
+    kiln_status status = kilni_device_drain(device, err);
     for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
         if (s->capturing) {
             status = kiln_fail(err, FAILED_PRECONDITION, "a graph is being captured");
@@ -581,7 +582,7 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
     pthread_mutex_lock(&device->lock);
-    kiln_status status = drain_all(device, err);
+    kiln_status status = kilni_device_drain(device, err);
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
         status = device->backend->ops->sync(device->backend, &local);

@@ -15,6 +15,8 @@ typedef struct binding {
     kiln_tensor **outputs; ///< captured tensors; held
     kilni_place *locals; ///< per segment tensor, for values inside a run
     kilni_place **places; ///< per segment tensor, as the executor sees it
+    uint32_t *draws; ///< operations that draw random numbers at each run
+    uint32_t n_draws;
     struct binding *next;
 } binding;
 
@@ -199,7 +201,38 @@ static void binding_free(kiln_graph *graph, binding *bound)
     release_all(device, bound->outputs, graph->n_outputs);
     kiln_free(env_of(device), bound->locals);
     kiln_free(env_of(device), bound->places);
+    kiln_free(env_of(device), bound->draws);
     kiln_free(env_of(device), bound);
+}
+
+/// Random operations without a place of their own.
+static kiln_status list_draws(binding *bound, kiln_error *err)
+{
+    const kiln_fuse_segment *segment = bound->segment;
+    const kiln_env *env = env_of(bound->stream->device);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        bound->n_draws = 0;
+        for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
+            uint32_t first = 0;
+            const kiln_op_record *record = &segment->ops[op];
+            if (kilni_random_draws(kiln_op_info_of(record->op), &first) &&
+                record->attrs[first].type == KILN_ATTR_NONE &&
+                record->attrs[first + 2].type == KILN_ATTR_NONE) {
+                if (pass == 1) {
+                    bound->draws[bound->n_draws] = op;
+                }
+                bound->n_draws++;
+            }
+        }
+        if (pass == 0 && bound->n_draws > 0) {
+            bound->draws = kiln_alloc_array(env, bound->n_draws, sizeof(*bound->draws));
+        }
+        if (bound->n_draws > 0 && bound->draws == NULL) {
+            bound->n_draws = 0;
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
+        }
+    }
+    return KILN_STATUS_OK;
 }
 
 /// Ends recording on `stream` and makes what a run needs. The stream is the binding's from now on,
@@ -236,7 +269,7 @@ static kiln_status binding_create(kiln_device *device, kilni_stream *stream, bin
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph of %u tensors",
                          bound->n_tensors);
     }
-    return KILN_STATUS_OK;
+    return list_draws(bound, err);
 }
 
 static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const *outputs,
@@ -592,6 +625,24 @@ static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *
     return KILN_STATUS_OK;
 }
 
+/// Gives each random operation of a run its place in the device's numbers. Without `on` they are
+/// open again, so that a binding to other shapes finds them as they were captured.
+static kiln_status set_draws(const binding *bound, bool on, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < bound->n_draws && status == KILN_STATUS_OK; i++) {
+        kiln_attr draw[3] = {{0}};
+        uint32_t first = 0;
+        uint32_t op = bound->draws[i];
+        (void)kilni_random_draws(kiln_op_info_of(bound->segment->ops[op].op), &first);
+        status = on ? kilni_random_next(bound->stream->device, draw, err) : KILN_STATUS_OK;
+        for (uint32_t k = 0; k < 3 && status == KILN_STATUS_OK; k++) {
+            kiln_fuse_stream_set_scalar(bound->stream->queue, op, first + k, &draw[k]);
+        }
+    }
+    return status;
+}
+
 static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
                               kiln_tensor **out_tensors, binding **out_evicted, kiln_error *err)
 {
@@ -608,6 +659,9 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
         return status;
     }
     status = fill_places(graph, bound, inputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = set_draws(bound, /*on=*/true, err);
+    }
     if (status == KILN_STATUS_OK && bound->segment != NULL) {
         kilni_run run = {.device = device,
                          .engine = bound->stream->engine,
@@ -618,6 +672,7 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     if (status == KILN_STATUS_OK) {
         status = take_outputs(graph, bound, inputs, out_tensors, err);
     }
+    (void)set_draws(bound, /*on=*/false, NULL);
     for (uint32_t i = 0; i < bound->n_tensors; i++) {
         kilni_place_clear(device, &bound->locals[i]);
     }

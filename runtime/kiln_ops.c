@@ -830,4 +830,55 @@ kiln_status kiln_arange(kiln_device *device, int64_t count, kiln_dtype dtype, ki
     return kiln_record(device, KILN_OP_ARANGE, NULL, 0, attrs, 4, out_tensor, err);
 }
 
+kiln_status kiln_random_uniform(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, kiln_number min, kiln_number max, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+        kilni_attr_dtype(dtype),
+        kilni_attr_number(min),
+        kilni_attr_number(max),
+        kilni_attr_none(),
+        kilni_attr_none(),
+        kilni_attr_none(),
+    };
+    return kiln_record(device, KILN_OP_RANDOM_UNIFORM, NULL, 0, attrs, 7, out_tensor, err);
+}
+
+kiln_status kiln_random_int(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, kiln_number min, kiln_number max, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+        kilni_attr_dtype(dtype),
+        kilni_attr_number(min),
+        kilni_attr_number(max),
+        kilni_attr_none(),
+        kilni_attr_none(),
+        kilni_attr_none(),
+    };
+    return kiln_record(device, KILN_OP_RANDOM_INT, NULL, 0, attrs, 7, out_tensor, err);
+}
+
+kiln_status kiln_random_normal(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, double mean, double deviation, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+        kilni_attr_dtype(dtype),
+        kilni_attr_f64(mean),
+        kilni_attr_f64(deviation),
+        kilni_attr_none(),
+        kilni_attr_none(),
+        kilni_attr_none(),
+    };
+    return kiln_record(device, KILN_OP_RANDOM_NORMAL, NULL, 0, attrs, 7, out_tensor, err);
+}
+
+kiln_status kiln_random_bernoulli(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, double probability, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+        kilni_attr_dtype(dtype),
+        kilni_attr_f64(probability),
+        kilni_attr_none(),
+        kilni_attr_none(),
+        kilni_attr_none(),
+    };
+    return kiln_record(device, KILN_OP_RANDOM_BERNOULLI, NULL, 0, attrs, 6, out_tensor, err);
+}
+
 // clang-format on

@@ -516,6 +516,33 @@ KILN_NODISCARD KILN_API kiln_status kiln_full(kiln_device *device, const int64_t
 /// `step`: difference of neighbours.
 KILN_NODISCARD KILN_API kiln_status kiln_arange(kiln_device *device, int64_t count, kiln_dtype dtype, kiln_number start, kiln_number step, kiln_tensor **out_tensor, kiln_error *err);
 
+/// uniform numbers, min <= x < max.
+/// `shape`: lengths of the result.
+/// `dtype`: element type of the result.
+/// `min`: lower bound.
+/// `max`: upper bound.
+KILN_NODISCARD KILN_API kiln_status kiln_random_uniform(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, kiln_number min, kiln_number max, kiln_tensor **out_tensor, kiln_error *err);
+
+/// uniform integers, min <= x <= max.
+/// `shape`: lengths of the result.
+/// `dtype`: element type of the result.
+/// `min`: lower bound.
+/// `max`: upper bound.
+KILN_NODISCARD KILN_API kiln_status kiln_random_int(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, kiln_number min, kiln_number max, kiln_tensor **out_tensor, kiln_error *err);
+
+/// normally distributed numbers.
+/// `shape`: lengths of the result.
+/// `dtype`: element type of the result.
+/// `mean`: centre of the distribution.
+/// `deviation`: standard deviation, not negative.
+KILN_NODISCARD KILN_API kiln_status kiln_random_normal(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, double mean, double deviation, kiln_tensor **out_tensor, kiln_error *err);
+
+/// 1 with a probability, else 0.
+/// `shape`: lengths of the result.
+/// `dtype`: element type of the result.
+/// `probability`: chance of 1, from 0 to 1.
+KILN_NODISCARD KILN_API kiln_status kiln_random_bernoulli(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, double probability, kiln_tensor **out_tensor, kiln_error *err);
+
 // clang-format on
 #ifdef __cplusplus
 }

@@ -82,11 +82,32 @@ static kiln_status make_outputs(kilni_stream *stream, call *self, size_t n_input
     return KILN_STATUS_OK;
 }
 
+/// Random operations get their place in the device's numbers, unless the caller gave one. In a
+/// capture it stays open: each run of the graph draws anew.
+static kiln_status fill_in_draw(const kilni_stream *stream, kiln_op op, const kiln_attr **attrs,
+                                kiln_attr scratch[KILN_MAX_ATTRS], kiln_error *err)
+{
+    uint32_t first = 0;
+    const kiln_op_info *info = kiln_op_info_of(op);
+    if (!kilni_random_draws(info, &first) || stream->capturing ||
+        (*attrs)[first].type != KILN_ATTR_NONE || (*attrs)[first + 2].type != KILN_ATTR_NONE) {
+        return KILN_STATUS_OK;
+    }
+    memcpy(scratch, *attrs, info->signature->n_attrs * sizeof(*scratch));
+    *attrs = scratch;
+    return kilni_random_next(stream->device, &scratch[first], err);
+}
+
 kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                 kiln_tensor **out_tensors, kiln_error *err)
 {
     call self;
+    kiln_attr filled[KILN_MAX_ATTRS];
+    kiln_status drawn = fill_in_draw(stream, op, &attrs, filled, err);
+    if (drawn != KILN_STATUS_OK) {
+        return drawn;
+    }
     size_t n_outputs = kiln_op_info_of(op)->n_outputs;
     for (size_t i = 0; i < n_inputs; i++) {
         kiln_status status = make_usable(stream, inputs[i], err);

@@ -107,6 +107,21 @@ struct kiln_tensor {
     kiln_tensor *next_free;
 };
 
+/// Where a thread's next random numbers on a device come from.
+typedef struct kilni_random_stream {
+    uint64_t thread;
+    uint32_t number;
+    int64_t position; ///< of the next draw
+} kilni_random_stream;
+
+typedef struct kilni_random {
+    int64_t seed;
+    kilni_random_stream *streams; ///< in the order in which threads drew first
+    size_t n_streams;
+    size_t capacity;
+    uint32_t next_number;
+} kilni_random;
+
 struct kiln_device {
     atomic_uint refs;
     kiln_context *context;
@@ -134,6 +149,7 @@ struct kiln_device {
     uint64_t ops_fused;
     uint64_t tensors_live;
     uint64_t moves; ///< begun and not ended, from and to this device; closing waits for them
+    kilni_random random;
 };
 
 static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)
@@ -157,6 +173,9 @@ void kilni_segment_unpin(const kiln_fuse_segment *segment);
 /// Runs what is ready on a stream; with `drain`, all of it. Under the lock. Failures of the
 /// operations stay with their tensors; what is returned is a failure of the planning itself.
 kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err);
+
+/// Runs what all threads have recorded. Under the lock; errors as kilni_stream_run.
+kiln_status kilni_device_drain(kiln_device *device, kiln_error *err);
 
 /// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
 kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc);
@@ -189,6 +208,16 @@ kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *re
 kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
                                  size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                  kiln_tensor **const *outputs, kiln_error *err);
+
+// ---- random numbers (all under the lock)
+// -------------------------------------------------------------------
+
+/// Whether records of this operator have a seed, a stream and a position, and the place of the
+/// first among its attributes; they follow one another.
+bool kilni_random_draws(const kiln_op_info *info, uint32_t *out_attr);
+/// The calling thread's next draw, as attributes in the order seed, stream, position.
+kiln_status kilni_random_next(kiln_device *device, kiln_attr out_attrs[3], kiln_error *err);
+void kilni_random_fini(kiln_device *device);
 
 // ---- places (all under the lock)
 // -------------------------------------------------------------------
@@ -237,6 +266,11 @@ void kilni_plan_run(const kilni_run *run);
 
 // ---- attributes for the builders
 // ---------------------------------------------------------------------
+
+static inline kiln_attr kilni_attr_none(void)
+{
+    return (kiln_attr){.type = KILN_ATTR_NONE};
+}
 
 static inline kiln_attr kilni_attr_i64(int64_t value)
 {

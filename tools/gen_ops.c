@@ -22,11 +22,20 @@ static bool is_variadic(const kiln_op_signature *signature)
     return signature->max_inputs == KILN_MAX_INPUTS;
 }
 
+// Builders leave out where random numbers come from: recording fills it in.
+static bool is_filled_in(kiln_attr_key key)
+{
+    return key == KILN_KEY_SEED || key == KILN_KEY_STREAM || key == KILN_KEY_POSITION;
+}
+
 static size_t attr_parameters(const kiln_op_signature *signature)
 {
     size_t count = 0;
     for (size_t i = 0; i < signature->n_attrs; i++) {
         kiln_attr_type type = kiln_attr_type_of(signature->attrs[i].key);
+        if (is_filled_in(signature->attrs[i].key)) {
+            continue;
+        }
         count += type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST ? 2 : 1;
     }
     return count;
@@ -123,6 +132,9 @@ static void print_prototype(FILE *file, const kiln_op_info *info)
         for (size_t i = 0; i < signature->n_attrs; i++) {
             kiln_attr_key key = signature->attrs[i].key;
             kiln_attr_type type = kiln_attr_type_of(key);
+            if (is_filled_in(key)) {
+                continue;
+            }
             fprintf(file, "%s%s, ", attr_c_type(type), kiln_attr_name(key));
             if (is_list(type)) {
                 fprintf(file, "size_t n_%s, ", kiln_attr_name(key));
@@ -146,8 +158,10 @@ static void print_comment(FILE *file, const kiln_op_info *info)
         fprintf(file, "/// `options` may be NULL only when nothing in it is required.\n");
     } else {
         for (size_t i = 0; i < signature->n_attrs; i++) {
-            const kiln_attr_spec *spec = &signature->attrs[i];
-            fprintf(file, "/// `%s`: %s.\n", kiln_attr_name(spec->key), kiln_attr_doc(spec->key));
+            kiln_attr_key key = signature->attrs[i].key;
+            if (!is_filled_in(key)) {
+                fprintf(file, "/// `%s`: %s.\n", kiln_attr_name(key), kiln_attr_doc(key));
+            }
         }
     }
     if (!is_variadic(signature) && signature->min_inputs < signature->max_inputs) {
@@ -204,6 +218,10 @@ static void print_attr_value(FILE *file, const kiln_attr_spec *spec, bool option
 {
     const char *name = kiln_attr_name(spec->key);
     const char *from = options ? "options->" : "";
+    if (is_filled_in(spec->key)) {
+        fprintf(file, "kilni_attr_none()");
+        return;
+    }
     switch (kiln_attr_type_of(spec->key)) {
     case KILN_ATTR_I64:
         fprintf(file, "kilni_attr_i64(%s%s)", from, name);

@@ -12,7 +12,8 @@ set(kiln_cl_kernels
     batch_norm.cl
     matmul.cl
     conv2d.cl
-    pool2d.cl)
+    pool2d.cl
+    random.cl)
 set(kiln_cl_exec
     exec.c
     exec_support.c
@@ -23,4 +24,5 @@ set(kiln_cl_exec
     exec_reduce.c
     exec_row.c
     exec_matmul.c
-    exec_window.c)
+    exec_window.c
+    exec_random.c)

@@ -227,6 +227,81 @@ def arange(count, dtype, start=0, step=1):
     return (steps(kind(start)) + np.arange(count, dtype=steps) * steps(kind(step))).astype(kind)
 
 
+def philox(count, seed, stream, position):
+    """Blocks 0 to count - 1 of Philox4x32-10, as rows of four words."""
+    low = np.uint64(0xFFFFFFFF)
+    block = np.arange(count, dtype=np.uint64)
+    c = [block & low, block >> np.uint64(32) | np.uint64(position >> 32 << 16),
+         np.full(count, position & 0xFFFFFFFF, np.uint64), np.full(count, stream, np.uint64)]
+    k = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [b >> np.uint64(32) ^ c[1] ^ np.uint64(k[0]), b & low,
+             a >> np.uint64(32) ^ c[3] ^ np.uint64(k[1]), a & low]
+        k = [(k[0] + 0x9E3779B9) % (1 << 32), (k[1] + 0xBB67AE85) % (1 << 32)]
+    return np.stack(c, 1).reshape(-1, 4)
+
+
+def random_words(shape, per_block, seed=0, stream=0, position=0):
+    """Each element's words, as rows of 4 / per_block Python integers."""
+    count = math.prod(shape)
+    words = philox(-(-count // per_block), seed, stream, position)
+    return words.reshape(-1, 4 // per_block)[:count]
+
+
+def random_uniform(shape, dtype, min, max, **place):
+    kind = DTYPES[dtype]
+    if dtype == "f64":
+        w = random_words(shape, 2, **place)
+        u = (w[:, 1] << np.uint64(32) | w[:, 0]) >> np.uint64(11)
+        value = kind(min) + u * 2.0**-53 * (kind(max) - kind(min))
+    else:
+        digits = {"f16": 11, "f32": 24}[dtype]
+        u = (random_words(shape, 4, **place)[:, 0] >> np.uint64(32 - digits)).astype(np.float32)
+        low, high = np.float32(kind(min)), np.float32(kind(max))
+        value = (low + u * np.float32(2.0**-digits) * (high - low)).astype(kind)
+    return np.where(value >= kind(max), kind(min), value).reshape(shape)
+
+
+def random_int(shape, dtype, min, max, **place):
+    limits = np.iinfo(DTYPES[dtype])
+    low = limits.min if min == -np.inf else min
+    count = (limits.max if max == np.inf else max) - low + 1
+    w = random_words(shape, 1 if limits.bits == 64 else 2, **place).tolist()
+    if limits.bits == 64:  # 128 random bits, the first word pair above the second
+        bits = [(r[1] << 96 | r[0] << 64 | r[3] << 32 | r[2]) * count >> 128 for r in w]
+    else:
+        bits = [(r[1] << 32 | r[0]) * count >> 64 for r in w]
+    return np.array([low + b for b in bits], DTYPES[dtype]).reshape(shape)
+
+
+def random_normal(shape, dtype, mean=0.0, deviation=1.0, **place):
+    count = math.prod(shape)
+    w = philox((count + 3) // 2, **place)
+    bits = 52 if dtype == "f64" else 26
+    if dtype == "f64":
+        u = (w[:, 1] << np.uint64(32) | w[:, 0]) >> np.uint64(12)
+        turn = (w[:, 3] << np.uint64(32) | w[:, 2]) >> np.uint64(12)
+    else:
+        w = w.reshape(-1, 2)
+        u, turn = w[:, 0] >> np.uint64(9), w[:, 1] >> np.uint64(6)
+    u = (u.astype(np.float64) + 0.5) * (2.0**-52 if dtype == "f64" else 2.0**-23)
+    eighths = turn.astype(np.int64) >> (bits - 3)  # the rest of the angle is below pi / 4
+    angle = ((turn.astype(np.int64) & ((1 << (bits - 3)) - 1)) + 0.5) * 2.0**(1 - bits) * np.pi
+    rest = 2 * np.pi / 8 - angle  # of odd eighths, counted from the next one
+    near, far = np.where(eighths % 2, rest, angle), (eighths + 1) // 2 % 4
+    sign = np.where(eighths % 2, -1.0, 1.0)
+    cosine = np.choose(far, (np.cos(near), -sign * np.sin(near), -np.cos(near), sign * np.sin(near)))
+    sine = np.choose(far, (sign * np.sin(near), np.cos(near), -sign * np.sin(near), -np.cos(near)))
+    z = np.sqrt(-2 * np.log(u))[:, None] * np.stack((cosine, sine), 1)
+    return (mean + deviation * z.ravel()[:count]).reshape(shape)
+
+
+def random_bernoulli(shape, dtype, probability=0.5, **place):
+    hit = random_words(shape, 4, **place)[:, 0].astype(np.float64) < probability * 2.0**32
+    return hit.astype(DTYPES[dtype]).reshape(shape)
+
+
 def matmul(a, b, transpose_a=0, transpose_b=0):
     a = np.swapaxes(wide(a), -1, -2) if transpose_a else wide(a)
     b = np.swapaxes(wide(b), -1, -2) if transpose_b else wide(b)
@@ -271,6 +346,10 @@ OTHERS = {  # name -> function of inputs, attributes, shape of the result
     "pad": lambda i, a, s: pad(i[0], **a),
     "full": lambda i, a, s: np.full(a["shape"], a["value"], DTYPES[a["dtype"]]),
     "arange": lambda i, a, s: arange(**a),
+    "random_uniform": lambda i, a, s: random_uniform(**a),
+    "random_int": lambda i, a, s: random_int(**a),
+    "random_normal": lambda i, a, s: random_normal(**{"seed": 0, "stream": 0, "position": 0, **a}),
+    "random_bernoulli": lambda i, a, s: random_bernoulli(**a),
 }
 REDUCTIONS = {"sum", "mean", "prod", "max", "min", "max_abs", "any", "all"}
 

@@ -61,6 +61,7 @@ static const row rows[] = {
     {KILN_OP_SOFTMAX, {0, 0, 16, 2, true}},
     {KILN_OP_LOG_SOFTMAX, {0, 0, 16, 2, true}},
     {KILN_OP_BATCH_NORM, {0, 0, 16, 2, true}},
+    {KILN_OP_RANDOM_NORMAL, {4, 1, 0, 0, false}},
     {KILN_OP_GELU, {0, 0, 16, 2, true}},
     {KILN_OP_PRELU, {0, 0, 16, 2, true}},
     {KILN_OP_HARD_SIGMOID, {0, 0, 16, 2, true}},
