@@ -126,9 +126,24 @@ static kilni_onnx_ref fold(kilni_onnx_call *call, const kiln_op_record *op,
     return kilni_onnx_ok(call) ? value : NULL;
 }
 
+/* Random numbers whose place the device has yet to choose. */
+static bool is_drawn(const kiln_op_record *op)
+{
+    const kiln_op_signature *signature = kiln_op_info_of(op->op)->signature;
+    for (uint32_t i = 0; i < signature->n_attrs; i++) {
+        if (signature->attrs[i].key == KILN_KEY_POSITION) {
+            return op->attrs[i].type == KILN_ATTR_NONE;
+        }
+    }
+    return false;
+}
+
 /* What is created without inputs stays on the device, where it fuses, unless it is for shapes. */
 static bool folds(const kiln_op_record *op, const kilni_onnx_ref *inputs)
 {
+    if (is_drawn(op)) {
+        return false;
+    }
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         if (!is_small_constant(inputs[i])) {
             return false;

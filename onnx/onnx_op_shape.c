@@ -10,29 +10,6 @@ void kilni_onnx_op_identity(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_in_any(call, 0));
 }
 
-/* Without training the identity; the mask is all true (before version 7 of x's type). */
-void kilni_onnx_op_dropout(kilni_onnx_call *call)
-{
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref ratio = kilni_onnx_opt(call, 1);
-    kilni_onnx_ref training = kilni_onnx_opt(call, 2);
-    if (training != NULL && kilni_onnx_value_number(call, training).v.i != 0) {
-        kiln_number rate = ratio == NULL ? kiln_f64(0.5) : kilni_onnx_value_number(call, ratio);
-        if (rate.is_integer || rate.v.f != 0) {
-            KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "training mode is not supported");
-        }
-    }
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    kilni_onnx_out(call, 0, x);
-    if (kilni_onnx_wants(call, 1)) {
-        kiln_dtype dtype = call->version < 7 ? x->desc.dtype : KILN_DTYPE_BOOL;
-        kilni_onnx_out(call, 1,
-                       kilni_onnx_full(call, dtype, x->desc.dims, x->desc.rank, kiln_i64(1)));
-    }
-}
-
 /* Python's clamped index for start and end of Shape. */
 static uint32_t clamp_index(int64_t index, uint32_t rank)
 {
