@@ -298,3 +298,91 @@ const kiln_op_signature kiln_signature_gelu_backward = {
     .n_attrs = 1,
     .attrs = {OPTIONAL(APPROXIMATE, IDENTITY, 0)},
 };
+
+// ---- normalisations
+// ------------------------------------------------------------------------------
+
+const kiln_op_signature kiln_signature_axis_backward = {
+    .inputs = {"output", "grad"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1)},
+};
+
+const kiln_op_signature kiln_signature_layer_norm = {
+    .inputs = {"x", "scale", "bias"},
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_rms_norm = {
+    .inputs = {"x", "scale"},
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_group_norm = {
+    .inputs = {"x", "scale", "bias"},
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .n_attrs = 2,
+    .attrs = {REQUIRED(GROUPS, IDENTITY), OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_instance_norm = {
+    .inputs = {"x", "scale", "bias"},
+    .min_inputs = 1,
+    .max_inputs = 3,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_batch_norm_train = {
+    .inputs = {"x", "scale", "bias", "mean", "variance"},
+    .outputs = {"values", "running_mean", "running_variance"},
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(EPSILON, SCALAR, 1e-5), OPTIONAL(MOMENTUM, SCALAR, 0.9)},
+};
+
+const kiln_op_signature kiln_signature_layer_norm_backward = {
+    .inputs = {"grad", "x", "scale"},
+    .outputs = {"x_grad", "scale_grad", "bias_grad"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_rms_norm_backward = {
+    .inputs = {"grad", "x", "scale"},
+    .outputs = {"x_grad", "scale_grad"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_group_norm_backward = {
+    .inputs = {"grad", "x", "scale"},
+    .outputs = {"x_grad", "scale_grad", "bias_grad"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 2,
+    .attrs = {REQUIRED(GROUPS, IDENTITY), OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};
+
+const kiln_op_signature kiln_signature_channel_norm_backward = {
+    .inputs = {"grad", "x", "scale"},
+    .outputs = {"x_grad", "scale_grad", "bias_grad"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(EPSILON, SCALAR, 1e-5)},
+};

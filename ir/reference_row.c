@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of softmax, log_softmax and batch_norm. Softmax subtracts the row's largest
-// element first (Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax
-// functions", 2021).
+// Reference meaning of softmax and its relatives, and of batch_norm. Softmax subtracts the row's
+// largest element first (Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and
+// softmax functions", 2021).
 #include <math.h>
 
 #include "reference_internal.h"
 
 typedef struct row {
     const kiln_view *x;
+    double sign;
     int64_t at;
     int64_t stride;
     int64_t length;
@@ -15,7 +16,7 @@ typedef struct row {
 
 static double element(const row *r, int64_t i)
 {
-    return kilni_ref_load(r->x, r->at + i * r->stride).f;
+    return r->sign * kilni_ref_load(r->x, r->at + i * r->stride).f;
 }
 
 static void row_sums(const row *r, double *out_largest, double *out_sum)
@@ -49,7 +50,8 @@ static kiln_status softmax(const kiln_op_record *call, const kiln_view *inputs,
     kilni_ref_walk_add(&walk, &starts[0]);
     kilni_ref_walk_add(&walk, &starts[1]);
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
-        row r = {x, walk.at[0], x->strides[axis], x->dims[axis]};
+        row r = {x, call->op == KILN_OP_SOFTMIN ? -1 : 1, walk.at[0], x->strides[axis],
+                 x->dims[axis]};
         double largest = 0;
         double sum = 0;
         row_sums(&r, &largest, &sum);
@@ -72,6 +74,63 @@ kiln_status kiln_ref_log_softmax(const kiln_op_record *call, const kiln_view *in
                                  const kiln_view *outputs, kiln_error *err)
 {
     return softmax(call, inputs, outputs, true, err);
+}
+
+kiln_status kiln_ref_softmin(const kiln_op_record *call, const kiln_view *inputs,
+                             const kiln_view *outputs, kiln_error *err)
+{
+    return softmax(call, inputs, outputs, false, err);
+}
+
+/* Of softmax: output * (grad - sum(grad * output)); of its logarithm: grad - exp(output) *
+ * sum(grad). */
+static kiln_status softmax_backward(const kiln_op_record *call, const kiln_view *inputs,
+                                    const kiln_view *outputs, bool logarithm, kiln_error *err)
+{
+    uint32_t axis = 0;
+    int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
+    kiln_status st = kilni_ir_axis(call, wanted, outputs[0].rank, &axis, err);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    const kiln_view *all[3] = {&inputs[0], &inputs[1], &outputs[0]};
+    kilni_ref_walk walk;
+    kiln_view starts[3] = {inputs[0], inputs[1], outputs[0]};
+    for (unsigned i = 0; i < 3; i++) {
+        starts[i].dims[axis] = 1;
+    }
+    kilni_ref_walk_init(&walk, starts[0].dims, starts[0].rank);
+    for (unsigned i = 0; i < 3; i++) {
+        kilni_ref_walk_add(&walk, &starts[i]);
+    }
+    for (; !walk.done; kilni_ref_walk_next(&walk)) {
+        double sum = 0;
+        for (int64_t i = 0; i < 2 * inputs[0].dims[axis]; i++) { // the sum first, then the result
+            bool second = i >= inputs[0].dims[axis];
+            int64_t k = second ? i - inputs[0].dims[axis] : i;
+            double output = kilni_ref_load(all[0], walk.at[0] + k * all[0]->strides[axis]).f;
+            double grad = kilni_ref_load(all[1], walk.at[1] + k * all[1]->strides[axis]).f;
+            double result = logarithm ? grad - exp(output) * sum : output * (grad - sum);
+            sum += second ? 0 : logarithm ? grad : grad * output;
+            if (second) {
+                kilni_ref_store(all[2], walk.at[2] + k * all[2]->strides[axis],
+                                kilni_ref_of_float(result));
+            }
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_ref_softmax_backward(const kiln_op_record *call, const kiln_view *inputs,
+                                      const kiln_view *outputs, kiln_error *err)
+{
+    return softmax_backward(call, inputs, outputs, false, err);
+}
+
+kiln_status kiln_ref_log_softmax_backward(const kiln_op_record *call, const kiln_view *inputs,
+                                          const kiln_view *outputs, kiln_error *err)
+{
+    return softmax_backward(call, inputs, outputs, true, err);
 }
 
 kiln_status kiln_ref_batch_norm(const kiln_op_record *call, const kiln_view *inputs,

@@ -123,6 +123,19 @@
 #define KF_OP_SOFTMAX 180u /* v1: exp(x - max) / sum of it along axis */
 #define KF_OP_LOG_SOFTMAX 181u /* v1: logarithm of softmax, computed without it */
 #define KF_OP_BATCH_NORM 182u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, each of length x.dims[1] */
+#define KF_OP_SOFTMIN 183u /* v1: softmax of -x along axis */
+#define KF_OP_SOFTMAX_BACKWARD 184u /* v1: output * (grad - sum of grad * output along axis), output = softmax(x) */
+#define KF_OP_LOG_SOFTMAX_BACKWARD 185u /* v1: grad - exp(output) * sum of grad along axis, output = log_softmax(x) */
+#define KF_OP_LAYER_NORM 186u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from axis on; scale and bias broadcast to them */
+#define KF_OP_RMS_NORM 187u /* v1: x / sqrt(mean of x * x + epsilon) * scale, over the axes from axis on; scale broadcasts to them */
+#define KF_OP_GROUP_NORM 188u /* v1: as layer_norm over each group of channels (axis 1) and the axes after; scale and bias for each channel */
+#define KF_OP_INSTANCE_NORM 189u /* v1: group_norm with a group for each channel */
+#define KF_OP_LAYER_NORM_BACKWARD 190u /* v1: derivatives of layer_norm by x, scale and bias; scale of rank 0 stands for the same everywhere */
+#define KF_OP_RMS_NORM_BACKWARD 191u /* v1: derivatives of rms_norm by x and scale */
+#define KF_OP_GROUP_NORM_BACKWARD 192u /* v1: derivatives of group_norm by x, scale and bias */
+#define KF_OP_INSTANCE_NORM_BACKWARD 193u /* v1: derivatives of instance_norm by x, scale and bias */
+#define KF_OP_BATCH_NORM_TRAIN 194u /* v1: batch_norm with mean and variance of this x; and running * momentum + this * (1 - momentum) of both */
+#define KF_OP_BATCH_NORM_BACKWARD 195u /* v1: derivatives of batch_norm_train by x, scale and bias */
 #define KF_OP_GATHER 200u /* v1: out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter */
 #define KF_OP_SELECT 201u /* v1: x at indices (i32, i64, rank 1) along axis */
 #define KF_OP_CONCAT 220u /* v1: inputs one after the other along axis */

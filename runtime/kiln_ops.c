@@ -778,6 +778,123 @@ kiln_status kiln_batch_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bia
     return kiln_record(NULL, KILN_OP_BATCH_NORM, inputs, 5, attrs, 1, out_tensor, err);
 }
 
+kiln_status kiln_softmin(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SOFTMIN, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_softmax_backward(kiln_tensor *output, kiln_tensor *grad, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {output, grad};
+    return kiln_record(NULL, KILN_OP_SOFTMAX_BACKWARD, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_log_softmax_backward(kiln_tensor *output, kiln_tensor *grad, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {output, grad};
+    return kiln_record(NULL, KILN_OP_LOG_SOFTMAX_BACKWARD, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_layer_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, int64_t axis, double epsilon, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {x, scale, bias};
+    return kiln_record(NULL, KILN_OP_LAYER_NORM, inputs, kilni_count_present(inputs, 3), attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_rms_norm(kiln_tensor *x, kiln_tensor *scale, int64_t axis, double epsilon, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {x, scale};
+    return kiln_record(NULL, KILN_OP_RMS_NORM, inputs, kilni_count_present(inputs, 2), attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_group_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, int64_t groups, double epsilon, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(groups),
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {x, scale, bias};
+    return kiln_record(NULL, KILN_OP_GROUP_NORM, inputs, kilni_count_present(inputs, 3), attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_instance_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, double epsilon, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {x, scale, bias};
+    return kiln_record(NULL, KILN_OP_INSTANCE_NORM, inputs, kilni_count_present(inputs, 3), attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_layer_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, int64_t axis, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {grad, x, scale};
+    kiln_tensor **const outputs[] = {out_x_grad, out_scale_grad, out_bias_grad};
+    return kilni_record_several(NULL, KILN_OP_LAYER_NORM_BACKWARD, inputs, kilni_count_present(inputs, 3), attrs, 2, outputs, err);
+}
+
+kiln_status kiln_rms_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, int64_t axis, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {grad, x, scale};
+    kiln_tensor **const outputs[] = {out_x_grad, out_scale_grad};
+    return kilni_record_several(NULL, KILN_OP_RMS_NORM_BACKWARD, inputs, kilni_count_present(inputs, 3), attrs, 2, outputs, err);
+}
+
+kiln_status kiln_group_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, int64_t groups, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(groups),
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {grad, x, scale};
+    kiln_tensor **const outputs[] = {out_x_grad, out_scale_grad, out_bias_grad};
+    return kilni_record_several(NULL, KILN_OP_GROUP_NORM_BACKWARD, inputs, kilni_count_present(inputs, 3), attrs, 2, outputs, err);
+}
+
+kiln_status kiln_instance_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {grad, x, scale};
+    kiln_tensor **const outputs[] = {out_x_grad, out_scale_grad, out_bias_grad};
+    return kilni_record_several(NULL, KILN_OP_INSTANCE_NORM_BACKWARD, inputs, kilni_count_present(inputs, 3), attrs, 1, outputs, err);
+}
+
+kiln_status kiln_batch_norm_train(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, kiln_tensor *mean, kiln_tensor *variance, double epsilon, double momentum, kiln_tensor **out_values, kiln_tensor **out_running_mean, kiln_tensor **out_running_variance, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(epsilon),
+        kilni_attr_f64(momentum),
+    };
+    kiln_tensor *const inputs[] = {x, scale, bias, mean, variance};
+    kiln_tensor **const outputs[] = {out_values, out_running_mean, out_running_variance};
+    return kilni_record_several(NULL, KILN_OP_BATCH_NORM_TRAIN, inputs, 5, attrs, 2, outputs, err);
+}
+
+kiln_status kiln_batch_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(epsilon),
+    };
+    kiln_tensor *const inputs[] = {grad, x, scale};
+    kiln_tensor **const outputs[] = {out_x_grad, out_scale_grad, out_bias_grad};
+    return kilni_record_several(NULL, KILN_OP_BATCH_NORM_BACKWARD, inputs, kilni_count_present(inputs, 3), attrs, 1, outputs, err);
+}
+
 kiln_status kiln_gather(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
     const kiln_attr attrs[] = {
         kilni_attr_i64(axis),

@@ -485,6 +485,80 @@ KILN_NODISCARD KILN_API kiln_status kiln_log_softmax(kiln_tensor *x, int64_t axi
 /// `epsilon`: added to the variance.
 KILN_NODISCARD KILN_API kiln_status kiln_batch_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, kiln_tensor *mean, kiln_tensor *variance, double epsilon, kiln_tensor **out_tensor, kiln_error *err);
 
+/// softmax of -x along axis.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_softmin(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// output * (grad - sum of grad * output along axis), output = softmax(x).
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_softmax_backward(kiln_tensor *output, kiln_tensor *grad, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// grad - exp(output) * sum of grad along axis, output = log_softmax(x).
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_log_softmax_backward(kiln_tensor *output, kiln_tensor *grad, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from axis on; scale and bias broadcast to them.
+/// `axis`: axis; negative counts from the last.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_layer_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, int64_t axis, double epsilon, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x / sqrt(mean of x * x + epsilon) * scale, over the axes from axis on; scale broadcasts to them.
+/// `axis`: axis; negative counts from the last.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_rms_norm(kiln_tensor *x, kiln_tensor *scale, int64_t axis, double epsilon, kiln_tensor **out_tensor, kiln_error *err);
+
+/// as layer_norm over each group of channels (axis 1) and the axes after; scale and bias for each channel.
+/// `groups`: number of channel groups.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_group_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, int64_t groups, double epsilon, kiln_tensor **out_tensor, kiln_error *err);
+
+/// group_norm with a group for each channel.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_instance_norm(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, double epsilon, kiln_tensor **out_tensor, kiln_error *err);
+
+/// derivatives of layer_norm by x, scale and bias; scale of rank 0 stands for the same everywhere.
+/// `axis`: axis; negative counts from the last.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_layer_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, int64_t axis, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err);
+
+/// derivatives of rms_norm by x and scale.
+/// `axis`: axis; negative counts from the last.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_rms_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, int64_t axis, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_error *err);
+
+/// derivatives of group_norm by x, scale and bias.
+/// `groups`: number of channel groups.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_group_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, int64_t groups, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err);
+
+/// derivatives of instance_norm by x, scale and bias.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_instance_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err);
+
+/// batch_norm with mean and variance of this x; and running * momentum + this * (1 - momentum) of both.
+/// `epsilon`: added to the variance.
+/// `momentum`: share of the old value in a running one.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_batch_norm_train(kiln_tensor *x, kiln_tensor *scale, kiln_tensor *bias, kiln_tensor *mean, kiln_tensor *variance, double epsilon, double momentum, kiln_tensor **out_values, kiln_tensor **out_running_mean, kiln_tensor **out_running_variance, kiln_error *err);
+
+/// derivatives of batch_norm_train by x, scale and bias.
+/// `epsilon`: added to the variance.
+/// Inputs from `scale` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_batch_norm_backward(kiln_tensor *grad, kiln_tensor *x, kiln_tensor *scale, double epsilon, kiln_tensor **out_x_grad, kiln_tensor **out_scale_grad, kiln_tensor **out_bias_grad, kiln_error *err);
+
 /// out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter.
 /// `axis`: axis; negative counts from the last.
 KILN_NODISCARD KILN_API kiln_status kiln_gather(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);

@@ -315,7 +315,7 @@ def gelu(x, approximate=0):
     return x * 0.5 * (1 + inner)
 
 
-OTHERS = {  # name -> function of inputs, attributes, shape of the result
+OTHERS = {  # name -> function of inputs, attributes, shape of the result; a tuple of several results
     "leaky_relu": lambda i, a, s: np.where(
         i[0] >= 0, wide(i[0]), wide(i[0]) * float(i[0].dtype.type(a.get("slope", 0.01)))),
     "gelu": lambda i, a, s: gelu(i[0], **a),
@@ -397,18 +397,17 @@ def difference(name, actual, wanted):
 def judge(line, failures):
     """Counts one line into `failures`; False when NumPy has not its dtype."""
     fields = line.rstrip("\n").split("|")
-    tensors = [load(text) for text in fields[3:]]
+    name, result = fields[0].split("#")
+    tensors = [load(text) for text in fields[2:]]
     if any(t is None for t in tensors):
         return False
-    inputs, results = tensors[:int(fields[2])], tensors[int(fields[2]):]
     attributes = eval(f"dict({fields[1]})")  # written by sample_dump, nobody else
-    wanted = expected(fields[0], inputs, attributes, results[0].shape)
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)  # several results: a tuple
-    for result, by_numpy in zip(results, wanted, strict=True):
-        wrong = difference(fields[0], result, np.asarray(by_numpy))
-        if wrong:
-            shapes = " ".join(f"{t.dtype}{list(t.shape)}" for t in inputs)
-            failures[fields[0]].append(f"{fields[0]}({shapes} {fields[1]}): {wrong}")
+    wanted = expected(name, tensors[:-1], attributes, tensors[-1].shape)
+    wanted = np.asarray(wanted[int(result)] if isinstance(wanted, tuple) else wanted)
+    wrong = difference(name, tensors[-1], wanted)
+    if wrong:
+        shapes = " ".join(f"{t.dtype}{list(t.shape)}" for t in tensors[:-1])
+        failures[name].append(f"{fields[0]}({shapes} {fields[1]}): {wrong}")
     return True
 
 
@@ -420,7 +419,7 @@ def main():
     without = 0
     for line in run.stdout.splitlines():
         if judge(line, failures):
-            judged[line.split("|", 1)[0]] += 1
+            judged[line.split("#", 1)[0]] += 1
         else:
             without += 1
     for name, texts in failures.items():

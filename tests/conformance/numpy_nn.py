@@ -32,6 +32,92 @@ def gelu_backward(x, grad, approximate=0):
     return grad * slope
 
 
+# ---- normalisations ----
+
+def moments(x, axes, epsilon, centred=True):
+    """Mean, variance, 1 / deviation, and x normalised."""
+    mean = np.mean(x, axes, keepdims=True) if centred else 0
+    variance = np.mean((x - mean)**2, axes, keepdims=True)
+    factor = 1 / np.sqrt(variance + epsilon)
+    return mean, variance, factor, (x - mean) * factor
+
+
+def by_channel(p, x):
+    return p.reshape((-1,) + (1,) * (x.ndim - 2)) if p.ndim else p
+
+
+def in_groups(x, groups):
+    return x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
+
+
+def scaled(y, params):
+    y = y * params[0] if params else y
+    return y + params[1] if len(params) > 1 else y
+
+
+def layer_norm(i, axis=-1, epsilon=1e-5, centred=True):
+    axes = tuple(range(axis % i[0].ndim, i[0].ndim))
+    return scaled(moments(i[0], axes, epsilon, centred)[3], i[1:])
+
+
+def group_norm(i, groups, epsilon=1e-5):
+    x = i[0]
+    normal = moments(in_groups(x, groups), 2, epsilon)[3].reshape(x.shape)
+    return scaled(normal, [by_channel(p, x) for p in i[1:]])
+
+
+def batch_norm_train(i, epsilon=1e-5, momentum=0.9):
+    x = i[0]
+    axes = (0,) + tuple(range(2, x.ndim))
+    mean, variance, _, normal = moments(x, axes, epsilon)
+    running = [p * momentum + (1 - momentum) * q.ravel() for p, q in zip(i[3:], (mean, variance))]
+    return (scaled(normal, [by_channel(p, x) for p in i[1:3]]), *running)
+
+
+def backward(grad, scale, x, axes, epsilon, centred, view=lambda t: t):
+    """Of x; and grad * normalised x. `view` cuts into groups."""
+    _, _, factor, normal = moments(view(x), axes, epsilon, centred)
+    h = view(grad * scale)
+    inner = h - normal * np.mean(h * normal, axes, keepdims=True)
+    inner = inner - (np.mean(h, axes, keepdims=True) if centred else 0)
+    return (inner * factor).reshape(x.shape), grad * normal.reshape(x.shape)
+
+
+def layer_norm_backward(i, axis=-1, epsilon=1e-5, centred=True):
+    grad, x = i[:2]
+    first = axis % x.ndim
+    x_grad, product = backward(grad, i[2] if len(i) > 2 else 1, x, tuple(range(first, x.ndim)),
+                               epsilon, centred)
+    outer = tuple(range(first))
+    return x_grad, np.sum(product, outer), np.sum(grad, outer)
+
+
+def channel_norm_backward(i, epsilon=1e-5, groups=None, batch=False):
+    grad, x = i[:2]
+    scale = by_channel(i[2], x) if len(i) > 2 else 1
+    outer = (0,) + tuple(range(2, x.ndim))
+    if batch:
+        x_grad, product = backward(grad, scale, x, outer, epsilon, True)
+    else:
+        groups = groups or x.shape[1]
+        x_grad, product = backward(grad, scale, x, 2, epsilon, True,
+                                   lambda t: in_groups(t, groups))
+    return x_grad, np.sum(product, outer), np.sum(grad, outer)
+
+
+def softmin(x, axis=-1):
+    powers = np.exp(np.min(x, axis, keepdims=True, initial=np.inf) - x)
+    return powers / np.sum(powers, axis, keepdims=True)
+
+
+def softmax_backward(output, grad, axis=-1):
+    return output * (grad - np.sum(grad * output, axis, keepdims=True))
+
+
+def log_softmax_backward(output, grad, axis=-1):
+    return grad - np.exp(output) * np.sum(grad, axis, keepdims=True)
+
+
 OPERATORS = {
     "prelu": lambda i, a, s: np.where(i[0] < 0, i[0] * i[1], i[0]),
     "hard_sigmoid": lambda i, a, s: np.clip(a.get("alpha", 0.2) * i[0] + a.get("beta", 0.5), 0, 1),
@@ -44,6 +130,19 @@ OPERATORS = {
     "softplus": lambda i, a, s: softplus(i[0]),
     "elu": lambda i, a, s: np.where(i[0] > 0, i[0], a.get("alpha", 1) * np.expm1(i[0])),
     "mish": lambda i, a, s: i[0] * np.tanh(softplus(i[0])),
+    "softmin": lambda i, a, s: softmin(i[0], **a),
+    "softmax_backward": lambda i, a, s: softmax_backward(*i, **a),
+    "log_softmax_backward": lambda i, a, s: log_softmax_backward(*i, **a),
+    "layer_norm": lambda i, a, s: layer_norm(i, **a),
+    "rms_norm": lambda i, a, s: layer_norm(i, centred=False, **a),
+    "group_norm": lambda i, a, s: group_norm(i, **a),
+    "instance_norm": lambda i, a, s: group_norm(i, i[0].shape[1], **a),
+    "batch_norm_train": lambda i, a, s: batch_norm_train(i, **a),
+    "layer_norm_backward": lambda i, a, s: layer_norm_backward(i, **a),
+    "rms_norm_backward": lambda i, a, s: layer_norm_backward(i, centred=False, **a),
+    "group_norm_backward": lambda i, a, s: channel_norm_backward(i, **a),
+    "instance_norm_backward": lambda i, a, s: channel_norm_backward(i, **a),
+    "batch_norm_backward": lambda i, a, s: channel_norm_backward(i, batch=True, **a),
     "hard_swish": lambda i, a, s: i[0] * np.clip(i[0] / 6 + 0.5, 0, 1),
 }
 

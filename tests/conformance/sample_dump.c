@@ -41,6 +41,13 @@ static void write_value(const kiln_attr *attr)
     case KILN_ATTR_STRING:
         printf("'%s'", attr->v.text);
         break;
+    case KILN_ATTR_F64_LIST:
+        printf("[");
+        for (uint32_t i = 0; i < attr->count; i++) {
+            printf("float('%.17g'),", attr->v.floats[i]);
+        }
+        printf("]");
+        break;
     case KILN_ATTR_I64_LIST:
         printf("[");
         for (uint32_t i = 0; i < attr->count; i++) {
@@ -54,10 +61,10 @@ static void write_value(const kiln_attr *attr)
     }
 }
 
-static void write_call(const kiln_op_record *record)
+static void write_call(const kiln_op_record *record, unsigned result)
 {
     const kiln_op_info *info = kiln_op_info_of(record->op);
-    printf("%s|", info->name);
+    printf("%s#%u|", info->name, result);
     for (unsigned i = 0; i < record->n_attrs; i++) {
         if (record->attrs[i].type != KILN_ATTR_NONE) {
             printf("%s=", kiln_attr_name(info->signature->attrs[i].key));
@@ -65,61 +72,37 @@ static void write_call(const kiln_op_record *record)
             printf(", ");
         }
     }
-    printf("|%u", record->n_inputs);
-}
-
-typedef struct results {
-    kiln_view views[KILN_MAX_OUTPUTS];
-    void *data[KILN_MAX_OUTPUTS];
-} results;
-
-static kiln_status make_results(dump *d, const kiln_op_record *record, results *out)
-{
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        kiln_buffer *buffer = NULL;
-        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
-        st = d->backend->ops->alloc(d->backend, bytes, &buffer, &d->err);
-        out->views[i] = kiln_view_dense(&record->outputs[i], buffer);
-        out->data[i] = malloc(bytes > 0 ? bytes : 1);
-        st = st == KILN_STATUS_OK && out->data[i] == NULL ? KILN_STATUS_RESOURCE_EXHAUSTED : st;
-    }
-    return st;
-}
-
-static void free_results(dump *d, const kiln_op_record *record, results *out)
-{
-    for (unsigned i = 0; i < record->n_outputs; i++) {
-        d->backend->ops->free(d->backend, out->views[i].buffer);
-        free(out->data[i]);
-    }
 }
 
 static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *const *data,
-                            results *out)
+                            void *const *results)
 {
     const kiln_backend_ops *ops = d->backend->ops;
-    kiln_view inputs[KILN_MAX_INPUTS];
-    kiln_status st = KILN_STATUS_OK;
+    kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
+    unsigned n_inputs = record->n_inputs;
     unsigned made = 0;
-    for (; st == KILN_STATUS_OK && made < record->n_inputs; made++) {
-        size_t size = (size_t)kiln_desc_bytes(&record->inputs[made]);
+    kiln_status st = KILN_STATUS_OK;
+    for (; st == KILN_STATUS_OK && made < n_inputs + record->n_outputs; made++) {
+        bool is_input = made < n_inputs;
+        const kiln_tensor_desc *desc =
+            is_input ? &record->inputs[made] : &record->outputs[made - n_inputs];
+        size_t size = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
         st = ops->alloc(d->backend, size, &buffer, &d->err);
-        if (st == KILN_STATUS_OK) {
+        if (st == KILN_STATUS_OK && is_input) {
             st = ops->upload(d->backend, buffer, 0, data[made], size, &d->err);
         }
-        inputs[made] = kiln_view_dense(&record->inputs[made], buffer);
+        views[made] = kiln_view_dense(desc, buffer);
     }
     if (st == KILN_STATUS_OK) {
-        st = ops->execute(d->backend, record, inputs, out->views, &d->err);
+        st = ops->execute(d->backend, record, views, views + n_inputs, &d->err);
     }
     for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
-        st = ops->read(d->backend, out->views[i].buffer, 0, out->data[i], bytes, &d->err);
+        st = ops->read(d->backend, views[n_inputs + i].buffer, 0, results[i],
+                       (size_t)kiln_desc_bytes(&record->outputs[i]), &d->err);
     }
     while (made > 0) {
-        ops->free(d->backend, inputs[--made].buffer);
+        ops->free(d->backend, views[--made].buffer);
     }
     return st;
 }
@@ -127,26 +110,29 @@ static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *c
 static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
 {
     dump *d = user;
-    results out = {{{0}}, {NULL}};
-    if (record->outputs == NULL) {
-        d->failed = true;
-        return;
+    void *results[KILN_MAX_OUTPUTS] = {NULL};
+    bool ok = record->outputs != NULL;
+    for (unsigned i = 0; ok && i < record->n_outputs; i++) {
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        results[i] = malloc(bytes > 0 ? bytes : 1);
+        ok = results[i] != NULL;
     }
-    if (make_results(d, record, &out) != KILN_STATUS_OK ||
-        evaluate(d, record, data, &out) != KILN_STATUS_OK) {
-        fprintf(stderr, "sample_dump: %s\n", d->err.message);
+    if (!ok || evaluate(d, record, data, results) != KILN_STATUS_OK) {
+        fprintf(stderr, "sample_dump: %s: %s\n", kiln_op_info_of(record->op)->name, d->err.message);
         d->failed = true;
-    } else {
-        write_call(record);
-        for (unsigned i = 0; i < record->n_inputs; i++) {
-            write_tensor(&record->inputs[i], data[i]);
+        ok = false;
+    }
+    for (unsigned i = 0; ok && i < record->n_outputs; i++) {
+        write_call(record, i);
+        for (unsigned k = 0; k < record->n_inputs; k++) {
+            write_tensor(&record->inputs[k], data[k]);
         }
-        for (unsigned i = 0; i < record->n_outputs; i++) {
-            write_tensor(&record->outputs[i], out.data[i]);
-        }
+        write_tensor(&record->outputs[i], results[i]);
         printf("\n");
     }
-    free_results(d, record, &out);
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        free(results[i]);
+    }
 }
 
 int main(void)

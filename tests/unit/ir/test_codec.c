@@ -41,11 +41,14 @@ static void trip_sample(const kiln_op_record *record, const void *const *data, v
     kiln_ir_graph *graph = NULL;
     kiln_ir_graph *from_bytes = NULL;
     kiln_ir_graph *from_text = NULL;
-    uint64_t output = record->n_inputs + 1u;
+    uint64_t outputs[KILN_MAX_OUTPUTS];
     (void)data;
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        outputs[i] = record->outputs[i].id;
+    }
     KILN_CHECK_INT(kiln_ir_graph_create(&env->env, &graph, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_ir_graph_append(graph, record, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_ir_graph_set_io(graph, record->inputs, record->n_inputs, &output,
+    KILN_CHECK_INT(kiln_ir_graph_set_io(graph, record->inputs, record->n_inputs, outputs,
                                         record->n_outputs, &err),
                    KILN_STATUS_OK);
     kiln_blob bytes = encoded(&env->env, graph);
