@@ -324,7 +324,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     if (orphans != NULL) {
         release_all(device, orphans, graph->n_inputs);
     }
-    if (status == KILN_STATUS_OK && graph->bindings->outputs == NULL) {
+    if (status == KILN_STATUS_OK && (graph->bindings == NULL || graph->bindings->outputs == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
     }
     if (status != KILN_STATUS_OK) {
@@ -375,8 +375,8 @@ static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_
     const kiln_fuse_segment *segment = base->segment;
     for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
         const kiln_op_record *record = &segment->ops[op];
-        kiln_tensor *inputs[KILN_MAX_INPUTS];
-        kiln_tensor *outputs[KILN_MAX_OUTPUTS];
+        kiln_tensor *inputs[KILN_MAX_INPUTS] = {NULL};
+        kiln_tensor *outputs[KILN_MAX_OUTPUTS] = {NULL};
         for (size_t i = 0; i < record->n_inputs; i++) {
             inputs[i] = map[((const kiln_tensor *)segment->operands[op][i])->slot];
         }
@@ -519,6 +519,9 @@ static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, b
         }
         last = bound;
         count++;
+    }
+    if (last == NULL) {
+        return kiln_fail(err, INTERNAL, "a graph without a binding");
     }
     if (graph->bindings->segment == NULL) {
         *out_bound = graph->bindings;
