@@ -14,8 +14,9 @@
 static void test_every_operator_has_a_launcher(void)
 {
     for (int op = 0; op < KILN_OP_COUNT; op++) {
-        if (kilni_exec_launcher((kiln_op)op) == NULL) {
-            KILN_FAIL("%s has no row in kernels.def", kiln_op_info_of((kiln_op)op)->name);
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        if (kilni_exec_launcher((kiln_op)op) == NULL && info->decompose == NULL) {
+            KILN_FAIL("%s has neither a row in kernels.def nor a decomposition", info->name);
         }
     }
     KILN_CHECK(kilni_exec_launcher(KILN_OP_COUNT) == NULL);
