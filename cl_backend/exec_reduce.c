@@ -122,7 +122,7 @@ static int64_t cut_outputs(const kilni_exec *exec, shape *s, form f, uint32_t ve
         s->columns = s->kept_dims[--s->kept_rank];
         s->column_chunk = kilni_exec_is_block(exec) ? (int64_t)COLUMN_VECTORS * vector : vector;
         s->column_chunks = kilni_exec_ceil_div(s->columns, s->column_chunk);
-        // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): nothing runs for a result without elements
+        // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a result without elements never comes
         return s->outputs / s->columns * s->column_chunks;
     }
     if (f == FORM_ROWS && length < ITEM_WORK) {
