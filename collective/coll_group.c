@@ -19,7 +19,9 @@ struct kiln_coll_group {
     uint32_t ranks;
     uint64_t deadline_ns;
     char *select;
-    kilni_coll_hub *hub;
+    uint32_t node; ///< ranks that share a host; 0: not known
+    kiln_coll_network *network; ///< NULL: all ranks are in this process
+    kiln_coll_hub *hub;
     pthread_mutex_t mutex; ///< guards the two below
     bool *taken; ///< by rank
     kiln_coll_transport *transport; ///< one that failures can be asked of
@@ -63,6 +65,9 @@ static void group_drop(kiln_coll_group *group)
         return;
     }
     const kiln_env *env = group->env;
+    if (group->network != NULL) {
+        group->network->ops->detach(group->network);
+    }
     kilni_coll_hub_destroy(group->hub);
     pthread_mutex_destroy(&group->mutex);
     kiln_free(env, group->taken);
@@ -82,21 +87,16 @@ static kiln_status check_options(const kiln_coll_group_options *options, kiln_er
     return kilni_coll_select_check(options->select, err);
 }
 
-kiln_status kiln_coll_group_create(const kiln_env *env, const kiln_coll_group_options *options,
-                                   kiln_coll_group **out_group, kiln_error *err)
+static kiln_status fill_group(const kiln_env *env, kiln_coll_group *group,
+                              const kiln_coll_group_options *options, kiln_coll_group **out_group,
+                              kiln_error *err)
 {
-    *out_group = NULL;
-    kiln_status status = check_options(options, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kiln_coll_group *group = kiln_alloc(env, sizeof *group);
-    if (group == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");
-    }
+    kiln_status status = KILN_STATUS_OK;
     group->env = env;
+    group->network = options->network;
     atomic_init(&group->holds, 1);
     group->ranks = options->ranks;
+    group->node = options->ranks_per_node;
     group->deadline_ns = options->deadline_ns == 0 ? default_deadline_ns : options->deadline_ns;
     pthread_mutex_init(&group->mutex, NULL);
     group->taken = kiln_alloc_array(env, group->ranks, sizeof *group->taken);
@@ -107,10 +107,32 @@ kiln_status kiln_coll_group_create(const kiln_env *env, const kiln_coll_group_op
     }
     KILN_TRY(out, status, kilni_coll_hub_create(env, group->ranks, &group->hub, err));
     group->transport = kilni_coll_hub_end(group->hub, 0);
+    if (group->network != NULL) {
+        KILN_TRY(out, status,
+                 group->network->ops->attach(group->network, group->hub, group->deadline_ns, err));
+    }
     *out_group = group;
     group = NULL;
 out:
     kiln_coll_group_destroy(group);
+    return status;
+}
+
+kiln_status kiln_coll_group_create(const kiln_env *env, const kiln_coll_group_options *options,
+                                   kiln_coll_group **out_group, kiln_error *err)
+{
+    *out_group = NULL;
+    kiln_coll_group *group = NULL;
+    kiln_status status = check_options(options, err);
+    if (status == KILN_STATUS_OK && (group = kiln_alloc(env, sizeof *group)) == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");
+    }
+    if (status == KILN_STATUS_OK) {
+        return fill_group(env, group, options, out_group, err);
+    }
+    if (options != NULL && options->struct_size >= sizeof *options && options->network != NULL) {
+        options->network->ops->detach(options->network);
+    }
     return status;
 }
 
@@ -214,6 +236,7 @@ static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *
         .rank = member->rank,
         .ranks = member->group->ranks,
         .root = call->root,
+        .node = member->group->node,
         .count = call->count,
         .is_wide = kilni_coll_wide(call->dtype) != call->dtype,
         .is_mean = call->op == KILN_COLL_MEAN,
@@ -469,16 +492,17 @@ static kiln_status settle_algorithm(const kiln_coll_member *member, kiln_coll_ca
                                     kiln_error *err)
 {
     uint32_t ranks = member->group->ranks;
+    const kilni_coll_extent extent = {ranks, member->group->node};
     const char *kind = kiln_coll_kind_name(call->kind);
     if (call->algorithm == KILN_COLL_AUTO) {
         uint64_t bytes = call->count * kiln_dtype_size(call->dtype);
-        call->algorithm = kilni_coll_choose(member->group->select, call->kind, bytes, ranks);
+        call->algorithm = kilni_coll_choose(member->group->select, call->kind, bytes, extent);
         return call->algorithm != KILN_COLL_AUTO
                    ? KILN_STATUS_OK
                    : kiln_fail(err, UNIMPLEMENTED, "no algorithm of %s for %u ranks", kind, ranks);
     }
     const kiln_coll_algorithm_info *row = kiln_coll_algorithm_row(call->algorithm);
-    if (row == NULL || row->kind != call->kind || !kilni_coll_fits(call->algorithm, ranks)) {
+    if (row == NULL || row->kind != call->kind || !kilni_coll_fits(call->algorithm, extent)) {
         return kiln_fail(err, INVALID_ARGUMENT, "algorithm %s is none of %s for %u ranks",
                          row == NULL ? "?" : row->name, kind, ranks);
     }

@@ -2,7 +2,9 @@
 // The transport between ranks of one process: a hub with an inbox per rank, under one lock. A send
 // lays its message into the receiver's inbox; the receiver copies straight from the sender's
 // mapping, without the lock, while the message is marked as taken. The first failure is kept and
-// ends every wait. What is sent and in which order is the schedule's affair.
+// ends every wait. What is sent and in which order is the schedule's affair. For ranks of other
+// processes a network stands in: it takes from their inboxes, and delivers, arrives and fails in
+// their name.
 #include "collective_internal.h"
 
 #include <pthread.h>
@@ -14,15 +16,17 @@ enum message_state { MESSAGE_NEW, MESSAGE_POSTED, MESSAGE_TAKEN, MESSAGE_DONE };
 
 typedef struct hub_end {
     kiln_coll_transport base;
-    kilni_coll_hub *hub;
+    kiln_coll_hub *hub;
     uint32_t rank;
     pthread_cond_t changed;
     kiln_coll_message *inbox; ///< sends to this rank, oldest first
     uint64_t sequence; ///< the call that this rank has come to
+    kiln_coll_signature signature; ///< of it
+    uint32_t waits_for; ///< the rank without which it does not go on; UINT32_MAX: none
     bool left;
 } hub_end;
 
-struct kilni_coll_hub {
+struct kiln_coll_hub {
     const kiln_env *env;
     uint32_t ranks;
     pthread_mutex_t mutex; ///< guards all below and every end
@@ -41,7 +45,7 @@ static hub_end *end_of(kiln_coll_transport *transport)
     return (hub_end *)transport;
 }
 
-static void wake_all(kilni_coll_hub *hub)
+static void wake_all(kiln_coll_hub *hub)
 {
     for (uint32_t i = 0; i < hub->ranks; i++) {
         pthread_cond_signal(&hub->ends[i].changed);
@@ -49,7 +53,7 @@ static void wake_all(kilni_coll_hub *hub)
 }
 
 /// Keeps the first failure of the group, and wakes everybody. The code of the failure.
-static kiln_status poison(kilni_coll_hub *hub, uint32_t rank, kiln_status code, const char *text)
+static kiln_status poison(kiln_coll_hub *hub, uint32_t rank, kiln_status code, const char *text)
 {
     if (hub->failure.code == KILN_STATUS_OK) {
         kiln_error_set(&hub->failure, code, KILN_FILE_NAME, __LINE__, "rank %u: %s", rank, text);
@@ -60,7 +64,7 @@ static kiln_status poison(kilni_coll_hub *hub, uint32_t rank, kiln_status code, 
 }
 
 /// Copies the failure out; its code.
-static kiln_status report(const kilni_coll_hub *hub, kiln_error *err)
+static kiln_status report(const kiln_coll_hub *hub, kiln_error *err)
 {
     if (err != NULL && hub->failure.code != KILN_STATUS_OK) {
         *err = hub->failure;
@@ -98,7 +102,7 @@ void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_te
 }
 
 /// The first rank that has not come to `sequence`; `only_left` asks for one that never will.
-static uint32_t missing_rank(const kilni_coll_hub *hub, uint64_t sequence, bool only_left)
+static uint32_t missing_rank(const kiln_coll_hub *hub, uint64_t sequence, bool only_left)
 {
     uint32_t rank = 0;
     while (rank < hub->ranks &&
@@ -111,8 +115,9 @@ static uint32_t missing_rank(const kilni_coll_hub *hub, uint64_t sequence, bool 
 /// Registers the arrival of `end` and compares its wish with the first one's.
 static kiln_status arrive(hub_end *end, uint64_t sequence, const kiln_coll_signature *signature)
 {
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     end->sequence = sequence;
+    end->signature = *signature;
     if (hub->sequence != sequence) {
         hub->sequence = sequence;
         hub->signature = *signature;
@@ -138,7 +143,7 @@ static kiln_status arrive(hub_end *end, uint64_t sequence, const kiln_coll_signa
 
 static kiln_status await_all(hub_end *end, uint64_t sequence, uint64_t deadline_ns)
 {
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     char own[96];
     char text[192];
     bool in_time = true;
@@ -166,7 +171,7 @@ static kiln_status local_agree(kiln_coll_transport *transport, uint64_t sequence
                                kiln_error *err)
 {
     hub_end *end = end_of(transport);
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     pthread_mutex_lock(&hub->mutex);
     kiln_status status = (kiln_status)hub->failure.code;
     if (status == KILN_STATUS_OK) {
@@ -221,7 +226,7 @@ static kiln_status local_post(kiln_coll_transport *transport, kiln_coll_message 
                               kiln_error *err)
 {
     hub_end *end = end_of(transport);
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     pthread_mutex_lock(&hub->mutex);
     kiln_status status = report(hub, err);
     message->sender = end->rank;
@@ -239,7 +244,7 @@ static kiln_status local_post(kiln_coll_transport *transport, kiln_coll_message 
 /// Copies a taken message over, without the lock, and tells the sender.
 static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll_message *sent)
 {
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     bool fits = sent->bytes == message->bytes && sent->sequence == message->sequence;
     pthread_mutex_unlock(&hub->mutex);
     if (fits) {
@@ -254,18 +259,23 @@ static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll
                          "a message has another length or call than the schedule says");
 }
 
+/// Names the rank at the end of the chain of those that wait for each other.
 static kiln_status timed_out(hub_end *end, const kiln_coll_message *message)
 {
+    const kiln_coll_hub *hub = end->hub;
     char text[96];
-    snprintf(text, sizeof text, "%s rank %u before the deadline of call %llu",
-             message->is_send ? "did not take what came from" : "sent nothing to", end->rank,
+    uint32_t late = message->peer;
+    for (uint32_t i = 0; i < hub->ranks && hub->ends[late].waits_for != UINT32_MAX; i++) {
+        late = hub->ends[late].waits_for;
+    }
+    snprintf(text, sizeof text, "did not go on with call %llu before the deadline",
              (unsigned long long)message->sequence);
-    return poison(end->hub, message->peer, KILN_STATUS_DEADLINE_EXCEEDED, text);
+    return poison(end->hub, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
 }
 
 static kiln_status wait_receive(hub_end *end, kiln_coll_message *message, uint64_t deadline_ns)
 {
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     bool in_time = true;
     while (hub->failure.code == KILN_STATUS_OK) {
         kiln_coll_message *sent = inbox_take(end, message->peer);
@@ -286,7 +296,7 @@ static kiln_status wait_receive(hub_end *end, kiln_coll_message *message, uint64
 /// Takes a send back: out of the inbox, or, when the receiver is copying, after that.
 static void withdraw(hub_end *end, kiln_coll_message *message)
 {
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     if (message->state == MESSAGE_POSTED) {
         inbox_remove(&hub->ends[message->peer], message);
     }
@@ -298,7 +308,7 @@ static void withdraw(hub_end *end, kiln_coll_message *message)
 
 static kiln_status wait_send(hub_end *end, kiln_coll_message *message, uint64_t deadline_ns)
 {
-    kilni_coll_hub *hub = end->hub;
+    kiln_coll_hub *hub = end->hub;
     bool in_time = true;
     while (message->state != MESSAGE_DONE) {
         if (hub->failure.code == KILN_STATUS_OK && !in_time) {
@@ -318,8 +328,10 @@ static kiln_status local_wait(kiln_coll_transport *transport, kiln_coll_message 
 {
     hub_end *end = end_of(transport);
     pthread_mutex_lock(&end->hub->mutex);
+    end->waits_for = message->peer;
     kiln_status status = message->is_send ? wait_send(end, message, deadline_ns)
                                           : wait_receive(end, message, deadline_ns);
+    end->waits_for = UINT32_MAX;
     if (status != KILN_STATUS_OK) {
         report(end->hub, err);
     }
@@ -350,7 +362,7 @@ static void local_abort(kiln_coll_transport *transport, const kiln_error *cause)
 
 static kiln_status local_failure(kiln_coll_transport *transport, int32_t *out_rank, kiln_error *err)
 {
-    kilni_coll_hub *hub = end_of(transport)->hub;
+    kiln_coll_hub *hub = end_of(transport)->hub;
     pthread_mutex_lock(&hub->mutex);
     kiln_status status = report(hub, err);
     if (out_rank != NULL) {
@@ -381,23 +393,111 @@ static const kiln_coll_transport_ops local_ops = {
     .leave = local_leave,
 };
 
+// ---- for a network
+// ----------------------------------------------------------------------------------
+
+kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank)
+{
+    pthread_mutex_lock(&hub->mutex);
+    kiln_coll_message *message = hub->ends[rank].inbox;
+    if (message != NULL) {
+        hub->ends[rank].inbox = message->next;
+        message->state = MESSAGE_TAKEN;
+    }
+    pthread_mutex_unlock(&hub->mutex);
+    return message;
+}
+
+void kiln_coll_hub_sent(kiln_coll_hub *hub, kiln_coll_message *message)
+{
+    pthread_mutex_lock(&hub->mutex);
+    message->state = MESSAGE_DONE;
+    pthread_cond_signal(&hub->ends[message->sender].changed);
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+void kiln_coll_hub_deliver(kiln_coll_hub *hub, kiln_coll_message *message)
+{
+    pthread_mutex_lock(&hub->mutex);
+    message->is_send = true;
+    message->state = MESSAGE_POSTED;
+    inbox_append(&hub->ends[message->peer], message);
+    pthread_cond_signal(&hub->ends[message->peer].changed);
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+bool kiln_coll_hub_delivered(kiln_coll_hub *hub, kiln_coll_message *message)
+{
+    pthread_mutex_lock(&hub->mutex);
+    if (message->state == MESSAGE_POSTED && hub->failure.code != KILN_STATUS_OK) {
+        inbox_remove(&hub->ends[message->peer], message); // nobody will come for it
+        message->state = MESSAGE_DONE;
+    }
+    bool done = message->state == MESSAGE_DONE;
+    pthread_mutex_unlock(&hub->mutex);
+    return done;
+}
+
+void kiln_coll_hub_arrival(kiln_coll_hub *hub, uint32_t rank, kiln_coll_arrival *out_arrival)
+{
+    pthread_mutex_lock(&hub->mutex);
+    const hub_end *end = &hub->ends[rank];
+    *out_arrival = (kiln_coll_arrival){.sequence = end->sequence,
+                                       .signature = end->signature,
+                                       .agreed = hub->agreed,
+                                       .left = end->left};
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+void kiln_coll_hub_arrive(kiln_coll_hub *hub, uint32_t rank, uint64_t sequence,
+                          const kiln_coll_signature *signature)
+{
+    pthread_mutex_lock(&hub->mutex);
+    if (hub->failure.code == KILN_STATUS_OK) {
+        (void)arrive(&hub->ends[rank], sequence, signature);
+    }
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+void kiln_coll_hub_leave(kiln_coll_hub *hub, uint32_t rank)
+{
+    local_leave(&hub->ends[rank].base);
+}
+
+void kiln_coll_hub_fail(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause)
+{
+    pthread_mutex_lock(&hub->mutex);
+    if (hub->failure.code == KILN_STATUS_OK) {
+        hub->failure = *cause;
+        hub->failed_rank = (int32_t)rank;
+        wake_all(hub);
+    }
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+kiln_status kiln_coll_hub_failure(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err)
+{
+    return local_failure(&hub->ends[0].base, out_rank, err);
+}
+
 // ---- the hub
 // ----------------------------------------------------------------------------------------
 
-static void end_init(kilni_coll_hub *hub, uint32_t rank, const pthread_condattr_t *attributes)
+static void end_init(kiln_coll_hub *hub, uint32_t rank, const pthread_condattr_t *attributes)
 {
     hub_end *end = &hub->ends[rank];
     end->base.ops = &local_ops;
     end->hub = hub;
     end->rank = rank;
+    end->waits_for = UINT32_MAX;
     pthread_cond_init(&end->changed, attributes);
 }
 
-kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kilni_coll_hub **out_hub,
+kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll_hub **out_hub,
                                   kiln_error *err)
 {
     *out_hub = NULL;
-    kilni_coll_hub *hub = kiln_alloc(env, sizeof *hub);
+    kiln_coll_hub *hub = kiln_alloc(env, sizeof *hub);
     hub_end *ends = kiln_alloc_array(env, ranks, sizeof *ends);
     if (hub == NULL || ends == NULL) {
         kiln_free(env, hub);
@@ -420,7 +520,7 @@ kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kilni_col
     return KILN_STATUS_OK;
 }
 
-void kilni_coll_hub_destroy(kilni_coll_hub *hub)
+void kilni_coll_hub_destroy(kiln_coll_hub *hub)
 {
     if (hub == NULL) {
         return;
@@ -433,7 +533,7 @@ void kilni_coll_hub_destroy(kilni_coll_hub *hub)
     kiln_free(hub->env, hub);
 }
 
-kiln_coll_transport *kilni_coll_hub_end(kilni_coll_hub *hub, uint32_t rank)
+kiln_coll_transport *kilni_coll_hub_end(kiln_coll_hub *hub, uint32_t rank)
 {
     return &hub->ends[rank].base;
 }

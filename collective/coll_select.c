@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-enum { CONSTRAINT_ANY, CONSTRAINT_POWER_OF_TWO };
+enum { CONSTRAINT_ANY, CONSTRAINT_POWER_OF_TWO, CONSTRAINT_NODES };
 #define CONSTRAINT_TEXT_ANY ""
 #define CONSTRAINT_TEXT_POWER_OF_TWO "a power of two"
+#define CONSTRAINT_TEXT_NODES "several nodes of several ranks each"
 
 typedef struct algorithm_row {
     kiln_coll_algorithm_info info;
@@ -65,11 +66,17 @@ kilni_coll_init_fn kilni_coll_init_of(kiln_coll_algorithm algorithm)
     return is_row(algorithm) ? rows[algorithm].init : NULL;
 }
 
-bool kilni_coll_fits(kiln_coll_algorithm algorithm, uint32_t ranks)
+bool kilni_coll_fits(kiln_coll_algorithm algorithm, kilni_coll_extent extent)
 {
     const algorithm_row *row = &rows[algorithm];
-    bool power = (ranks & (ranks - 1)) == 0;
-    return ranks >= row->info.min_ranks && (row->constraint == CONSTRAINT_ANY || power);
+    uint32_t ranks = extent.ranks;
+    bool fits = row->constraint == CONSTRAINT_ANY;
+    if (row->constraint == CONSTRAINT_POWER_OF_TWO) {
+        fits = (ranks & (ranks - 1)) == 0;
+    } else if (row->constraint == CONSTRAINT_NODES) {
+        fits = extent.node > 1 && ranks > extent.node && ranks % extent.node == 0;
+    }
+    return fits && ranks >= row->info.min_ranks;
 }
 
 // ---- the override -------------------------------------------------------------------------------
@@ -205,12 +212,13 @@ kiln_status kilni_coll_select_check(const char *select, kiln_error *err)
 }
 
 kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, uint64_t bytes,
-                                      uint32_t ranks)
+                                      kilni_coll_extent extent)
 {
+    uint32_t ranks = extent.ranks;
     for (const char *at = select; at != NULL && *select != 0;) {
         select_item item = parse_item(at);
         if (item.wrong == NULL && item.kind == kind && bytes >= item.low && bytes < item.high &&
-            ranks >= item.first && ranks <= item.last && kilni_coll_fits(item.algorithm, ranks)) {
+            ranks >= item.first && ranks <= item.last && kilni_coll_fits(item.algorithm, extent)) {
             return item.algorithm;
         }
         at = item.next;
@@ -219,7 +227,7 @@ kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, u
         const kiln_coll_algorithm_info *info = &rows[a].info;
         if (info->kind == kind && bytes >= info->low_bytes && bytes < info->high_bytes &&
             ranks >= info->first_ranks && ranks <= info->last_ranks &&
-            kilni_coll_fits((kiln_coll_algorithm)a, ranks)) {
+            kilni_coll_fits((kiln_coll_algorithm)a, extent)) {
             return (kiln_coll_algorithm)a;
         }
     }

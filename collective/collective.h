@@ -93,11 +93,16 @@ typedef struct kiln_coll_group_options {
     uint32_t struct_size;
     uint32_t ranks; ///< all of them, in this process or not
     uint64_t deadline_ns; ///< for each wait; 0: 30 seconds
+    uint32_t ranks_per_node; ///< ranks that share a host, numbered together; 0: not known
+    uint32_t reserved;
     /// Overrides the choice of algorithms: items "kind:algorithm" or "kind:where:algorithm",
     /// separated by commas; `where` is a range of sizes "low-high" in bytes with K, M or G, a range
     /// of ranks "@first-last", or both, "64K-2M@2-8"; high and last may be left out. The first that
     /// matches wins: "all_reduce:0-64K@2-4:centralised,all_reduce:64K-:ring". NULL: the table's.
     const char *select;
+    /// Stands in for the ranks of other processes: taken over, also on failure. NULL: there are
+    /// none.
+    struct kiln_coll_network *network;
 } kiln_coll_group_options;
 
 #define KILN_COLL_GROUP_OPTIONS_INIT                                                               \
@@ -321,6 +326,53 @@ typedef struct kiln_coll_transport_ops {
 struct kiln_coll_transport { ///< first member of every transport
     const kiln_coll_transport_ops *ops;
 };
+
+/// The ranks of a group as its network sees them: the hub is where the ranks of this process meet,
+/// and where the network stands in for all others. Messages to a rank wait there in the order of
+/// their sends.
+typedef struct kiln_coll_hub kiln_coll_hub;
+typedef struct kiln_coll_network kiln_coll_network;
+
+typedef struct kiln_coll_network_ops {
+    uint32_t struct_size;
+    const char *name;
+    /// Begins to stand in for the other processes' ranks, on a thread of its own.
+    kiln_status (*attach)(kiln_coll_network *network, kiln_coll_hub *hub, uint64_t deadline_ns,
+                          kiln_error *err);
+    /// Ends that, whether it began or not, and frees the network. The hub is not touched
+    /// afterwards.
+    void (*detach)(kiln_coll_network *network);
+} kiln_coll_network_ops;
+
+struct kiln_coll_network { ///< first member of every network
+    const kiln_coll_network_ops *ops;
+};
+
+/// How far a rank is. `agreed` is the last call that all ranks have come to.
+typedef struct kiln_coll_arrival {
+    uint64_t sequence;
+    kiln_coll_signature signature;
+    uint64_t agreed;
+    bool left;
+} kiln_coll_arrival;
+
+/// For a network, all of them: `take` gives the oldest message to a rank elsewhere, or NULL; its
+/// bytes stay until `sent`. `deliver` lays one down in the name of its `sender` for `peer`, which
+/// must stay until `delivered`. `arrival` tells of a rank of this process; `arrive`, `leave` and
+/// `fail` act for one elsewhere: `arrive` at a call only when all have agreed on the one before.
+/// Ownership: messages stay their owner's. Lifetime: the hub's. Thread: any. Errors: `failure`
+/// gives the group's.
+KILN_API kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank);
+KILN_API void kiln_coll_hub_sent(kiln_coll_hub *hub, kiln_coll_message *message);
+KILN_API void kiln_coll_hub_deliver(kiln_coll_hub *hub, kiln_coll_message *message);
+KILN_API bool kiln_coll_hub_delivered(kiln_coll_hub *hub, kiln_coll_message *message);
+KILN_API void kiln_coll_hub_arrival(kiln_coll_hub *hub, uint32_t rank,
+                                    kiln_coll_arrival *out_arrival);
+KILN_API void kiln_coll_hub_arrive(kiln_coll_hub *hub, uint32_t rank, uint64_t sequence,
+                                   const kiln_coll_signature *signature);
+KILN_API void kiln_coll_hub_leave(kiln_coll_hub *hub, uint32_t rank);
+KILN_API void kiln_coll_hub_fail(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause);
+KILN_API kiln_status kiln_coll_hub_failure(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err);
 
 #ifdef __cplusplus
 }

@@ -81,6 +81,7 @@ typedef struct kilni_coll_shape {
     uint32_t rank;
     uint32_t ranks;
     uint32_t root;
+    uint32_t node; ///< ranks of one node; only algorithms with the constraint NODES look at it
     uint64_t count;
     bool is_wide; ///< the wide dtype differs from the call's: arrivals are widened
     bool is_mean;
@@ -125,13 +126,19 @@ typedef void (*kilni_coll_init_fn)(kilni_coll_schedule *schedule, const kilni_co
 
 kilni_coll_init_fn kilni_coll_init_of(kiln_coll_algorithm algorithm);
 
-/// True when the algorithm may run on so many ranks.
-bool kilni_coll_fits(kiln_coll_algorithm algorithm, uint32_t ranks);
+/// How many ranks, and how many of them share a node, numbered together; 0: that is not known.
+typedef struct kilni_coll_extent {
+    uint32_t ranks;
+    uint32_t node;
+} kilni_coll_extent;
+
+/// True when the algorithm may run on these ranks.
+bool kilni_coll_fits(kiln_coll_algorithm algorithm, kilni_coll_extent extent);
 
 /// The algorithm for a message: the first item of `select` that matches, else the first row in
 /// range. Ownership: values. Lifetime: n/a. Thread: any. Errors: KILN_COLL_AUTO when there is none.
 kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, uint64_t bytes,
-                                      uint32_t ranks);
+                                      kilni_coll_extent extent);
 
 /// Checks the grammar and the names of an override.
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with the item.
@@ -170,14 +177,12 @@ kiln_status kilni_coll_gate_wait(kilni_coll_gate *gate, uint64_t deadline_ns, ki
 // ---- transport within a process
 // ---------------------------------------------------------------------
 
-typedef struct kilni_coll_hub kilni_coll_hub;
-
-/// The meeting point of all ranks of one process; its ends are taken by the members.
+/// The meeting point of all ranks; its ends are taken by the members of this process.
 /// Ownership: the group's. Lifetime: longer than its ends. Thread: any. Errors: RESOURCE_EXHAUSTED.
-kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kilni_coll_hub **out_hub,
+kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll_hub **out_hub,
                                   kiln_error *err);
-void kilni_coll_hub_destroy(kilni_coll_hub *hub);
-kiln_coll_transport *kilni_coll_hub_end(kilni_coll_hub *hub, uint32_t rank);
+void kilni_coll_hub_destroy(kiln_coll_hub *hub);
+kiln_coll_transport *kilni_coll_hub_end(kiln_coll_hub *hub, uint32_t rank);
 
 /// A line for what a rank asked, "all_reduce sum f32 of 12 with ring".
 void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_text[96]);

@@ -4,12 +4,18 @@
 
 #include "harness.h"
 
+kilni_coll_extent fixture_extent(uint32_t ranks)
+{
+    return (kilni_coll_extent){.ranks = ranks, .node = ranks % 2 == 0 ? 2 : 3};
+}
+
 bool fixture_init(fixture *fix, uint32_t ranks, uint64_t deadline_ms,
                   kiln_coll_memory *const *memories)
 {
     *fix = (fixture){.env = {.allocator = kiln_allocator_default()}, .ranks = ranks};
     kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
     options.ranks = ranks;
+    options.ranks_per_node = fixture_extent(ranks).node;
     options.deadline_ns = deadline_ms * 1000000;
     bool ok = KILN_CHECK_INT(kiln_coll_group_create(&fix->env, &options, &fix->group, NULL), 0);
     for (uint32_t i = 0; i < ranks && ok; i++) {

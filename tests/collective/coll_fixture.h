@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
 #define KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
 
-#include "collective.h"
+#include "collective_internal.h"
 
 enum { FIXTURE_RANKS = 17 };
 
@@ -14,6 +14,9 @@ typedef struct fixture {
     kiln_coll_memory *memory[FIXTURE_RANKS];
     kiln_coll_member *members[FIXTURE_RANKS];
 } fixture;
+
+/// Groups have nodes where the ranks allow: of two where they are even, else of three.
+kilni_coll_extent fixture_extent(uint32_t ranks);
 
 /// Makes group and members on memories of the host; fails the test when it cannot. With `memories`
 /// not NULL these are used instead and stay the caller's.

@@ -134,6 +134,18 @@ static void fill(kiln_dtype dtype, void *bytes, uint64_t count, uint32_t rank)
     }
 }
 
+/// The part that an element belongs to.
+static uint32_t part_of(uint64_t count, uint32_t ranks, uint64_t index)
+{
+    uint32_t part = 0;
+    for (;; part++) {
+        kilni_coll_range range = kilni_coll_part(count, ranks, part);
+        if (index < range.start + range.count) {
+            return part;
+        }
+    }
+}
+
 /// In the order from `first` on, round the ranks.
 static number chain(const kiln_coll_call *call, void *const *inputs, uint32_t ranks, uint32_t first,
                     uint64_t index)
@@ -186,6 +198,24 @@ static number pairs(const kiln_coll_call *call, void *const *inputs, uint32_t ra
     return values[0];
 }
 
+/// Each node in the order of ranks, then the nodes along the ring from the one that has the part.
+static number nodes(const kiln_coll_call *call, void *const *inputs, uint32_t ranks, uint64_t index)
+{
+    uint32_t node = fixture_extent(ranks).node;
+    uint32_t count = ranks / node;
+    uint32_t first = part_of(call->count, count, index);
+    number value = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t leader = (first + i) % count * node;
+        number sum = load(call->dtype, inputs[leader], index);
+        for (uint32_t k = 1; k < node; k++) {
+            sum = combine(call->dtype, call->op, sum, load(call->dtype, inputs[leader + k], index));
+        }
+        value = i == 0 ? sum : combine(call->dtype, call->op, value, sum);
+    }
+    return value;
+}
+
 static number divided(const kiln_coll_call *call, number value, uint32_t ranks)
 {
     kiln_dtype dtype = call->dtype;
@@ -199,18 +229,6 @@ static number divided(const kiln_coll_call *call, number value, uint32_t ranks)
         value.i /= (int64_t)ranks;
     }
     return value;
-}
-
-/// The part that an element belongs to.
-static uint32_t part_of(uint64_t count, uint32_t ranks, uint64_t index)
-{
-    uint32_t part = 0;
-    for (;; part++) {
-        kilni_coll_range range = kilni_coll_part(count, ranks, part);
-        if (index < range.start + range.count) {
-            return part;
-        }
-    }
 }
 
 /// The rank whose value comes first for an element.
@@ -269,6 +287,9 @@ static number expected_at(const kiln_coll_call *call, void *const *inputs, uint3
     case KILN_COLL_ALL_REDUCE_TREE4:
     case KILN_COLL_REDUCE_TREE4:
         value = tree(call, inputs, ranks, 4, 0, index);
+        break;
+    case KILN_COLL_ALL_REDUCE_HIERARCHICAL:
+        value = nodes(call, inputs, ranks, index);
         break;
     case KILN_COLL_ALL_REDUCE_DOUBLING:
         value = pairs(call, inputs, ranks, index);
@@ -418,7 +439,7 @@ static bool run_algorithms(fixture *fix, kiln_dtype dtype, kiln_coll_op op)
         call.dtype = dtype;
         call.op = op;
         call.divisor = op == KILN_COLL_MEAN && a % 2 == 0 ? 3 : 0;
-        bool fits = kilni_coll_fits(call.algorithm, fix->ranks);
+        bool fits = kilni_coll_fits(call.algorithm, fixture_extent(fix->ranks));
         if (fits && (op == KILN_COLL_SUM || combines(call.kind)) && !run_lengths(fix, call)) {
             return false;
         }

@@ -6,12 +6,23 @@
 
 enum { MOST = 64 };
 
+/// Nodes for the algorithms that know of them: the smallest divisor.
+static uint32_t node_of(uint32_t ranks)
+{
+    uint32_t node = 2;
+    while (node < ranks && ranks % node != 0) {
+        node++;
+    }
+    return node;
+}
+
 static void make(kiln_arena *arena, kiln_coll_algorithm algorithm, uint32_t ranks, uint32_t rank,
                  uint64_t count, bool is_wide, kilni_coll_schedule *out_schedule)
 {
     kilni_coll_shape shape = {.rank = rank,
                               .ranks = ranks,
                               .root = ranks / 2,
+                              .node = node_of(ranks),
                               .count = count,
                               .is_wide = is_wide,
                               .is_mean = true};
@@ -100,7 +111,8 @@ static void check_algorithm(kiln_coll_algorithm algorithm, uint32_t ranks, uint6
                            slot_limit(row, (kilni_coll_slot)slot, count, ranks);
         }
         ok = ok && (is_wide || schedules[rank].slot_elems[SLOT_RAW] == 0 ||
-                    schedules[rank].slot_elems[SLOT_SCRATCH] == 0);
+                    schedules[rank].slot_elems[SLOT_SCRATCH] == 0 ||
+                    algorithm == KILN_COLL_ALL_REDUCE_HIERARCHICAL); // both, one after the other
     }
     for (uint32_t from = 0; ok && from < ranks; from++) {
         for (uint32_t to = 0; to < ranks; to++) {
@@ -120,7 +132,8 @@ static void test_all(void)
         for (uint32_t ranks = 1; ranks <= MOST; ranks++) {
             const uint64_t counts[] = {0, 1, ranks - 1, ranks, ranks + 1, 1021};
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-                if (kilni_coll_fits((kiln_coll_algorithm)a, ranks)) {
+                if (kilni_coll_fits((kiln_coll_algorithm)a,
+                                    (kilni_coll_extent){ranks, node_of(ranks)})) {
                     check_algorithm((kiln_coll_algorithm)a, ranks, counts[c], c % 2 == 0);
                 }
             }

@@ -37,16 +37,16 @@ static void test_default_ranges(void)
     for (uint32_t ranks = 1; ranks < 20; ranks++) {
         for (int kind = 0; kind < KILN_COLL_KIND_COUNT; kind++) {
             for (int bit = 0; bit < 40; bit++) {
-                kiln_coll_algorithm chosen =
-                    kilni_coll_choose(NULL, (kiln_coll_kind)kind, UINT64_C(1) << bit, ranks);
+                kiln_coll_algorithm chosen = kilni_coll_choose(
+                    NULL, (kiln_coll_kind)kind, UINT64_C(1) << bit, (kilni_coll_extent){ranks, 0});
                 const kiln_coll_algorithm_info *row = kiln_coll_algorithm_row(chosen);
                 KILN_CHECK(row != NULL && (int)row->kind == kind);
             }
         }
     }
-    KILN_CHECK_INT(kilni_coll_choose(NULL, KILN_COLL_ALL_REDUCE, 65535, 4),
+    KILN_CHECK_INT(kilni_coll_choose(NULL, KILN_COLL_ALL_REDUCE, 65535, (kilni_coll_extent){4, 0}),
                    KILN_COLL_ALL_REDUCE_CENTRALISED);
-    KILN_CHECK_INT(kilni_coll_choose("", KILN_COLL_ALL_REDUCE, 65536, 4),
+    KILN_CHECK_INT(kilni_coll_choose("", KILN_COLL_ALL_REDUCE, 65536, (kilni_coll_extent){4, 0}),
                    KILN_COLL_ALL_REDUCE_RING);
 }
 
@@ -54,23 +54,34 @@ static void test_override(void)
 {
     const char *select = "all_reduce:0-1K:ring,all_reduce:1K-2M:centralised,broadcast:tree";
     KILN_CHECK_INT(kilni_coll_select_check(select, NULL), KILN_STATUS_OK);
-    KILN_CHECK_INT(kilni_coll_choose(select, KILN_COLL_ALL_REDUCE, 0, 2),
+    KILN_CHECK_INT(kilni_coll_choose(select, KILN_COLL_ALL_REDUCE, 0, (kilni_coll_extent){2, 0}),
                    KILN_COLL_ALL_REDUCE_RING);
-    KILN_CHECK_INT(kilni_coll_choose(select, KILN_COLL_ALL_REDUCE, 1024, 2),
+    KILN_CHECK_INT(kilni_coll_choose(select, KILN_COLL_ALL_REDUCE, 1024, (kilni_coll_extent){2, 0}),
                    KILN_COLL_ALL_REDUCE_CENTRALISED);
-    KILN_CHECK_INT(kilni_coll_choose(select, KILN_COLL_ALL_REDUCE, 2 << 20, 2),
-                   KILN_COLL_ALL_REDUCE_RING); // the table again
-    KILN_CHECK_INT(kilni_coll_choose("all_reduce:centralised", KILN_COLL_ALL_REDUCE, 1 << 30, 2),
+    KILN_CHECK_INT(
+        kilni_coll_choose(select, KILN_COLL_ALL_REDUCE, 2 << 20, (kilni_coll_extent){2, 0}),
+        KILN_COLL_ALL_REDUCE_RING); // the table again
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:centralised", KILN_COLL_ALL_REDUCE, 1 << 30,
+                                     (kilni_coll_extent){2, 0}),
                    KILN_COLL_ALL_REDUCE_CENTRALISED);
-    KILN_CHECK_INT(kilni_coll_choose("all_reduce:@3-8:tree", KILN_COLL_ALL_REDUCE, 9, 8),
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:@3-8:tree", KILN_COLL_ALL_REDUCE, 9,
+                                     (kilni_coll_extent){8, 0}),
                    KILN_COLL_ALL_REDUCE_TREE);
-    KILN_CHECK_INT(kilni_coll_choose("all_reduce:@3-8:tree", KILN_COLL_ALL_REDUCE, 9, 9),
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:@3-8:tree", KILN_COLL_ALL_REDUCE, 9,
+                                     (kilni_coll_extent){9, 0}),
                    KILN_COLL_ALL_REDUCE_DOUBLING);
-    KILN_CHECK_INT(kilni_coll_choose("all_reduce:1K-2K@3-:tree4", KILN_COLL_ALL_REDUCE, 1500, 99),
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:1K-2K@3-:tree4", KILN_COLL_ALL_REDUCE, 1500,
+                                     (kilni_coll_extent){99, 0}),
                    KILN_COLL_ALL_REDUCE_TREE4);
-    KILN_CHECK_INT(kilni_coll_choose("all_gather:doubling", KILN_COLL_ALL_GATHER, 1500, 6),
+    KILN_CHECK_INT(kilni_coll_choose(NULL, KILN_COLL_ALL_REDUCE, 9, (kilni_coll_extent){8, 4}),
+                   KILN_COLL_ALL_REDUCE_HIERARCHICAL);
+    KILN_CHECK_INT(kilni_coll_choose(NULL, KILN_COLL_ALL_REDUCE, 9, (kilni_coll_extent){8, 3}),
+                   KILN_COLL_ALL_REDUCE_DOUBLING); // nodes are not of one size
+    KILN_CHECK_INT(kilni_coll_choose("all_gather:doubling", KILN_COLL_ALL_GATHER, 1500,
+                                     (kilni_coll_extent){6, 0}),
                    KILN_COLL_ALL_GATHER_RING); // 6 is no power of two
-    KILN_CHECK_INT(kilni_coll_choose("all_reduce:5-:centralised", KILN_COLL_ALL_REDUCE, 1 << 30, 2),
+    KILN_CHECK_INT(kilni_coll_choose("all_reduce:5-:centralised", KILN_COLL_ALL_REDUCE, 1 << 30,
+                                     (kilni_coll_extent){2, 0}),
                    KILN_COLL_ALL_REDUCE_CENTRALISED);
 }
 
