@@ -25,6 +25,7 @@ int cmd_cache(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_check_onnx(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_coll(int argc, char **argv);
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 

@@ -18,6 +18,7 @@ static const cli_command commands[] = {
     {"ops", "list the operators", cmd_ops},
     {"cache", "show or clear the cache on disk", cmd_cache},
     {"config", "show the knobs with their values and where these come from", cmd_config},
+    {"coll", "list the algorithms of collectives, or check them on devices", cmd_coll},
     {"bench", "measure, each figure beside a peer's from the same run", cmd_bench},
 };
 

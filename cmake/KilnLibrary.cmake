@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# libkiln.so from the modules' objects, and libkiln_remote.so, which libkiln opens on demand.
+# libkiln.so from the modules' objects, and what libkiln opens on demand: libkiln_remote.so and libkiln_mpi.so.
 
 # Collects objects and link libraries of the modules in ARGN into out_objects and out_libs.
 function(kiln_collect out_objects out_libs)
@@ -31,7 +31,7 @@ function(kiln_shared target output_name)
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
 endfunction()
 
-# Makes the targets kiln_library (libkiln.so, alias kiln::kiln) and kiln_remote (libkiln_remote.so).
+# Makes the targets kiln_library (libkiln.so, alias kiln::kiln), kiln_remote and kiln_mpi (libkiln_*.so).
 function(kiln_libraries)
     get_property(modules GLOBAL PROPERTY KILN_MODULES)
     set(inside)
@@ -53,6 +53,9 @@ function(kiln_libraries)
     target_include_directories(kiln_library INTERFACE
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/kiln>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    kiln_collect(objects libs coll_mpi)
+    kiln_shared(kiln_mpi kiln_mpi OBJECTS ${objects} LIBS kiln_library ${libs})
+    set_target_properties(kiln_mpi PROPERTIES INSTALL_RPATH "$ORIGIN")
     if("remote_grpc" IN_LIST modules)
         kiln_collect(objects libs remote_grpc)
         kiln_shared(kiln_remote kiln_remote OBJECTS ${objects} LIBS kiln_library ${libs})
@@ -64,7 +67,7 @@ endfunction()
 function(kiln_product_target)
     add_custom_target(product)
     get_property(plugins GLOBAL PROPERTY KILN_SHIPPED_PLUGINS)
-    foreach(target IN LISTS plugins ITEMS kiln_library kiln_remote kiln)
+    foreach(target IN LISTS plugins ITEMS kiln_library kiln_remote kiln_mpi kiln)
         if(TARGET ${target})
             add_dependencies(product ${target})
         endif()

@@ -22,7 +22,7 @@ struct kiln_coll_group {
     uint32_t node; ///< ranks that share a host; 0: not known
     kiln_coll_network *network; ///< NULL: all ranks are in this process
     kiln_coll_hub *hub;
-    pthread_mutex_t mutex; ///< guards the two below
+    pthread_mutex_t mutex; ///< guards the two below, and `select`
     bool *taken; ///< by rank
     kiln_coll_transport *transport; ///< one that failures can be asked of
 };
@@ -108,6 +108,7 @@ static kiln_status fill_group(const kiln_env *env, kiln_coll_group *group,
     KILN_TRY(out, status, kilni_coll_hub_create(env, group->ranks, &group->hub, err));
     group->transport = kilni_coll_hub_end(group->hub, 0);
     if (group->network != NULL) {
+        kilni_coll_hub_set_network(group->hub);
         KILN_TRY(out, status,
                  group->network->ops->attach(group->network, group->hub, group->deadline_ns, err));
     }
@@ -141,6 +142,25 @@ void kiln_coll_group_destroy(kiln_coll_group *group)
     if (group != NULL) {
         group_drop(group);
     }
+}
+
+kiln_status kiln_coll_group_select(kiln_coll_group *group, const char *select, kiln_error *err)
+{
+    kiln_status status = kilni_coll_select_check(select == NULL ? "" : select, err);
+    char *copy = NULL;
+    if (status == KILN_STATUS_OK) {
+        copy = kiln_strdup(group->env, select == NULL ? "" : select);
+        status = copy != NULL ? KILN_STATUS_OK
+                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a choice");
+    }
+    if (status == KILN_STATUS_OK) {
+        pthread_mutex_lock(&group->mutex);
+        char *before = group->select;
+        group->select = copy;
+        pthread_mutex_unlock(&group->mutex);
+        kiln_free(group->env, before);
+    }
+    return status;
 }
 
 kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank, kiln_error *err)
@@ -452,6 +472,9 @@ static kiln_status check_buffers(const kiln_coll_member *member, const kiln_coll
     bool is_root = member->rank == call->root;
     bool needs_input = call->kind != KILN_COLL_BROADCAST || is_root;
     bool needs_output = call->kind != KILN_COLL_REDUCE || is_root;
+    if (call->kind == KILN_COLL_REDUCE_SCATTER) {
+        needs_output = kilni_coll_part(call->count, member->group->ranks, member->rank).count > 0;
+    }
     if (call->kind == KILN_COLL_BARRIER || call->count == 0) {
         return KILN_STATUS_OK;
     }
@@ -496,7 +519,9 @@ static kiln_status settle_algorithm(const kiln_coll_member *member, kiln_coll_ca
     const char *kind = kiln_coll_kind_name(call->kind);
     if (call->algorithm == KILN_COLL_AUTO) {
         uint64_t bytes = call->count * kiln_dtype_size(call->dtype);
+        pthread_mutex_lock(&member->group->mutex);
         call->algorithm = kilni_coll_choose(member->group->select, call->kind, bytes, extent);
+        pthread_mutex_unlock(&member->group->mutex);
         return call->algorithm != KILN_COLL_AUTO
                    ? KILN_STATUS_OK
                    : kiln_fail(err, UNIMPLEMENTED, "no algorithm of %s for %u ranks", kind, ranks);

@@ -21,7 +21,7 @@ typedef struct hub_end {
     pthread_cond_t changed;
     kiln_coll_message *inbox; ///< sends to this rank, oldest first
     uint64_t sequence; ///< the call that this rank has come to
-    kiln_coll_signature signature; ///< of it
+    kiln_coll_signature signatures[2]; ///< of it and the one before, call n at n % 2
     uint32_t waits_for; ///< the rank without which it does not go on; UINT32_MAX: none
     bool left;
 } hub_end;
@@ -37,6 +37,9 @@ struct kiln_coll_hub {
     kiln_coll_signature signature;
     int32_t failed_rank;
     kiln_error failure; ///< code 0: none
+    bool has_network; ///< which makes a failure of a proposal
+    int32_t proposed_rank;
+    kiln_error proposal; ///< code 0: none
     hub_end *ends;
 };
 
@@ -52,15 +55,50 @@ static void wake_all(kiln_coll_hub *hub)
     }
 }
 
-/// Keeps the first failure of the group, and wakes everybody. The code of the failure.
-static kiln_status poison(kiln_coll_hub *hub, uint32_t rank, kiln_status code, const char *text)
+/// Keeps the first failure of the group, and wakes everybody.
+static void fail(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause)
 {
     if (hub->failure.code == KILN_STATUS_OK) {
-        kiln_error_set(&hub->failure, code, KILN_FILE_NAME, __LINE__, "rank %u: %s", rank, text);
+        hub->failure = *cause;
         hub->failed_rank = (int32_t)rank;
         wake_all(hub);
     }
+}
+
+static void propose(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause)
+{
+    if (hub->proposal.code == KILN_STATUS_OK) {
+        hub->proposal = *cause;
+        hub->proposed_rank = (int32_t)rank;
+    }
+    if (!hub->has_network) {
+        fail(hub, rank, cause);
+    }
+}
+
+/// Says what went wrong; the group's failure is decided later where there is a network.
+static kiln_status accuse(kiln_coll_hub *hub, uint32_t rank, kiln_status code, const char *text)
+{
+    kiln_error cause = KILN_ERROR_INIT;
+    (void)kiln_error_set(&cause, code, KILN_FILE_NAME, __LINE__, "rank %u: %s", rank, text);
+    propose(hub, rank, &cause);
+    return code;
+}
+
+/// The group's failure, once it is decided; to be called by a member's thread after an accusation.
+static kiln_status await_failure(hub_end *end)
+{
+    kiln_coll_hub *hub = end->hub;
+    while (hub->proposal.code != KILN_STATUS_OK && hub->failure.code == KILN_STATUS_OK) {
+        pthread_cond_wait(&end->changed, &hub->mutex); // the network answers in any case
+    }
     return (kiln_status)hub->failure.code;
+}
+
+static kiln_status poison(hub_end *end, uint32_t rank, kiln_status code, const char *text)
+{
+    (void)accuse(end->hub, rank, code, text);
+    return await_failure(end);
 }
 
 /// Copies the failure out; its code.
@@ -117,7 +155,7 @@ static kiln_status arrive(hub_end *end, uint64_t sequence, const kiln_coll_signa
 {
     kiln_coll_hub *hub = end->hub;
     end->sequence = sequence;
-    end->signature = *signature;
+    end->signatures[sequence % 2] = *signature;
     if (hub->sequence != sequence) {
         hub->sequence = sequence;
         hub->signature = *signature;
@@ -132,7 +170,7 @@ static kiln_status arrive(hub_end *end, uint64_t sequence, const kiln_coll_signa
         kilni_coll_signature_text(&hub->signature, others);
         snprintf(text, sizeof text, "call %llu is %s, but for rank %u %s",
                  (unsigned long long)sequence, own, hub->first, others);
-        return poison(hub, end->rank, KILN_STATUS_INVALID_ARGUMENT, text);
+        return accuse(hub, end->rank, KILN_STATUS_INVALID_ARGUMENT, text);
     }
     if (++hub->arrived == hub->ranks) {
         hub->agreed = sequence;
@@ -154,12 +192,12 @@ static kiln_status await_all(hub_end *end, uint64_t sequence, uint64_t deadline_
         if (gone < hub->ranks) {
             snprintf(text, sizeof text, "left before call %llu, %s", (unsigned long long)sequence,
                      own);
-            return poison(hub, gone, KILN_STATUS_UNAVAILABLE, text);
+            return poison(end, gone, KILN_STATUS_UNAVAILABLE, text);
         }
         if (!in_time) {
             snprintf(text, sizeof text, "did not come to call %llu, %s, before the deadline",
                      (unsigned long long)sequence, own);
-            return poison(hub, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
+            return poison(end, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
         }
         in_time = sleep_until(end, deadline_ns);
     }
@@ -176,6 +214,7 @@ static kiln_status local_agree(kiln_coll_transport *transport, uint64_t sequence
     kiln_status status = (kiln_status)hub->failure.code;
     if (status == KILN_STATUS_OK) {
         status = arrive(end, sequence, signature);
+        status = status == KILN_STATUS_OK ? status : await_failure(end);
     }
     if (status == KILN_STATUS_OK) {
         status = await_all(end, sequence, deadline_ns);
@@ -255,7 +294,7 @@ static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll
     message->state = MESSAGE_DONE;
     pthread_cond_signal(&hub->ends[sent->sender].changed);
     return fits ? KILN_STATUS_OK
-                : poison(hub, end->rank, KILN_STATUS_INTERNAL,
+                : poison(end, end->rank, KILN_STATUS_INTERNAL,
                          "a message has another length or call than the schedule says");
 }
 
@@ -270,7 +309,7 @@ static kiln_status timed_out(hub_end *end, const kiln_coll_message *message)
     }
     snprintf(text, sizeof text, "did not go on with call %llu before the deadline",
              (unsigned long long)message->sequence);
-    return poison(end->hub, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
+    return poison(end, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
 }
 
 static kiln_status wait_receive(hub_end *end, kiln_coll_message *message, uint64_t deadline_ns)
@@ -283,7 +322,7 @@ static kiln_status wait_receive(hub_end *end, kiln_coll_message *message, uint64
             return take_over(end, message, sent);
         }
         if (hub->ends[message->peer].left) {
-            return poison(hub, message->peer, KILN_STATUS_UNAVAILABLE, "left during a call");
+            return poison(end, message->peer, KILN_STATUS_UNAVAILABLE, "left during a call");
         }
         if (!in_time) {
             return timed_out(end, message);
@@ -356,7 +395,7 @@ static void local_abort(kiln_coll_transport *transport, const kiln_error *cause)
 {
     hub_end *end = end_of(transport);
     pthread_mutex_lock(&end->hub->mutex);
-    poison(end->hub, end->rank, (kiln_status)cause->code, cause->message);
+    (void)poison(end, end->rank, (kiln_status)cause->code, cause->message);
     pthread_mutex_unlock(&end->hub->mutex);
 }
 
@@ -443,7 +482,7 @@ void kiln_coll_hub_arrival(kiln_coll_hub *hub, uint32_t rank, kiln_coll_arrival 
     pthread_mutex_lock(&hub->mutex);
     const hub_end *end = &hub->ends[rank];
     *out_arrival = (kiln_coll_arrival){.sequence = end->sequence,
-                                       .signature = end->signature,
+                                       .signatures = {end->signatures[0], end->signatures[1]},
                                        .agreed = hub->agreed,
                                        .left = end->left};
     pthread_mutex_unlock(&hub->mutex);
@@ -467,12 +506,32 @@ void kiln_coll_hub_leave(kiln_coll_hub *hub, uint32_t rank)
 void kiln_coll_hub_fail(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause)
 {
     pthread_mutex_lock(&hub->mutex);
-    if (hub->failure.code == KILN_STATUS_OK) {
-        hub->failure = *cause;
-        hub->failed_rank = (int32_t)rank;
-        wake_all(hub);
+    fail(hub, rank, cause);
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+void kiln_coll_hub_propose(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause)
+{
+    pthread_mutex_lock(&hub->mutex);
+    propose(hub, rank, cause);
+    pthread_mutex_unlock(&hub->mutex);
+}
+
+bool kiln_coll_hub_proposal(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err)
+{
+    pthread_mutex_lock(&hub->mutex);
+    bool open = hub->proposal.code != KILN_STATUS_OK && hub->failure.code == KILN_STATUS_OK;
+    if (open) {
+        *out_rank = hub->proposed_rank;
+        *err = hub->proposal;
     }
     pthread_mutex_unlock(&hub->mutex);
+    return open;
+}
+
+void kilni_coll_hub_set_network(kiln_coll_hub *hub)
+{
+    hub->has_network = true;
 }
 
 kiln_status kiln_coll_hub_failure(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err)

@@ -79,6 +79,13 @@ bool kilni_coll_fits(kiln_coll_algorithm algorithm, kilni_coll_extent extent)
     return fits && ranks >= row->info.min_ranks;
 }
 
+bool kiln_coll_algorithm_fits(kiln_coll_algorithm algorithm, uint32_t ranks,
+                              uint32_t ranks_per_node)
+{
+    return is_row(algorithm) &&
+           kilni_coll_fits(algorithm, (kilni_coll_extent){ranks, ranks_per_node});
+}
+
 // ---- the override -------------------------------------------------------------------------------
 
 /// A piece of the override's text.

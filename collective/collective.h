@@ -77,6 +77,11 @@ KILN_API const char *kiln_coll_op_name(kiln_coll_op op);
 KILN_API kiln_coll_op kiln_coll_op_from_name(const char *name);
 KILN_API const kiln_coll_algorithm_info *kiln_coll_algorithm_row(kiln_coll_algorithm algorithm);
 
+/// Whether an algorithm can run on so many ranks; one that cannot is never chosen.
+/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API bool kiln_coll_algorithm_fits(kiln_coll_algorithm algorithm, uint32_t ranks,
+                                       uint32_t ranks_per_node);
+
 // ---- groups and members
 // -----------------------------------------------------------------------------
 
@@ -119,6 +124,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_coll_group_create(const kiln_env *env,
                                                            kiln_coll_group **out_group,
                                                            kiln_error *err);
 KILN_API void kiln_coll_group_destroy(kiln_coll_group *group);
+
+/// Changes the choice of algorithms for calls that start later; all ranks have to do it at the same
+/// point of their calls. The grammar is that of the options. Ownership: the text is copied.
+/// Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_group_select(kiln_coll_group *group,
+                                                           const char *select, kiln_error *err);
 
 /// OK, or the failure that poisoned the group; `out_rank` (may be NULL) gets the rank that caused
 /// it, or -1. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: the group's.
@@ -333,6 +344,13 @@ struct kiln_coll_transport { ///< first member of every transport
 typedef struct kiln_coll_hub kiln_coll_hub;
 typedef struct kiln_coll_network kiln_coll_network;
 
+/// Where the ranks of a process stand among all that a network joins.
+typedef struct kiln_coll_place {
+    uint32_t first_rank; ///< of this process; its others follow
+    uint32_t ranks; ///< of all processes
+    uint32_t ranks_per_node; ///< 0: not all processes have as many
+} kiln_coll_place;
+
 typedef struct kiln_coll_network_ops {
     uint32_t struct_size;
     const char *name;
@@ -348,10 +366,11 @@ struct kiln_coll_network { ///< first member of every network
     const kiln_coll_network_ops *ops;
 };
 
-/// How far a rank is. `agreed` is the last call that all ranks have come to.
+/// How far a rank is. `agreed` is the last call that all ranks have come to. A rank gets at most
+/// two calls ahead of what others know of it: what it asked for is kept for both, call n at n % 2.
 typedef struct kiln_coll_arrival {
     uint64_t sequence;
-    kiln_coll_signature signature;
+    kiln_coll_signature signatures[2];
     uint64_t agreed;
     bool left;
 } kiln_coll_arrival;
@@ -371,6 +390,8 @@ KILN_API void kiln_coll_hub_arrival(kiln_coll_hub *hub, uint32_t rank,
 KILN_API void kiln_coll_hub_arrive(kiln_coll_hub *hub, uint32_t rank, uint64_t sequence,
                                    const kiln_coll_signature *signature);
 KILN_API void kiln_coll_hub_leave(kiln_coll_hub *hub, uint32_t rank);
+KILN_API void kiln_coll_hub_propose(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause);
+KILN_API bool kiln_coll_hub_proposal(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err);
 KILN_API void kiln_coll_hub_fail(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause);
 KILN_API kiln_status kiln_coll_hub_failure(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err);
 

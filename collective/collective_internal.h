@@ -182,6 +182,8 @@ kiln_status kilni_coll_gate_wait(kilni_coll_gate *gate, uint64_t deadline_ns, ki
 kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll_hub **out_hub,
                                   kiln_error *err);
 void kilni_coll_hub_destroy(kiln_coll_hub *hub);
+/// A network will decide what the group's failure is.
+void kilni_coll_hub_set_network(kiln_coll_hub *hub);
 kiln_coll_transport *kilni_coll_hub_end(kiln_coll_hub *hub, uint32_t rank);
 
 /// A line for what a rank asked, "all_reduce sum f32 of 12 with ring".

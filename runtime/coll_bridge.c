@@ -19,6 +19,8 @@ struct kiln_collective {
     kiln_coll_group *group;
     pthread_mutex_t lock; ///< one call starts at a time, on all ranks
     size_t count; ///< ranks of this process
+    uint32_t first; ///< of these among all
+    uint32_t total;
     collective_rank *ranks;
 };
 
@@ -30,7 +32,7 @@ static kiln_status open_rank(kiln_collective *collective, uint32_t index, kiln_d
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    return kiln_coll_member_create(collective->group, index, &rank->memory.base,
+    return kiln_coll_member_create(collective->group, collective->first + index, &rank->memory.base,
                                    /*transport=*/NULL, &rank->member, err);
 }
 
@@ -48,11 +50,27 @@ static kiln_status check_devices(kiln_device *const *devices, size_t count,
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_collective_create(kiln_device *const *devices, size_t count,
-                                   const kiln_coll_group_options *options,
-                                   kiln_collective **out_collective, kiln_error *err)
+/// Makes the group and its members; takes the network over.
+static kiln_status open_group(kiln_collective *collective, kiln_device *const *devices,
+                              const kiln_coll_group_options *options, kiln_error *err)
 {
-    *out_collective = NULL;
+    kiln_status status =
+        kiln_coll_group_create(&collective->context->env, options, &collective->group, err);
+    size_t count = collective->count;
+    collective->total = options->ranks;
+    collective->count = 0;
+    for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        collective->count = i + 1;
+        status = open_rank(collective, (uint32_t)i, devices[i], err);
+    }
+    return status;
+}
+
+/// A collective without group and members.
+static kiln_status create(kiln_device *const *devices, size_t count,
+                          const kiln_coll_group_options *options, kiln_collective **out_collective,
+                          kiln_error *err)
+{
     if (devices == NULL || count == 0 || count > UINT32_MAX) {
         return kiln_fail(err, INVALID_ARGUMENT, "a group needs devices");
     }
@@ -61,32 +79,104 @@ kiln_status kiln_collective_create(kiln_device *const *devices, size_t count,
         return status;
     }
     kiln_context *context = devices[0]->context;
-    const kiln_env *env = &context->env;
-    kiln_coll_group_options settled = KILN_COLL_GROUP_OPTIONS_INIT;
-    settled = options != NULL ? *options : settled;
-    settled.ranks = (uint32_t)count;
-    kiln_collective *collective = kiln_alloc(env, sizeof(*collective));
-    if (collective == NULL) {
+    kiln_collective *collective = kiln_alloc(&context->env, sizeof(*collective));
+    collective_rank *ranks = kiln_alloc_array(&context->env, count, sizeof(*ranks));
+    if (collective == NULL || ranks == NULL) {
+        kiln_free(&context->env, collective);
+        kiln_free(&context->env, ranks);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group of devices");
     }
     kilni_context_retain(context);
     collective->context = context;
+    collective->ranks = ranks;
+    collective->count = count;
     pthread_mutex_init(&collective->lock, NULL);
-    collective->ranks = kiln_alloc_array(env, count, sizeof(*collective->ranks));
-    if (collective->ranks == NULL) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group of devices");
-        goto out;
+    *out_collective = collective;
+    return KILN_STATUS_OK;
+}
+
+static kiln_coll_group_options settle(const kiln_coll_group_options *options)
+{
+    kiln_coll_group_options none = KILN_COLL_GROUP_OPTIONS_INIT;
+    return options != NULL ? *options : none;
+}
+
+kiln_status kiln_collective_create(kiln_device *const *devices, size_t count,
+                                   const kiln_coll_group_options *options,
+                                   kiln_collective **out_collective, kiln_error *err)
+{
+    *out_collective = NULL;
+    kiln_collective *collective = NULL;
+    kiln_coll_group_options settled = settle(options);
+    kiln_status status = create(devices, count, options, &collective, err);
+    if (status == KILN_STATUS_OK) {
+        settled.ranks = (uint32_t)count;
+        status = open_group(collective, devices, &settled, err);
     }
-    KILN_TRY(out, status, kiln_coll_group_create(env, &settled, &collective->group, err));
-    for (size_t i = 0; i < count; i++) {
-        collective->count = i + 1;
-        KILN_TRY(out, status, open_rank(collective, (uint32_t)i, devices[i], err));
+    if (status != KILN_STATUS_OK) {
+        kiln_collective_destroy(collective);
+        return status;
     }
     *out_collective = collective;
-    collective = NULL;
-out:
-    kiln_collective_destroy(collective);
+    return KILN_STATUS_OK;
+}
+
+/// The network is in a library of its own, so that nothing needs MPI.
+static kiln_status open_mpi(kiln_collective *collective, kiln_coll_group_options *options,
+                            kiln_error *err)
+{
+    union {
+        void *address;
+        kiln_status (*open)(const kiln_env *env, uint32_t local_ranks, uint64_t deadline_ns,
+                            kiln_coll_network **out_network, kiln_coll_place *out_place,
+                            kiln_error *err);
+    } found;
+    kiln_coll_place place = {0};
+    uint64_t deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : 30000000000u;
+    kiln_status status = kilni_library_symbol(collective->context, "libkiln_mpi.so.0",
+                                              "kiln_coll_mpi_open", &found.address, err);
+    if (status == KILN_STATUS_OK) {
+        status = found.open(&collective->context->env, (uint32_t)collective->count, deadline_ns,
+                            &options->network, &place, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        collective->first = place.first_rank;
+        options->ranks = place.ranks;
+        options->ranks_per_node = place.ranks_per_node;
+    }
     return status;
+}
+
+kiln_status kiln_collective_create_mpi(kiln_device *const *devices, size_t count,
+                                       const kiln_coll_group_options *options,
+                                       kiln_collective **out_collective, kiln_error *err)
+{
+    *out_collective = NULL;
+    kiln_collective *collective = NULL;
+    kiln_coll_group_options settled = settle(options);
+    kiln_status status = create(devices, count, options, &collective, err);
+    if (status == KILN_STATUS_OK) {
+        status = open_mpi(collective, &settled, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = open_group(collective, devices, &settled, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_collective_destroy(collective);
+        return status;
+    }
+    *out_collective = collective;
+    return KILN_STATUS_OK;
+}
+
+uint32_t kiln_collective_rank(const kiln_collective *collective)
+{
+    return collective->first;
+}
+
+uint32_t kiln_collective_ranks(const kiln_collective *collective)
+{
+    return collective->total;
 }
 
 void kiln_collective_destroy(kiln_collective *collective)
@@ -95,11 +185,12 @@ void kiln_collective_destroy(kiln_collective *collective)
         return;
     }
     kiln_context *context = collective->context;
-    for (size_t i = 0; i < collective->count && collective->ranks != NULL; i++) {
+    bool opened = collective->group != NULL; // else no member was made
+    for (size_t i = 0; i < collective->count && opened; i++) {
         kiln_coll_member_destroy(collective->ranks[i].member);
     }
     kiln_coll_group_destroy(collective->group);
-    for (size_t i = 0; i < collective->count && collective->ranks != NULL; i++) {
+    for (size_t i = 0; i < collective->count && opened; i++) {
         kilni_device_memory_fini(&collective->ranks[i].memory);
     }
     pthread_mutex_destroy(&collective->lock);
@@ -142,11 +233,11 @@ static kiln_status check_inputs(const call_plan *plan, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-/// What `rank` gets. False when it gets nothing.
+/// What `rank` of all gets. False when it gets nothing.
 static bool describe_output(const call_plan *plan, uint32_t rank, kiln_tensor_desc *out_desc)
 {
     const kiln_tensor_desc *input = &plan->inputs[0]->desc;
-    int64_t ranks = (int64_t)plan->collective->count;
+    int64_t ranks = (int64_t)plan->collective->total;
     int64_t count = kiln_desc_count(input);
     *out_desc = *input;
     switch (plan->kind) {
@@ -204,7 +295,8 @@ static kiln_status make_output(kiln_device *device, kilni_rank_call *call,
     return KILN_STATUS_OK;
 }
 
-/// Makes a rank's part ready. Nothing waits but for inputs that are still on their way.
+/// Makes the part of the rank-th device ready. Nothing waits but for inputs that are still on their
+/// way.
 static kiln_status prepare(const call_plan *plan, uint32_t rank, kilni_rank_call **out_call,
                            kiln_error *err)
 {
@@ -217,7 +309,7 @@ static kiln_status prepare(const call_plan *plan, uint32_t rank, kilni_rank_call
     kiln_tensor_desc desc;
     pthread_mutex_lock(&device->lock);
     kiln_status status = lend_input(device, call, plan->inputs[rank], err);
-    if (status == KILN_STATUS_OK && describe_output(plan, rank, &desc)) {
+    if (status == KILN_STATUS_OK && describe_output(plan, plan->collective->first + rank, &desc)) {
         status = make_output(device, call, &desc, &plan->out_tensors[rank], err);
     }
     if (status == KILN_STATUS_OK) {
@@ -326,9 +418,9 @@ static kiln_status call_all(kiln_collective *collective, kiln_coll_kind kind, co
                          "no reduction is named '%s'; there are sum, mean, min, max and prod",
                          op == NULL ? "" : op);
     }
-    if (root >= collective->count) {
-        return kiln_fail(err, INVALID_ARGUMENT, "root %u of a group of %zu", root,
-                         collective->count);
+    if (root >= collective->total) {
+        return kiln_fail(err, INVALID_ARGUMENT, "root %u of a group of %u", root,
+                         collective->total);
     }
     kiln_status status = check_inputs(&plan, err);
     return status == KILN_STATUS_OK ? run(&plan, err) : status;
@@ -406,6 +498,11 @@ kiln_status kiln_collective_barrier(kiln_collective *collective, kiln_error *err
     kiln_status status = barrier(collective, requests, err);
     kiln_free(&collective->context->env, requests);
     return status;
+}
+
+kiln_status kiln_collective_select(kiln_collective *collective, const char *select, kiln_error *err)
+{
+    return kiln_coll_group_select(collective->group, select, err);
 }
 
 kiln_status kiln_collective_status(kiln_collective *collective, int32_t *out_rank, kiln_error *err)

@@ -345,6 +345,22 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_create(
     kiln_collective **out_collective, kiln_error *err);
 KILN_API void kiln_collective_destroy(kiln_collective *collective);
 
+/// As kiln_collective_create, over all processes that mpirun started, each of which calls this with
+/// its devices: its ranks follow those of the processes before it. Calls below take the tensors of
+/// this process's devices; roots are counted over all. Open MPI or MPICH is loaded here; once in a
+/// process. Ownership: as kiln_collective_create. Lifetime: until destroyed, which waits for the
+/// other processes to do so; after a failure leave the process by _exit. Thread: any. Errors: also
+/// UNAVAILABLE (no MPI), FAILED_PRECONDITION (used before), DEADLINE_EXCEEDED (a process did not
+/// come).
+KILN_NODISCARD KILN_API kiln_status kiln_collective_create_mpi(
+    kiln_device *const *devices, size_t count, const struct kiln_coll_group_options *options,
+    kiln_collective **out_collective, kiln_error *err);
+
+/// The first rank of this process, and how many ranks there are in all processes.
+/// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API uint32_t kiln_collective_rank(const kiln_collective *collective);
+KILN_API uint32_t kiln_collective_ranks(const kiln_collective *collective);
+
 /// Collective calls: inputs[i] is on device i, all of one shape and dtype; `op` is "sum", "mean",
 /// "min", "max" or "prod", elementwise, f16 and bf16 combined in f32, in an order that depends on
 /// the group and the length alone, so that results have the same bits on every device and in every
@@ -401,6 +417,12 @@ KILN_API bool kiln_collective_ended(const kiln_tensor *tensor);
 /// who order their work with the group's by other means. Ownership: borrowed. Lifetime: n/a.
 /// Thread: any. Errors: none, also where there should be some.
 KILN_API void kiln_collective_assume_resolved(kiln_tensor *tensor);
+
+/// Changes the choice of algorithms, "all_reduce:tree", for calls that start later, in all
+/// processes at the same point. collective.h has the grammar. Ownership: the text is copied.
+/// Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_select(kiln_collective *collective,
+                                                           const char *select, kiln_error *err);
 
 /// OK, or the failure that ended the group, with the rank that caused it (`out_rank` may be NULL).
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: the failure.

@@ -187,6 +187,26 @@ kiln_status kilni_library_beside(const char *name, char *out_path, size_t capaci
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_library_symbol(kiln_context *context, const char *file, const char *symbol,
+                                 void **out_address, kiln_error *err)
+{
+    char path[4200];
+    kiln_dynlib *library = NULL;
+    *out_address = NULL;
+    kiln_status status = kilni_library_beside(file, path, sizeof(path), err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_dynlib_open(&context->env, path, /*keep=*/true, &library, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_address = kiln_dynlib_symbol(library, symbol);
+        kiln_dynlib_close(library);
+        status = *out_address != NULL
+                     ? KILN_STATUS_OK
+                     : kiln_fail(err, FAILED_PRECONDITION, "%s has no %s", path, symbol);
+    }
+    return status;
+}
+
 static kiln_status registry_locked(kiln_context *context, kiln_error *err)
 {
     if (context->registry != NULL) {

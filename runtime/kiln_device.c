@@ -32,22 +32,18 @@ static const kiln_backend_provider *find_provider(kiln_context *context, const c
 static kiln_status load_remote(kiln_context *context, kiln_error *err)
 {
     static const char *const symbols[] = {"kiln_rpc_provider", "kiln_rpc_unix_provider"};
-    char path[4200];
-    kiln_dynlib *library = NULL;
-    kiln_status status = kilni_library_beside("libkiln_remote.so.0", path, sizeof(path), err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_dynlib_open(&context->env, path, /*keep=*/true, &library, err);
-    }
+    kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
         union {
             void *address;
             const kiln_backend_provider *(*get)(void);
-        } found = {.address = kiln_dynlib_symbol(library, symbols[i])};
-        status = found.address != NULL
-                     ? kiln_context_add_provider(context, found.get(), err)
-                     : kiln_fail(err, FAILED_PRECONDITION, "%s has no %s", path, symbols[i]);
+        } found;
+        status =
+            kilni_library_symbol(context, "libkiln_remote.so.0", symbols[i], &found.address, err);
+        if (status == KILN_STATUS_OK) {
+            status = kiln_context_add_provider(context, found.get(), err);
+        }
     }
-    kiln_dynlib_close(library);
     // Another thread may have been faster.
     return status == KILN_STATUS_ALREADY_EXISTS ? KILN_STATUS_OK : status;
 }

@@ -36,6 +36,9 @@ kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **o
 /// Path of a library that ships with Kiln. Errors: NOT_FOUND.
 kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity,
                                  kiln_error *err);
+/// A symbol of such a library, which stays loaded. Errors: NOT_FOUND, FAILED_PRECONDITION.
+kiln_status kilni_library_symbol(kiln_context *context, const char *file, const char *symbol,
+                                 void **out_address, kiln_error *err);
 /// Ends what was begun; none of it holds a device any more. Takes NULL.
 void kilni_mover_destroy(kilni_mover *mover);
 void kilni_context_retain(kiln_context *context);

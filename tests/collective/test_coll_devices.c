@@ -279,6 +279,22 @@ static void check_one_root(const scene *self, kiln_tensor **inputs, const float 
     release_all(self, outputs);
 }
 
+/// Fewer elements than ranks: some get nothing.
+static void check_short_scatter(const scene *self)
+{
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    bool ok = make_inputs(self, KILN_DTYPE_F32, 1, inputs) &&
+              KILN_CHECK_INT(
+                  kiln_collective_reduce_scatter(self->group, inputs, "max", outputs, NULL), 0) &&
+              resolve_all(self, outputs);
+    for (uint32_t rank = 0; rank < self->count && ok; rank++) {
+        ok = KILN_CHECK_INT(kiln_tensor_count(outputs[rank]), rank == 0 ? 1 : 0);
+    }
+    release_all(self, inputs);
+    release_all(self, outputs);
+}
+
 static void test_other_collectives(void)
 {
     static float all[MOST * COUNT];
@@ -311,6 +327,7 @@ static void test_other_collectives(void)
         start += part;
     }
     KILN_CHECK_INT(ok ? kiln_collective_barrier(self.group, NULL) : 1, 0);
+    check_short_scatter(&self);
     release_all(&self, outputs);
     release_all(&self, inputs);
     scene_fini(&self);
