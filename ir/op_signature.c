@@ -3,6 +3,8 @@
 // their value when absent. Data inputs come first, then masks and indices. A record carries its
 // attributes in the order given here; what they mean for shapes is in shape_*.c, for elements in
 // reference_*.c.
+#include <math.h>
+
 #include "ir_internal.h"
 
 #define REQUIRED(id, kind)                                                                         \
@@ -183,6 +185,23 @@ const kiln_op_signature kiln_signature_gather = {
     .index_inputs = 1u << 1,
     .n_attrs = 1,
     .attrs = {OPTIONAL(AXIS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_argwhere = {
+    .inputs = {"mask"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(COUNT, HOST)},
+};
+
+const kiln_op_signature kiln_signature_nms = {
+    .inputs = {"boxes", "scores"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 4,
+    .attrs = {REQUIRED(COUNT, HOST), OPTIONAL(OVERLAP, SCALAR, 0),
+              OPTIONAL(LEAST, SCALAR, -HUGE_VAL), OPTIONAL(CENTER, IDENTITY, 0)},
 };
 
 const kiln_op_signature kiln_signature_concat = {

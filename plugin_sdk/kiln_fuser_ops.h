@@ -138,6 +138,8 @@
 #define KF_OP_BATCH_NORM_BACKWARD 195u /* v1: derivatives of batch_norm_train by x, scale and bias */
 #define KF_OP_GATHER 200u /* v1: out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter */
 #define KF_OP_SELECT 201u /* v1: x at indices (i32, i64, rank 1) along axis */
+#define KF_OP_ARGWHERE 460u /* v1: [count, rank]: indices of the first `count` true elements in row-major order; 0 beyond the last */
+#define KF_OP_NMS 461u /* v1: [b, classes, min(count, n)]: boxes [b,n,4] (y1, x1, y2, x2) by falling score [b,classes,n] that none before covers; -1 beyond the last */
 #define KF_OP_CONCAT 220u /* v1: inputs one after the other along axis */
 #define KF_OP_PAD 221u /* v1: x with elements added; mode constant, edge or reflect; negative padding removes */
 #define KF_OP_FULL 222u /* v1: every element is value */
@@ -148,7 +150,7 @@
 #define KF_OP_RANDOM_BERNOULLI 403u /* v1: 1 with a probability, else 0 */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
-#define KF_OPSET_MAX 403u /* the largest number above */
+#define KF_OPSET_MAX 461u /* the largest number above */
 
 #define KF_ATTR_AXIS 1u /* axis; negative counts from the last */
 #define KF_ATTR_AXES 2u /* axes; negative counts from the last; empty: all */
@@ -201,6 +203,9 @@
 #define KF_ATTR_MEAN 73u /* centre of the distribution */
 #define KF_ATTR_DEVIATION 74u /* standard deviation, not negative */
 #define KF_ATTR_PROBABILITY 75u /* chance of 1, from 0 to 1 */
+#define KF_ATTR_OVERLAP 100u /* share of the union that the intersection of two boxes must exceed */
+#define KF_ATTR_LEAST 101u /* scores must exceed it; absent: all but NaN and -inf do */
+#define KF_ATTR_CENTER 102u /* boxes are middle x, middle y, width, height */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

@@ -911,6 +911,25 @@ kiln_status kiln_select(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln
     return kiln_record(NULL, KILN_OP_SELECT, inputs, 2, attrs, 1, out_tensor, err);
 }
 
+kiln_status kiln_argwhere(kiln_tensor *mask, int64_t count, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+    };
+    kiln_tensor *const inputs[] = {mask};
+    return kiln_record(NULL, KILN_OP_ARGWHERE, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_nms(kiln_tensor *boxes, kiln_tensor *scores, int64_t count, double overlap, double least, bool center, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+        kilni_attr_f64(overlap),
+        kilni_attr_f64(least),
+        kilni_attr_bool(center),
+    };
+    kiln_tensor *const inputs[] = {boxes, scores};
+    return kiln_record(NULL, KILN_OP_NMS, inputs, 2, attrs, 4, out_tensor, err);
+}
+
 kiln_status kiln_concat(kiln_tensor *const *inputs, size_t n_inputs, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
     const kiln_attr attrs[] = {
         kilni_attr_i64(axis),

@@ -567,6 +567,17 @@ KILN_NODISCARD KILN_API kiln_status kiln_gather(kiln_tensor *x, kiln_tensor *ind
 /// `axis`: axis; negative counts from the last.
 KILN_NODISCARD KILN_API kiln_status kiln_select(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
 
+/// [count, rank]: indices of the first `count` true elements in row-major order; 0 beyond the last.
+/// `count`: number of elements.
+KILN_NODISCARD KILN_API kiln_status kiln_argwhere(kiln_tensor *mask, int64_t count, kiln_tensor **out_tensor, kiln_error *err);
+
+/// [b, classes, min(count, n)]: boxes [b,n,4] (y1, x1, y2, x2) by falling score [b,classes,n] that none before covers; -1 beyond the last.
+/// `count`: number of elements.
+/// `overlap`: share of the union that the intersection of two boxes must exceed.
+/// `least`: scores must exceed it; absent: all but NaN and -inf do.
+/// `center`: boxes are middle x, middle y, width, height.
+KILN_NODISCARD KILN_API kiln_status kiln_nms(kiln_tensor *boxes, kiln_tensor *scores, int64_t count, double overlap, double least, bool center, kiln_tensor **out_tensor, kiln_error *err);
+
 /// inputs one after the other along axis.
 /// `axis`: axis; negative counts from the last.
 KILN_NODISCARD KILN_API kiln_status kiln_concat(kiln_tensor *const *inputs, size_t n_inputs, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);

@@ -6,6 +6,8 @@ set(kiln_cl_kernels
     arange.cl
     pad.cl
     gather.cl
+    argwhere.cl
+    nms.cl
     reduce.cl
     argreduce.cl
     softmax.cl
@@ -21,6 +23,7 @@ set(kiln_cl_exec
     exec_elementwise.c
     exec_move.c
     exec_gather.c
+    exec_search.c
     exec_reduce.c
     exec_row.c
     exec_matmul.c

@@ -19,6 +19,7 @@ except ImportError:
     sys.exit(0)
 
 import numpy_nn
+import numpy_search
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
@@ -361,6 +362,8 @@ def expected(name, inputs, attributes, shape):
         return reduce(name, inputs[0], **attributes)
     if name in numpy_nn.OPERATORS:
         return numpy_nn.expected(name, inputs, attributes, shape)
+    if name in numpy_search.OPERATORS:
+        return numpy_search.OPERATORS[name](inputs, attributes, shape)
     if name in OTHERS:
         return OTHERS[name](inputs, attributes, shape)
     if name.endswith("_scalar"):

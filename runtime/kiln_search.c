@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Results whose length depends on contents: counted first, so that what is recorded has a shape.
+// Decides that the count is the only thing that is waited for.
+#include "runtime_internal.h"
+
+static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error *err)
+{
+    kiln_tensor *ones = NULL;
+    kiln_tensor *total = NULL;
+    kiln_status st = kiln_cast(mask, KILN_DTYPE_I64, &ones, err);
+    if (st == KILN_STATUS_OK) {
+        st = kiln_sum(ones, NULL, 0, /*keepdims=*/false, &total, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kiln_read(total, out_count, sizeof(*out_count), err);
+    }
+    kiln_release(total);
+    kiln_release(ones);
+    return st;
+}
+
+kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor *mask = NULL;
+    int64_t count = 0;
+    *out_tensor = NULL;
+    kiln_status st = kiln_cast(x, KILN_DTYPE_BOOL, &mask, err);
+    if (st == KILN_STATUS_OK) {
+        st = count_true(mask, &count, err);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kiln_argwhere(mask, count, out_tensor, err);
+    }
+    kiln_release(mask);
+    return st == KILN_STATUS_OK
+               ? st
+               : kiln_error_context(err, "nonzero, whose length depends on contents");
+}

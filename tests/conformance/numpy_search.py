@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What NumPy says of operators that search: functions of inputs, attributes and the result's shape."""
+import math
+
+import numpy as np
+
+
+def argwhere(mask, count):
+    found = np.argwhere(mask)[:count] if mask.ndim else np.zeros((min(count, int(mask)), 0), np.int64)
+    return np.concatenate((found, np.zeros((count - len(found), mask.ndim), np.int64)))
+
+
+def corners(boxes, center):
+    half = boxes[:, 2:] * boxes.dtype.type(0.5)
+    one, two = (boxes[:, :2] - half, boxes[:, :2] + half) if center else (boxes[:, :2], boxes[:, 2:])
+    swapped = ~(one < two)
+    return np.where(swapped, two, one), np.where(swapped, one, two)
+
+
+def nms(boxes, scores, count, overlap=0, least=-math.inf, center=0):
+    """Greedy, in the precision that devices compute in: f16 in f32, and no division."""
+    overlap, least = boxes.dtype.type(overlap), boxes.dtype.type(least)
+    kind = np.promote_types(boxes.dtype, np.float32)
+    boxes, scores = boxes.astype(kind), scores.astype(kind)
+    overlap, least = kind.type(overlap), kind.type(least)
+    result = np.full(scores.shape[:2] + (min(count, boxes.shape[1]),), -1, np.int64)
+    for b, c in np.ndindex(*scores.shape[:2]):
+        low, high = corners(boxes[b], center)
+        area = np.prod(high - low, axis=1, dtype=kind)
+        left = scores[b, c] > least
+        for k in range(result.shape[2]):
+            if not left.any():
+                break
+            best = int(np.argmax(np.where(left, scores[b, c], -np.inf)))
+            best = best if left[best] else int(np.argmax(left))
+            result[b, c, k] = best
+            top = np.where(low > low[best], low, low[best])
+            bottom = np.where(high < high[best], high, high[best])
+            sides = bottom - top
+            common = sides[:, 0] * sides[:, 1]
+            covered = (sides > 0).all(axis=1) & (area > 0) & (area[best] > 0)
+            left &= ~(covered & (common > overlap * (area + area[best] - common)))
+            left[best] = False
+    return result
+
+
+OPERATORS = {
+    "argwhere": lambda i, a, s: argwhere(i[0], **a),
+    "nms": lambda i, a, s: nms(*i, **a),
+}
