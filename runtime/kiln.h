@@ -270,11 +270,11 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 const kiln_attr *attrs, size_t n_attrs,
                                                 kiln_tensor **out_tensors, kiln_error *err);
 
-/// Indices of the elements that are not 0, [count, rank], in row-major order, like NumPy's argwhere.
-/// The result's length depends on contents: the call counts on the device and waits for that one
-/// number, then records argwhere. Ownership: `x` is borrowed; `*out_tensor` is the caller's hold.
-/// Lifetime: until released. Thread: any. Errors: those of kiln_record and kiln_read;
-/// FAILED_PRECONDITION while this thread captures.
+/// Indices of the elements that are not 0, [count, rank], in row-major order, like NumPy's
+/// argwhere. The result's length depends on contents: the call counts on the device and waits for
+/// that one number, then records argwhere. Ownership: `x` is borrowed; `*out_tensor` is the
+/// caller's hold. Lifetime: until released. Thread: any. Errors: those of kiln_record and
+/// kiln_read; FAILED_PRECONDITION while this thread captures.
 KILN_NODISCARD KILN_API kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor,
                                                  kiln_error *err);
 
