@@ -33,6 +33,7 @@ typedef struct coverage {
 static kiln_env env;
 static kiln_backend *tested;
 static kiln_backend *judge;
+static bool expands; ///< composites, also where the tested backend runs them itself
 static uint32_t tried_dtypes = UINT32_MAX;
 static coverage covered[KILN_OP_COUNT][KILN_DTYPE_LIMIT];
 
@@ -398,7 +399,7 @@ static uint32_t dtypes_of(const char *list)
     return set;
 }
 
-/* Takes --backend=ADDRESS and --dtypes=LIST out of the arguments. */
+/* Takes --backend=ADDRESS, --dtypes=LIST and --expand out of the arguments. */
 static const char *take_options(int *argc, char **argv)
 {
     const char *address = getenv("KILN_TEST_BACKEND");
@@ -406,6 +407,8 @@ static const char *take_options(int *argc, char **argv)
     for (int i = 1; i < *argc; i++) {
         if (strncmp(argv[i], "--backend=", 10) == 0) {
             address = argv[i] + 10;
+        } else if (strcmp(argv[i], "--expand") == 0) {
+            expands = true;
         } else if (strncmp(argv[i], "--dtypes=", 9) == 0) {
             tried_dtypes = dtypes_of(argv[i] + 9);
         } else {
@@ -443,6 +446,7 @@ static bool open_backends(const char *address)
         fprintf(stderr, "conformance: %s: %s\n", address, err.message);
         return false;
     }
+    expand_on = expands ? tested : NULL;
     return true;
 }
 

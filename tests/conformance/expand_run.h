@@ -11,4 +11,7 @@ kiln_status execute_or_expand(const kiln_env *env, kiln_backend *backend,
                               const kiln_op_record *record, const kiln_view *inputs,
                               const kiln_view *outputs, kiln_error *err);
 
+/// On this backend composites are expanded also where it runs them itself.
+extern kiln_backend *expand_on;
+
 #endif
