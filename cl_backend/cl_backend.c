@@ -102,8 +102,8 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
 
 static bool backend_runs(kiln_backend *base, const kiln_op_record *record)
 {
-    (void)base;
-    return kilni_cl_has_kernel(record->op);
+    return kilni_cl_has_kernel(record->op) &&
+           kilni_cl_kernel_pays(kilni_cl_backend_of(base), record);
 }
 
 static kiln_status backend_flush(kiln_backend *base, kiln_error *err)

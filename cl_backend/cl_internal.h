@@ -193,6 +193,8 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
 /// Ownership: all borrowed. Lifetime: n/a. Thread: the caller's lock.
 /// Errors: UNIMPLEMENTED naming operator and dtype, and those of the helpers above.
 bool kilni_cl_has_kernel(kiln_op op);
+/// Whether the kernel that there is beats the operator's decomposition.
+bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
 KILN_NODISCARD kiln_status kilni_cl_execute_own(kilni_cl_backend *backend,
                                                 const kiln_op_record *record,
                                                 const kiln_view *inputs, const kiln_view *outputs,

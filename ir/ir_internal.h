@@ -149,6 +149,9 @@ typedef struct kilni_ir_matmul {
 kiln_status kilni_ir_matmul_of(const kiln_op_record *call, kilni_ir_matmul *out_shape,
                                kiln_error *err);
 
+/// What attention's scores are multiplied with.
+double kilni_ir_attention_scale(const kiln_op_record *call);
+
 /// Broadcasts `dims` into `out_dims` by NumPy's rule; false when lengths disagree.
 bool kilni_ir_broadcast(const int64_t *dims, uint32_t rank, int64_t *out_dims, uint32_t *out_rank);
 

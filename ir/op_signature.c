@@ -405,3 +405,34 @@ const kiln_op_signature kiln_signature_channel_norm_backward = {
     .n_attrs = 1,
     .attrs = {OPTIONAL(EPSILON, SCALAR, 1e-5)},
 };
+
+// ---- layers
+// --------------------------------------------------------------------------------------
+
+const kiln_op_signature kiln_signature_linear = {
+    .inputs = {"x", "weight", "bias"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+};
+
+const kiln_op_signature kiln_signature_linear_x_backward = {
+    .inputs = {"grad", "weight"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+};
+
+const kiln_op_signature kiln_signature_linear_bias_backward = {
+    .inputs = {"grad"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+};
+
+const kiln_op_signature kiln_signature_attention = {
+    .inputs = {"query", "key", "value", "mask", "bias"},
+    .min_inputs = 3,
+    .max_inputs = 5,
+    .mask_inputs = 1u << 3,
+    .n_attrs = 3,
+    .attrs = {OPTIONAL(SCALE, SCALAR, 0), OPTIONAL(SOFTCAP, SCALAR, 0),
+              OPTIONAL(CAUSAL, IDENTITY, 0)},
+};

@@ -148,6 +148,11 @@
 #define KF_OP_RANDOM_INT 401u /* v1: uniform integers, min <= x <= max */
 #define KF_OP_RANDOM_NORMAL 402u /* v1: normally distributed numbers */
 #define KF_OP_RANDOM_BERNOULLI 403u /* v1: 1 with a probability, else 0 */
+#define KF_OP_LINEAR 340u /* v1: x [.., i] times weight [i, o], plus bias [o] */
+#define KF_OP_LINEAR_X_BACKWARD 341u /* v1: derivative of linear by x: grad [.., o] times weight [i, o] turned */
+#define KF_OP_LINEAR_WEIGHT_BACKWARD 342u /* v1: derivative of linear by weight: the sum of x [.., i] turned times grad [.., o] */
+#define KF_OP_LINEAR_BIAS_BACKWARD 343u /* v1: derivative of linear by bias: the sum of grad [.., o] over all axes but the last */
+#define KF_OP_ATTENTION 344u /* v1: softmax of query [.., q, d] times key [.., k, d] turned and scaled, times value [.., k, v]; where mask (false of rank 0 where only bias is given) is true, a key is not seen; bias is added to the scores; who sees nothing gets NaN */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
 #define KF_OPSET_MAX 461u /* the largest number above */

@@ -1017,4 +1017,34 @@ kiln_status kiln_random_bernoulli(kiln_device *device, const int64_t *shape, siz
     return kiln_record(device, KILN_OP_RANDOM_BERNOULLI, NULL, 0, attrs, 6, out_tensor, err);
 }
 
+kiln_status kiln_linear(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x, weight, bias};
+    return kiln_record(NULL, KILN_OP_LINEAR, inputs, kilni_count_present(inputs, 3), NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_linear_x_backward(kiln_tensor *grad, kiln_tensor *weight, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {grad, weight};
+    return kiln_record(NULL, KILN_OP_LINEAR_X_BACKWARD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_linear_weight_backward(kiln_tensor *x, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x, grad};
+    return kiln_record(NULL, KILN_OP_LINEAR_WEIGHT_BACKWARD, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_linear_bias_backward(kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {grad};
+    return kiln_record(NULL, KILN_OP_LINEAR_BIAS_BACKWARD, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_attention(kiln_tensor *query, kiln_tensor *key, kiln_tensor *value, kiln_tensor *mask, kiln_tensor *bias, double scale, double softcap, bool causal, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_f64(scale),
+        kilni_attr_f64(softcap),
+        kilni_attr_bool(causal),
+    };
+    kiln_tensor *const inputs[] = {query, key, value, mask, bias};
+    return kiln_record(NULL, KILN_OP_ATTENTION, inputs, kilni_count_present(inputs, 5), attrs, 3, out_tensor, err);
+}
+
 // clang-format on

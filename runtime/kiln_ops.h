@@ -628,6 +628,26 @@ KILN_NODISCARD KILN_API kiln_status kiln_random_normal(kiln_device *device, cons
 /// `probability`: chance of 1, from 0 to 1.
 KILN_NODISCARD KILN_API kiln_status kiln_random_bernoulli(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, double probability, kiln_tensor **out_tensor, kiln_error *err);
 
+/// x [.., i] times weight [i, o], plus bias [o].
+/// Inputs from `bias` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_linear(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **out_tensor, kiln_error *err);
+
+/// derivative of linear by x: grad [.., o] times weight [i, o] turned.
+KILN_NODISCARD KILN_API kiln_status kiln_linear_x_backward(kiln_tensor *grad, kiln_tensor *weight, kiln_tensor **out_tensor, kiln_error *err);
+
+/// derivative of linear by weight: the sum of x [.., i] turned times grad [.., o].
+KILN_NODISCARD KILN_API kiln_status kiln_linear_weight_backward(kiln_tensor *x, kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err);
+
+/// derivative of linear by bias: the sum of grad [.., o] over all axes but the last.
+KILN_NODISCARD KILN_API kiln_status kiln_linear_bias_backward(kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err);
+
+/// softmax of query [.., q, d] times key [.., k, d] turned and scaled, times value [.., k, v]; where mask (false of rank 0 where only bias is given) is true, a key is not seen; bias is added to the scores; who sees nothing gets NaN.
+/// `scale`: factor of the scores; 0: 1 / sqrt(length of a query).
+/// `softcap`: scores become softcap * tanh(scores / softcap); 0: as they are.
+/// `causal`: position i sees none after i.
+/// Inputs from `mask` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_attention(kiln_tensor *query, kiln_tensor *key, kiln_tensor *value, kiln_tensor *mask, kiln_tensor *bias, double scale, double softcap, bool causal, kiln_tensor **out_tensor, kiln_error *err);
+
 // clang-format on
 #ifdef __cplusplus
 }

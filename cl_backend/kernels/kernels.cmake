@@ -11,6 +11,7 @@ set(kiln_cl_kernels
     reduce.cl
     argreduce.cl
     softmax.cl
+    norm.cl
     batch_norm.cl
     matmul.cl
     conv2d.cl
@@ -26,6 +27,7 @@ set(kiln_cl_exec
     exec_search.c
     exec_reduce.c
     exec_row.c
+    exec_norm.c
     exec_matmul.c
     exec_window.c
     exec_random.c)

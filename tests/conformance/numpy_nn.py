@@ -118,6 +118,25 @@ def log_softmax_backward(output, grad, axis=-1):
     return grad - np.exp(output) * np.sum(grad, axis, keepdims=True)
 
 
+# ---- layers ----
+
+def linear_weight_backward(x, grad):
+    return x.reshape(-1, x.shape[-1]).T @ grad.reshape(-1, grad.shape[-1]) if x.size and grad.size \
+        else np.zeros((x.shape[-1], grad.shape[-1]))
+
+
+def attention(inputs, scale=0, softcap=0, causal=0):
+    query, key, value, mask, bias = (list(inputs) + [None] * 5)[:5]
+    scores = query @ np.swapaxes(key, -1, -2) * (scale or 1 / math.sqrt(query.shape[-1]))
+    scores = softcap * np.tanh(scores / softcap) if softcap else scores
+    scores = scores if bias is None else scores + bias
+    scores = scores if mask is None else np.where(mask, -np.inf, scores)
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    powers = np.exp(scores - np.max(scores, -1, keepdims=True, initial=-np.inf))
+    return powers / np.sum(powers, -1, keepdims=True) @ value
+
+
 OPERATORS = {
     "prelu": lambda i, a, s: np.where(i[0] < 0, i[0] * i[1], i[0]),
     "hard_sigmoid": lambda i, a, s: np.clip(a.get("alpha", 0.2) * i[0] + a.get("beta", 0.5), 0, 1),
@@ -130,6 +149,11 @@ OPERATORS = {
     "softplus": lambda i, a, s: softplus(i[0]),
     "elu": lambda i, a, s: np.where(i[0] > 0, i[0], a.get("alpha", 1) * np.expm1(i[0])),
     "mish": lambda i, a, s: i[0] * np.tanh(softplus(i[0])),
+    "linear": lambda i, a, s: i[0] @ i[1] + (i[2] if len(i) > 2 else 0),
+    "linear_x_backward": lambda i, a, s: i[0] @ i[1].T,
+    "linear_weight_backward": lambda i, a, s: linear_weight_backward(*i),
+    "linear_bias_backward": lambda i, a, s: np.sum(i[0], tuple(range(i[0].ndim - 1))),
+    "attention": lambda i, a, s: attention(i, **a),
     "softmin": lambda i, a, s: softmin(i[0], **a),
     "softmax_backward": lambda i, a, s: softmax_backward(*i, **a),
     "log_softmax_backward": lambda i, a, s: log_softmax_backward(*i, **a),
