@@ -22,7 +22,9 @@ static void backend_close(kiln_backend *base)
     kilni_cl_programs_close(backend);
     if (backend->queue != NULL) {
         kilni_cl_transfer_close(backend);
+        kilni_cl_host_close(backend);
     }
+    kilni_cl_reader_close(backend);
     kilni_cl_pool_trim(backend);
     kilni_cl_blas_close(backend);
     kilni_cl_queue_close(backend);
@@ -44,17 +46,21 @@ static const kiln_device_info *backend_info(kiln_backend *base)
     return &kilni_cl_backend_of(base)->info;
 }
 
+// Accelerated is what CLBlast multiplies.
 static uint32_t backend_dtype_usage(kiln_backend *base, kiln_dtype dtype)
 {
-    const kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    uint32_t features = kilni_cl_backend_of(base)->info.features;
     uint32_t both = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
+    uint32_t blas = (features & KILN_FEATURE_COMPILER) != 0 ? KILN_USAGE_ACCELERATED : 0;
     switch (dtype) {
     case KILN_DTYPE_BF16:
         return KILN_USAGE_STORAGE;
     case KILN_DTYPE_F16:
-        return (backend->info.features & KILN_FEATURE_FP16) != 0 ? both : KILN_USAGE_STORAGE;
+        return (features & KILN_FEATURE_FP16) != 0 ? both : KILN_USAGE_STORAGE;
+    case KILN_DTYPE_F32:
+        return both | blas;
     case KILN_DTYPE_F64:
-        return (backend->info.features & KILN_FEATURE_FP64) != 0 ? both : KILN_USAGE_STORAGE;
+        return (features & KILN_FEATURE_FP64) != 0 ? both | blas : KILN_USAGE_STORAGE;
     default:
         return kiln_dtype_size(dtype) != 0 ? both : 0;
     }
@@ -69,6 +75,12 @@ static kiln_status backend_alloc(kiln_backend *base, size_t bytes, kiln_buffer *
                                  kiln_error *err)
 {
     return kilni_cl_alloc(kilni_cl_backend_of(base), bytes, out_buffer, err);
+}
+
+static kiln_status backend_alloc_persistent(kiln_backend *base, size_t bytes,
+                                            kiln_buffer **out_buffer, kiln_error *err)
+{
+    return kilni_cl_alloc_persistent(kilni_cl_backend_of(base), bytes, out_buffer, err);
 }
 
 static void backend_free(kiln_backend *base, kiln_buffer *buffer)
@@ -145,6 +157,16 @@ static const kiln_backend_ops cl_ops = {
     .runs = backend_runs,
     .flush = backend_flush,
     .sync = backend_sync,
+    .alloc_persistent = backend_alloc_persistent,
+    .host_alloc = kilni_cl_host_alloc,
+    .host_free = kilni_cl_host_free,
+    .wrap_host = kilni_cl_wrap_host,
+    .map = kilni_cl_map_shared,
+    .unmap = kilni_cl_unmap_shared,
+    .read_begin = kilni_cl_read_begin,
+    .read_poll = kilni_cl_read_poll,
+    .read_wait = kilni_cl_read_wait,
+    .read_end = kilni_cl_read_end,
     .program_build = kilni_cl_built_create,
     .program_free = kilni_cl_built_free,
     .program_launch = kilni_cl_built_launch,
@@ -225,6 +247,7 @@ static kiln_status open_backend(const kiln_env *env, const char *address,
     }
     backend->base.ops = &cl_ops;
     backend->env = env;
+    pthread_mutex_init(&backend->reader.lock, NULL);
     KILN_TRY(out, status,
              kilni_cl_device_find(env, address, &backend->platform, &backend->device, err));
     KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
@@ -246,6 +269,7 @@ static const kiln_backend_provider provider = {
     .scheme = "opencl",
     .open = open_backend,
     .describe = kilni_cl_device_describe,
+    .type_of = kilni_cl_device_type_of,
 };
 
 const kiln_backend_provider *kiln_cl_provider(void)

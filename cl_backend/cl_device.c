@@ -273,6 +273,32 @@ kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out
     return KILN_STATUS_OK;
 }
 
+static kiln_device_type device_type(cl_device_id device)
+{
+    cl_device_type type = 0;
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+    if ((type & CL_DEVICE_TYPE_GPU) != 0) {
+        return KILN_DEVICE_GPU;
+    }
+    return (type & CL_DEVICE_TYPE_CPU) != 0 ? KILN_DEVICE_CPU : KILN_DEVICE_ACCELERATOR;
+}
+
+kiln_status kilni_cl_device_type_of(const kiln_env *env, size_t index, kiln_device_type *out_type,
+                                    kiln_error *err, void *user)
+{
+    (void)env;
+    (void)user;
+    device_list list;
+    kiln_status status = list_devices(&list, err);
+    if (status == KILN_STATUS_OK && index >= list.n_devices) {
+        status = kiln_fail(err, NOT_FOUND, "there are %u OpenCL devices", list.n_devices);
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_type = device_type(list.devices[index]);
+    }
+    return status;
+}
+
 // ---- facts about one device ----
 
 static const char *device_text(kilni_cl_backend *backend, cl_device_info what)
@@ -335,15 +361,6 @@ static uint32_t parse_version(const char *text)
     return parse_number(&text, &minor) ? 100 * major + 10 * minor : 0;
 }
 
-static kiln_device_type device_type(const kilni_cl_backend *backend)
-{
-    uint64_t type = device_number(backend, CL_DEVICE_TYPE);
-    if ((type & CL_DEVICE_TYPE_GPU) != 0) {
-        return KILN_DEVICE_GPU;
-    }
-    return (type & CL_DEVICE_TYPE_CPU) != 0 ? KILN_DEVICE_CPU : KILN_DEVICE_ACCELERATOR;
-}
-
 static uint32_t device_features(const kilni_cl_backend *backend)
 {
     const kiln_device_info *info = &backend->info;
@@ -397,7 +414,7 @@ static void fingerprint(kilni_cl_backend *backend, const char *platform_version)
 static void read_numbers(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
-    info->type = device_type(backend);
+    info->type = device_type(backend->device);
     info->vendor_id = (uint32_t)device_number(backend, CL_DEVICE_VENDOR_ID);
     info->compute_units = (uint32_t)device_number(backend, CL_DEVICE_MAX_COMPUTE_UNITS);
     uint64_t width = device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);

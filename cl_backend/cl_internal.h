@@ -10,6 +10,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "cl_backend.h"
@@ -96,7 +97,11 @@ typedef struct kilni_cl_programs { ///< the programs and kernels that a backend 
 
 // ---- transfers (cl_transfer.c) ----
 
-enum { KILNI_CL_STAGES = 4 };
+enum {
+    KILNI_CL_STAGES = 4,
+    KILNI_CL_STAGE_SHARED = 256 * 1024, ///< per stage, where memory is the host's own
+    KILNI_CL_STAGE_PINNED = 8 * 1024 * 1024 ///< 4 to 16 MiB reach the link's speed
+};
 
 typedef struct kilni_cl_stage { ///< one piece of host memory through which bytes travel
     cl_mem mem; ///< pinned memory; NULL where the host's own does
@@ -111,6 +116,22 @@ typedef struct kilni_cl_transfer {
     uint32_t current;
     bool pinned;
 } kilni_cl_transfer;
+
+/// Large reads of a discrete device: a queue of their own, so that they neither wait for work that
+/// was queued later nor hold up whoever queues more.
+typedef struct kilni_cl_reader {
+    pthread_mutex_t lock; ///< one read at a time; everything here
+    cl_command_queue queue; ///< made at the first
+    cl_mem mem[2]; ///< pinned
+    unsigned char *host[2];
+} kilni_cl_reader;
+
+typedef struct kilni_cl_pinned { ///< host memory given out by host_alloc
+    cl_mem mem;
+    void *host;
+    size_t bytes;
+    struct kilni_cl_pinned *next;
+} kilni_cl_pinned;
 
 // ---- the backend ----
 
@@ -133,6 +154,8 @@ typedef struct kilni_cl_backend {
     kilni_cl_pool pool;
     kilni_cl_programs programs;
     kilni_cl_transfer transfer;
+    kilni_cl_reader reader;
+    kilni_cl_pinned *pinned;
     kiln_store *store; ///< NULL when the cache is off
     const char *exact_options; ///< compiler options for strict arithmetic, with a space at the end
     bool pocl; ///< compiles for each local size at the first enqueue
@@ -188,6 +211,13 @@ KILN_NODISCARD kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, c
 KILN_NODISCARD kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes,
                                           kiln_buffer **out_buffer, kiln_error *err);
 void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
+/// Memory of exactly this size that does not come from the pool, nor goes to it.
+KILN_NODISCARD kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
+                                                     kiln_buffer **out_buffer, kiln_error *err);
+/// A buffer around memory that somebody else has made; takes over one hold of `mem` on success.
+KILN_NODISCARD kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem,
+                                                 size_t bytes, kiln_buffer **out_buffer,
+                                                 kiln_error *err);
 
 /// Runs any operator with Kiln's own kernels, matmul of every dtype included (exec_*.c).
 /// Ownership: all borrowed. Lifetime: n/a. Thread: the caller's lock.
@@ -279,6 +309,8 @@ kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
                                  kiln_error *err);
 kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out_address[64],
                                      char out_line[192], kiln_error *err, void *user);
+kiln_status kilni_cl_device_type_of(const kiln_env *env, size_t index, kiln_device_type *out_type,
+                                    kiln_error *err, void *user);
 kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err);
 void kilni_cl_device_info_free(kilni_cl_backend *backend);
 void kilni_cl_device_recall(kilni_cl_backend *backend); ///< what kiln_cl_measure stored
@@ -347,10 +379,35 @@ kiln_status kilni_cl_built_time(kiln_backend *backend, kiln_built *built, const 
 // cl_transfer.c
 kiln_status kilni_cl_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                             const void *source, size_t bytes, kiln_error *err);
-kiln_status kilni_cl_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,
-                          size_t bytes, kiln_error *err);
 kiln_status kilni_cl_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
                           kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err);
 void kilni_cl_transfer_close(kilni_cl_backend *backend);
+kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
+                                 kiln_error *err);
+void kilni_cl_copy_wide(void *target, const void *source, size_t bytes); ///< by several threads
+
+// cl_read.c
+kiln_status kilni_cl_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,
+                          size_t bytes, kiln_error *err);
+kiln_status kilni_cl_read_begin(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                void *out_data, size_t bytes, kiln_pending **out_pending,
+                                kiln_error *err);
+bool kilni_cl_read_poll(kiln_pending *pending);
+void kilni_cl_read_wait(kiln_pending *pending, bool cancel);
+kiln_status kilni_cl_read_end(kiln_backend *backend, kiln_pending *pending, kiln_error *err);
+kiln_status kilni_cl_map_shared(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                size_t bytes, const void **out_data, kiln_error *err);
+void kilni_cl_unmap_shared(kiln_backend *backend, kiln_buffer *buffer, const void *data);
+void kilni_cl_reader_close(kilni_cl_backend *backend);
+
+// cl_host.c
+bool kilni_cl_is_pinned(const kilni_cl_backend *backend, const void *memory, size_t bytes);
+kiln_status kilni_cl_host_alloc(kiln_backend *backend, size_t bytes, void **out_memory,
+                                kiln_error *err);
+void kilni_cl_host_free(kiln_backend *backend, void *memory);
+kiln_status kilni_cl_wrap_host(kiln_backend *backend, void *memory, size_t bytes,
+                               void (*release)(void *user), void *user, kiln_buffer **out_buffer,
+                               kiln_error *err);
+void kilni_cl_host_close(kilni_cl_backend *backend);
 
 #endif

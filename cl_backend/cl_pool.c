@@ -150,18 +150,36 @@ static kilni_cl_buffer *take_idle(kilni_cl_pool *pool, uint32_t size_class)
     return buffer;
 }
 
+static kiln_status check_size(const kilni_cl_backend *backend, size_t bytes, kiln_error *err)
+{
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status == KILN_STATUS_OK && bytes > backend->info.max_alloc_bytes) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED,
+                           "%zu bytes exceed the device's largest buffer of %llu", bytes,
+                           (unsigned long long)backend->info.max_alloc_bytes);
+    }
+    return status;
+}
+
+static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t bytes,
+                     kiln_buffer **out_buffer)
+{
+    buffer->bytes = bytes;
+    backend->stats.buffers_live++;
+    backend->stats.bytes_used += bytes;
+    if (backend->stats.bytes_used > backend->stats.bytes_peak) {
+        backend->stats.bytes_peak = backend->stats.bytes_used;
+    }
+    *out_buffer = (kiln_buffer *)(void *)buffer;
+}
+
 kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer **out_buffer,
                            kiln_error *err)
 {
     *out_buffer = NULL;
-    kiln_status status = kilni_cl_usable(backend, err);
+    kiln_status status = check_size(backend, bytes, err);
     if (status != KILN_STATUS_OK) {
         return status;
-    }
-    if (bytes > backend->info.max_alloc_bytes) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED,
-                         "%zu bytes exceed the device's largest buffer of %llu", bytes,
-                         (unsigned long long)backend->info.max_alloc_bytes);
     }
     uint32_t size_class = class_of(bytes);
     size_t capacity = class_bytes(size_class);
@@ -177,13 +195,36 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
             return status;
         }
     }
-    buffer->bytes = bytes;
-    backend->stats.buffers_live++;
-    backend->stats.bytes_used += bytes;
-    if (backend->stats.bytes_used > backend->stats.bytes_peak) {
-        backend->stats.bytes_peak = backend->stats.bytes_used;
+    give_out(backend, buffer, bytes, out_buffer);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
+                                      kiln_buffer **out_buffer, kiln_error *err)
+{
+    kilni_cl_buffer *buffer = NULL;
+    *out_buffer = NULL;
+    kiln_status status = check_size(backend, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = create(backend, bytes, bytes > 0 ? bytes : 1, EXACT_CLASS, &buffer, err);
     }
-    *out_buffer = (kiln_buffer *)(void *)buffer;
+    if (status == KILN_STATUS_OK) {
+        give_out(backend, buffer, bytes, out_buffer);
+    }
+    return status;
+}
+
+kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem, size_t bytes,
+                                  kiln_buffer **out_buffer, kiln_error *err)
+{
+    *out_buffer = NULL;
+    kilni_cl_buffer *buffer = kiln_alloc(backend->env, sizeof(*buffer));
+    if (buffer == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's description");
+    }
+    buffer->mem = mem;
+    buffer->size_class = EXACT_CLASS; // with a capacity of 0: none of the pool's bytes
+    give_out(backend, buffer, bytes, out_buffer);
     return KILN_STATUS_OK;
 }
 

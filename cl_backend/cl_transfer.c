@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Bytes between host and device. Small ones go through staging memory, so an upload need not wait
 // for the queue; large ones go through it in chunks where a discrete device profits from pinned
-// memory, and straight where the device shares the host's memory. Also mapping. Which bytes travel
-// and when is the caller's.
+// memory, and straight where the device shares the host's memory or the memory is pinned already.
+// Also mapping. Which bytes travel and when is the caller's; reads are cl_read.c's.
 
 #include <pthread.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "cl_internal.h"
 
 enum {
-    STAGE_SHARED = 256 * 1024, ///< per stage, where memory is the host's own
-    STAGE_PINNED = 8 * 1024 * 1024 ///< 4 to 16 MiB reach the link's speed
+    STAGE_SHARED = KILNI_CL_STAGE_SHARED,
+    STAGE_PINNED = KILNI_CL_STAGE_PINNED,
 };
 
-static kiln_status check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
-                               kiln_error *err)
+kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
+                                 kiln_error *err)
 {
     if (buffer == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
         return kiln_fail(err, OUT_OF_RANGE, "%zu bytes at offset %zu of a buffer of %zu bytes",
@@ -43,7 +43,7 @@ static void *copy_one(void *user)
     return NULL;
 }
 
-static void copy_wide(void *target, const void *source, size_t bytes)
+void kilni_cl_copy_wide(void *target, const void *source, size_t bytes)
 {
     copy_piece pieces[COPY_THREADS];
     pthread_t threads[COPY_THREADS];
@@ -179,7 +179,7 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    copy_wide(host, source, bytes);
+    kilni_cl_copy_wide(host, source, bytes);
     cl_event event;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes, host,
                                        0, NULL, &event);
@@ -213,10 +213,10 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }
-    KILN_TRY(out, status, check_range(buffer, offset, bytes, err));
+    KILN_TRY(out, status, kilni_cl_check_range(buffer, offset, bytes, err));
     backend->counters.transfer_bytes += bytes;
     bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
-    if (unified && bytes > STAGE_SHARED / 2) {
+    if ((unified && bytes > STAGE_SHARED / 2) || kilni_cl_is_pinned(backend, source, bytes)) {
         return upload_direct(backend, buffer, offset, source, bytes, err);
     }
     size_t chunk = unified ? STAGE_SHARED : STAGE_PINNED;
@@ -225,109 +225,6 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
         status = upload_staged(backend, buffer, offset + done, (const unsigned char *)source + done,
                                part, err);
     }
-out:
-    return status;
-}
-
-// ---- read ----
-
-static kiln_status read_direct(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
-                               void *out_data, size_t bytes, kiln_error *err)
-{
-    cl_int code = clEnqueueReadBuffer(backend->queue, buffer->mem, CL_TRUE, offset, bytes, out_data,
-                                      0, NULL, NULL);
-    return code == CL_SUCCESS
-               ? KILN_STATUS_OK
-               : kilni_cl_fail_wait(backend, err, code, "a read of %zu bytes", bytes);
-}
-
-typedef struct read_part {
-    kilni_cl_stage *stage;
-    const unsigned char *host;
-    unsigned char *target;
-    size_t bytes;
-} read_part;
-
-static kiln_status read_begin(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
-                              read_part *part, kiln_error *err)
-{
-    unsigned char *host;
-    kiln_status status = stage_reserve(backend, part->bytes, &host, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    part->host = host;
-    part->stage = stage_current(backend);
-    cl_event event;
-    cl_int code = clEnqueueReadBuffer(backend->queue, buffer->mem, CL_FALSE, offset, part->bytes,
-                                      host, 0, NULL, &event);
-    if (code != CL_SUCCESS) {
-        return kilni_cl_fail(backend, err, code, "a read of %zu bytes", part->bytes);
-    }
-    stage_set_busy(backend, event);
-    code = clFlush(backend->queue);
-    return code == CL_SUCCESS ? KILN_STATUS_OK
-                              : kilni_cl_fail(backend, err, code, "flushing the queue");
-}
-
-static kiln_status read_end(kilni_cl_backend *backend, read_part *part, kiln_error *err)
-{
-    kiln_status status = stage_wait(backend, part->stage, err);
-    if (status == KILN_STATUS_OK) {
-        copy_wide(part->target, part->host, part->bytes);
-    }
-    return status;
-}
-
-// Two chunks at a time: one travels while the one before is copied out of its stage. Whole stages
-// are used, so each chunk has its own.
-static kiln_status read_pipelined(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
-                                  unsigned char *target, size_t bytes, kiln_error *err)
-{
-    read_part parts[2] = {{0}};
-    kiln_status status = KILN_STATUS_OK;
-    unsigned count = 0;
-    for (size_t done = 0; done < bytes; done += STAGE_PINNED, count++) {
-        read_part *part = &parts[count % 2];
-        if (count >= 2) {
-            KILN_TRY(out, status, read_end(backend, part, err));
-        }
-        part->bytes = bytes - done < STAGE_PINNED ? bytes - done : STAGE_PINNED;
-        part->target = target + done;
-        backend->transfer.current = (backend->transfer.current + 1) % KILNI_CL_STAGES;
-        KILN_TRY(out, status, stage_wait(backend, stage_current(backend), err));
-        KILN_TRY(out, status, read_begin(backend, buffer, offset + done, part, err));
-    }
-    for (unsigned i = count >= 2 ? count - 2 : 0; i < count; i++) {
-        KILN_TRY(out, status, read_end(backend, &parts[i % 2], err));
-    }
-out:
-    return status;
-}
-
-kiln_status kilni_cl_read(kiln_backend *base, kiln_buffer *given, size_t offset, void *out_data,
-                          size_t bytes, kiln_error *err)
-{
-    kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
-    if (bytes == 0) {
-        return kilni_cl_drain(backend, err);
-    }
-    kiln_status status = kilni_cl_usable(backend, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    KILN_TRY(out, status, check_range(buffer, offset, bytes, err));
-    backend->counters.transfer_bytes += bytes;
-    backend->counters.host_waits++;
-    bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
-    if (unified || bytes <= STAGE_SHARED) {
-        KILN_TRY(out, status, read_direct(backend, buffer, offset, out_data, bytes, err));
-    } else {
-        KILN_TRY(out, status, read_pipelined(backend, buffer, offset, out_data, bytes, err));
-    }
-    KILN_TRY(out, status, kilni_cl_take_failure(backend, err));
-    kilni_cl_programs_quiet(backend);
 out:
     return status;
 }
@@ -344,8 +241,8 @@ kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source
     }
     kilni_cl_buffer *from = kilni_cl_buffer_of(source);
     kilni_cl_buffer *to = kilni_cl_buffer_of(target);
-    KILN_TRY(out, status, check_range(from, source_offset, bytes, err));
-    KILN_TRY(out, status, check_range(to, target_offset, bytes, err));
+    KILN_TRY(out, status, kilni_cl_check_range(from, source_offset, bytes, err));
+    KILN_TRY(out, status, kilni_cl_check_range(to, target_offset, bytes, err));
     cl_int code = clEnqueueCopyBuffer(backend->queue, from->mem, to->mem, source_offset,
                                       target_offset, bytes, 0, NULL, NULL);
     if (code != CL_SUCCESS) {
@@ -366,7 +263,7 @@ kiln_status kiln_cl_map(kiln_backend *base, kiln_buffer *given, size_t offset, s
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    KILN_TRY(out, status, check_range(buffer, offset, bytes, err));
+    KILN_TRY(out, status, kilni_cl_check_range(buffer, offset, bytes, err));
     cl_map_flags flags = 0;
     flags |= (access & KILN_CL_MAP_READ) != 0 ? CL_MAP_READ : 0;
     flags |= (access & KILN_CL_MAP_WRITE) != 0 ? CL_MAP_WRITE : 0;

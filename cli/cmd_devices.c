@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln devices`: every device of every provider, and on request what each stores and computes.
+// `kiln devices`: every device of every provider with what it stores and computes, and on request
+// its facts.
 // What is a device and in which order they come is decided by the providers.
 
 #include "cli.h"
@@ -11,7 +12,7 @@ typedef struct devices_options {
 } devices_options;
 
 static const struct argp_option options_table[] = {
-    {"verbose", 'v', NULL, 0, "open each device and print facts and dtypes", 0},
+    {"verbose", 'v', NULL, 0, "print the facts of each device too", 0},
     {0},
 };
 
@@ -53,8 +54,13 @@ static void print_facts(kiln_device *device)
            cli_format_bytes(single, (double)info->max_alloc_bytes));
     printf("  %-13s %u, work-groups up to %llu\n", "compute units", info->compute_units,
            (unsigned long long)info->max_work_group);
+}
+
+static void print_usage(kiln_device *device)
+{
     print_usage_row(device, KILN_USAGE_STORAGE, "stores");
     print_usage_row(device, KILN_USAGE_ARITHMETIC, "computes");
+    print_usage_row(device, KILN_USAGE_ACCELERATED, "accelerates");
 }
 
 int cmd_devices(int argc, char **argv)
@@ -78,14 +84,14 @@ int cmd_devices(int argc, char **argv)
          i++) {
         printf("%-12s %s\n", address, line);
         kiln_device *device = NULL;
-        if (!options.verbose) {
+        if (kiln_device_open(context, address, &device, &err) != KILN_STATUS_OK) {
+            result = cli_fail("devices", &err);
             continue;
         }
-        if (kiln_device_open(context, address, &device, &err) == KILN_STATUS_OK) {
+        if (options.verbose) {
             print_facts(device);
-        } else {
-            result = cli_fail("devices", &err);
         }
+        print_usage(device);
         kiln_device_release(device);
     }
     kiln_context_destroy(context);

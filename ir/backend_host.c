@@ -53,6 +53,27 @@ void kilni_host_stats(kiln_backend *backend, kiln_backend_stats *out_stats)
     *out_stats = host_of(backend)->stats;
 }
 
+static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer,
+                               size_t offset, size_t bytes, kiln_error *err)
+{
+    size_t has = buffer != NULL ? buffer->bytes : 0;
+    if (offset > has || bytes > has - offset) {
+        return kiln_fail(err, OUT_OF_RANGE, "%s: bytes %zu+%zu are outside a buffer of %zu",
+                         backend->ops->scheme, offset, bytes, has);
+    }
+    return KILN_STATUS_OK;
+}
+
+static void count_alloc(kilni_host_backend *host, size_t bytes)
+{
+    host->stats.buffers_live++;
+    host->stats.bytes_used += bytes;
+    if (host->stats.bytes_used > host->stats.bytes_peak) {
+        host->stats.bytes_peak = host->stats.bytes_used;
+    }
+    host->stats.bytes_pooled = host->stats.bytes_used;
+}
+
 kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
                              kiln_error *err)
 {
@@ -70,12 +91,7 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
     }
     buffer->data = data;
     buffer->bytes = bytes;
-    host->stats.buffers_live++;
-    host->stats.bytes_used += bytes;
-    if (host->stats.bytes_used > host->stats.bytes_peak) {
-        host->stats.bytes_peak = host->stats.bytes_used;
-    }
-    host->stats.bytes_pooled = host->stats.bytes_used;
+    count_alloc(host, bytes);
     *out_buffer = buffer;
     return KILN_STATUS_OK;
 }
@@ -90,24 +106,52 @@ void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer)
     host->stats.buffers_live--;
     host->stats.bytes_used -= buffer->bytes;
     host->stats.bytes_pooled = host->stats.bytes_used;
-    allocator->free(allocator->user, buffer->data);
+    if (buffer->release != NULL) {
+        buffer->release(buffer->user);
+    } else {
+        allocator->free(allocator->user, buffer->data);
+    }
     kiln_free(host->env, buffer);
+}
+
+kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,
+                            void (*release)(void *user), void *user, kiln_buffer **out_buffer,
+                            kiln_error *err)
+{
+    kilni_host_backend *host = host_of(backend);
+    if ((uintptr_t)memory % BUFFER_ALIGN != 0) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s: memory at %p is not aligned to %d bytes",
+                         backend->ops->scheme, memory, BUFFER_ALIGN);
+    }
+    kiln_buffer *buffer = kiln_alloc(host->env, sizeof(*buffer));
+    if (buffer == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a buffer",
+                         backend->ops->scheme);
+    }
+    *buffer = (kiln_buffer){.data = memory, .bytes = bytes, .release = release, .user = user};
+    count_alloc(host, bytes);
+    *out_buffer = buffer;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_host_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset, size_t bytes,
+                           const void **out_data, kiln_error *err)
+{
+    kiln_status st = check_range(backend, buffer, offset, bytes, err);
+    *out_data = st == KILN_STATUS_OK ? buffer->data + offset : NULL;
+    return st;
+}
+
+void kilni_host_unmap(kiln_backend *backend, kiln_buffer *buffer, const void *data)
+{
+    (void)backend;
+    (void)buffer;
+    (void)data;
 }
 
 void kilni_host_trim(kiln_backend *backend)
 {
     (void)backend;
-}
-
-static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer,
-                               size_t offset, size_t bytes, kiln_error *err)
-{
-    size_t has = buffer != NULL ? buffer->bytes : 0;
-    if (offset > has || bytes > has - offset) {
-        return kiln_fail(err, OUT_OF_RANGE, "%s: bytes %zu+%zu are outside a buffer of %zu",
-                         backend->ops->scheme, offset, bytes, has);
-    }
-    return KILN_STATUS_OK;
 }
 
 kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,

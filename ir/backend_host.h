@@ -32,6 +32,12 @@ kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t o
 kiln_status kilni_host_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
                             kiln_buffer *target, size_t target_offset, size_t bytes,
                             kiln_error *err);
+kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,
+                            void (*release)(void *user), void *user, kiln_buffer **out_buffer,
+                            kiln_error *err);
+kiln_status kilni_host_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset, size_t bytes,
+                           const void **out_data, kiln_error *err);
+void kilni_host_unmap(kiln_backend *backend, kiln_buffer *buffer, const void *data);
 kiln_status kilni_host_flush(kiln_backend *backend, kiln_error *err);
 kiln_status kilni_host_sync(kiln_backend *backend, kiln_error *err);
 

@@ -105,6 +105,9 @@ static const kiln_backend_ops reference_ops = {
     .execute = execute,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
+    .wrap_host = kilni_host_wrap,
+    .map = kilni_host_map,
+    .unmap = kilni_host_unmap,
 };
 
 static const kiln_device_info reference_info = {
@@ -134,12 +137,22 @@ static kiln_status open_reference(const kiln_env *env, const char *address,
     return kilni_host_open(env, &reference_ops, &reference_info, out_backend, err);
 }
 
+static kiln_status reference_type(const kiln_env *env, size_t index, kiln_device_type *out_type,
+                                  kiln_error *err, void *user)
+{
+    (void)env;
+    (void)user;
+    *out_type = KILN_DEVICE_HOST;
+    return index == 0 ? KILN_STATUS_OK : kiln_fail(err, NOT_FOUND, "there is one reference device");
+}
+
 const kiln_backend_provider *kiln_ir_reference_provider(void)
 {
     static const kiln_backend_provider provider = {
         .struct_size = sizeof(kiln_backend_provider),
         .scheme = "reference",
         .open = open_reference,
+        .type_of = reference_type,
     };
     return &provider;
 }

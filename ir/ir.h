@@ -534,7 +534,11 @@ typedef enum kiln_device_type {
     KILN_DEVICE_REMOTE = 5
 } kiln_device_type;
 
-enum { KILN_USAGE_STORAGE = 1u, KILN_USAGE_ARITHMETIC = 2u, KILN_USAGE_ACCELERATED = 4u };
+enum { ///< of a dtype on a device
+    KILN_USAGE_STORAGE = 1u, ///< tensors of it may lie there; what is not computed in it is in f32
+    KILN_USAGE_ARITHMETIC = 2u, ///< the device computes in it
+    KILN_USAGE_ACCELERATED = 4u ///< matrix products are a tuned library's, or of units made for it
+};
 
 enum { ///< kiln_device_info.features
     KILN_FEATURE_FP16 = 1u,
@@ -607,6 +611,7 @@ typedef struct kiln_launch {
 } kiln_launch;
 
 typedef struct kiln_backend kiln_backend;
+typedef struct kiln_pending kiln_pending; ///< a read on its way; each backend defines its own
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
 
 /// A device behind a table of functions. All calls may come from any thread, one at a time for each
@@ -640,7 +645,35 @@ typedef struct kiln_backend_ops {
     bool (*runs)(kiln_backend *backend, const kiln_op_record *record);
     kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
     kiln_status (*sync)(kiln_backend *backend, kiln_error *err);
-    // Optional from here: NULL when the backend takes no programs.
+    // Optional from here: NULL where the backend has nothing better than the calls above.
+    /// As alloc, of the exact size and beside the pool, for what lives long.
+    kiln_status (*alloc_persistent)(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                                    kiln_error *err);
+    /// Host memory that travels without another copy; freed by host_free.
+    kiln_status (*host_alloc)(kiln_backend *backend, size_t bytes, void **out_memory,
+                              kiln_error *err);
+    void (*host_free)(kiln_backend *backend, void *memory);
+    /// A buffer in the caller's memory. `release` is called once when nothing uses it any more, on
+    /// any thread, and must not call the backend. UNIMPLEMENTED: it has to be copied.
+    kiln_status (*wrap_host)(kiln_backend *backend, void *memory, size_t bytes,
+                             void (*release)(void *user), void *user, kiln_buffer **out_buffer,
+                             kiln_error *err);
+    /// The bytes of a buffer where they lie, for reading, without waiting for work queued after
+    /// the last wait. UNIMPLEMENTED: they have to be copied.
+    kiln_status (*map)(kiln_backend *backend, kiln_buffer *buffer, size_t offset, size_t bytes,
+                       const void **out_data, kiln_error *err);
+    void (*unmap)(kiln_backend *backend, kiln_buffer *buffer, const void *data);
+    /// A read in four parts: `begin` takes its place in the order of the queue; `poll` (whether
+    /// `wait` would return soon) and `wait` need no lock of the caller's; `end` gives the result
+    /// and frees it. With `cancel`, wait only sees to it that `out_data` is not written any more.
+    /// No bytes: a wait for everything queued before.
+    kiln_status (*read_begin)(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                              void *out_data, size_t bytes, kiln_pending **out_pending,
+                              kiln_error *err);
+    bool (*read_poll)(kiln_pending *pending);
+    void (*read_wait)(kiln_pending *pending, bool cancel);
+    kiln_status (*read_end)(kiln_backend *backend, kiln_pending *pending, kiln_error *err);
+    // Optional: NULL when the backend takes no programs.
     kiln_status (*program_build)(kiln_backend *backend, const kiln_program *program,
                                  kiln_built **out_built, kiln_error *err);
     void (*program_free)(kiln_backend *backend, kiln_built *built);
@@ -671,6 +704,9 @@ typedef struct kiln_backend_provider {
     kiln_status (*describe)(const kiln_env *env, size_t index, char out_address[64],
                             char out_line[192], kiln_error *err, void *user);
     void *user;
+    /// Type of the n-th device, without opening it; NOT_FOUND past the last. May be NULL.
+    kiln_status (*type_of)(const kiln_env *env, size_t index, kiln_device_type *out_type,
+                           kiln_error *err, void *user);
 } kiln_backend_provider;
 
 /// Two backends of ir itself: "reference" runs every operator's reference function on the host;

@@ -11,6 +11,8 @@
 struct kiln_buffer { ///< of the reference and null backends
     unsigned char *data;
     size_t bytes;
+    void (*release)(void *user); ///< of memory that is the caller's; NULL: ours
+    void *user;
 };
 
 /// One element: floats in `f`, signed integers in `i`, unsigned integers and bool in `u`.

@@ -130,9 +130,21 @@ KILN_API const kiln_device_info *kiln_device_info_of(const kiln_device *device);
 KILN_API const char *kiln_device_address(const kiln_device *device);
 KILN_API kiln_context *kiln_device_context(const kiln_device *device);
 
-/// KILN_USAGE_* of a dtype on the device. Ownership: a value. Lifetime: n/a. Thread: any. Errors:
-/// none.
+/// Kind of the backend, such as "opencl"; "fusion<opencl>" while operations are fused.
+/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: none.
+KILN_API const char *kiln_device_name(kiln_device *device);
+
+/// KILN_USAGE_* of a dtype on the device; whether it both stores it and computes in it; whether it
+/// records operations for gradients: never.
+/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype);
+KILN_API bool kiln_device_supports_dtype(kiln_device *device, kiln_dtype dtype);
+KILN_API bool kiln_device_records_gradients(const kiln_device *device);
+
+/// How many devices of a type there are to be opened, on this machine.
+/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT.
+KILN_NODISCARD KILN_API kiln_status kiln_device_count(kiln_context *context, kiln_device_type type,
+                                                      size_t *out_count, kiln_error *err);
 
 typedef struct kiln_device_stats {
     uint32_t struct_size;
@@ -222,6 +234,93 @@ KILN_API kiln_device *kiln_tensor_device(const kiln_tensor *tensor);
 /// `bytes` is not kiln_tensor_bytes; the first cause when something that it depends on failed.
 KILN_NODISCARD KILN_API kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes,
                                               kiln_error *err);
+
+/// Reads of several tensors, of one device or of several, with one wait for each device. On failure
+/// what `out_data` holds is not known.
+/// Ownership: the caller's memory. Lifetime: n/a. Thread: any. Errors: as kiln_read, the first.
+KILN_NODISCARD KILN_API kiln_status kiln_read_many(kiln_tensor *const *tensors,
+                                                   void *const *out_data, const size_t *bytes,
+                                                   size_t count, kiln_error *err);
+
+/// A read that does not wait: its place in the order is that of this call, so the tensor may be
+/// released at once. `poll` says whether `wait` would not have to wait for the device; `wait` waits
+/// and gives the result, any number of times; after `cancel` nothing is written to `out_data` any
+/// more and `wait` gives CANCELLED; `destroy` cancels what was not waited for.
+/// Ownership: `out_data` stays the caller's, and must live until waited for or cancelled;
+/// `*out_request` is the caller's (kiln_request_destroy). Lifetime: until destroyed; it keeps the
+/// device open. Thread: any; one at a time for a request. Errors: as kiln_read.
+typedef struct kiln_request kiln_request;
+KILN_NODISCARD KILN_API kiln_status kiln_read_async(kiln_tensor *tensor, void *out_data,
+                                                    size_t bytes, kiln_request **out_request,
+                                                    kiln_error *err);
+KILN_API bool kiln_request_poll(kiln_request *request);
+KILN_NODISCARD KILN_API kiln_status kiln_request_wait(kiln_request *request, kiln_error *err);
+KILN_API void kiln_request_cancel(kiln_request *request);
+KILN_API void kiln_request_destroy(kiln_request *request);
+
+/// Waits for a tensor's value and lets the caller look at it, dense and row-major: where it lies,
+/// when the device shares the host's memory, otherwise in a copy.
+/// Ownership: `*out_data` is borrowed and not to be written; `*out_mapping` is the caller's
+/// (kiln_mapping_release). Lifetime: until released, also when the tensor is released before.
+/// Thread: any. Errors: as kiln_read.
+typedef struct kiln_mapping kiln_mapping;
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_map(kiln_tensor *tensor, const void **out_data,
+                                                    kiln_mapping **out_mapping, kiln_error *err);
+KILN_API void kiln_mapping_release(kiln_mapping *mapping);
+
+/// A tensor in the caller's memory, dense and row-major, without a copy where the device shares
+/// the host's memory and `memory` is aligned to its `memory_align`; otherwise a copy. Nothing is
+/// ever written to it. `release` (may be NULL) is called once when the memory is not needed any
+/// more: at once after a copy, else after the last use on the device, on any thread; it must not
+/// call Kiln. On failure it is not called.
+/// Ownership: `memory` stays the caller's; `*out_tensor` is the caller's hold. Lifetime: until the
+/// last release. Thread: any. Errors: as kiln_tensor_create.
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype,
+                                                     size_t rank, const int64_t *dims, void *memory,
+                                                     void (*release)(void *user), void *user,
+                                                     kiln_tensor **out_tensor, kiln_error *err);
+
+/// Staging memory: host memory from which kiln_tensor_create and to which reads go without another
+/// copy, at the speed of the link (pinned, where the device has memory of its own).
+/// Ownership: `*out_memory` is the caller's (kiln_host_free, on the same device). Lifetime: until
+/// freed; not longer than the device. Thread: any. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST.
+KILN_NODISCARD KILN_API kiln_status kiln_host_alloc(kiln_device *device, size_t bytes,
+                                                    void **out_memory, kiln_error *err);
+KILN_API void kiln_host_free(kiln_device *device, void *memory);
+
+/// Between begin and end, what this thread creates and computes on the device gets memory of its
+/// exact size, which does not come from the pool and does not go back to it: for weights. Scopes
+/// may nest. Both submit what was recorded before.
+/// Ownership: n/a. Lifetime: n/a. Thread: begin and end on one thread. Errors: FAILED_PRECONDITION
+/// inside a capture or without begin; whatever submitting gives.
+KILN_NODISCARD KILN_API kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_persistent_end(kiln_device *device, kiln_error *err);
+
+/// A tensor's memory without the tensor, for who moves values between interpreters of operations
+/// (a server, a router): a handle shares the memory, and a tensor made from it shares it again.
+/// Making one runs what the tensor needs and does not wait. Kinds are told apart, so that a value
+/// cannot come back as another: the wrong one is INVALID_ARGUMENT.
+/// Ownership: `*out_handle` is the caller's (kiln_handle_release), `*out_tensor` the caller's hold;
+/// the view is borrowed. Lifetime: until released; it keeps the device open. Thread: any. Errors:
+/// INVALID_ARGUMENT for the wrong kind, RESOURCE_EXHAUSTED, the cause when the value failed.
+typedef struct kiln_handle kiln_handle;
+typedef enum kiln_handle_kind {
+    KILN_HANDLE_FLOAT = 1,
+    KILN_HANDLE_INT = 2,
+    KILN_HANDLE_BOOL = 3,
+    KILN_HANDLE_QUANTISED = 4
+} kiln_handle_kind;
+KILN_API kiln_handle_kind kiln_handle_kind_of(kiln_dtype dtype);
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_to_handle(kiln_tensor *tensor,
+                                                          kiln_handle_kind kind,
+                                                          kiln_handle **out_handle,
+                                                          kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_from_handle(const kiln_handle *handle,
+                                                            kiln_handle_kind kind,
+                                                            kiln_tensor **out_tensor,
+                                                            kiln_error *err);
+KILN_API const kiln_view *kiln_handle_view(const kiln_handle *handle);
+KILN_API void kiln_handle_release(kiln_handle *handle);
 
 /// A copy on another device, of whatever platform; on the same device one more hold of the tensor
 /// itself. Returns at once: bytes travel in chunks behind the calls, and the first use of the copy

@@ -133,6 +133,7 @@ static kiln_status create_device(kiln_context *context, const char *address,
     kiln_status status =
         provider->open(&context->env, address, &device->backend, err, provider->user);
     if (status == KILN_STATUS_OK) {
+        kilni_device_set_names(device);
         status = create_engines(device, err);
     }
     if (status != KILN_STATUS_OK) {
@@ -304,14 +305,6 @@ kiln_context *kiln_device_context(const kiln_device *device)
     return device->context;
 }
 
-uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
-{
-    pthread_mutex_lock(&device->lock);
-    uint32_t usage = device->backend->ops->dtype_usage(device->backend, dtype);
-    pthread_mutex_unlock(&device->lock);
-    return usage;
-}
-
 void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
 {
     kiln_fuse_stats with = {0};
@@ -427,7 +420,8 @@ static void prune_idle(kiln_device *device)
     kilni_stream **link = &device->streams;
     while (*link != NULL) {
         kilni_stream *stream = *link;
-        if (!stream->capturing && kiln_fuse_stream_pending(stream->queue) == 0) {
+        if (!stream->capturing && stream->persistent == 0 &&
+            kiln_fuse_stream_pending(stream->queue) == 0) {
             *link = stream->next;
             device->n_streams--;
             kilni_stream_destroy(stream);
@@ -519,7 +513,9 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
                          .engine = stream->engine,
                          .segment = segment,
                          .places = device->places};
+        device->persistent = stream->persistent > 0;
         kilni_plan_run(&run);
+        device->persistent = false;
         kilni_segment_unpin(segment);
         kiln_fuse_stream_done(stream->queue, segment);
     }
@@ -581,7 +577,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     kiln_status status = kilni_device_drain(device, err);
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
-        status = device->backend->ops->sync(device->backend, &local);
+        status = kilni_device_wait(device, &local);
         if (status != KILN_STATUS_OK && device->fault == NULL) {
             device->fault = kilni_fault_create(device, &local);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tensors: handles to values, their holds and pins, data in and out. A tensor lives while the user
+// Tensors: handles to values, their holds and pins, data in. A tensor lives while the user
 // holds it or a queued operation mentions it. Decides what a release means: freed at once, or
 // recorded as the tensor's last use.
 
@@ -167,8 +167,8 @@ void kiln_tensor_mark_constant(kiln_tensor *tensor)
 // ---- data in
 // -------------------------------------------------------------------------------------
 
-static kiln_status describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
-                            kiln_tensor_desc *out_desc, kiln_error *err)
+kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
+                           kiln_tensor_desc *out_desc, kiln_error *err)
 {
     kiln_tensor_desc desc = {.dtype = dtype, .rank = (uint8_t)rank};
     if (kiln_dtype_name(dtype) == NULL) {
@@ -194,7 +194,9 @@ static kiln_status describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
 static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *data, kiln_error *err)
 {
     size_t bytes = kiln_tensor_bytes(tensor);
+    device->persistent = kilni_device_persists(device);
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    device->persistent = false;
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }
@@ -219,7 +221,7 @@ kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t ran
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
-    kiln_status status = describe(dtype, rank, dims, &desc, err);
+    kiln_status status = kilni_describe(dtype, rank, dims, &desc, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -242,16 +244,6 @@ kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t ran
     return KILN_STATUS_OK;
 }
 
-// ---- data out
-// ------------------------------------------------------------------------------------
-
-static kiln_status read_dense(kiln_device *device, const kiln_view *view, void *out_data,
-                              size_t bytes, kiln_error *err)
-{
-    return device->backend->ops->read(device->backend, view->buffer, (size_t)view->offset_bytes,
-                                      out_data, bytes, err);
-}
-
 kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
                               const kilni_place *place, kilni_place *out_dense, kiln_error *err)
 {
@@ -263,19 +255,6 @@ kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
         .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
     return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
                                          err);
-}
-
-/// A view with other strides is made dense on the device first.
-static kiln_status read_strided(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
-{
-    kiln_device *device = tensor->device;
-    kilni_place dense = {0};
-    kiln_status status = kilni_place_dense(device, &tensor->desc, &tensor->place, &dense, err);
-    if (status == KILN_STATUS_OK) {
-        status = read_dense(device, &dense.view, out_data, bytes, err);
-    }
-    kilni_place_clear(device, &dense);
-    return status;
 }
 
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
@@ -302,34 +281,4 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
         return (kiln_status)tensor->place.fault->error.code;
     }
     return KILN_STATUS_OK;
-}
-
-static kiln_status read_locked(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
-{
-    kiln_device *device = tensor->device;
-    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(tensor, err);
-    }
-    if (status != KILN_STATUS_OK || bytes == 0) {
-        return status;
-    }
-    return kiln_view_is_contiguous(&tensor->place.view)
-               ? read_dense(device, &tensor->place.view, out_data, bytes, err)
-               : read_strided(tensor, out_data, bytes, err);
-}
-
-kiln_status kiln_read(kiln_tensor *tensor, void *out_data, size_t bytes, kiln_error *err)
-{
-    if (tensor == NULL || (out_data == NULL && bytes > 0)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "tensor and out_data must not be NULL");
-    }
-    if (bytes != kiln_tensor_bytes(tensor)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "the tensor has %zu bytes, not %zu",
-                         kiln_tensor_bytes(tensor), bytes);
-    }
-    pthread_mutex_lock(&tensor->device->lock);
-    kiln_status status = read_locked(tensor, out_data, bytes, err);
-    pthread_mutex_unlock(&tensor->device->lock);
-    return status;
 }

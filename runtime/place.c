@@ -37,8 +37,10 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         if (storage == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
-        kiln_status status =
-            device->backend->ops->alloc(device->backend, (size_t)bytes, &storage->buffer, err);
+        const kiln_backend_ops *ops = device->backend->ops;
+        bool persists = device->persistent && ops->alloc_persistent != NULL;
+        kiln_status status = (persists ? ops->alloc_persistent : ops->alloc)(
+            device->backend, (size_t)bytes, &storage->buffer, err);
         if (status != KILN_STATUS_OK) {
             kiln_free(&device->context->env, storage);
             return status;

@@ -44,7 +44,8 @@ static bool is_dying(const kiln_plan_step *step, uint32_t slot)
 static bool can_reuse(const kilni_place *source, const kiln_tensor_desc *desc)
 {
     if (!source->placed || source->storage == NULL || source->storage->refs != 1 ||
-        source->view.offset_bytes != 0 || !kiln_view_is_contiguous(&source->view) ||
+        source->storage->foreign || source->view.offset_bytes != 0 ||
+        !kiln_view_is_contiguous(&source->view) ||
         kiln_dtype_size(source->view.dtype) != kiln_dtype_size(desc->dtype) ||
         source->view.rank != desc->rank) {
         return false;

@@ -58,6 +58,7 @@ typedef struct kilni_fault {
 typedef struct kilni_storage {
     uint32_t refs;
     kiln_buffer *buffer;
+    bool foreign; ///< others may see it too: never written over
 } kilni_storage;
 
 /// A value that comes from elsewhere: another device, or a collective call. Shared by the tensor
@@ -89,6 +90,7 @@ typedef struct kilni_stream {
     kiln_fuse_stream *queue;
     bool capturing; ///< nothing is handed out: a graph is being recorded
     bool replaying; ///< belongs to a finished graph
+    uint32_t persistent; ///< open scopes of persistent allocations
     kiln_tensor **inputs; ///< of a capture, held
     size_t n_inputs;
     struct kilni_stream *next;
@@ -130,6 +132,8 @@ struct kiln_device {
     kiln_context *context;
     kiln_device *next; ///< the context's lock
     char address[64];
+    char plain_name[48];
+    char fused_name[64];
     kiln_backend *backend;
     int64_t facts[KILN_FACT_COUNT];
     pthread_mutex_t lock;
@@ -138,6 +142,7 @@ struct kiln_device {
     kiln_fuse_engine *engine; ///< with fusers
     kiln_fuse_engine *plain; ///< one operation at a time
     bool fusion;
+    bool persistent; ///< what is allocated now lives long
     kilni_stream *streams;
     size_t n_streams;
     uint64_t last_stream; ///< id
@@ -179,6 +184,19 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err);
 
 /// Runs what all threads have recorded. Under the lock; errors as kilni_stream_run.
 kiln_status kilni_device_drain(kiln_device *device, kiln_error *err);
+
+/// Waits for all that the backend was given, without the lock, which is held again on return.
+kiln_status kilni_device_wait(kiln_device *device, kiln_error *err);
+/// Whether the calling thread has an open scope of persistent allocations. Under the lock.
+bool kilni_device_persists(const kiln_device *device);
+void kilni_device_set_names(kiln_device *device);
+
+kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
+                           kiln_tensor_desc *out_desc, kiln_error *err);
+/// A tensor whose elements lie in `buffer`, dense; takes it over on success. Under the lock.
+kiln_status kilni_tensor_around(kiln_device *device, const kiln_tensor_desc *desc,
+                                kiln_buffer *buffer, int64_t offset_bytes, kiln_tensor **out_tensor,
+                                kiln_error *err);
 
 /// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
 kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc);

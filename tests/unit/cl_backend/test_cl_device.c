@@ -180,8 +180,9 @@ static void test_facts(void)
     KILN_CHECK(info->bytes_per_s > 0 && info->launch_ns > 0 && info->flops_f32 > 0);
     KILN_CHECK((info->features & KILN_FEATURE_PROGRAMS) != 0);
     KILN_CHECK(info->fingerprint.low != 0 || info->fingerprint.high != 0);
+    uint32_t blas = (info->features & KILN_FEATURE_COMPILER) != 0 ? KILN_USAGE_ACCELERATED : 0;
     KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_F32),
-                   KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC);
+                   KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC | blas);
     KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_BF16), KILN_USAGE_STORAGE);
     KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_NONE), 0);
     cl_fixture_close(&f);

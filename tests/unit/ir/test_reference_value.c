@@ -7,7 +7,7 @@
 #include "reference_internal.h"
 
 static unsigned char bytes[64];
-static kiln_buffer memory = {bytes, sizeof(bytes)};
+static kiln_buffer memory = {.data = bytes, .bytes = sizeof(bytes)};
 
 static kiln_view one(kiln_dtype dtype)
 {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What can be asked of a device without touching its work: its name, what it does with a dtype, how
+// many there are of a type.
+
+#include "runtime_internal.h"
+
+#include <stdio.h>
+
+void kilni_device_set_names(kiln_device *device)
+{
+    const char *scheme = device->backend->ops->scheme;
+    snprintf(device->plain_name, sizeof(device->plain_name), "%.40s", scheme);
+    snprintf(device->fused_name, sizeof(device->fused_name), "fusion<%.40s>", scheme);
+}
+
+const char *kiln_device_name(kiln_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    const char *name = device->fusion ? device->fused_name : device->plain_name;
+    pthread_mutex_unlock(&device->lock);
+    return name;
+}
+
+uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
+{
+    pthread_mutex_lock(&device->lock);
+    uint32_t usage = device->backend->ops->dtype_usage(device->backend, dtype);
+    pthread_mutex_unlock(&device->lock);
+    return usage;
+}
+
+bool kiln_device_supports_dtype(kiln_device *device, kiln_dtype dtype)
+{
+    uint32_t both = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
+    return (kiln_device_dtype_usage(device, dtype) & both) == both;
+}
+
+bool kiln_device_records_gradients(const kiln_device *device)
+{
+    (void)device;
+    return false;
+}
+
+kiln_status kiln_device_count(kiln_context *context, kiln_device_type type, size_t *out_count,
+                              kiln_error *err)
+{
+    const kiln_backend_provider
+        *providers[sizeof(context->providers) / sizeof(context->providers[0])];
+    *out_count = 0;
+    if (context == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
+    }
+    pthread_mutex_lock(&context->lock);
+    size_t n_providers = context->n_providers;
+    memcpy(providers, context->providers, sizeof(providers));
+    pthread_mutex_unlock(&context->lock);
+    for (size_t i = 0; i < n_providers; i++) {
+        const kiln_backend_provider *provider = providers[i];
+        kiln_device_type found = KILN_DEVICE_HOST;
+        kiln_error last = KILN_ERROR_INIT;
+        for (size_t k = 0;
+             provider->type_of != NULL &&
+             provider->type_of(&context->env, k, &found, &last, provider->user) == KILN_STATUS_OK;
+             k++) {
+            *out_count += found == type ? 1 : 0;
+        }
+    }
+    return KILN_STATUS_OK;
+}

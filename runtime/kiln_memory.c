@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory beyond the pool: staging memory of the host, tensors in the caller's memory, allocations
+// for what lives long, and handles, which are a tensor's memory without the tensor.
+
+#include "runtime_internal.h"
+
+// ---- staging
+// -------------------------------------------------------------------------------------
+
+kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **out_memory, kiln_error *err)
+{
+    *out_memory = NULL;
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    const kiln_backend_ops *ops = device->backend->ops;
+    if (ops->host_alloc != NULL) {
+        pthread_mutex_lock(&device->lock);
+        kiln_status status = ops->host_alloc(device->backend, bytes, out_memory, err);
+        pthread_mutex_unlock(&device->lock);
+        return status;
+    }
+    *out_memory = kiln_alloc(&device->context->env, bytes > 0 ? bytes : 1);
+    return *out_memory != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+}
+
+void kiln_host_free(kiln_device *device, void *memory)
+{
+    if (memory == NULL) {
+        return;
+    }
+    if (device->backend->ops->host_free == NULL) {
+        kiln_free(&device->context->env, memory);
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    device->backend->ops->host_free(device->backend, memory);
+    pthread_mutex_unlock(&device->lock);
+}
+
+// ---- allocations that live long
+// ------------------------------------------------------------------
+
+kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err)
+{
+    kilni_stream *stream = NULL;
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_stream_current(device, &stream, err);
+    if (status == KILN_STATUS_OK && stream->capturing) {
+        status = kiln_fail(err, FAILED_PRECONDITION, "a graph is being captured");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_run(stream, /*drain=*/true, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        stream->persistent++;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+kiln_status kiln_persistent_end(kiln_device *device, kiln_error *err)
+{
+    kilni_stream *stream = NULL;
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_stream_current(device, &stream, err);
+    if (status == KILN_STATUS_OK && stream->persistent == 0) {
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "this thread has no open scope of persistent allocations");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_run(stream, /*drain=*/true, err);
+        stream->persistent--;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+bool kilni_device_persists(const kiln_device *device)
+{
+    uint64_t thread = kiln_thread_id();
+    for (const kilni_stream *s = device->streams; s != NULL; s = s->next) {
+        if (s->thread == thread && s->persistent > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---- tensors in the caller's memory
+// --------------------------------------------------------------
+
+static void released_already(void *user)
+{
+    (void)user;
+}
+
+kiln_status kilni_tensor_around(kiln_device *device, const kiln_tensor_desc *desc,
+                                kiln_buffer *buffer, int64_t offset_bytes, kiln_tensor **out_tensor,
+                                kiln_error *err)
+{
+    kilni_storage *storage = kiln_alloc(&device->context->env, sizeof(*storage));
+    kiln_tensor *tensor = storage != NULL ? kilni_tensor_new(device, desc) : NULL;
+    if (tensor == NULL) {
+        kiln_free(&device->context->env, storage);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+    }
+    *storage = (kilni_storage){.refs = 1, .buffer = buffer, .foreign = true};
+    tensor->place.storage = storage;
+    tensor->place.view = kiln_view_dense(desc, buffer);
+    tensor->place.view.offset_bytes = offset_bytes;
+    tensor->place.placed = true;
+    *out_tensor = tensor;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
+                             const int64_t *dims, void *memory, void (*release)(void *user),
+                             void *user, kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor_desc desc;
+    kiln_buffer *buffer = NULL;
+    kiln_error refused = KILN_ERROR_INIT;
+    *out_tensor = NULL;
+    if (device == NULL || memory == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and memory must not be NULL");
+    }
+    release = release != NULL ? release : released_already;
+    kiln_status status = kilni_describe(dtype, rank, dims, &desc, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const kiln_backend_ops *ops = device->backend->ops;
+    int64_t bytes = kiln_desc_bytes(&desc);
+    status = KILN_STATUS_UNIMPLEMENTED;
+    pthread_mutex_lock(&device->lock);
+    if (ops->wrap_host != NULL && bytes > 0 &&
+        (ops->dtype_usage(device->backend, dtype) & KILN_USAGE_STORAGE) != 0) {
+        status = ops->wrap_host(device->backend, memory, (size_t)bytes, release, user, &buffer,
+                                &refused);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_around(device, &desc, buffer, 0, out_tensor, err);
+        if (status != KILN_STATUS_OK) {
+            ops->free(device->backend, buffer);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status == KILN_STATUS_UNIMPLEMENTED) {
+        status = kiln_tensor_create(device, dtype, rank, dims, memory, out_tensor, err);
+        if (status == KILN_STATUS_OK) {
+            release(user);
+        }
+    } else if (refused.code != KILN_STATUS_OK && err != NULL) {
+        *err = refused;
+    }
+    return status;
+}
+
+// ---- handles
+// -------------------------------------------------------------------------------------
+
+struct kiln_handle {
+    kiln_device *device; ///< held
+    kiln_handle_kind kind;
+    kiln_tensor_desc desc;
+    kilni_place place;
+};
+
+static const char *kind_name(kiln_handle_kind kind)
+{
+    static const char *const names[] = {"nothing", "float", "int", "bool", "quantised"};
+    return kind >= KILN_HANDLE_FLOAT && kind <= KILN_HANDLE_QUANTISED ? names[kind] : names[0];
+}
+
+kiln_handle_kind kiln_handle_kind_of(kiln_dtype dtype)
+{
+    switch (kiln_dtype_kind_of(dtype)) {
+    case KILN_KIND_FLOAT:
+        return KILN_HANDLE_FLOAT;
+    case KILN_KIND_INT:
+    case KILN_KIND_UINT:
+        return KILN_HANDLE_INT;
+    default:
+        return KILN_HANDLE_BOOL;
+    }
+}
+
+kiln_status kiln_tensor_to_handle(kiln_tensor *tensor, kiln_handle_kind kind,
+                                  kiln_handle **out_handle, kiln_error *err)
+{
+    *out_handle = NULL;
+    if (tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tensor must not be NULL");
+    }
+    if (kind != kiln_handle_kind_of(tensor->desc.dtype)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a tensor of %s gives no handle of kind %s",
+                         kiln_dtype_name(tensor->desc.dtype), kind_name(kind));
+    }
+    kiln_device *device = tensor->device;
+    kiln_handle *handle = kiln_alloc(&device->context->env, sizeof(*handle));
+    if (handle == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a handle");
+    }
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_place(tensor, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        handle->kind = kind;
+        handle->desc = tensor->desc;
+        kilni_place_share(&handle->place, &tensor->place, &tensor->place.view);
+        handle->device = kiln_device_retain(device);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(&device->context->env, handle);
+        return status;
+    }
+    *out_handle = handle;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_tensor_from_handle(const kiln_handle *handle, kiln_handle_kind kind,
+                                    kiln_tensor **out_tensor, kiln_error *err)
+{
+    *out_tensor = NULL;
+    if (handle == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "handle must not be NULL");
+    }
+    if (kind != handle->kind) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a handle of kind %s gives no %s tensor",
+                         kind_name(handle->kind), kind_name(kind));
+    }
+    kiln_device *device = handle->device;
+    pthread_mutex_lock(&device->lock);
+    kiln_tensor *tensor = kilni_tensor_new(device, &handle->desc);
+    if (tensor != NULL) {
+        kilni_place_share(&tensor->place, &handle->place, &handle->place.view);
+    }
+    pthread_mutex_unlock(&device->lock);
+    *out_tensor = tensor;
+    return tensor != NULL ? KILN_STATUS_OK
+                          : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+}
+
+const kiln_view *kiln_handle_view(const kiln_handle *handle)
+{
+    return &handle->place.view;
+}
+
+void kiln_handle_release(kiln_handle *handle)
+{
+    if (handle == NULL) {
+        return;
+    }
+    kiln_device *device = handle->device;
+    pthread_mutex_lock(&device->lock);
+    kilni_place_clear(device, &handle->place);
+    pthread_mutex_unlock(&device->lock);
+    kiln_free(&device->context->env, handle);
+    kiln_device_release(device);
+}
