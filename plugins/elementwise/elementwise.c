@@ -12,7 +12,7 @@ KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);
 
 struct kf_fuser {
     const kf_host *host;
-    ew_device device;
+    kf_chain_device device;
 };
 
 struct kf_builder {
@@ -26,23 +26,6 @@ struct kf_opt {
 };
 
 // ---- fuser -------------------------------------------------------------------------------------
-
-static void read_device(ew_device *to, const kf_device *device)
-{
-    memset(to, 0, sizeof(*to));
-    to->block_shape = device->code_shape == KF_SHAPE_BLOCK;
-    to->stream_stores = device->device_type == KF_DEVICE_CPU;
-    to->vector_bytes = device->vector_bytes;
-    to->mem_align = device->mem_align_bytes;
-    to->max_group = (uint32_t)(device->max_group_size > 4096 ? 4096 : device->max_group_size);
-    to->max_param_bytes = (uint32_t)(device->max_param_bytes == 0 || device->max_param_bytes > 4096
-                                         ? (device->max_param_bytes == 0 ? 1024 : 4096)
-                                         : device->max_param_bytes);
-    to->has_f64 = (device->features & KF_FEATURE_FP64) != 0;
-    to->cache_bytes = device->cache_bytes == 0 ? 32ull << 20 : device->cache_bytes;
-    to->dtype_storage = device->dtype_storage;
-    to->cost = kf_cost_of(device);
-}
 
 static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
                               kf_fuser **out)
@@ -61,7 +44,7 @@ static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_devi
         return KF_E_NOMEM;
     }
     fuser->host = host;
-    read_device(&fuser->device, device);
+    kf_chain_device_init(&fuser->device, device);
     *out = fuser;
     return KF_OK;
 }
@@ -98,8 +81,8 @@ static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
 /// to do.
 static uint32_t is_ready(const ew_block *block)
 {
-    for (uint32_t i = block->n_values; i > 0; i--) {
-        if (ew_value_is_output(&block->values[i - 1])) {
+    for (uint32_t i = block->chain.n_values; i > 0; i--) {
+        if (kf_chain_is_output(&block->chain.values[i - 1])) {
             return 1;
         }
     }

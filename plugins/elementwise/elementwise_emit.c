@@ -4,19 +4,19 @@
 // or lane by lane.
 //
 // Names: pI inputs, qI outputs, oI offsets, tI_G strides, aK scalars, eG extents of merged axes;
-// xI, sK, yI the vectors of inputs, scalars and outputs; vK values inside.
+// xI, sK, yI the vectors of inputs, scalars and outputs; vN values inside `fused`.
 #include "elementwise_internal.h"
 
 typedef struct emitter {
     kf_text *text;
     const ew_block *block;
     const ew_layout *layout;
-    const ew_device *device;
+    const kf_chain_device *device;
 } emitter;
 
-static const ew_value *input_of(const emitter *e, uint32_t i)
+static const kf_chain_value *input_of(const emitter *e, uint32_t i)
 {
-    return &e->block->values[e->layout->inputs[i]];
+    return &e->block->chain.values[e->layout->inputs[i]];
 }
 
 static kf_dtype input_dtype(const emitter *e, uint32_t i)
@@ -26,70 +26,23 @@ static kf_dtype input_dtype(const emitter *e, uint32_t i)
 
 static kf_dtype output_dtype(const emitter *e, uint32_t i)
 {
-    return kf_dtype_of(e->block->values[e->layout->outputs[i]].dtype);
+    return kf_dtype_of(e->block->chain.values[e->layout->outputs[i]].dtype);
 }
 
 // ---- the computation ---------------------------------------------------------------------------
-
-static void value_name(const emitter *e, uint32_t value, char name[16])
-{
-    uint32_t i = 0;
-    if (e->block->values[value].computed) {
-        snprintf(name, 16, "v%u", value);
-        return;
-    }
-    while (e->layout->inputs[i] != value) {
-        i++;
-    }
-    snprintf(name, 16, "x%u", i);
-}
-
-static void emit_op(const emitter *e, const ew_op *op)
-{
-    char names[5][16] = {{0}};
-    const char *operands[5] = {names[0], names[1], names[2], names[3], names[4]};
-    uint32_t result = e->block->values[op->result].dtype;
-    kf_dtype to = kf_dtype_of(result);
-    for (uint32_t i = 0; i < op->row->inputs; i++) {
-        value_name(e, op->inputs[i], names[i]);
-    }
-    for (uint32_t i = 0; i < op->n_numbers; i++) {
-        snprintf(names[3 + i], 16, "s%u", op->numbers[i]);
-    }
-    kf_text_addf(e->text, "    const %s%u v%u = ", to.compute, e->layout->width, op->result);
-    if (op->row->result == EW_MASK) {
-        // Narrowed as -1 or 0 first: oclgrind gives 255 for a mask of another width and 1.
-        kf_text_addf(e->text, "as_uchar%u(convert_char%u(", e->layout->width, e->layout->width);
-        ew_emit_template(e->text, ew_row_text(op->row, op->dtype), op->dtype, e->layout->width,
-                         operands);
-        kf_text_addf(e->text, ")) & (uchar%u)(1);\n", e->layout->width);
-        return;
-    }
-    if (result == KF_DTYPE_F16 || result == KF_DTYPE_BF16) {
-        kf_text_addf(e->text, "round_%s", to.name);
-    }
-    kf_text_add(e->text, "(");
-    if (op->row->result == EW_CAST) {
-        kf_text_addf(e->text, "cast_%s_%s(%s)", kf_dtype_of(op->dtype).name, to.name, names[0]);
-    } else {
-        ew_emit_template(e->text, ew_row_text(op->row, op->dtype), op->dtype, e->layout->width,
-                         operands);
-    }
-    kf_text_add(e->text, ");\n");
-}
 
 static void emit_fused(const emitter *e)
 {
     const char *comma = "";
     kf_text_add(e->text, "static inline void fused(");
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
-        kf_text_addf(e->text, "%sconst %s%u x%u", comma, input_dtype(e, i).compute,
-                     e->layout->width, i);
+        kf_text_addf(e->text, "%sconst %s%u v%u", comma, input_dtype(e, i).compute,
+                     e->layout->width, e->layout->inputs[i]);
         comma = ", ";
     }
-    for (uint32_t i = 0; i < e->block->n_numbers; i++) {
+    for (uint32_t i = 0; i < e->block->chain.n_numbers; i++) {
         kf_text_addf(e->text, "%sconst %s%u s%u", comma,
-                     kf_dtype_of(e->block->numbers[i].dtype).compute, e->layout->width, i);
+                     kf_dtype_of(e->block->chain.numbers[i].dtype).compute, e->layout->width, i);
         comma = ", ";
     }
     for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
@@ -98,8 +51,9 @@ static void emit_fused(const emitter *e)
         comma = ", ";
     }
     kf_text_add(e->text, ") {\n");
-    for (uint32_t i = 0; i < e->block->n_ops; i++) {
-        emit_op(e, &e->block->ops[i]);
+    for (uint32_t i = 0; i < e->block->chain.n_ops; i++) {
+        kf_chain_op_text(e->text, &e->block->chain, &e->block->chain.ops[i], e->layout->width,
+                         "    ");
     }
     for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
         kf_text_addf(e->text, "    *y%u = v%u;\n", i, e->layout->outputs[i]);
@@ -109,14 +63,8 @@ static void emit_fused(const emitter *e)
 
 // ---- parameters --------------------------------------------------------------------------------
 
-static const char *scalar_type(const kf_dtype *dtype)
-{
-    return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? "ushort" : dtype->compute;
-}
-
 static void emit_param(const emitter *e, const ew_param *param)
 {
-    kf_dtype dtype;
     switch (param->kind) {
     case EW_PARAM_INPUT:
         kf_text_addf(e->text, "__global const %s *p%u", input_dtype(e, param->index).storage,
@@ -133,8 +81,8 @@ static void emit_param(const emitter *e, const ew_param *param)
         kf_text_addf(e->text, "const idx t%u_%u", param->index, param->axis);
         break;
     case EW_PARAM_SCALAR:
-        dtype = kf_dtype_of(e->block->numbers[param->index].dtype);
-        kf_text_addf(e->text, "const %s a%u", scalar_type(&dtype), param->index);
+        kf_text_addf(e->text, "const %s a%u",
+                     kf_chain_number_type(&e->block->chain.numbers[param->index]), param->index);
         break;
     case EW_PARAM_EXTENT:
         kf_text_addf(e->text, "const idx e%u", param->index);
@@ -162,50 +110,9 @@ static void emit_signature(const emitter *e)
     kf_text_add(e->text, ") {\n");
 }
 
-static void emit_constant(const emitter *e, const ew_number *number)
-{
-    double f = number->value.type == KF_TYPE_F64 ? number->value.v.f : (double)number->value.v.i;
-    int64_t i = number->value.type == KF_TYPE_F64 ? (int64_t)number->value.v.f : number->value.v.i;
-    kf_dtype dtype = kf_dtype_of(number->dtype);
-    if (dtype.kind != KF_KIND_FLOAT) {
-        kf_text_addf(e->text, "(%s)0x%llxul", dtype.compute, (unsigned long long)i);
-    } else if (dtype.bytes == 8) {
-        uint64_t bits;
-        memcpy(&bits, &f, sizeof(bits));
-        kf_text_addf(e->text, "as_double(0x%llxul)", (unsigned long long)bits);
-    } else {
-        float narrow = (float)f;
-        uint32_t bits;
-        memcpy(&bits, &narrow, sizeof(bits));
-        kf_text_addf(e->text, "as_float(0x%xu)", bits);
-    }
-}
-
-static void emit_scalars(const emitter *e)
-{
-    for (uint32_t i = 0; i < e->block->n_numbers; i++) {
-        const ew_number *number = &e->block->numbers[i];
-        kf_dtype dtype = kf_dtype_of(number->dtype);
-        uint32_t narrow = dtype.kind == KF_KIND_FLOAT && dtype.bytes == 2;
-        kf_text_addf(e->text, "    const %s%u s%u = ", dtype.compute, e->layout->width, i);
-        if (narrow && !number->is_scalar) {
-            kf_text_addf(e->text, "round_%s", dtype.name);
-        }
-        kf_text_addf(e->text, "((%s%u)(", dtype.compute, e->layout->width);
-        if (!number->is_scalar) {
-            emit_constant(e, number);
-        } else if (narrow) {
-            kf_text_addf(e->text, "value_%s(a%u)", dtype.name, i);
-        } else {
-            kf_text_addf(e->text, dtype.kind == KF_KIND_BOOL ? "a%u != 0" : "a%u", i);
-        }
-        kf_text_add(e->text, "));\n");
-    }
-}
-
 static void emit_start(const emitter *e)
 {
-    emit_scalars(e);
+    kf_chain_numbers(e->text, &e->block->chain, e->layout->width);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         if (!input_of(e, i)->zero_offset) {
             kf_text_addf(e->text, "    p%u += o%u;\n", i, i);
@@ -231,7 +138,7 @@ static void emit_call(const emitter *e, const char *indent,
         load(e, i, partial);
         comma = ", ";
     }
-    for (uint32_t i = 0; i < e->block->n_numbers; i++) {
+    for (uint32_t i = 0; i < e->block->chain.n_numbers; i++) {
         kf_text_addf(e->text, "%ss%u", comma, i);
         comma = ", ";
     }
@@ -337,7 +244,7 @@ static void emit_coordinates(const emitter *e, const char *indent, const char *f
 /// Writes the distance from p of input i's element at the coordinates.
 static void emit_distance(const emitter *e, uint32_t i)
 {
-    const ew_value *value = input_of(e, i);
+    const kf_chain_value *value = input_of(e, i);
     uint32_t inner = e->layout->n_groups - 1;
     const char *plus = "";
     for (uint32_t g = 0; g <= inner; g++) {
@@ -476,10 +383,18 @@ static void emit_lanes(const emitter *e)
 }
 
 void ew_emit_kernel(kf_text *text, const ew_block *block, const ew_layout *layout,
-                    const ew_device *device)
+                    const kf_chain_device *device)
 {
     const emitter e = {text, block, layout, device};
-    ew_emit_helpers(text, block, layout);
+    uint64_t read = 0, written = 0;
+    for (uint32_t i = 0; i < layout->n_inputs; i++) {
+        read |= 1ull << input_of(&e, i)->dtype;
+    }
+    for (uint32_t i = 0; i < layout->n_outputs; i++) {
+        written |= 1ull << block->chain.values[layout->outputs[i]].dtype;
+    }
+    kf_chain_functions(text, &block->chain, layout->width, layout->wide, read, written,
+                       layout->stream != 0);
     emit_fused(&e);
     emit_signature(&e);
     emit_start(&e);

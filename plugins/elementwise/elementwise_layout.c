@@ -11,24 +11,19 @@
 // shape, vectors as wide as the unit; item shape, four elements.
 #include "elementwise_internal.h"
 
-int ew_value_axis(const ew_block *block, const ew_value *value, uint32_t axis)
+int ew_value_axis(const ew_block *block, const kf_chain_value *value, uint32_t axis)
 {
-    int shifted = (int)axis - (int)(block->values[block->space].rank - value->rank);
+    int shifted = (int)axis - (int)(block->chain.values[block->space].rank - value->rank);
     return shifted >= 0 && value->symbols[shifted] != 0 ? shifted : -1;
-}
-
-uint32_t ew_value_is_output(const ew_value *value)
-{
-    return value->computed && !value->dropped;
 }
 
 static void collect(ew_layout *layout, const ew_block *block)
 {
-    for (uint32_t i = 0; i < block->n_values; i++) {
-        const ew_value *value = &block->values[i];
+    for (uint32_t i = 0; i < block->chain.n_values; i++) {
+        const kf_chain_value *value = &block->chain.values[i];
         if (!value->computed) {
             layout->inputs[layout->n_inputs++] = (uint16_t)i;
-        } else if (ew_value_is_output(value)) {
+        } else if (kf_chain_is_output(value)) {
             layout->outputs[layout->n_outputs++] = (uint16_t)i;
         } else {
             continue;
@@ -41,7 +36,7 @@ static void collect(ew_layout *layout, const ew_block *block)
 static uint32_t joins(const ew_layout *layout, const ew_block *block, uint32_t last, uint32_t axis)
 {
     for (uint32_t i = 0; i < layout->n_inputs; i++) {
-        const ew_value *value = &block->values[layout->inputs[i]];
+        const kf_chain_value *value = &block->chain.values[layout->inputs[i]];
         int before = ew_value_axis(block, value, last), now = ew_value_axis(block, value, axis);
         if ((before >= 0) != (now >= 0) || (now >= 0 && !value->contiguous)) {
             return 0;
@@ -52,7 +47,7 @@ static uint32_t joins(const ew_layout *layout, const ew_block *block, uint32_t l
 
 static void merge_axes(ew_layout *layout, const ew_block *block)
 {
-    const ew_value *space = &block->values[block->space];
+    const kf_chain_value *space = &block->chain.values[block->space];
     int last = -1;
     for (uint32_t axis = 0; axis < space->rank; axis++) {
         if (space->symbols[axis] == 0) {
@@ -70,7 +65,7 @@ static void merge_axes(ew_layout *layout, const ew_block *block)
     }
 }
 
-ew_step ew_layout_step(const ew_layout *layout, const ew_block *block, const ew_value *value,
+ew_step ew_layout_step(const ew_layout *layout, const ew_block *block, const kf_chain_value *value,
                        uint32_t group)
 {
     const ew_group *g = &layout->groups[group];
@@ -88,7 +83,7 @@ static uint32_t is_linear(const ew_layout *layout, const ew_block *block)
         return 0;
     }
     for (uint32_t i = 0; i < layout->n_inputs && layout->n_groups == 1; i++) {
-        if (ew_layout_step(layout, block, &block->values[layout->inputs[i]], 0) ==
+        if (ew_layout_step(layout, block, &block->chain.values[layout->inputs[i]], 0) ==
             EW_STEP_STRIDED) {
             return 0;
         }
@@ -96,34 +91,33 @@ static uint32_t is_linear(const ew_layout *layout, const ew_block *block)
     return 1;
 }
 
-static uint32_t choose_width(const ew_block *block, const ew_device *device)
+static uint32_t choose_width(const ew_block *block, const kf_chain_device *device)
 {
     uint32_t widest = 1;
-    for (uint32_t i = 0; i < block->n_values; i++) {
-        uint32_t bytes = kf_dtype_of(block->values[i].dtype).bytes;
+    for (uint32_t i = 0; i < block->chain.n_values; i++) {
+        uint32_t bytes = kf_dtype_of(block->chain.values[i].dtype).bytes;
         widest = bytes > widest ? bytes : widest;
     }
     if (!device->block_shape) {
         return widest <= 2 ? 8 : 4;
     }
-    // PoCL's built-in functions give the same bits at widths 8 and 16, others at smaller ones.
-    uint32_t width = kf_vector_width(device->vector_bytes, 4);
-    return width < 8 ? 8 : width;
+    return kf_chain_width(device);
 }
 
 /// From how many elements on a store should bypass the cache: when inputs and outputs together do
 /// not fit.
-static uint32_t stream_from(const ew_layout *layout, const ew_block *block, const ew_device *device)
+static uint32_t stream_from(const ew_layout *layout, const ew_block *block,
+                            const kf_chain_device *device)
 {
     uint64_t bytes = 0, limit;
-    if (!device->stream_stores || !layout->linear) {
+    if (!device->is_cpu || !layout->linear) {
         return 0;
     }
     for (uint32_t i = 0; i < layout->n_inputs; i++) {
-        bytes += kf_dtype_of(block->values[layout->inputs[i]].dtype).bytes;
+        bytes += kf_dtype_of(block->chain.values[layout->inputs[i]].dtype).bytes;
     }
     for (uint32_t i = 0; i < layout->n_outputs; i++) {
-        const ew_value *value = &block->values[layout->outputs[i]];
+        const kf_chain_value *value = &block->chain.values[layout->outputs[i]];
         uint32_t size = kf_dtype_of(value->dtype).bytes;
         if (device->mem_align < layout->width * size) { // results start their buffers
             return 0;
@@ -134,7 +128,7 @@ static uint32_t stream_from(const ew_layout *layout, const ew_block *block, cons
     return limit > 0x7fffffffu ? 0x7fffffffu : (uint32_t)limit;
 }
 
-void ew_layout_plan(ew_layout *layout, const ew_block *block, const ew_device *device)
+void ew_layout_plan(ew_layout *layout, const ew_block *block, const kf_chain_device *device)
 {
     memset(layout, 0, sizeof(*layout));
     collect(layout, block);
@@ -143,7 +137,7 @@ void ew_layout_plan(ew_layout *layout, const ew_block *block, const ew_device *d
     layout->width = choose_width(block, device);
     layout->stream = stream_from(layout, block, device);
     layout->per_lane = !layout->linear && !device->block_shape &&
-                       block->values[block->space].div_by % layout->width != 0;
+                       block->chain.values[block->space].div_by % layout->width != 0;
 }
 
 /// The n-th of the strides that the kernel is given: of inputs that are not dense, along axes that
@@ -151,7 +145,7 @@ void ew_layout_plan(ew_layout *layout, const ew_block *block, const ew_device *d
 static uint32_t stride_at(const ew_block *block, const ew_layout *layout, uint32_t n, ew_param *out)
 {
     for (uint32_t i = 0; i < layout->n_inputs; i++) {
-        const ew_value *value = &block->values[layout->inputs[i]];
+        const kf_chain_value *value = &block->chain.values[layout->inputs[i]];
         for (uint32_t g = 0; g < layout->n_groups && !value->contiguous; g++) {
             if (ew_layout_step(layout, block, value, g) == EW_STEP_STRIDED && n-- == 0) {
                 out->kind = EW_PARAM_STRIDE;
@@ -181,7 +175,7 @@ uint32_t ew_param_at(const ew_block *block, const ew_layout *layout, uint32_t n,
     }
     n -= layout->n_outputs;
     for (uint32_t i = 0; i < layout->n_inputs; i++) {
-        if (!block->values[layout->inputs[i]].zero_offset && n-- == 0) {
+        if (!block->chain.values[layout->inputs[i]].zero_offset && n-- == 0) {
             out->kind = EW_PARAM_OFFSET;
             out->index = i;
             return 1;
@@ -191,8 +185,8 @@ uint32_t ew_param_at(const ew_block *block, const ew_layout *layout, uint32_t n,
         return 1;
     }
     n = out->axis;
-    for (uint32_t i = 0; i < block->n_numbers; i++) {
-        if (block->numbers[i].is_scalar && n-- == 0) {
+    for (uint32_t i = 0; i < block->chain.n_numbers; i++) {
+        if (block->chain.numbers[i].is_scalar && n-- == 0) {
             out->kind = EW_PARAM_SCALAR;
             out->index = i;
             return 1;

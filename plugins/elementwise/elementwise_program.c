@@ -4,7 +4,7 @@
 #include "elementwise_internal.h"
 
 enum {
-    MAX_ARGS = EW_MAX_VALUES + EW_MAX_SCALARS,
+    MAX_ARGS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS,
     CHUNK_MIN = 2048, // elements of one work-item in block shape: enough to hide its cost
     CHUNK_MAX = 65536, // and few enough to share the work evenly
     CHUNK_STEP = 256, // keeps every chunk's first address aligned
@@ -35,13 +35,14 @@ struct ew_program {
 
 static void extent_formula(kf_formula *f, const ew_block *block, const ew_group *group)
 {
-    kf_formula_product(f, block->values[block->space].symbols + group->first_axis, group->n_axes);
+    kf_formula_product(f, block->chain.values[block->space].symbols + group->first_axis,
+                       group->n_axes);
 }
 
 static void grid_formulas(ew_program *p, const ew_block *block, const ew_layout *layout,
-                          const ew_device *device)
+                          const kf_chain_device *device)
 {
-    const ew_value *space = &block->values[block->space];
+    const kf_chain_value *space = &block->chain.values[block->space];
     kf_formula_product(&p->count, space->symbols, space->rank);
     if (!device->block_shape) {
         uint32_t group = device->max_group < GROUP_SIZE ? device->max_group : GROUP_SIZE;
@@ -76,13 +77,13 @@ static void grid_formulas(ew_program *p, const ew_block *block, const ew_layout 
 static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
                  const ew_param *param, kf_karg *arg)
 {
-    const ew_value *value = NULL;
+    const kf_chain_value *value = NULL;
     arg->dtype = layout->wide ? KF_DTYPE_I64 : KF_DTYPE_I32;
     switch (param->kind) {
     case EW_PARAM_INPUT:
     case EW_PARAM_OUTPUT:
-        value = &block->values[param->kind == EW_PARAM_INPUT ? layout->inputs[param->index]
-                                                             : layout->outputs[param->index]];
+        value = &block->chain.values[param->kind == EW_PARAM_INPUT ? layout->inputs[param->index]
+                                                                   : layout->outputs[param->index]];
         arg->kind = KF_ARG_TENSOR;
         arg->access = param->kind == EW_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
         arg->ref = value->id;
@@ -90,18 +91,18 @@ static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
         break;
     case EW_PARAM_OFFSET:
         arg->kind = KF_ARG_OFFSET;
-        arg->ref = block->values[layout->inputs[param->index]].id;
+        arg->ref = block->chain.values[layout->inputs[param->index]].id;
         break;
     case EW_PARAM_STRIDE:
-        value = &block->values[layout->inputs[param->index]];
+        value = &block->chain.values[layout->inputs[param->index]];
         arg->kind = KF_ARG_STRIDE;
         arg->ref = value->id;
         arg->axis = (uint32_t)ew_value_axis(block, value, layout->groups[param->axis].first_axis);
         break;
     case EW_PARAM_SCALAR:
         arg->kind = KF_ARG_SCALAR;
-        arg->ref = block->numbers[param->index].index;
-        arg->dtype = block->numbers[param->index].dtype;
+        arg->ref = block->chain.numbers[param->index].index;
+        arg->dtype = block->chain.numbers[param->index].dtype;
         break;
     case EW_PARAM_EXTENT:
         extent_formula(&p->extents[param->index], block, &layout->groups[param->index]);
@@ -120,7 +121,7 @@ static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
 }
 
 static void bind_all(ew_program *p, const ew_block *block, const ew_layout *layout,
-                     const ew_device *device)
+                     const kf_chain_device *device)
 {
     ew_param param;
     while (p->n_args < MAX_ARGS && ew_param_at(block, layout, p->n_args, &param)) {
@@ -136,42 +137,19 @@ static void bind_all(ew_program *p, const ew_block *block, const ew_layout *layo
 
 static void make_name(kf_text *name, const ew_block *block)
 {
-    kf_text_add(name, "elementwise(");
-    for (uint32_t i = 0; i < block->n_ops && i < 8; i++) {
-        const char *op = block->ops[i].row->name;
-        kf_text_add(name, i == 0 ? "" : ",");
-        for (; *op != '\0'; op++) {
-            char c = (char)(*op >= 'A' && *op <= 'Z' ? *op - 'A' + 'a' : *op);
-            kf_text_bytes(name, &c, 1);
-        }
+    const char *ops[KF_CHAIN_OPS];
+    for (uint32_t i = 0; i < block->chain.n_ops; i++) {
+        ops[i] = block->chain.ops[i].row->name;
     }
-    kf_text_addf(name, block->n_ops > 8 ? ",... %u)" : ")", block->n_ops);
-}
-
-static uint64_t fnv(uint64_t hash, const void *bytes, uint64_t len)
-{
-    for (uint64_t i = 0; i < len; i++) {
-        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3ull;
-    }
-    return hash;
-}
-
-static uint64_t fnv_expr(uint64_t hash, kf_expr expr)
-{
-    return fnv(hash, expr.ins, expr.n * sizeof(kf_ins));
+    kf_chain_name(name, "elementwise", ops, block->chain.n_ops);
 }
 
 /// The program's content: text, bindings and formulas.
 static uint64_t content_hash(const ew_program *p, uint64_t hash)
 {
-    hash = fnv(hash, p->code.ptr, p->code.len);
-    for (uint32_t i = 0; i < p->n_args; i++) {
-        hash = fnv(hash, &p->args[i], offsetof(kf_karg, value));
-        hash = fnv_expr(hash, p->args[i].value);
-    }
-    hash = fnv_expr(hash, kf_formula_expr(&p->global));
-    hash = fnv_expr(hash, kf_formula_expr(&p->local));
-    return fnv(hash, &p->len, sizeof(p->len));
+    hash = kf_hash(hash, p->code.ptr, p->code.len);
+    hash = kf_hash_launch(hash, &p->launch);
+    return kf_hash(hash, &p->len, sizeof(p->len));
 }
 
 static void make_key(ew_program *p)
@@ -204,7 +182,7 @@ static void fill(ew_program *p)
     p->launches[0] = &p->launch;
 }
 
-ew_program *ew_program_create(const ew_block *block, const ew_device *device)
+ew_program *ew_program_create(const ew_block *block, const kf_chain_device *device)
 {
     ew_layout layout;
     ew_program *p = (ew_program *)calloc(1, sizeof(*p));
@@ -221,8 +199,8 @@ ew_program *ew_program_create(const ew_block *block, const ew_device *device)
         ew_program_destroy(p);
         return NULL;
     }
-    make_key(p);
     fill(p);
+    make_key(p);
     return p;
 }
 
@@ -266,9 +244,9 @@ void ew_program_info(const ew_program *program, kf_opt_info *out)
 
 // ---- estimates ---------------------------------------------------------------------------------
 
-static uint32_t has_space_shape(const ew_block *block, const ew_value *value)
+static uint32_t has_space_shape(const ew_block *block, const kf_chain_value *value)
 {
-    const ew_value *space = &block->values[block->space];
+    const kf_chain_value *space = &block->chain.values[block->space];
     return value->rank == space->rank &&
            memcmp(value->symbols, space->symbols, space->rank * sizeof(space->symbols[0])) == 0;
 }
@@ -277,13 +255,13 @@ static uint32_t has_space_shape(const ew_block *block, const ew_value *value)
 /// product; when the formula would grow too long, the other ones count as if they had that shape.
 static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs)
 {
-    const ew_value *space = &block->values[block->space];
+    const kf_chain_value *space = &block->chain.values[block->space];
     int64_t per_element = 0;
     kf_formula_imm(f, 0);
-    for (uint32_t i = 0; i < block->n_values; i++) {
-        const ew_value *value = &block->values[i];
+    for (uint32_t i = 0; i < block->chain.n_values; i++) {
+        const kf_chain_value *value = &block->chain.values[i];
         uint32_t bytes = kf_dtype_of(value->dtype).bytes;
-        if (outputs ? !ew_value_is_output(value) : value->computed) {
+        if (outputs ? !kf_chain_is_output(value) : value->computed) {
             continue;
         }
         if (has_space_shape(block, value) || f->n > 48) {
@@ -301,9 +279,9 @@ static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs)
     kf_formula_op(f, KF_INS_ADD);
 }
 
-void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const ew_device *device)
+void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const kf_chain_device *device)
 {
-    const ew_value *space = &block->values[block->space];
+    const kf_chain_value *space = &block->chain.values[block->space];
     kf_formula bytes = {0, 0, {{0, 0, 0, 0}}};
     estimate->read.n = estimate->written.n = estimate->flops.n = estimate->ns.n = 0;
     estimate->read.failed = estimate->written.failed = 0;
@@ -311,7 +289,7 @@ void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const ew_dev
     traffic(&estimate->read, block, 0);
     traffic(&estimate->written, block, 1);
     kf_formula_product(&estimate->flops, space->symbols, space->rank);
-    kf_formula_imm(&estimate->flops, block->flops);
+    kf_formula_imm(&estimate->flops, block->chain.flops);
     kf_formula_op(&estimate->flops, KF_INS_MUL);
     kf_formula_append(&bytes, kf_formula_expr(&estimate->read));
     kf_formula_append(&bytes, kf_formula_expr(&estimate->written));

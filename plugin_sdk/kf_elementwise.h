@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// kf_elementwise.h: the meaning of every elementwise operator as OpenCL C (kf_elementwise.def), for
+// any fuser with an elementwise prologue or epilogue, so that fused results equal those of the
+// operators alone bit for bit.
+//   kf_ew_row_of         the row of an operator: operands, cost, expression for each kind of dtype
+//   kf_ew_template       writes an expression or helper for a dtype and a vector width
+//   kf_ew_helper_at      functions that expressions call; kf_ew_cast writes one conversion
+//   kf_ew_loads, _stores functions for memory of one dtype: one, load, part; keep, put
+// Everything works on vectors of V elements, the ends of rows included: there the lanes past the
+// end read as 1. sin, cos, tan and fmod go lane by lane: at vector width PoCL's depend on
+// neighbours.
+//
+// Templates: $C element type of the computation, $T $U $M its vector, the unsigned and the mask
+// vector, $V elements, $W bits, $X name of the element type, $S type in memory; $a $b $c operands,
+// $s $t scalars, $0 $1 zero and one.
+#ifndef KILN_PLUGIN_SDK_KF_ELEMENTWISE_H
+#define KILN_PLUGIN_SDK_KF_ELEMENTWISE_H
+
+#include "kf_util.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// kf_ew_row.result
+#define KF_EW_SAME 1u // the dtype of input 0
+#define KF_EW_MASK 2u // bool; the expression is a comparison's -1 or 0
+#define KF_EW_CAST 3u // the attribute dtype
+
+typedef struct kf_ew_row { ///< of kf_elementwise.def
+    uint32_t op; // KF_OP_*
+    uint32_t cost; // in additions
+    uint32_t inputs;
+    uint32_t scalars;
+    uint32_t result; // KF_EW_*
+    uint32_t reserved;
+    const char *name;
+    const char *text[4]; // by kind: float, signed, unsigned, bool
+} kf_ew_row;
+
+/// The rows one after the other; NULL past the last.
+static inline const kf_ew_row *kf_ew_row_at(uint32_t index)
+{
+    static const kf_ew_row rows[] = {
+#define EW(op, cost, inputs, scalars, result, f, s, u, b)                                          \
+    {KF_OP_##op, cost, inputs, scalars, KF_EW_##result, 0, #op, {f, s, u, b}},
+#include "kf_elementwise.def"
+#undef EW
+    };
+    return index < sizeof(rows) / sizeof(rows[0]) ? &rows[index] : NULL;
+}
+
+/// The row of an operator, NULL when it is not elementwise.
+static inline const kf_ew_row *kf_ew_row_of(uint32_t op)
+{
+    const kf_ew_row *row;
+    uint32_t i;
+    for (i = 0; (row = kf_ew_row_at(i)) != NULL; i++) {
+        if (row->op == op) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/// The expression of a row for an element type; NULL when there is none.
+static inline const char *kf_ew_text(const kf_ew_row *row, uint32_t dtype)
+{
+    uint32_t kind = kf_dtype_of(dtype).kind;
+    return kind == KF_KIND_FLOAT  ? row->text[0]
+           : kind == KF_KIND_INT  ? row->text[1]
+           : kind == KF_KIND_UINT ? row->text[2]
+           : kind == KF_KIND_BOOL ? row->text[3]
+                                  : NULL;
+}
+
+// ---- functions that expressions call -----------------------------------------------------------
+
+typedef struct kf_ew_helper {
+    const char *name; // followed by the element type in expressions: "div_int"
+    uint32_t kinds; // bit KF_KIND_*
+    const char *text;
+} kf_ew_helper;
+
+#define KF_EW_FLOATS (1u << KF_KIND_FLOAT)
+#define KF_EW_SIGNED (1u << KF_KIND_INT)
+#define KF_EW_UNSIGNED (1u << KF_KIND_UINT)
+
+#define KF_EW_EACH(function)                                                                       \
+    "static inline $T each_" function "_$C($T x) {\n"                                              \
+    "    $C e[$V];\n"                                                                              \
+    "    vstore$V(x, 0, e);\n"                                                                     \
+    "    for (int k = 0; k < $V; k++) {\n"                                                         \
+    "        e[k] = " function "(e[k]);\n"                                                         \
+    "    }\n"                                                                                      \
+    "    return vload$V(0, e);\n"                                                                  \
+    "}\n"
+
+// A division by 0 or of the smallest by -1 would trap: those lanes are divided by 1 and replaced.
+/// The n-th helper function; NULL past the last.
+static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
+{
+    static const kf_ew_helper helpers[] = {
+        {"each_sin_", KF_EW_FLOATS, KF_EW_EACH("sin")},
+        {"each_cos_", KF_EW_FLOATS, KF_EW_EACH("cos")},
+        {"each_tan_", KF_EW_FLOATS, KF_EW_EACH("tan")},
+        {"div_", KF_EW_SIGNED,
+         "static inline $T div_$C($T a, $T b) {\n"
+         "    $M zero = b == ($T)(0), minus = b == ($T)(-1);\n"
+         "    $T q = a / select(b, ($T)(1), zero | minus);\n"
+         "    q = select(q, as_$T(($U)(0) - as_$U(a)), minus);\n"
+         "    return select(q, ($T)(0), zero);\n"
+         "}\n"},
+        {"div_", KF_EW_UNSIGNED,
+         "static inline $T div_$C($T a, $T b) {\n"
+         "    $M zero = b == ($T)(0);\n"
+         "    return select(a / select(b, ($T)(1), zero), ($T)(0), zero);\n"
+         "}\n"},
+        {"fmod_", KF_EW_FLOATS,
+         "static inline $T fmod_$C($T a, $T b) {\n"
+         "    $C x[$V], y[$V];\n"
+         "    vstore$V(a, 0, x);\n"
+         "    vstore$V(b, 0, y);\n"
+         "    for (int k = 0; k < $V; k++) {\n"
+         "        x[k] = fmod(x[k], y[k]);\n"
+         "    }\n"
+         "    return vload$V(0, x);\n"
+         "}\n"},
+        {"fmod_", KF_EW_SIGNED,
+         "static inline $T fmod_$C($T a, $T b) {\n"
+         "    return a % select(b, ($T)(1), (b == ($T)(0)) | (b == ($T)(-1)));\n"
+         "}\n"},
+        {"fmod_", KF_EW_UNSIGNED,
+         "static inline $T fmod_$C($T a, $T b) {\n"
+         "    return a % select(b, ($T)(1), b == ($T)(0));\n"
+         "}\n"},
+        {"rem_", KF_EW_SIGNED,
+         "static inline $T rem_$C($T a, $T b) {\n"
+         "    $T r = a % select(b, ($T)(1), (b == ($T)(0)) | (b == ($T)(-1)));\n"
+         "    return select(r, r + b, (r != ($T)(0)) & ((r ^ b) < ($T)(0)));\n"
+         "}\n"},
+        {"rem_", KF_EW_FLOATS,
+         "static inline $T rem_$C($T a, $T b) {\n"
+         "    $C x[$V], y[$V];\n"
+         "    vstore$V(a, 0, x);\n"
+         "    vstore$V(b, 0, y);\n"
+         "    for (int k = 0; k < $V; k++) {\n"
+         "        x[k] = fmod(x[k], y[k]);\n"
+         "    }\n"
+         "    $T r = vload$V(0, x);\n"
+         "    $T s = select(r, r + b, ((r < ($T)(0)) ^ (b < ($T)(0))) & (r == r));\n"
+         "    return select(s, copysign(($T)(0), b), r == ($T)(0));\n"
+         "}\n"},
+        {"pow_", KF_EW_FLOATS, // PoCL's pow of double vectors fails at the ends of the range
+         "static inline $T pow_$C($T a, $T b) {\n"
+         "    if (sizeof($C) < 8) {\n"
+         "        return pow(a, b);\n"
+         "    }\n"
+         "    $C x[$V], y[$V];\n"
+         "    vstore$V(a, 0, x);\n"
+         "    vstore$V(b, 0, y);\n"
+         "    for (int k = 0; k < $V; k++) {\n"
+         "        x[k] = pow(x[k], y[k]);\n"
+         "    }\n"
+         "    return vload$V(0, x);\n"
+         "}\n"},
+        {"pow_", KF_EW_SIGNED,
+         "static inline $T pow_$C($T a, $T b) {\n"
+         "    $C x[$V], n[$V];\n"
+         "    vstore$V(a, 0, x);\n"
+         "    vstore$V(b, 0, n);\n"
+         "    for (int k = 0; k < $V; k++) {\n"
+         "        if (n[k] < 0) {\n"
+         "            x[k] = x[k] == 1 ? 1 : x[k] == -1 ? ((n[k] & 1) != 0 ? -1 : 1) : 0;\n"
+         "            continue;\n"
+         "        }\n"
+         "        ulong r = 1, s = (ulong)x[k];\n"
+         "        for (ulong e = (ulong)n[k]; e != 0; e >>= 1) {\n"
+         "            r *= (e & 1) != 0 ? s : 1;\n"
+         "            s *= s;\n"
+         "        }\n"
+         "        x[k] = ($C)r;\n"
+         "    }\n"
+         "    return vload$V(0, x);\n"
+         "}\n"},
+        {"pow_", KF_EW_UNSIGNED,
+         "static inline $T pow_$C($T a, $T b) {\n"
+         "    $C x[$V], n[$V];\n"
+         "    vstore$V(a, 0, x);\n"
+         "    vstore$V(b, 0, n);\n"
+         "    for (int k = 0; k < $V; k++) {\n"
+         "        ulong r = 1, s = x[k];\n"
+         "        for (ulong e = n[k]; e != 0; e >>= 1) {\n"
+         "            r *= (e & 1) != 0 ? s : 1;\n"
+         "            s *= s;\n"
+         "        }\n"
+         "        x[k] = ($C)r;\n"
+         "    }\n"
+         "    return vload$V(0, x);\n"
+         "}\n"},
+        {"shl_", KF_EW_SIGNED | KF_EW_UNSIGNED,
+         "static inline $T shl_$C($T a, $T b) {\n"
+         "    $M valid = as_$U(b) < ($U)($W);\n"
+         "    $U r = as_$U(a) << as_$U(select(($T)(0), b, valid));\n"
+         "    return select(($T)(0), as_$T(r), valid);\n"
+         "}\n"},
+        {"shr_", KF_EW_SIGNED | KF_EW_UNSIGNED,
+         "static inline $T shr_$C($T a, $T b) {\n"
+         "    $M valid = as_$U(b) < ($U)($W);\n"
+         "    return select(($T)(0), a >> select(($T)(0), b, valid), valid);\n"
+         "}\n"},
+        {"clamp_", KF_EW_FLOATS,
+         "static inline $T clamp_$C($T x, $T low, $T high) {\n"
+         "    x = select(x, low, (x < low) | (low != low));\n"
+         "    return select(x, high, (high < x) | (high != high));\n"
+         "}\n"},
+    };
+    return index < sizeof(helpers) / sizeof(helpers[0]) ? &helpers[index] : NULL;
+}
+
+// ---- templates ---------------------------------------------------------------------------------
+
+static inline const char *kf_ew_mask(uint32_t bytes)
+{
+    return bytes == 1 ? "char" : bytes == 2 ? "short" : bytes == 4 ? "int" : "long";
+}
+
+static inline uint32_t kf_ew_compute_bytes(const kf_dtype *dtype)
+{
+    return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? 4 : dtype->bytes;
+}
+
+static inline void kf_ew_template(kf_text *text, const char *template_text, uint32_t dtype_id,
+                                  uint32_t width, const char *const *operands)
+{
+    kf_dtype dtype = kf_dtype_of(dtype_id);
+    const char *mask = kf_ew_mask(kf_ew_compute_bytes(&dtype));
+    for (const char *p = template_text; *p != '\0'; p++) {
+        if (*p != '$') {
+            kf_text_bytes(text, p, 1);
+            continue;
+        }
+        p++;
+        switch (*p) {
+        case 'a':
+        case 'b':
+        case 'c':
+            kf_text_add(text, operands[*p - 'a']);
+            break;
+        case 's':
+        case 't':
+            kf_text_add(text, operands[3 + *p - 's']);
+            break;
+        case '0':
+        case '1':
+            kf_text_addf(text, "(%s%u)(%c)", dtype.compute, width, *p);
+            break;
+        case 'C':
+            kf_text_add(text, dtype.compute);
+            break;
+        case 'T':
+            kf_text_addf(text, "%s%u", dtype.compute, width);
+            break;
+        case 'U':
+            kf_text_addf(text, "%s%u", dtype.unsign, width);
+            break;
+        case 'M':
+            kf_text_addf(text, "%s%u", mask, width);
+            break;
+        case 'V':
+            kf_text_addf(text, "%u", width);
+            break;
+        case 'W':
+            kf_text_addf(text, "%u", kf_ew_compute_bytes(&dtype) * 8);
+            break;
+        case 'X':
+            kf_text_add(text, dtype.name);
+            break;
+        case 'S':
+            kf_text_add(text, dtype.storage);
+            break;
+        default:
+            text->failed = 1;
+            return;
+        }
+    }
+}
+
+// ---- casts -------------------------------------------------------------------------------------
+
+static inline void kf_ew_float_to_int(kf_text *text, const kf_dtype *from, const kf_dtype *to,
+                                      uint32_t width)
+{
+    uint32_t bits = to->bytes * 8, is_signed = to->kind == KF_KIND_INT;
+    double above = 1;
+    const char *suffix = from->bytes == 8 ? "" : "f";
+    const char *mask = kf_ew_mask(to->bytes);
+    uint64_t high = ~0ull >> (64 - bits + is_signed);
+    for (uint32_t i = is_signed; i < bits; i++) {
+        above *= 2;
+    }
+    kf_text_addf(text, "    const %s%u above = %.1f%s, below = %.1f%s;\n", from->compute, width,
+                 above, suffix, is_signed ? -above : 0.0, suffix);
+    kf_text_addf(text,
+                 "    %s%u y = convert_%s%u_rtz(select(x, (%s%u)(0), (x >= above) | "
+                 "(x < below) | (x != x)));\n",
+                 to->compute, width, to->compute, width, from->compute, width);
+    kf_text_addf(text, "    y = select(y, (%s%u)(0x%llx), convert_%s%u(x >= above));\n",
+                 to->compute, width, (unsigned long long)high, mask, width);
+    kf_text_addf(text, "    return select(y, (%s%u)(0x%llx), convert_%s%u(x < below));\n",
+                 to->compute, width, is_signed ? (unsigned long long)high + 1 : 0ull, mask, width);
+}
+
+static inline void kf_ew_cast(kf_text *text, uint32_t from_id, uint32_t to_id, uint32_t width)
+{
+    kf_dtype from = kf_dtype_of(from_id), to = kf_dtype_of(to_id);
+    kf_text_addf(text, "static inline %s%u cast_%s_%s(%s%u x) {\n", to.compute, width, from.name,
+                 to.name, from.compute, width);
+    if (to.kind == KF_KIND_BOOL) {
+        kf_text_addf(text,
+                     "    return as_uchar%u(convert_char%u(x != (%s%u)(0))) & (uchar%u)(1);\n",
+                     width, width, from.compute, width, width);
+    } else if (from.kind == KF_KIND_FLOAT && to.kind != KF_KIND_FLOAT) {
+        kf_ew_float_to_int(text, &from, &to, width);
+    } else {
+        kf_text_addf(text, "    return convert_%s%u(x);\n", to.compute, width);
+    }
+    kf_text_add(text, "}\n");
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static inline void kf_ew_f16_functions(kf_text *text, uint32_t width)
+{
+    kf_ew_template(text,
+                   "static inline float$V round_f16(float$V x) {\n"
+                   "    ushort bits[$V];\n"
+                   "    vstore_half$V_rte(x, 0, (__private half *)bits);\n"
+                   "    return vload_half$V(0, (const __private half *)bits);\n"
+                   "}\n"
+                   "static inline float value_f16(ushort bits) {\n"
+                   "    return vload_half(0, (const __private half *)&bits);\n"
+                   "}\n",
+                   KF_DTYPE_F16, width, NULL);
+}
+
+static inline void kf_ew_bf16_functions(kf_text *text, uint32_t width)
+{
+    kf_ew_template(text,
+                   "static inline ushort$V bits_bf16(float$V x) {\n"
+                   "    uint$V u = as_uint$V(x);\n"
+                   "    uint$V r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;\n"
+                   "    return convert_ushort$V(select(r, (u >> 16) | 0x40u, x != x) & 0xffffu);\n"
+                   "}\n"
+                   "static inline float value_bf16(ushort bits) {\n"
+                   "    return as_float((uint)bits << 16);\n"
+                   "}\n"
+                   "static inline float$V values_bf16(ushort$V bits) {\n"
+                   "    return as_float$V(convert_uint$V(bits) << 16);\n"
+                   "}\n"
+                   "static inline float$V round_bf16(float$V x) {\n"
+                   "    return values_bf16(bits_bf16(x));\n"
+                   "}\n",
+                   KF_DTYPE_BF16, width, NULL);
+}
+
+// one: an element; load, keep: a vector; part, put: the first `count` lanes, `stride` apart
+static inline void kf_ew_loads(kf_text *text, uint32_t dtype, uint32_t width)
+{
+    const char *one = "*p", *load = "vload$V(0, p)";
+    if (dtype == KF_DTYPE_F16) {
+        one = "vload_half(0, p)";
+        load = "vload_half$V(0, p)";
+    } else if (dtype == KF_DTYPE_BF16) {
+        one = "value_bf16(*p)";
+        load = "values_bf16(vload$V(0, p))";
+    } else if (dtype == KF_DTYPE_BOOL) {
+        one = "*p != 0";
+        load = "as_uchar$V(vload$V(0, p) != (uchar$V)(0)) & (uchar$V)(1)";
+    }
+    kf_ew_template(text, "static inline $C one_$X(__global const $S *p) {\n    return ", dtype,
+                   width, NULL);
+    kf_ew_template(text, one, dtype, width, NULL);
+    kf_ew_template(text, ";\n}\nstatic inline $T load_$X(__global const $S *p) {\n    return ",
+                   dtype, width, NULL);
+    kf_ew_template(text, load, dtype, width, NULL);
+    kf_ew_template(text,
+                   ";\n}\n"
+                   "static inline $T part_$X(__global const $S *p, idx stride, int count) {\n"
+                   "    $C e[$V];\n"
+                   "    for (int k = 0; k < $V; k++) {\n"
+                   "        e[k] = k < count ? one_$X(p + k * stride) : ($C)1;\n"
+                   "    }\n"
+                   "    return vload$V(0, e);\n"
+                   "}\n",
+                   dtype, width, NULL);
+}
+
+static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, uint32_t stream)
+{
+    const char *bits = "x", *put = "p[k] = e[k];";
+    kf_ew_template(text, "static inline void keep_$X(__global $S *p, $T x, int stream) {\n", dtype,
+                   width, NULL);
+    if (dtype == KF_DTYPE_F16) {
+        put = "vstore_half_rte(e[k], k, p);";
+        kf_ew_template(text, "    vstore_half$V_rte(x, 0, p);\n", dtype, width, NULL);
+    } else {
+        bits = dtype == KF_DTYPE_BF16 ? "bits_bf16(x)" : "x";
+        if (stream) {
+            kf_ew_template(text,
+                           "#ifdef STREAM\n"
+                           "    if (stream) {\n"
+                           "        __builtin_nontemporal_store(",
+                           dtype, width, NULL);
+            kf_text_add(text, bits);
+            kf_ew_template(text, ", (__global $S$V *)p);\n        return;\n    }\n#endif\n", dtype,
+                           width, NULL);
+        }
+        kf_text_add(text, "    vstore");
+        kf_text_addf(text, "%u(%s, 0, p);\n", width, bits);
+    }
+    kf_ew_template(text,
+                   "}\n"
+                   "static inline void put_$X(__global $S *p, $T x, int count) {\n",
+                   dtype, width, NULL);
+    kf_ew_template(text, dtype == KF_DTYPE_BF16 ? "    ushort e[$V];\n" : "    $C e[$V];\n", dtype,
+                   width, NULL);
+    kf_text_addf(text, "    vstore%u(%s, 0, e);\n    for (int k = 0; k < count; k++) {\n        ",
+                 width, bits);
+    kf_text_addf(text, "%s\n    }\n}\n", put);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
