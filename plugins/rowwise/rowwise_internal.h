@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGINS_ROWWISE_INTERNAL_H
+#define KILN_PLUGINS_ROWWISE_INTERNAL_H
+
+/// What the files of the row-wise fuser share: what the kernel looks like (rowwise_plan.c), its
+/// text (rowwise_emit.c) and the program around it (rowwise_program.c).
+
+#include "kf_rows.h"
+
+enum { RW_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS, RW_NO_VALUE = 0xFFFF };
+
+/// The kernel's parameters.
+typedef enum rw_param_kind {
+    RW_PARAM_INPUT = 1,
+    RW_PARAM_OUTPUT = 2,
+    RW_PARAM_OFFSET = 3,
+    RW_PARAM_STRIDE = 4,
+    RW_PARAM_SCALAR = 5,
+    RW_PARAM_EXTENT = 6, ///< of a group of kept axes
+    RW_PARAM_ROWS = 7,
+    RW_PARAM_LENGTH = 8, ///< elements of a row
+    RW_PARAM_CHUNK = 9, ///< rows of one work-item
+    RW_PARAM_CAP = 10, ///< elements of a row that the slot holds
+    RW_PARAM_SLOT = 11 ///< local memory
+} rw_param_kind;
+
+typedef struct rw_param {
+    rw_param_kind kind;
+    uint32_t index; ///< value, number or group
+    uint32_t axis; ///< STRIDE: of the value
+} rw_param;
+
+typedef struct rw_group { ///< adjacent kept axes that all values walk alike
+    uint32_t mask;
+    uint32_t first; ///< axis
+} rw_group;
+
+/// What is decided about the kernel before its text is written.
+typedef struct rw_plan {
+    const kf_rows *rows;
+    const kf_chain_device *device;
+    uint32_t width; ///< elements of a vector
+    uint32_t wide; ///< 1: 64-bit indices
+    uint32_t group; ///< work-items of a work-group, 0 in block shape
+    uint32_t kept; ///< axes as bits
+    uint32_t n_groups;
+    rw_group groups[KF_MAX_RANK]; ///< outermost first
+    uint32_t loops; ///< passes over a row
+    uint32_t slot_bytes; ///< for each element of a row; 0: nothing is kept
+    uint32_t slot_limit; ///< elements
+    uint32_t stream; ///< elements from which stores bypass the cache, 0: never
+    uint16_t cached[KF_ROWS_MAX_PHASE + 1]; ///< value that the slot holds when a loop starts
+    uint32_t n_params;
+    rw_param params[RW_MAX_PARAMS];
+} rw_plan;
+
+/// Can the block be done by this fuser, layouts and axes included? Else the reason is reported.
+uint32_t rw_fits(const kf_rows *rows, const kf_host *host, uint32_t position);
+/// Is there a reduction, and can every result be written?
+uint32_t rw_is_ready(const kf_rows *rows);
+void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *device);
+
+/// Marks the values that loop `loop` needs, those behind `cached` left out (RW_NO_VALUE: none).
+void rw_needs(const kf_rows *rows, uint32_t loop, uint32_t cached, uint8_t *needs);
+/// Marks what it takes to compute `value` in a loop.
+void rw_derives(const kf_rows *rows, uint32_t value, uint8_t *needs);
+/// Is the value a result that loop `loop` writes?
+uint32_t rw_is_written(const kf_rows *rows, uint32_t value, uint32_t loop);
+/// Is the operation a reduction over what loop `loop` computes?
+uint32_t rw_is_reduced(const kf_rows *rows, const kf_chain_op *op, uint32_t loop);
+/// The axis of `value` that axis `axis` of the space is; -1 when it has none there.
+int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis);
+
+void rw_emit_kernel(kf_text *text, const rw_plan *plan);
+
+typedef struct rw_program rw_program;
+rw_program *rw_program_create(const kf_rows *rows, const kf_chain_device *device);
+void rw_program_destroy(rw_program *program);
+void rw_program_describe(const rw_program *program, kf_program *out);
+void rw_program_info(const rw_program *program, kf_opt_info *out);
+
+typedef struct rw_estimate {
+    kf_formula read;
+    kf_formula written;
+    kf_formula flops;
+    kf_formula ns;
+} rw_estimate;
+void rw_estimate_make(rw_estimate *estimate, const kf_rows *rows, const kf_chain_device *device);
+
+#endif
