@@ -28,7 +28,7 @@ static uint32_t is_power_of_two(uint32_t mask)
 static uint32_t reduces_last(const kf_rows *rows)
 {
     uint32_t kept = kf_rows_all(rows) & ~rows->reduced;
-    return rows->reduced > kept;
+    return (rows->reduced & (0u - rows->reduced)) > kept;
 }
 
 static uint32_t row_is_walkable(const kf_rows *rows, uint32_t value)

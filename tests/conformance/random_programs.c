@@ -50,7 +50,7 @@ typedef struct program {
     int64_t base[4]; ///< extents that shapes are made of
 } program;
 
-static uint64_t first_seed = 1, n_programs = 60;
+static uint64_t first_seed = 1, n_programs = 24;
 static uint32_t uses[KILN_OP_COUNT];
 static kiln_context *context;
 static kiln_device *device, *judge;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What an author of fusers relies on: the headers compile alone in every language they promise, those of the ABI without
-padding, and the template builds on its own against nothing but the SDK's folder."""
+"""What an author of fusers relies on: the headers compile alone in every language they promise,
+those of the ABI without padding, and the template builds on its own against nothing but the SDK's folder."""
 import os
 import re
 import shutil
@@ -57,7 +57,7 @@ def template():
 
 def main():
     results = {header: matrix(header) for header in ("kiln_fuser.h", "kf_util.h")}
-    for header in ("kf_elementwise.h", "kf_chain.h"):
+    for header in ("kf_elementwise.h", "kf_chain.h", "kf_rows.h"):
         results[header] = matrix(header, crosses_abi=False)
     results["template"] = template()
     for name, bad in results.items():

@@ -26,6 +26,7 @@ static void describe_device(kf_device *device, uint32_t code_shape)
     device->dtype_storage = ~0ull;
     device->max_group_size = 256;
     device->max_param_bytes = 1024;
+    device->local_bytes = 32768;
     device->compute_units = 2;
     device->vector_bytes = code_shape == KF_SHAPE_BLOCK ? 64 : 0;
     device->mem_align_bytes = 128;
@@ -75,7 +76,12 @@ mini_host *mini_open(const char *plugin_file, uint32_t code_shape)
 
 bool mini_fuser(mini_host *mini)
 {
-    return KILN_CHECK(mini->plugin->fuser_create(&mini->host, 0, &mini->device, &mini->fuser) ==
+    return mini_fuser_at(mini, 0);
+}
+
+bool mini_fuser_at(mini_host *mini, uint32_t index)
+{
+    return KILN_CHECK(mini->plugin->fuser_create(&mini->host, index, &mini->device, &mini->fuser) ==
                       KF_OK);
 }
 
@@ -319,6 +325,9 @@ static bool apply(uint32_t op, int64_t a, int64_t b, int64_t *out)
     case KF_INS_MAX:
         *out = a > b ? a : b;
         return true;
+    case KF_INS_LE:
+        *out = a <= b;
+        return true;
     default:
         return false;
     }
@@ -330,6 +339,14 @@ bool mini_eval(const mini_host *mini, kf_expr expr, int64_t *out_value)
     uint32_t depth = 0;
     for (uint64_t i = 0; i < expr.n && expr.n <= KF_MAX_EXPR; i++) {
         const kf_ins *ins = &expr.ins[i];
+        if (ins->op == KF_INS_SELECT) {
+            if (depth < 3) {
+                return false;
+            }
+            depth -= 2;
+            stack[depth - 1] = stack[depth - 1] != 0 ? stack[depth] : stack[depth + 1];
+            continue;
+        }
         if (ins->op >= 16) {
             if (depth < 2 ||
                 !apply(ins->op, stack[depth - 2], stack[depth - 1], &stack[depth - 2])) {

@@ -54,6 +54,7 @@ typedef struct mini_host {
 /// facts may be changed before.
 mini_host *mini_open(const char *plugin_file, uint32_t code_shape);
 bool mini_fuser(mini_host *mini);
+bool mini_fuser_at(mini_host *mini, uint32_t index); // of a plugin with several
 void mini_close(mini_host *mini);
 /// Forgets tensors, operations, symbols and scalars.
 void mini_clear(mini_host *mini);

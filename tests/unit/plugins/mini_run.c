@@ -62,7 +62,10 @@ static cl_program build(const kf_source *source)
     return program;
 }
 
+enum { MAX_TEMPS = 16 };
+
 typedef struct run_state {
+    cl_mem temps[MAX_TEMPS];
     cl_mem buffers[MINI_MAX_TENSORS];
     bool written[MINI_MAX_TENSORS];
 } run_state;
@@ -161,6 +164,13 @@ static bool set_arg(mini_host *mini, run_state *run, cl_kernel kernel, uint32_t 
                set_integer(kernel, n, arg->dtype, mini->symbols[arg->ref]);
     case KF_ARG_SCALAR:
         return set_scalar(mini, kernel, n, arg);
+    case KF_ARG_TEMP:
+        return KILN_CHECK(arg->ref < MAX_TEMPS) &&
+               KILN_CHECK_INT(clSetKernelArg(kernel, n, sizeof(cl_mem), &run->temps[arg->ref]),
+                              CL_SUCCESS);
+    case KF_ARG_LOCAL:
+        return KILN_CHECK(mini_eval(mini, arg->value, &value)) && KILN_CHECK(value > 0) &&
+               KILN_CHECK_INT(clSetKernelArg(kernel, n, (size_t)value, NULL), CL_SUCCESS);
     case KF_ARG_VALUE:
         return KILN_CHECK(mini_eval(mini, arg->value, &value)) &&
                set_integer(kernel, n, arg->dtype, value);
@@ -211,12 +221,27 @@ static bool launch(mini_host *mini, run_state *run, cl_program program, const kf
     return ok;
 }
 
+static bool make_temps(const mini_host *mini, run_state *run, const kf_program *view)
+{
+    cl_int code = CL_SUCCESS;
+    bool ok = KILN_CHECK(view->n_temps <= MAX_TEMPS);
+    for (uint64_t i = 0; ok && i < view->n_temps; i++) {
+        int64_t bytes = 0;
+        ok = KILN_CHECK(mini_eval(mini, view->temps[i].bytes, &bytes)) && KILN_CHECK(bytes > 0);
+        if (ok) {
+            run->temps[i] = clCreateBuffer(context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
+            ok = KILN_CHECK_INT(code, CL_SUCCESS);
+        }
+    }
+    return ok;
+}
+
 bool mini_run_ns(mini_host *mini, const kf_opt *opt, uint32_t repeat, uint64_t *out_ns)
 {
     kf_program view = {.struct_size = (uint32_t)sizeof(view)};
     run_state *run = calloc(1, sizeof(*run));
     bool ok = run != NULL && KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &view), KF_OK) &&
-              KILN_CHECK_INT(view.n_steps, view.n_launches);
+              KILN_CHECK_INT(view.n_steps, view.n_launches) && make_temps(mini, run, &view);
     for (uint64_t i = 0; ok && i < view.n_steps; i++) {
         const kf_launch *what = view.launches[view.steps[i].index];
         cl_program program = build(view.sources[what->source]);
@@ -233,6 +258,11 @@ bool mini_run_ns(mini_host *mini, const kf_opt *opt, uint32_t repeat, uint64_t *
     for (uint32_t i = 0; run != NULL && i < mini->n_tensors; i++) {
         if (run->buffers[i] != NULL) {
             clReleaseMemObject(run->buffers[i]);
+        }
+    }
+    for (uint32_t i = 0; run != NULL && i < MAX_TEMPS; i++) {
+        if (run->temps[i] != NULL) {
+            clReleaseMemObject(run->temps[i]);
         }
     }
     free(run);
