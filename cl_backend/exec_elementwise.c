@@ -186,6 +186,14 @@ kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kil
     return launch(exec, &e);
 }
 
+kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kiln_view *target)
+{
+    elementwise e = {.op = "cast"};
+    add_operand(&e, target, target->dtype);
+    add_operand(&e, source, source->dtype);
+    return launch(exec, &e);
+}
+
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target)
 {
     kiln_dtype dtype = kilni_exec_raw(target->dtype);

@@ -78,8 +78,26 @@ kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view 
 /// Copies elements between views of equal shape and element size; strides on both sides.
 kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kiln_view *target);
 
+/// Copies elements of one dtype to another between views of equal shape, as the operator cast.
+kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kiln_view *target);
+
 /// Writes `value` (bytes of one element) to every element of `target`.
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target);
+
+// ---- sorting (exec_sort.c)
+// -------------------------------------------------------------------------------
+
+/// Keys in dense lines: unsigned numbers of 4 or 8 bytes, or pairs of 8 bytes each. All ones is not
+/// a key.
+typedef struct kilni_exec_sorting {
+    kiln_buffer *keys; ///< replaced by another when they are sorted
+    int64_t lines;
+    int64_t length;
+    uint32_t bytes; ///< of a key
+} kilni_exec_sorting;
+
+/// Sorts every line in ascending order.
+kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting);
 
 // ---- loops
 // ---------------------------------------------------------------------------------------------

@@ -338,6 +338,11 @@ KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
 
+/// The part of a view that the attributes of a slice or slice_assign name.
+/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
+KILN_API void kiln_view_slice(const kiln_op_record *record, const kiln_view *input,
+                              kiln_view *out_view);
+
 /// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot
 /// express it (a reshape of a non-contiguous tensor): then the operation has to be executed as a
 /// copy. Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.

@@ -117,6 +117,13 @@ kiln_status kilni_ir_axes_mask(const kiln_op_record *call, uint32_t rank, uint32
 kiln_status kilni_ir_permutation(const kiln_op_record *call, uint32_t rank,
                                  uint32_t out_axes[KILN_MAX_RANK], kiln_error *err);
 
+/// Length of diagonal `offset` of a matrix of lengths tail[0] and tail[1], and where it begins.
+int64_t kilni_ir_diagonal(const int64_t *tail, int64_t offset, int64_t *out_row,
+                          int64_t *out_column);
+
+/// Places by which roll moves along `axis`, in [0, length).
+int64_t kilni_ir_shift(const kiln_op_record *call, uint32_t rank, uint32_t axis, int64_t length);
+
 /// Start, step and length of a slice along `axis` of length `dim`, as Python's slice.indices.
 void kilni_ir_slice_axis(const kiln_op_record *call, uint32_t axis, int64_t dim, int64_t *out_start,
                          int64_t *out_step, int64_t *out_length);

@@ -5,15 +5,6 @@
 
 #include "reference_internal.h"
 
-static int64_t clamp_index(int64_t index, int64_t length)
-{
-    index = index < 0 ? index + length : index;
-    if (index < 0) {
-        return 0;
-    }
-    return index < length ? index : length - 1;
-}
-
 /* Copies the element of `x` at `index` to place `at` of `out`. */
 static void take(const kiln_view *x, const int64_t *index, const kiln_view *out, int64_t at)
 {
@@ -39,7 +30,7 @@ static kiln_status gather(const kiln_op_record *call, const kiln_view *inputs,
         int64_t at = per_element ? kilni_ref_offset(indices, walk.index)
                                  : walk.index[axis] * indices->strides[0];
         memcpy(index, walk.index, sizeof(index));
-        index[axis] = clamp_index(kilni_ref_load(indices, at).i, x->dims[axis]);
+        index[axis] = kilni_ref_clamped(kilni_ref_load(indices, at).i, x->dims[axis]);
         take(x, index, &outputs[0], walk.at[0]);
     }
     return KILN_STATUS_OK;

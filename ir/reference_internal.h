@@ -75,4 +75,7 @@ void kilni_ref_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t
 /// Element offset of an index into a view.
 int64_t kilni_ref_offset(const kiln_view *view, const int64_t *index);
 
+/// The place that an index means: below 0 it counts from the end, what is still outside is clamped.
+int64_t kilni_ref_clamped(int64_t index, int64_t length);
+
 #endif

@@ -227,3 +227,12 @@ int64_t kilni_ref_offset(const kiln_view *view, const int64_t *index)
     }
     return at;
 }
+
+int64_t kilni_ref_clamped(int64_t index, int64_t length)
+{
+    index = index < 0 ? index + length : index;
+    if (index < 0) {
+        return 0;
+    }
+    return index < length ? index : length - 1;
+}

@@ -25,6 +25,8 @@ REFERENCE(expand)
 REFERENCE(permute)
 REFERENCE(slice)
 REFERENCE(flip)
+REFERENCE(unfold)
+REFERENCE(diagonal)
 
 #undef REFERENCE
 

@@ -173,12 +173,13 @@ kiln_status kiln_shape_slice(const kiln_op_record *call, kiln_tensor_desc *outpu
     const int64_t *steps = kilni_ir_ints(call, KILN_KEY_STEPS, &counts[2]);
     if (counts[0] != x->rank || counts[1] != x->rank || (counts[2] != 0 && counts[2] != x->rank)) {
         return kiln_fail(err, INVALID_ARGUMENT,
-                         "slice: %u starts, %u ends and %u steps are given for rank %u", counts[0],
-                         counts[1], counts[2], x->rank);
+                         "%s: %u starts, %u ends and %u steps are given for rank %u",
+                         kilni_ir_op_name(call), counts[0], counts[1], counts[2], x->rank);
     }
     for (uint32_t i = 0; i < counts[2]; i++) {
         if (steps[i] == 0) {
-            return kiln_fail(err, INVALID_ARGUMENT, "slice: the step of axis %u is 0", i);
+            return kiln_fail(err, INVALID_ARGUMENT, "%s: the step of axis %u is 0",
+                             kilni_ir_op_name(call), i);
         }
     }
     outputs[0].rank = x->rank;

@@ -128,8 +128,9 @@ static bool apply_permute(const kiln_op_record *record, const kiln_view *input, 
     return true;
 }
 
-static void apply_slice(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+void kiln_view_slice(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
 {
+    *out = *input;
     int64_t size = (int64_t)kiln_dtype_size(input->dtype);
     for (uint32_t i = 0; i < input->rank; i++) {
         int64_t start = 0;
@@ -156,6 +157,42 @@ static bool apply_flip(const kiln_op_record *record, const kiln_view *input, kil
     return true;
 }
 
+static bool apply_unfold(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    uint32_t axis = 0;
+    int64_t stride = kiln_op_attr_i64(record, KILN_KEY_STRIDE);
+    if (kilni_ir_axis(record, kiln_op_attr_i64(record, KILN_KEY_AXIS), input->rank, &axis, NULL) !=
+            KILN_STATUS_OK ||
+        input->rank >= KILN_MAX_RANK) {
+        return false;
+    }
+    out->rank = input->rank + 1;
+    memcpy(out->dims, record->outputs[0].dims, sizeof(out->dims));
+    out->strides[input->rank] = input->strides[axis];
+    out->strides[axis] = out->dims[axis] > 1 ? input->strides[axis] * stride : input->strides[axis];
+    return true;
+}
+
+static bool apply_diagonal(const kiln_op_record *record, const kiln_view *input, kiln_view *out)
+{
+    int64_t row = 0;
+    int64_t column = 0;
+    uint32_t last = input->rank - 1;
+    if (input->rank < 2) {
+        return false;
+    }
+    const int64_t *strides = &input->strides[last - 1];
+    int64_t length = kilni_ir_diagonal(&input->dims[last - 1],
+                                       kiln_op_attr_i64(record, KILN_KEY_OFFSET), &row, &column);
+    int64_t first = length > 0 ? row * strides[0] + column * strides[1] : 0;
+    out->rank = last;
+    out->offset_bytes += first * (int64_t)kiln_dtype_size(input->dtype);
+    out->dims[last - 1] = length;
+    out->strides[last - 1] = strides[0] + strides[1];
+    out->dims[last] = 0;
+    return true;
+}
+
 bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input, kiln_view *out_view)
 {
     kiln_view out = *input;
@@ -171,10 +208,16 @@ bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input, kiln_
         ok = apply_permute(record, input, &out);
         break;
     case KILN_OP_SLICE:
-        apply_slice(record, input, &out);
+        kiln_view_slice(record, input, &out);
         break;
     case KILN_OP_FLIP:
         ok = apply_flip(record, input, &out);
+        break;
+    case KILN_OP_UNFOLD:
+        ok = apply_unfold(record, input, &out);
+        break;
+    case KILN_OP_DIAGONAL:
+        ok = apply_diagonal(record, input, &out);
         break;
     default:
         return false;

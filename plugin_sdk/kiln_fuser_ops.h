@@ -106,6 +106,8 @@
 #define KF_OP_PERMUTE 122u /* v1: axis i of the result is axis axes[i] of x; empty: reversed */
 #define KF_OP_SLICE 123u /* v1: x[starts:ends:steps] as in Python, for every axis in order */
 #define KF_OP_FLIP 124u /* v1: x reversed along axes; empty: along all */
+#define KF_OP_UNFOLD 126u /* v1: windows of x along axis; their elements run along a new last axis */
+#define KF_OP_DIAGONAL 127u /* v1: elements [.., i, i + offset] of x; the diagonal is the last axis */
 #define KF_OP_SUM 140u /* v1: sum; of nothing: 0 */
 #define KF_OP_MEAN 141u /* v1: arithmetic mean; of nothing: NaN */
 #define KF_OP_PROD 142u /* v1: product; of nothing: 1 */
@@ -116,6 +118,8 @@
 #define KF_OP_ALL 147u /* v1: whether all are true; of nothing: true */
 #define KF_OP_ARGMAX 150u /* v1: index of the largest along axis; NaN counts as largest */
 #define KF_OP_ARGMIN 151u /* v1: index of the smallest along axis; NaN counts as smallest */
+#define KF_OP_MAX_WITH_INDICES 288u /* v1: largest along axis and its index, the first of equals; NaN counts as largest */
+#define KF_OP_MIN_WITH_INDICES 289u /* v1: smallest along axis and its index, the first of equals; NaN counts as smallest */
 #define KF_OP_MATMUL 160u /* v1: matrix product over the last two axes, the others broadcast; rank 1 as in NumPy */
 #define KF_OP_CONV2D 161u /* v1: cross-correlation of x [n,c,h,w] with weight [o,c/groups,kh,kw], plus bias [o] */
 #define KF_OP_MAX_POOL2D 162u /* v1: largest of each window of x [n,c,h,w]; padding never wins; NaN propagates */
@@ -138,6 +142,29 @@
 #define KF_OP_BATCH_NORM_BACKWARD 195u /* v1: derivatives of batch_norm_train by x, scale and bias */
 #define KF_OP_GATHER 200u /* v1: out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter */
 #define KF_OP_SELECT 201u /* v1: x at indices (i32, i64, rank 1) along axis */
+#define KF_OP_GATHER_ND 267u /* v1: x at the tuples that indices (i32, i64) hold along their last axis; batch_dims leading axes are shared */
+#define KF_OP_SCATTER 268u /* v1: x with out[..indices[i][j]..] = values[i][j] along axis, or combined with it by mode, in order; an index outside is dropped */
+#define KF_OP_SCATTER_ND 269u /* v1: x with parts at the tuples of indices replaced by values, or combined with them by mode, in order; a tuple outside is dropped */
+#define KF_OP_SELECT_ASSIGN 270u /* v1: x with its parts at indices (rank 1) along axis replaced by values, or combined with them by mode, in order; an index outside is dropped */
+#define KF_OP_SLICE_ASSIGN 271u /* v1: x with x[starts:ends:steps] replaced by value */
+#define KF_OP_EMBEDDING 272u /* v1: rows of weights [n,d] at indices of any shape */
+#define KF_OP_EMBEDDING_BACKWARD 273u /* v1: count rows, each the sum of the rows of grad whose index names it, in order; an index outside is dropped */
+#define KF_OP_ONE_HOT 265u /* v1: values[1] where the place along the new axis of length count is the index, else values[0]; an index outside hits nothing */
+#define KF_OP_REVERSE_SEQUENCE 266u /* v1: the first lengths[b] elements along axis reversed for each b along batch_axis; lengths are clamped */
+#define KF_OP_REPEAT 260u /* v1: x beside itself repeats[i] times along axis i (tile) */
+#define KF_OP_ROLL 261u /* v1: x moved by shifts[i] places along axes[i]; what leaves at the end comes in at the beginning */
+#define KF_OP_TRIL 262u /* v1: x with 0 above diagonal offset of its last two axes */
+#define KF_OP_TRIU 263u /* v1: x with 0 below diagonal offset of its last two axes */
+#define KF_OP_EYE 264u /* v1: a matrix of 0 with 1 on diagonal offset */
+#define KF_OP_CUM_SUM 280u /* v1: sum of the elements up to each one; exclusive: without it; reverse: from it on */
+#define KF_OP_CUM_PROD 281u /* v1: product of the elements up to each one; exclusive and reverse as cum_sum */
+#define KF_OP_CUM_MAX 282u /* v1: largest of the elements up to each one, NaN once one is NaN; of none: as max */
+#define KF_OP_CUM_MIN 283u /* v1: smallest of the elements up to each one, NaN once one is NaN; of none: as min */
+#define KF_OP_SORT 284u /* v1: x in order along axis; which of -0 and 0 comes first is left open */
+#define KF_OP_ARGSORT 285u /* v1: indices that put x in order along axis; equals keep their order */
+#define KF_OP_SORT_WITH_INDICES 286u /* v1: x in order along axis and where each element was; equals keep their order */
+#define KF_OP_TOP_K 287u /* v1: the count largest along axis from the largest down, or the smallest up, and their indices; of equals the first */
+#define KF_OP_CROSS 290u /* v1: cross product along axis, of length 3 in both; the others broadcast */
 #define KF_OP_ARGWHERE 460u /* v1: [count, rank]: indices of the first `count` true elements in row-major order; 0 beyond the last */
 #define KF_OP_NMS 461u /* v1: [b, classes, min(count, n)]: boxes [b,n,4] (y1, x1, y2, x2) by falling score [b,classes,n] that none before covers; -1 beyond the last */
 #define KF_OP_CONCAT 220u /* v1: inputs one after the other along axis */
@@ -185,32 +212,16 @@
 #define KF_ATTR_LAST 26u /* of equal elements take the last, not the first */
 #define KF_ATTR_COUNT 27u /* number of elements */
 #define KF_ATTR_APPROXIMATE 28u /* use the cheaper formula */
-#define KF_ATTR_ALPHA 50u /* first factor of the formula */
-#define KF_ATTR_BETA 51u /* second factor of the formula */
-#define KF_ATTR_MOMENTUM 52u /* share of the old value in a running one */
-#define KF_ATTR_SCALE 53u /* factor of the scores; 0: 1 / sqrt(length of a query) */
-#define KF_ATTR_SOFTCAP 54u /* scores become softcap * tanh(scores / softcap); 0: as they are */
-#define KF_ATTR_CAUSAL 55u /* position i sees none after i */
-#define KF_ATTR_DIRECTION 56u /* forward, reverse or bidirectional */
-#define KF_ATTR_ACTIVATIONS 57u /* names with commas, for each direction; empty: the usual ones */
-#define KF_ATTR_ALPHAS 58u /* alpha of each activation; empty: the usual ones */
-#define KF_ATTR_BETAS 59u /* beta of each activation; empty: the usual ones */
-#define KF_ATTR_CLIP 60u /* bound of what activations get; 0: none */
-#define KF_ATTR_INPUT_FORGET 61u /* the forget gate is 1 - the input gate */
-#define KF_ATTR_RESET_AFTER 62u /* the reset gate acts after the matrix product */
-#define KF_ATTR_INVERSE 63u /* the inverse transform, divided by the length */
-#define KF_ATTR_LENGTH 64u /* length of the signal; 0: what the input says */
-#define KF_ATTR_EQUATION 65u /* letters of each input's axes, with commas, then -> and the result's */
-#define KF_ATTR_BLANK 66u /* class that stands for no label */
-#define KF_ATTR_SEED 70u /* key of the random numbers */
-#define KF_ATTR_STREAM 71u /* stream of random numbers, below 2^32 */
-#define KF_ATTR_POSITION 72u /* which draw of the stream, below 2^48 */
-#define KF_ATTR_MEAN 73u /* centre of the distribution */
-#define KF_ATTR_DEVIATION 74u /* standard deviation, not negative */
-#define KF_ATTR_PROBABILITY 75u /* chance of 1, from 0 to 1 */
-#define KF_ATTR_OVERLAP 100u /* share of the union that the intersection of two boxes must exceed */
-#define KF_ATTR_LEAST 101u /* scores must exceed it; absent: all but NaN and -inf do */
-#define KF_ATTR_CENTER 102u /* boxes are middle x, middle y, width, height */
+#define KF_ATTR_SIZE 30u /* length of a window */
+#define KF_ATTR_STRIDE 31u /* distance between the beginnings of windows */
+#define KF_ATTR_OFFSET 32u /* which diagonal: 0 the main one, above 0 the upper ones */
+#define KF_ATTR_REPEATS 33u /* how often along each axis */
+#define KF_ATTR_SHIFTS 34u /* places to move along each of the axes */
+#define KF_ATTR_BATCH_AXIS 35u /* axis of independent parts; negative counts from the last */
+#define KF_ATTR_BATCH_DIMS 36u /* number of leading axes that inputs share */
+#define KF_ATTR_EXCLUSIVE 37u /* without the element itself */
+#define KF_ATTR_REVERSE 38u /* from the end to the beginning */
+#define KF_ATTR_DESCENDING 39u /* from the largest down */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

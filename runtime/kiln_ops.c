@@ -611,6 +611,24 @@ kiln_status kiln_flip(kiln_tensor *x, const int64_t *axes, size_t n_axes, kiln_t
     return kiln_record(NULL, KILN_OP_FLIP, inputs, 1, attrs, 1, out_tensor, err);
 }
 
+kiln_status kiln_unfold(kiln_tensor *x, int64_t axis, int64_t size, int64_t stride, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_i64(size),
+        kilni_attr_i64(stride),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_UNFOLD, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_diagonal(kiln_tensor *x, int64_t offset, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(offset),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_DIAGONAL, inputs, 1, attrs, 1, out_tensor, err);
+}
+
 kiln_status kiln_sum(kiln_tensor *x, const int64_t *axes, size_t n_axes, bool keepdims, kiln_tensor **out_tensor, kiln_error *err) {
     const kiln_attr attrs[] = {
         kilni_attr_ints(axes, n_axes),
@@ -701,6 +719,26 @@ kiln_status kiln_argmin(kiln_tensor *x, int64_t axis, bool keepdims, bool last, 
     };
     kiln_tensor *const inputs[] = {x};
     return kiln_record(NULL, KILN_OP_ARGMIN, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_max_with_indices(kiln_tensor *x, int64_t axis, bool keepdims, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_values, out_indices};
+    return kilni_record_several(NULL, KILN_OP_MAX_WITH_INDICES, inputs, 1, attrs, 2, outputs, err);
+}
+
+kiln_status kiln_min_with_indices(kiln_tensor *x, int64_t axis, bool keepdims, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(keepdims),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_values, out_indices};
+    return kilni_record_several(NULL, KILN_OP_MIN_WITH_INDICES, inputs, 1, attrs, 2, outputs, err);
 }
 
 kiln_status kiln_matmul(kiln_tensor *a, kiln_tensor *b, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err) {
@@ -909,6 +947,210 @@ kiln_status kiln_select(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln
     };
     kiln_tensor *const inputs[] = {x, indices};
     return kiln_record(NULL, KILN_OP_SELECT, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_gather_nd(kiln_tensor *x, kiln_tensor *indices, int64_t batch_dims, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(batch_dims),
+    };
+    kiln_tensor *const inputs[] = {x, indices};
+    return kiln_record(NULL, KILN_OP_GATHER_ND, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_scatter(kiln_tensor *x, kiln_tensor *values, kiln_tensor *indices, int64_t axis, const char *mode, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_text(mode),
+    };
+    kiln_tensor *const inputs[] = {x, values, indices};
+    return kiln_record(NULL, KILN_OP_SCATTER, inputs, 3, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_scatter_nd(kiln_tensor *x, kiln_tensor *values, kiln_tensor *indices, const char *mode, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_text(mode),
+    };
+    kiln_tensor *const inputs[] = {x, values, indices};
+    return kiln_record(NULL, KILN_OP_SCATTER_ND, inputs, 3, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_select_assign(kiln_tensor *x, kiln_tensor *values, kiln_tensor *indices, int64_t axis, const char *mode, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_text(mode),
+    };
+    kiln_tensor *const inputs[] = {x, values, indices};
+    return kiln_record(NULL, KILN_OP_SELECT_ASSIGN, inputs, 3, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_slice_assign(kiln_tensor *x, kiln_tensor *value, const int64_t *starts, size_t n_starts, const int64_t *ends, size_t n_ends, const int64_t *steps, size_t n_steps, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(starts, n_starts),
+        kilni_attr_ints(ends, n_ends),
+        kilni_attr_ints(steps, n_steps),
+    };
+    kiln_tensor *const inputs[] = {x, value};
+    return kiln_record(NULL, KILN_OP_SLICE_ASSIGN, inputs, 2, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_embedding(kiln_tensor *weights, kiln_tensor *indices, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {weights, indices};
+    return kiln_record(NULL, KILN_OP_EMBEDDING, inputs, 2, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_embedding_backward(kiln_tensor *grad, kiln_tensor *indices, int64_t count, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+    };
+    kiln_tensor *const inputs[] = {grad, indices};
+    return kiln_record(NULL, KILN_OP_EMBEDDING_BACKWARD, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_one_hot(kiln_tensor *values, kiln_tensor *indices, int64_t count, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {values, indices};
+    return kiln_record(NULL, KILN_OP_ONE_HOT, inputs, 2, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_reverse_sequence(kiln_tensor *x, kiln_tensor *lengths, int64_t axis, int64_t batch_axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_i64(batch_axis),
+    };
+    kiln_tensor *const inputs[] = {x, lengths};
+    return kiln_record(NULL, KILN_OP_REVERSE_SEQUENCE, inputs, 2, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_repeat(kiln_tensor *x, const int64_t *repeats, size_t n_repeats, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(repeats, n_repeats),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_REPEAT, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_roll(kiln_tensor *x, const int64_t *shifts, size_t n_shifts, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shifts, n_shifts),
+        kilni_attr_ints(axes, n_axes),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ROLL, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_tril(kiln_tensor *x, int64_t offset, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(offset),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_TRIL, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_triu(kiln_tensor *x, int64_t offset, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(offset),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_TRIU, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_eye(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, int64_t offset, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+        kilni_attr_dtype(dtype),
+        kilni_attr_i64(offset),
+    };
+    return kiln_record(device, KILN_OP_EYE, NULL, 0, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_cum_sum(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(exclusive),
+        kilni_attr_bool(reverse),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CUM_SUM, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_cum_prod(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(exclusive),
+        kilni_attr_bool(reverse),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CUM_PROD, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_cum_max(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(exclusive),
+        kilni_attr_bool(reverse),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CUM_MAX, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_cum_min(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(exclusive),
+        kilni_attr_bool(reverse),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_CUM_MIN, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_sort(kiln_tensor *x, int64_t axis, bool descending, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(descending),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SORT, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_argsort(kiln_tensor *x, int64_t axis, bool descending, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(descending),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ARGSORT, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_sort_with_indices(kiln_tensor *x, int64_t axis, bool descending, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(descending),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_values, out_indices};
+    return kilni_record_several(NULL, KILN_OP_SORT_WITH_INDICES, inputs, 1, attrs, 2, outputs, err);
+}
+
+kiln_status kiln_top_k(kiln_tensor *x, int64_t count, int64_t axis, bool descending, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+        kilni_attr_i64(axis),
+        kilni_attr_bool(descending),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_values, out_indices};
+    return kilni_record_several(NULL, KILN_OP_TOP_K, inputs, 1, attrs, 3, outputs, err);
+}
+
+kiln_status kiln_cross(kiln_tensor *a, kiln_tensor *b, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+    };
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_CROSS, inputs, 2, attrs, 1, out_tensor, err);
 }
 
 kiln_status kiln_argwhere(kiln_tensor *mask, int64_t count, kiln_tensor **out_tensor, kiln_error *err) {

@@ -359,6 +359,16 @@ KILN_NODISCARD KILN_API kiln_status kiln_slice(kiln_tensor *x, const int64_t *st
 /// `axes`: axes; negative counts from the last; empty: all.
 KILN_NODISCARD KILN_API kiln_status kiln_flip(kiln_tensor *x, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err);
 
+/// windows of x along axis; their elements run along a new last axis.
+/// `axis`: axis; negative counts from the last.
+/// `size`: length of a window.
+/// `stride`: distance between the beginnings of windows.
+KILN_NODISCARD KILN_API kiln_status kiln_unfold(kiln_tensor *x, int64_t axis, int64_t size, int64_t stride, kiln_tensor **out_tensor, kiln_error *err);
+
+/// elements [.., i, i + offset] of x; the diagonal is the last axis.
+/// `offset`: which diagonal: 0 the main one, above 0 the upper ones.
+KILN_NODISCARD KILN_API kiln_status kiln_diagonal(kiln_tensor *x, int64_t offset, kiln_tensor **out_tensor, kiln_error *err);
+
 /// sum; of nothing: 0.
 /// `axes`: axes; negative counts from the last; empty: all.
 /// `keepdims`: keep reduced axes with length 1.
@@ -410,6 +420,18 @@ KILN_NODISCARD KILN_API kiln_status kiln_argmax(kiln_tensor *x, int64_t axis, bo
 /// `keepdims`: keep reduced axes with length 1.
 /// `last`: of equal elements take the last, not the first.
 KILN_NODISCARD KILN_API kiln_status kiln_argmin(kiln_tensor *x, int64_t axis, bool keepdims, bool last, kiln_tensor **out_tensor, kiln_error *err);
+
+/// largest along axis and its index, the first of equals; NaN counts as largest.
+/// `axis`: axis; negative counts from the last.
+/// `keepdims`: keep reduced axes with length 1.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_max_with_indices(kiln_tensor *x, int64_t axis, bool keepdims, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err);
+
+/// smallest along axis and its index, the first of equals; NaN counts as smallest.
+/// `axis`: axis; negative counts from the last.
+/// `keepdims`: keep reduced axes with length 1.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_min_with_indices(kiln_tensor *x, int64_t axis, bool keepdims, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err);
 
 /// matrix product over the last two axes, the others broadcast; rank 1 as in NumPy.
 /// `transpose_a`: swap the last two axes of a.
@@ -566,6 +588,121 @@ KILN_NODISCARD KILN_API kiln_status kiln_gather(kiln_tensor *x, kiln_tensor *ind
 /// x at indices (i32, i64, rank 1) along axis.
 /// `axis`: axis; negative counts from the last.
 KILN_NODISCARD KILN_API kiln_status kiln_select(kiln_tensor *x, kiln_tensor *indices, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x at the tuples that indices (i32, i64) hold along their last axis; batch_dims leading axes are shared.
+/// `batch_dims`: number of leading axes that inputs share.
+KILN_NODISCARD KILN_API kiln_status kiln_gather_nd(kiln_tensor *x, kiln_tensor *indices, int64_t batch_dims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with out[..indices[i][j]..] = values[i][j] along axis, or combined with it by mode, in order; an index outside is dropped.
+/// `axis`: axis; negative counts from the last.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_scatter(kiln_tensor *x, kiln_tensor *values, kiln_tensor *indices, int64_t axis, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with parts at the tuples of indices replaced by values, or combined with them by mode, in order; a tuple outside is dropped.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_scatter_nd(kiln_tensor *x, kiln_tensor *values, kiln_tensor *indices, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with its parts at indices (rank 1) along axis replaced by values, or combined with them by mode, in order; an index outside is dropped.
+/// `axis`: axis; negative counts from the last.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_select_assign(kiln_tensor *x, kiln_tensor *values, kiln_tensor *indices, int64_t axis, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with x[starts:ends:steps] replaced by value.
+/// `starts`: first index of each axis, clamped like Python's.
+/// `ends`: index after the last of each axis, clamped like Python's.
+/// `steps`: step of each axis, not 0; empty: 1.
+KILN_NODISCARD KILN_API kiln_status kiln_slice_assign(kiln_tensor *x, kiln_tensor *value, const int64_t *starts, size_t n_starts, const int64_t *ends, size_t n_ends, const int64_t *steps, size_t n_steps, kiln_tensor **out_tensor, kiln_error *err);
+
+/// rows of weights [n,d] at indices of any shape.
+KILN_NODISCARD KILN_API kiln_status kiln_embedding(kiln_tensor *weights, kiln_tensor *indices, kiln_tensor **out_tensor, kiln_error *err);
+
+/// count rows, each the sum of the rows of grad whose index names it, in order; an index outside is dropped.
+/// `count`: number of elements.
+KILN_NODISCARD KILN_API kiln_status kiln_embedding_backward(kiln_tensor *grad, kiln_tensor *indices, int64_t count, kiln_tensor **out_tensor, kiln_error *err);
+
+/// values[1] where the place along the new axis of length count is the index, else values[0]; an index outside hits nothing.
+/// `count`: number of elements.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_one_hot(kiln_tensor *values, kiln_tensor *indices, int64_t count, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// the first lengths[b] elements along axis reversed for each b along batch_axis; lengths are clamped.
+/// `axis`: axis; negative counts from the last.
+/// `batch_axis`: axis of independent parts; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_reverse_sequence(kiln_tensor *x, kiln_tensor *lengths, int64_t axis, int64_t batch_axis, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x beside itself repeats[i] times along axis i (tile).
+/// `repeats`: how often along each axis.
+KILN_NODISCARD KILN_API kiln_status kiln_repeat(kiln_tensor *x, const int64_t *repeats, size_t n_repeats, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x moved by shifts[i] places along axes[i]; what leaves at the end comes in at the beginning.
+/// `shifts`: places to move along each of the axes.
+/// `axes`: axes; negative counts from the last; empty: all.
+KILN_NODISCARD KILN_API kiln_status kiln_roll(kiln_tensor *x, const int64_t *shifts, size_t n_shifts, const int64_t *axes, size_t n_axes, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with 0 above diagonal offset of its last two axes.
+/// `offset`: which diagonal: 0 the main one, above 0 the upper ones.
+KILN_NODISCARD KILN_API kiln_status kiln_tril(kiln_tensor *x, int64_t offset, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x with 0 below diagonal offset of its last two axes.
+/// `offset`: which diagonal: 0 the main one, above 0 the upper ones.
+KILN_NODISCARD KILN_API kiln_status kiln_triu(kiln_tensor *x, int64_t offset, kiln_tensor **out_tensor, kiln_error *err);
+
+/// a matrix of 0 with 1 on diagonal offset.
+/// `shape`: lengths of the result.
+/// `dtype`: element type of the result.
+/// `offset`: which diagonal: 0 the main one, above 0 the upper ones.
+KILN_NODISCARD KILN_API kiln_status kiln_eye(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, int64_t offset, kiln_tensor **out_tensor, kiln_error *err);
+
+/// sum of the elements up to each one; exclusive: without it; reverse: from it on.
+/// `axis`: axis; negative counts from the last.
+/// `exclusive`: without the element itself.
+/// `reverse`: from the end to the beginning.
+KILN_NODISCARD KILN_API kiln_status kiln_cum_sum(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err);
+
+/// product of the elements up to each one; exclusive and reverse as cum_sum.
+/// `axis`: axis; negative counts from the last.
+/// `exclusive`: without the element itself.
+/// `reverse`: from the end to the beginning.
+KILN_NODISCARD KILN_API kiln_status kiln_cum_prod(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err);
+
+/// largest of the elements up to each one, NaN once one is NaN; of none: as max.
+/// `axis`: axis; negative counts from the last.
+/// `exclusive`: without the element itself.
+/// `reverse`: from the end to the beginning.
+KILN_NODISCARD KILN_API kiln_status kiln_cum_max(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err);
+
+/// smallest of the elements up to each one, NaN once one is NaN; of none: as min.
+/// `axis`: axis; negative counts from the last.
+/// `exclusive`: without the element itself.
+/// `reverse`: from the end to the beginning.
+KILN_NODISCARD KILN_API kiln_status kiln_cum_min(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x in order along axis; which of -0 and 0 comes first is left open.
+/// `axis`: axis; negative counts from the last.
+/// `descending`: from the largest down.
+KILN_NODISCARD KILN_API kiln_status kiln_sort(kiln_tensor *x, int64_t axis, bool descending, kiln_tensor **out_tensor, kiln_error *err);
+
+/// indices that put x in order along axis; equals keep their order.
+/// `axis`: axis; negative counts from the last.
+/// `descending`: from the largest down.
+KILN_NODISCARD KILN_API kiln_status kiln_argsort(kiln_tensor *x, int64_t axis, bool descending, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x in order along axis and where each element was; equals keep their order.
+/// `axis`: axis; negative counts from the last.
+/// `descending`: from the largest down.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_sort_with_indices(kiln_tensor *x, int64_t axis, bool descending, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err);
+
+/// the count largest along axis from the largest down, or the smallest up, and their indices; of equals the first.
+/// `count`: number of elements.
+/// `axis`: axis; negative counts from the last.
+/// `descending`: from the largest down.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_top_k(kiln_tensor *x, int64_t count, int64_t axis, bool descending, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err);
+
+/// cross product along axis, of length 3 in both; the others broadcast.
+/// `axis`: axis; negative counts from the last.
+KILN_NODISCARD KILN_API kiln_status kiln_cross(kiln_tensor *a, kiln_tensor *b, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);
 
 /// [count, rank]: indices of the first `count` true elements in row-major order; 0 beyond the last.
 /// `count`: number of elements.

@@ -8,6 +8,9 @@ set(kiln_cl_kernels
     gather.cl
     argwhere.cl
     nms.cl
+    scatter.cl
+    scan.cl
+    sort.cl
     reduce.cl
     argreduce.cl
     softmax.cl
@@ -25,6 +28,9 @@ set(kiln_cl_exec
     exec_move.c
     exec_gather.c
     exec_search.c
+    exec_scatter.c
+    exec_scan.c
+    exec_sort.c
     exec_reduce.c
     exec_row.c
     exec_norm.c

@@ -20,6 +20,7 @@ except ImportError:
 
 import numpy_nn
 import numpy_search
+import numpy_data
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
@@ -28,6 +29,7 @@ TOLERANCE = {2: 1e-3, 4: 3e-7, 8: 1e-13}  # by bytes of a float
 SCALED = {"sum", "mean", "prod", "matmul", "conv2d", "avg_pool2d", "softmax", "log_softmax",
           "batch_norm", "gelu"}  # compared with the largest element: errors follow the terms
 SCALED |= set(numpy_nn.OPERATORS)
+SCALED |= numpy_data.SCALED
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 UNARY = {
@@ -352,6 +354,7 @@ OTHERS = {  # name -> function of inputs, attributes, shape of the result; a tup
     "random_normal": lambda i, a, s: random_normal(**{"seed": 0, "stream": 0, "position": 0, **a}),
     "random_bernoulli": lambda i, a, s: random_bernoulli(**a),
 }
+OTHERS.update(numpy_data.operators(DTYPES))
 REDUCTIONS = {"sum", "mean", "prod", "max", "min", "max_abs", "any", "all"}
 
 

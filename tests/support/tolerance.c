@@ -92,6 +92,16 @@ static const row rows[] = {
     {KILN_OP_ELU, {0, 0, 16, 2, true}},
     {KILN_OP_MISH, {0, 0, 16, 2, true}},
     {KILN_OP_HARD_SWISH, {0, 0, 16, 2, true}},
+    {KILN_OP_CUM_SUM, {0, 0, 64, 2, true}},
+    {KILN_OP_CUM_PROD, {0, 0, 64, 2, true}},
+    {KILN_OP_CUM_MAX, {0, 0, 0, 0, true}},
+    {KILN_OP_CUM_MIN, {0, 0, 0, 0, true}},
+    {KILN_OP_SORT, {0, 0, 0, 0, true}},
+    {KILN_OP_CROSS, {0, 0, 4, 2, true}},
+    {KILN_OP_SCATTER, {0, 1, 0, 0, true}},
+    {KILN_OP_SCATTER_ND, {0, 1, 0, 0, true}},
+    {KILN_OP_SELECT_ASSIGN, {0, 1, 0, 0, true}},
+    {KILN_OP_EMBEDDING_BACKWARD, {0, 1, 0, 0, true}},
 };
 
 kiln_tolerance kiln_tolerance_of(kiln_op op)

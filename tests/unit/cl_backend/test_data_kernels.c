@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Kernels that move, index, order and accumulate, in both of their forms (block and GPU) whatever
+// the device is, against the reference evaluator: their samples, lines long enough to come in
+// parts, tiles and runs, and indices of which none can be trusted.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl_fixture.h"
+#include "exec_internal.h"
+#include "tolerance.h"
+
+static const kiln_device_type forms[] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
+
+typedef struct trial { ///< the device under test and the judge
+    cl_fixture f;
+    kiln_backend *judge;
+    unsigned count;
+} trial;
+
+static bool open_trial(trial *t, kiln_device_type form)
+{
+    const kiln_backend_provider *reference = kiln_ir_reference_provider();
+    kiln_error err = KILN_ERROR_INIT;
+    memset(t, 0, sizeof(*t));
+    if (!cl_fixture_open(&t->f, NULL)) {
+        return false;
+    }
+    t->f.backend->info.type = form;
+    return KILN_CHECK_INT(
+        reference->open(&t->f.env, "reference:", &t->judge, &err, reference->user), KILN_STATUS_OK);
+}
+
+static void close_trial(trial *t)
+{
+    t->judge->ops->close(t->judge);
+    cl_fixture_close(&t->f);
+}
+
+/* Runs on dense inputs; the results' bytes, one after the other, are the caller's to free. */
+static unsigned char *run(kiln_backend *backend, const kiln_op_record *record,
+                          const void *const *data, kiln_error *err)
+{
+    const kiln_backend_ops *ops = backend->ops;
+    kiln_view inputs[KILN_MAX_INPUTS];
+    kiln_view outputs[KILN_MAX_OUTPUTS];
+    unsigned char *results = calloc(1, 1);
+    size_t total = 0;
+    kiln_status st = KILN_STATUS_OK;
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        size_t bytes = (size_t)kiln_desc_bytes(&record->inputs[i]);
+        kiln_buffer *buffer = NULL;
+        st = st == KILN_STATUS_OK ? ops->alloc(backend, bytes + 1, &buffer, err) : st;
+        st = st == KILN_STATUS_OK ? ops->upload(backend, buffer, 0, data[i], bytes, err) : st;
+        inputs[i] = kiln_view_dense(&record->inputs[i], buffer);
+    }
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        kiln_buffer *buffer = NULL;
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        st = st == KILN_STATUS_OK ? ops->alloc(backend, bytes + 1, &buffer, err) : st;
+        outputs[i] = kiln_view_dense(&record->outputs[i], buffer);
+    }
+    st = st == KILN_STATUS_OK ? ops->execute(backend, record, inputs, outputs, err) : st;
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
+        results = realloc(results, total + bytes + 1);
+        st = st == KILN_STATUS_OK
+                 ? ops->read(backend, outputs[i].buffer, 0, results + total, bytes, err)
+                 : st;
+        total += bytes;
+        ops->free(backend, outputs[i].buffer);
+    }
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        ops->free(backend, inputs[i].buffer);
+    }
+    if (st != KILN_STATUS_OK) {
+        free(results);
+        return NULL;
+    }
+    return results;
+}
+
+static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
+{
+    trial *t = user;
+    kiln_error err = KILN_ERROR_INIT;
+    const char *name = kiln_op_info_of(record->op)->name;
+    unsigned char *actual = run(t->f.base, record, data, &err);
+    unsigned char *expected = run(t->judge, record, data, &err);
+    size_t at = 0;
+    t->count++;
+    if (actual == NULL || expected == NULL) {
+        KILN_FAIL("%s: %s", name, err.message);
+    }
+    for (unsigned i = 0; actual != NULL && expected != NULL && i < record->n_outputs; i++) {
+        const kiln_tensor_desc *out = &record->outputs[i];
+        char text[300];
+        if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype, kiln_desc_count(out),
+                                    actual + at, expected + at, text, sizeof(text))) {
+            KILN_FAIL("%s of %s, result %u: %s", name, kiln_dtype_name(record->inputs[0].dtype), i,
+                      text);
+        }
+        at += (size_t)kiln_desc_bytes(out);
+    }
+    free(actual);
+    free(expected);
+}
+
+static void test_samples(void)
+{
+    static const kiln_op ops[] = {
+        KILN_OP_GATHER_ND, KILN_OP_SCATTER,           KILN_OP_SCATTER_ND, KILN_OP_SELECT_ASSIGN,
+        KILN_OP_CUM_SUM,   KILN_OP_CUM_MAX,           KILN_OP_SORT,       KILN_OP_ARGSORT,
+        KILN_OP_TOP_K,     KILN_OP_SORT_WITH_INDICES, KILN_OP_PERMUTE,    KILN_OP_UNFOLD};
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64, KILN_DTYPE_I8,
+                                        KILN_DTYPE_BF16};
+    for (size_t form = 0; form < 2; form++) {
+        trial t;
+        if (!open_trial(&t, forms[form])) {
+            return;
+        }
+        for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+            for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+                kiln_sample_sink sink = {.env = &t.f.env, .take = take_sample, .user = &t};
+                kiln_op_info_of(ops[i])->samples(ops[i], dtypes[d], &sink);
+            }
+        }
+        KILN_CHECK(t.count > 100);
+        close_trial(&t);
+    }
+}
+
+// ---- long lines ----
+
+typedef struct call { ///< one operation on generated data
+    kiln_op op;
+    kiln_dtype dtype;
+    kiln_tensor_desc inputs[3];
+    uint16_t n_inputs;
+    kiln_attr attrs[3];
+    uint8_t n_attrs;
+    int64_t spread; ///< of indices
+} call;
+
+static kiln_attr integer(int64_t value)
+{
+    return (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = value};
+}
+
+static kiln_attr truth(bool value)
+{
+    return (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = value};
+}
+
+static kiln_tensor_desc shaped(kiln_dtype dtype, int64_t d0, int64_t d1)
+{
+    kiln_tensor_desc desc = {.id = 1, .dtype = dtype, .rank = d1 > 0 ? 2 : 1, .dims = {d0, d1}};
+    return desc;
+}
+
+/* Numbers that repeat now and then, of both signs; small enough to be exact in sums of f32. */
+static void *generate(const kiln_tensor_desc *desc, int64_t spread)
+{
+    int64_t count = kiln_desc_count(desc);
+    size_t size = kiln_dtype_size(desc->dtype);
+    unsigned char *data = calloc((size_t)count + 1, size);
+    uint32_t state = 12345;
+    for (int64_t i = 0; data != NULL && i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        int64_t value = (int64_t)(state >> 8) % (2 * spread + 5) - spread - 2;
+        float narrow = (float)value;
+        memcpy(data + (size_t)i * size,
+               desc->dtype == KILN_DTYPE_F32 ? (const void *)&narrow : (const void *)&value, size);
+    }
+    return data;
+}
+
+static void check_long(trial *t, const call *c)
+{
+    kiln_tensor_desc outputs[KILN_MAX_OUTPUTS] = {{0}};
+    const void *data[3] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_op_record record = {.op = c->op,
+                             .n_inputs = c->n_inputs,
+                             .n_outputs = kiln_op_info_of(c->op)->n_outputs,
+                             .n_attrs = c->n_attrs,
+                             .inputs = c->inputs,
+                             .outputs = outputs,
+                             .attrs = c->attrs};
+    if (!KILN_CHECK_INT(kiln_ir_infer(&record, outputs, &err), KILN_STATUS_OK)) {
+        return;
+    }
+    for (unsigned i = 0; i < c->n_inputs; i++) {
+        bool index = i + 1 == c->n_inputs && i > 0;
+        data[i] = generate(&c->inputs[i], index ? c->spread : 900);
+    }
+    take_sample(&record, data, t);
+    for (unsigned i = 0; i < c->n_inputs; i++) {
+        free((void *)(uintptr_t)data[i]);
+    }
+}
+
+/* One open device for all calls of a case, in each form. */
+static void in_both_forms(void (*calls)(trial *t))
+{
+    for (size_t form = 0; form < 2; form++) {
+        trial t;
+        if (!open_trial(&t, forms[form])) {
+            return;
+        }
+        calls(&t);
+        close_trial(&t);
+    }
+}
+
+static void long_sorts(trial *t)
+{
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64};
+    for (size_t i = 0; i < 2; i++) {
+        check_long(t, &(call){.op = KILN_OP_SORT_WITH_INDICES,
+                              .inputs = {shaped(dtypes[i], 100003, 0)},
+                              .n_inputs = 1,
+                              .attrs = {integer(0), truth(i == 1)},
+                              .n_attrs = 2});
+        check_long(t, &(call){.op = KILN_OP_SORT,
+                              .inputs = {shaped(dtypes[i], 3, 40000)},
+                              .n_inputs = 1,
+                              .attrs = {integer(-1), truth(i == 0)},
+                              .n_attrs = 2});
+        check_long(t, &(call){.op = KILN_OP_ARGSORT,
+                              .inputs = {shaped(dtypes[i], 1500, 7)},
+                              .n_inputs = 1,
+                              .attrs = {integer(0), truth(false)},
+                              .n_attrs = 2});
+    }
+}
+
+static void long_selections(trial *t)
+{
+    static const int64_t counts[] = {1, 100, 1000};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        check_long(t, &(call){.op = KILN_OP_TOP_K,
+                              .inputs = {shaped(KILN_DTYPE_F32, 150001, 0)},
+                              .n_inputs = 1,
+                              .attrs = {integer(counts[i]), integer(0), truth(i != 1)},
+                              .n_attrs = 3});
+        check_long(t, &(call){.op = KILN_OP_TOP_K,
+                              .inputs = {shaped(KILN_DTYPE_I64, 3000, 5)},
+                              .n_inputs = 1,
+                              .attrs = {integer(counts[i]), integer(0), truth(i == 1)},
+                              .n_attrs = 3});
+    }
+}
+
+static void long_cumulatives(trial *t)
+{
+    static const kiln_op ops[] = {KILN_OP_CUM_SUM, KILN_OP_CUM_MIN};
+    static const int64_t shapes[][3] = {
+        {200003, 0, 0}, {70001, 3, 0}, {40003, 37, 0}, {2, 70003, 1}};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = i; k < sizeof(shapes) / sizeof(shapes[0]); k += i + 1) {
+            for (int way = 0; way < 4; way += 3) {
+                kiln_dtype dtype = way == 3 ? KILN_DTYPE_I8 : KILN_DTYPE_I32;
+                check_long(t, &(call){.op = ops[i],
+                                      .inputs = {shaped(dtype, shapes[k][0], shapes[k][1])},
+                                      .n_inputs = 1,
+                                      .attrs = {integer(shapes[k][2]), truth((way & 1) != 0),
+                                                truth((way & 2) != 0)},
+                                      .n_attrs = 3});
+            }
+        }
+    }
+}
+
+static void long_scatters(trial *t)
+{
+    static const char *const modes[] = {"assign", "add", "max"};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        const kiln_attr mode = {KILN_ATTR_STRING, 3 + (i == 0 ? 3 : 0), {.text = modes[i]}};
+        check_long(
+            t, &(call){.op = KILN_OP_SCATTER,
+                       .inputs = {shaped(KILN_DTYPE_F32, 300, 0), shaped(KILN_DTYPE_F32, 5000, 0),
+                                  shaped(KILN_DTYPE_I64, 5000, 0)},
+                       .n_inputs = 3,
+                       .attrs = {integer(0), mode},
+                       .n_attrs = 2,
+                       .spread = 300});
+        check_long(
+            t, &(call){.op = KILN_OP_SELECT_ASSIGN,
+                       .inputs = {shaped(KILN_DTYPE_I32, 200, 9), shaped(KILN_DTYPE_I32, 2000, 9),
+                                  shaped(KILN_DTYPE_I32, 2000, 0)},
+                       .n_inputs = 3,
+                       .attrs = {integer(0), mode},
+                       .n_attrs = 2,
+                       .spread = 200});
+        check_long(
+            t, &(call){.op = KILN_OP_SCATTER_ND,
+                       .inputs = {shaped(KILN_DTYPE_I64, 30, 40), shaped(KILN_DTYPE_I64, 3000, 0),
+                                  shaped(KILN_DTYPE_I64, 3000, 2)},
+                       .n_inputs = 3,
+                       .attrs = {mode},
+                       .n_attrs = 1,
+                       .spread = 40});
+    }
+}
+
+static void test_long_sorts(void)
+{
+    in_both_forms(long_sorts);
+}
+
+static void test_long_selections(void)
+{
+    in_both_forms(long_selections);
+}
+
+static void test_long_cumulatives(void)
+{
+    in_both_forms(long_cumulatives);
+}
+
+static void test_long_scatters(void)
+{
+    in_both_forms(long_scatters);
+}
+
+// ---- indices ----
+
+/* Every index is hostile: what is taken stays inside, what is put is dropped. */
+static void test_hostile_indices(void)
+{
+    static const int64_t indices[8] = {0, 3, 4, -1, -4, -5, INT64_MAX, INT64_MIN};
+    static const int32_t x[4] = {10, 11, 12, 13};
+    static const int32_t values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    kiln_tensor_desc descs[4] = {shaped(KILN_DTYPE_I32, 4, 0), shaped(KILN_DTYPE_I32, 8, 0),
+                                 shaped(KILN_DTYPE_I64, 8, 0), shaped(KILN_DTYPE_I64, 8, 1)};
+    for (size_t form = 0; form < 2; form++) {
+        trial t;
+        if (!open_trial(&t, forms[form])) {
+            return;
+        }
+        static const kiln_op ops[] = {KILN_OP_SCATTER, KILN_OP_SELECT_ASSIGN, KILN_OP_SCATTER_ND};
+        for (size_t i = 0; i < 3; i++) {
+            bool nd = ops[i] == KILN_OP_SCATTER_ND;
+            const kiln_tensor_desc inputs[] = {descs[0], descs[1], nd ? descs[3] : descs[2]};
+            const kiln_attr attrs[] = {integer(0), {KILN_ATTR_STRING, 3, {.text = "add"}}};
+            const void *data[] = {x, values, indices};
+            kiln_tensor_desc out = descs[0];
+            kiln_op_record record = {.op = ops[i],
+                                     .n_inputs = 3,
+                                     .n_outputs = 1,
+                                     .n_attrs = nd ? 1 : 2,
+                                     .inputs = inputs,
+                                     .outputs = &out,
+                                     .attrs = nd ? &attrs[1] : attrs};
+            kiln_error err = KILN_ERROR_INIT;
+            int32_t *result = (int32_t *)(void *)run(t.f.base, &record, data, &err);
+            if (KILN_CHECK(result != NULL)) {
+                KILN_CHECK_INT(result[0], 10 + 1 + 5);
+                KILN_CHECK_INT(result[1], 11);
+                KILN_CHECK_INT(result[2], 12);
+                KILN_CHECK_INT(result[3], 13 + 2 + 4);
+            }
+            free(result);
+        }
+        close_trial(&t);
+    }
+}
+
+KILN_TEST_MAIN("unit/cl_backend/data_kernels", KILN_TEST(test_samples), KILN_TEST(test_long_sorts),
+               KILN_TEST(test_long_selections), KILN_TEST(test_long_cumulatives),
+               KILN_TEST(test_long_scatters), KILN_TEST(test_hostile_indices))
