@@ -55,8 +55,9 @@ static kiln_status run(kiln_error *err)
     fill(b, ROWS * COLUMNS, 2);
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, NULL, &local, err));
-    KILN_TRY(out, status, kiln_rpc_server_create(local, NULL, &server, err));
-    KILN_TRY(out, status, kiln_device_open(context, kiln_rpc_server_address(server), &remote, err));
+    KILN_TRY(out, status, kiln_rpc_server_create(&local, 1, NULL, &server, err));
+    KILN_TRY(out, status,
+             kiln_device_open(context, kiln_rpc_server_address(server, 0), &remote, err));
     KILN_TRY(out, status, compute(local, a, b, here, err));
     uint64_t start = kiln_time_ns();
     KILN_TRY(out, status, compute(remote, a, b, there, err));
@@ -66,7 +67,7 @@ static kiln_status run(kiln_error *err)
         goto out;
     }
     printf("remote: %s gives the same %d sums as %s, bit for bit, in %.1f ms\n",
-           kiln_rpc_server_address(server), ROWS, kiln_device_info_of(local)->name, ms);
+           kiln_rpc_server_address(server, 0), ROWS, kiln_device_info_of(local)->name, ms);
 out:
     kiln_device_release(remote);
     kiln_rpc_server_destroy(server);

@@ -615,6 +615,14 @@ typedef struct kiln_launch {
     uint32_t n_args;
 } kiln_launch;
 
+/// Bytes that one device offers to another of its kind, which fetches them itself.
+typedef struct kiln_transfer {
+    uint64_t id; ///< unique
+    uint64_t bytes;
+    uint8_t secret[32];
+    char address[320]; ///< where to fetch them
+} kiln_transfer;
+
 typedef struct kiln_backend kiln_backend;
 typedef struct kiln_pending kiln_pending; ///< a read on its way; each backend defines its own
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
@@ -687,6 +695,15 @@ typedef struct kiln_backend_ops {
     /// As launch, but waits and gives the device's time. Drains the queue first.
     kiln_status (*program_time)(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
                                 uint64_t *out_ns, kiln_error *err);
+    /// Also optional, all three: a buffer goes to another device of this table's kind without
+    /// passing through the host. `expose` offers what it holds now, once; `obtain` fills a buffer
+    /// of as many bytes, and waits: PERMISSION_DENIED when that device may not be asked; `withdraw`
+    /// ends an offer.
+    kiln_status (*expose)(kiln_backend *backend, kiln_buffer *buffer, kiln_transfer *out_transfer,
+                          kiln_error *err);
+    void (*withdraw)(kiln_backend *backend, const kiln_transfer *transfer);
+    kiln_status (*obtain)(kiln_backend *backend, kiln_buffer *buffer, const kiln_transfer *transfer,
+                          kiln_error *err);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

@@ -2,10 +2,10 @@
 #ifndef KILN_REMOTE_GRPC_H
 #define KILN_REMOTE_GRPC_H
 
-/// remote_grpc: a device on another machine. The server offers one of its devices; the client is a
-/// backend, so a program uses "grpc://host:port" like any other device. Built on gRPC's C core; no
-/// type of gRPC or protobuf leaves the folder. Lives in libkiln_remote.so, which libkiln opens at
-/// the first such address.
+/// remote_grpc: devices on another machine. The server offers devices of its own; the client is a
+/// backend, so a program uses "grpc://host:port/0" like any other device. Built on gRPC's C core;
+/// no type of gRPC or protobuf leaves the folder. Lives in libkiln_remote.so, which libkiln opens
+/// at the first such address, and in libkiln_client.so, which is Kiln without devices of its own.
 
 #include "kiln.h"
 
@@ -13,23 +13,57 @@
 extern "C" {
 #endif
 
-/// Opens "grpc://HOST:PORT" and "unix:PATH": a session with the server there.
-/// Ownership: static storage. Lifetime: the process. Thread: any.
+/// Opens "grpc://HOST:PORT/DEVICE", "grpcs://..." (TLS) and "unix:PATH#DEVICE": a session with the
+/// server there. Port and device may be left out (3000, 0). The knobs remote-... say who the client
+/// is and how long it tries. Ownership: static storage. Lifetime: the process. Thread: any.
 /// Errors: of open: UNAVAILABLE (nobody answers), FAILED_PRECONDITION (another protocol),
-/// DEADLINE_EXCEEDED.
+/// DEADLINE_EXCEEDED, UNAUTHENTICATED, NOT_FOUND (the device).
 KILN_API const kiln_backend_provider *kiln_rpc_provider(void);
+KILN_API const kiln_backend_provider *kiln_rpc_tls_provider(void);
 KILN_API const kiln_backend_provider *kiln_rpc_unix_provider(void);
+
+// ---- addresses: one number for each, in this process
+// -----------------------------------------------
+
+/// The number of an address, given at its first sight: equal addresses, however they are written,
+/// have one number. `kiln_rpc_address_of` gives the canonical text; NULL for a number that was not
+/// given, such as UINT32_MAX. Ownership: texts are static. Lifetime: the process. Thread: any.
+/// Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id,
+                                                        kiln_error *err);
+KILN_API const char *kiln_rpc_address_of(uint32_t id);
+
+/// The same with the type of the device (KILN_DEVICE_REMOTE) in the upper half.
+/// Ownership: texts are static. Lifetime: the process. Thread: any. Errors: INVALID_ARGUMENT
+/// (another type), NOT_FOUND (a number that was not given).
+KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_id(const char *address, uint64_t *out_device_id,
+                                                       kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_address(uint64_t device_id,
+                                                            const char **out_address,
+                                                            kiln_error *err);
+
+// ---- servers
+// --------------------------------------------------------------------------------------
 
 typedef struct kiln_rpc_server kiln_rpc_server;
 
 typedef struct kiln_rpc_server_options {
     uint32_t struct_size;
-    uint32_t max_sessions; ///< 0: 8
-    const char *address; ///< NULL: 127.0.0.1 with a free port; "unix:PATH" for a socket file
-    uint64_t max_bytes; ///< held by one session; 0: half of the device's memory
-    uint32_t
-        allow_public; ///< 1: an address beyond loopback is allowed although nothing is encrypted
+    uint32_t max_sessions; ///< 0: 64
+    const char *const *listen; ///< HOST:PORT or unix:PATH; NULL: 127.0.0.1 with a free port
+    uint32_t n_listen;
     uint32_t max_buffers; ///< of one session; 0: 65536
+    uint64_t max_bytes; ///< held by one session; 0: half of the device's memory
+    uint32_t max_graphs; ///< known to one session; 0: 1024
+    uint32_t resume_seconds; ///< a session is kept without its connection; 0: 60
+    const char *tls_cert; ///< files in PEM: HOST:PORT speaks TLS
+    const char *tls_key;
+    const char *client_ca; ///< clients must have a certificate that it signed
+    const char *token_file; ///< clients must have one of its lines as their token
+    const char *advertise; ///< where other servers reach this one; NULL: where its clients do
+    const char *const *fetch_peers; ///< addresses of servers that this one may fetch tensors from
+    uint32_t n_fetch_peers;
+    uint32_t allow_public; ///< 1: listen beyond loopback without TLS or without knowing the clients
 } kiln_rpc_server_options;
 
 #define KILN_RPC_SERVER_OPTIONS_INIT                                                               \
@@ -38,22 +72,39 @@ typedef struct kiln_rpc_server_options {
     }
 
 /// Listens and serves sessions on threads of its own until it is destroyed. Beyond loopback it
-/// refuses to listen unless `allow_public` is set: anyone who reaches the port can use the device.
-/// Ownership: `*out_server` is the caller's (kiln_rpc_server_destroy); the device is held.
-/// Lifetime: until destroyed. Thread: any. Errors: INVALID_ARGUMENT, PERMISSION_DENIED (not
-/// loopback), UNAVAILABLE (the address is taken).
-KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_create(kiln_device *device,
+/// listens only with TLS and either client certificates or tokens, unless `allow_public` is set.
+/// Ownership: `*out_server` is the caller's (kiln_rpc_server_destroy); the devices, all of one
+/// context, are held. Lifetime: until destroyed. Thread: any. Errors: INVALID_ARGUMENT,
+/// PERMISSION_DENIED (not loopback), UNAVAILABLE (the address is taken), NOT_FOUND (a file).
+KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_create(kiln_device *const *devices,
+                                                           uint32_t n_devices,
                                                            const kiln_rpc_server_options *options,
                                                            kiln_rpc_server **out_server,
                                                            kiln_error *err);
+
+/// Tells health checks that it is going, takes no new sessions, and waits at most `timeout_ms`
+/// until the clients of those that run are gone. Gives whether they are. Ownership: n/a. Lifetime:
+/// n/a. Thread: one at a time. Errors: none.
+KILN_API bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms);
 
 /// Ends all sessions and waits for their threads. Takes NULL.
 /// Ownership: ends the caller's. Lifetime: n/a. Thread: not from a callback. Errors: none.
 KILN_API void kiln_rpc_server_destroy(kiln_rpc_server *server);
 
-/// The address that a client opens, such as "grpc://127.0.0.1:40123".
-/// Ownership: borrowed. Lifetime: the server's. Thread: any. Errors: none.
-KILN_API const char *kiln_rpc_server_address(const kiln_rpc_server *server);
+/// The address that a client opens, such as "grpc://127.0.0.1:40123", for each that is listened at,
+/// from 0; NULL past the last. Ownership: borrowed. Lifetime: the server's. Thread: any. Errors:
+/// none.
+KILN_API const char *kiln_rpc_server_address(const kiln_rpc_server *server, uint32_t index);
+
+typedef struct kiln_rpc_server_stats {
+    uint32_t struct_size;
+    uint32_t sessions; ///< now, those without a connection too
+    uint32_t detached; ///< of them: without a connection
+    uint32_t resumed; ///< since the start
+} kiln_rpc_server_stats;
+
+/// Counts of sessions. Ownership: the caller's struct. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
 
 #ifdef __cplusplus
 }

@@ -1,36 +1,240 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The server: listens, gives each session a thread, ends them all when it is destroyed. Decides
-// where it may listen and how many sessions there are; what a session does is rpc_session.c's.
+// The server: gives each call a thread, keeps the table of sessions, and ends them all when it is
+// destroyed. A session outlives its connection for a while; whoever shows its number and token goes
+// on with it, and a connection that still stands is ended first. What a session does is
+// rpc_session.c's; where a server may listen is rpc_options.c's.
 
-#include "rpc_session.h"
+#include "rpc_server.h"
+#include "rpc_services.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-typedef struct worker {
+enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 10000, OTHER_CALLS = 64 };
+
+struct kilni_rpc_worker {
     kiln_rpc_server *server;
     kilni_rpc_stream *stream;
     pthread_t thread;
     atomic_bool done;
-    struct worker *next;
-} worker;
-
-struct kiln_rpc_server {
-    const kiln_env *env;
-    kilni_rpc_session_options session;
-    kilni_rpc_listener *listener;
-    pthread_t acceptor;
-    uint32_t max_sessions;
-    char address[160];
-    worker *workers; ///< the acceptor's, and after its end the destroyer's
+    kilni_rpc_worker *next;
 };
 
-static void *serve(void *pointer)
+// ---- waiting
+// -------------------------------------------------------------------------------------
+
+/// Waits for a change, at most `ms`. Under the lock.
+static void wait_change(kiln_rpc_server *server, uint64_t ms)
 {
-    worker *self = pointer;
-    kilni_rpc_session_serve(self->server->env, &self->server->session, self->stream);
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)(ms / 1000);
+    at.tv_nsec += (long)(ms % 1000) * 1000000;
+    at.tv_sec += at.tv_nsec / 1000000000;
+    at.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&server->changed, &server->lock, &at);
+}
+
+// ---- the table of sessions
+// -----------------------------------------------------------------------
+
+static kilni_rpc_session **find_session(kiln_rpc_server *server, uint64_t id)
+{
+    kilni_rpc_session **link = &server->sessions;
+    while (*link != NULL && (*link)->id != id) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+/// The session that nobody serves and that has waited longest, out of the table; only those that
+/// expire until `now`. Under the lock.
+static kilni_rpc_session *take_waiting(kiln_rpc_server *server, uint64_t now)
+{
+    kilni_rpc_session **oldest = NULL;
+    for (kilni_rpc_session **link = &server->sessions; *link != NULL; link = &(*link)->next) {
+        if (!(*link)->attached && (*link)->expires_ns <= now &&
+            (oldest == NULL || (*link)->expires_ns < (*oldest)->expires_ns)) {
+            oldest = link;
+        }
+    }
+    kilni_rpc_session *found = oldest != NULL ? *oldest : NULL;
+    if (found != NULL) {
+        *oldest = found->next;
+        server->n_sessions--;
+    }
+    return found;
+}
+
+/// The session that Hello names, when the token is right and no other thread serves it any more.
+static kilni_rpc_session *resume_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
+                                         kilni_rpc_stream *stream)
+{
+    uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * TAKEOVER_MS;
+    pthread_mutex_lock(&server->lock);
+    kilni_rpc_session *found = NULL;
+    for (;;) {
+        found = *find_session(server, hello->session);
+        if (found == NULL || hello->token.size != KILNI_RPC_TOKEN ||
+            !kilni_rpc_same_secret(found->token, hello->token.bytes, KILNI_RPC_TOKEN) ||
+            kiln_time_ns() >= deadline) {
+            found = NULL;
+            break;
+        }
+        if (!found->attached) {
+            found->attached = true;
+            found->active = stream;
+            server->resumed++;
+            break;
+        }
+        if (found->active != NULL) {
+            kilni_rpc_cancel(found->active);
+        }
+        wait_change(server, HOUSEKEEPING_MS);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return found;
+}
+
+static kiln_status new_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
+                               kilni_rpc_stream *stream, kilni_rpc_session **out_session,
+                               kiln_error *err)
+{
+    kilni_rpc_session *evicted = NULL;
+    if (atomic_load(&server->draining)) {
+        return kiln_fail(err, UNAVAILABLE, "the server is shutting down");
+    }
+    kiln_status status =
+        kilni_rpc_session_create(server->env, &server->session, hello, out_session, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    (*out_session)->attached = true;
+    (*out_session)->active = stream;
+    pthread_mutex_lock(&server->lock);
+    if (server->n_sessions >= server->max_sessions) {
+        evicted = take_waiting(server, UINT64_MAX);
+    }
+    if (server->n_sessions >= server->max_sessions) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "the server has %u sessions, the most allowed",
+                           server->max_sessions);
+    } else {
+        (*out_session)->next = server->sessions;
+        server->sessions = *out_session;
+        server->n_sessions++;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (evicted != NULL) {
+        kilni_rpc_session_destroy(evicted, NULL);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_session_destroy(*out_session, NULL);
+    }
+    return status;
+}
+
+/// Nobody serves the session any more: it waits, or it is over.
+static void leave_session(kiln_rpc_server *server, kilni_rpc_session *session, bool resumable,
+                          const kiln_error *end)
+{
+    pthread_mutex_lock(&server->lock);
+    session->active = NULL;
+    if (!resumable) {
+        kilni_rpc_session **link = find_session(server, session->id);
+        *link = session->next;
+        server->n_sessions--;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (!resumable) {
+        kilni_rpc_session_destroy(session, end->code != 0 ? end : NULL);
+    } else {
+        kilni_rpc_link_detach(&session->link, NULL);
+    }
+    pthread_mutex_lock(&server->lock);
+    if (resumable) {
+        session->expires_ns =
+            kiln_time_ns() + UINT64_C(1000000000) * server->session.resume_seconds;
+        session->attached = false;
+    }
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void serve_session(kiln_rpc_server *server, kilni_rpc_stream *stream)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_session *session = NULL;
+    kilni_rpc_inbox *inbox = kiln_alloc(server->env, sizeof(*inbox));
+    kiln_status status = inbox != NULL
+                             ? kilni_rpc_greeted(server->env, stream, inbox, &err)
+                             : kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory for a session");
+    const kiln_v1_Hello *hello = inbox != NULL ? &inbox->frame.body.body.hello : NULL;
+    if (status == KILN_STATUS_OK && inbox->frame.body.which_body != kiln_v1_Frame_hello_tag) {
+        status = kiln_fail(&err, FAILED_PRECONDITION, "a session begins with Hello");
+    }
+    if (status == KILN_STATUS_OK && hello->version != KILNI_RPC_VERSION) {
+        status = kiln_fail(&err, FAILED_PRECONDITION, "the client speaks version %u, the server %d",
+                           hello->version, KILNI_RPC_VERSION);
+    }
+    if (status == KILN_STATUS_OK && hello->session != 0) {
+        session = resume_session(server, hello, stream);
+    }
+    if (status == KILN_STATUS_OK && session == NULL) {
+        status = new_session(server, hello, stream, &session, &err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_stream_close(stream, &err);
+    } else {
+        bool resumable = kilni_rpc_session_serve(session, stream, &inbox->frame, &err);
+        leave_session(server, session, resumable, &err);
+    }
+    if (inbox != NULL) {
+        kilni_rpc_inbox_clear(server->env, inbox);
+    }
+    kiln_free(server->env, inbox);
+}
+
+// ---- calls
+// ---------------------------------------------------------------------------------------
+
+static void refuse(kilni_rpc_stream *stream, kiln_status code, const char *text)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    (void)kiln_error_set(&err, code, KILN_FILE_NAME, __LINE__, "%s", text);
+    kilni_rpc_stream_close(stream, &err);
+}
+
+static void dispatch(kiln_rpc_server *server, kilni_rpc_stream *stream)
+{
+    const char *method = kilni_rpc_method(stream);
+    bool health = strncmp(method, "/grpc.health.", 13) == 0;
+    if (!health && server->tokens != NULL && !kilni_rpc_is_authorized(stream, server->tokens)) {
+        refuse(stream, KILN_STATUS_UNAUTHENTICATED, "show a token that the server knows");
+    } else if (strcmp(method, KILNI_RPC_SESSION) == 0) {
+        serve_session(server, stream);
+    } else if (strcmp(method, KILNI_RPC_INFO) == 0) {
+        kilni_rpc_serve_info(server->env, server->session.devices, server->session.n_devices,
+                             server->session.instance, stream);
+    } else if (strcmp(method, KILNI_RPC_FETCH) == 0) {
+        kilni_rpc_serve_fetch(server->env, server->session.exposures, stream);
+    } else if (strcmp(method, "/grpc.health.v1.Health/Check") == 0) {
+        kilni_rpc_serve_check(server->env, &server->health, stream);
+    } else if (strcmp(method, "/grpc.health.v1.Health/Watch") == 0) {
+        kilni_rpc_serve_watch(server->env, &server->health, &server->stopping, stream);
+    } else if (strcmp(method, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo") == 0 ||
+               strcmp(method, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo") ==
+                   0) {
+        kilni_rpc_serve_reflection(server->env, stream);
+    } else {
+        refuse(stream, KILN_STATUS_UNIMPLEMENTED, "there is no such method; reflection lists them");
+    }
+}
+
+static void *work(void *pointer)
+{
+    kilni_rpc_worker *self = pointer;
+    dispatch(self->server, self->stream);
     atomic_store(&self->done, true);
     return NULL;
 }
@@ -39,9 +243,9 @@ static void *serve(void *pointer)
 static uint32_t reap(kiln_rpc_server *server, bool all)
 {
     uint32_t left = 0;
-    worker **link = &server->workers;
+    kilni_rpc_worker **link = &server->workers;
     while (*link != NULL) {
-        worker *self = *link;
+        kilni_rpc_worker *self = *link;
         if (!all && !atomic_load(&self->done)) {
             left++;
             link = &self->next;
@@ -56,29 +260,24 @@ static uint32_t reap(kiln_rpc_server *server, bool all)
 
 static void start_worker(kiln_rpc_server *server, kilni_rpc_stream *stream)
 {
-    kiln_error err = KILN_ERROR_INIT;
-    worker *fresh = NULL;
-    if (reap(server, /*all=*/false) >= server->max_sessions) {
-        (void)kiln_fail(&err, RESOURCE_EXHAUSTED, "the server has %u sessions, the most allowed",
-                        server->max_sessions);
-    } else {
-        fresh = kiln_alloc(server->env, sizeof(*fresh));
+    kilni_rpc_worker *fresh = NULL;
+    if (reap(server, /*all=*/false) >= server->max_sessions + OTHER_CALLS) {
+        refuse(stream, KILN_STATUS_RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
+        return;
     }
+    fresh = kiln_alloc(server->env, sizeof(*fresh));
     if (fresh != NULL) {
         fresh->server = server;
         fresh->stream = stream;
         atomic_init(&fresh->done, false);
-        if (pthread_create(&fresh->thread, NULL, serve, fresh) == 0) {
+        if (pthread_create(&fresh->thread, NULL, work, fresh) == 0) {
             fresh->next = server->workers;
             server->workers = fresh;
             return;
         }
         kiln_free(server->env, fresh);
     }
-    if (err.code == 0) {
-        (void)kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory for a session");
-    }
-    kilni_rpc_stream_close(stream, &err);
+    refuse(stream, KILN_STATUS_RESOURCE_EXHAUSTED, "no memory for a call");
 }
 
 static void *accept_all(void *pointer)
@@ -91,73 +290,138 @@ static void *accept_all(void *pointer)
     return NULL;
 }
 
-static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *options)
+/// Ends what nobody came back for.
+static void *keep_house(void *pointer)
 {
-    kilni_rpc_limits *limits = &server->session.limits;
-    uint64_t memory = kiln_device_info_of(server->session.device)->memory_bytes;
-    limits->max_bytes = options->max_bytes > 0 ? options->max_bytes : memory / 2;
-    limits->max_buffers = options->max_buffers > 0 ? options->max_buffers : 65536;
-    limits->max_data_bytes = KILNI_RPC_CHUNK;
-    server->max_sessions = options->max_sessions > 0 ? options->max_sessions : 8;
+    kiln_rpc_server *server = pointer;
+    while (!atomic_load(&server->stopping)) {
+        pthread_mutex_lock(&server->lock);
+        wait_change(server, HOUSEKEEPING_MS);
+        kilni_rpc_session *gone = take_waiting(server, kiln_time_ns());
+        pthread_mutex_unlock(&server->lock);
+        if (gone != NULL) {
+            kilni_rpc_session_destroy(gone, NULL);
+        }
+        kilni_rpc_expire(server->session.exposures);
+    }
+    return NULL;
 }
 
-static void set_address(kiln_rpc_server *server, const char *address, int port)
+// ---- life
+// ----------------------------------------------------------------------------------------
+
+/// The devices go last: they hold the context, and with it the environment.
+static void free_server(kiln_rpc_server *server)
 {
-    const char *colon = strrchr(address, ':');
-    if (strncmp(address, "unix:", 5) == 0 || colon == NULL) {
-        snprintf(server->address, sizeof(server->address), "%s", address);
-    } else {
-        snprintf(server->address, sizeof(server->address), "grpc://%.*s:%d", (int)(colon - address),
-                 address, port);
+    kiln_device *devices[KILNI_RPC_DEVICES];
+    uint32_t n_devices = server->session.n_devices;
+    memcpy(devices, server->devices, sizeof(devices));
+    kilni_rpc_exposures_destroy(server->session.exposures);
+    kilni_rpc_server_settings_fini(server);
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->lock);
+    kiln_free(server->env, server);
+    for (uint32_t i = 0; i < n_devices; i++) {
+        kiln_device_release(devices[i]);
     }
 }
 
-kiln_status kiln_rpc_server_create(kiln_device *device, const kiln_rpc_server_options *options,
+static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
+{
+    if (pthread_create(&server->housekeeper, NULL, keep_house, server) != 0) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
+    }
+    if (pthread_create(&server->acceptor, NULL, accept_all, server) != 0) {
+        atomic_store(&server->stopping, true);
+        (void)pthread_join(server->housekeeper, NULL);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status listen_all(kiln_rpc_server *server, kiln_error *err)
+{
+    int ports[KILNI_RPC_ADDRESSES] = {0};
+    const kilni_rpc_listen_options options = {.addresses = (const char *const *)server->listen,
+                                              .n_addresses = server->n_listen,
+                                              .identity = &server->identity,
+                                              .out_ports = ports};
+    kiln_status status = kilni_rpc_listen(server->env, &options, &server->listener, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_server_name(server, ports, err);
+        if (status == KILN_STATUS_OK) {
+            status = start_threads(server, err);
+        }
+        if (status != KILN_STATUS_OK) {
+            kilni_rpc_listener_shutdown(server->listener);
+            kilni_rpc_listener_close(server->listener);
+        }
+    }
+    return status;
+}
+
+kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devices,
+                                   const kiln_rpc_server_options *options,
                                    kiln_rpc_server **out_server, kiln_error *err)
 {
     kiln_rpc_server_options defaults = KILN_RPC_SERVER_OPTIONS_INIT;
+    pthread_condattr_t clock;
     *out_server = NULL;
-    if (device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    if (devices == NULL || n_devices == 0 || n_devices > KILNI_RPC_DEVICES) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a server has 1 to %d devices", KILNI_RPC_DEVICES);
     }
-    options = options != NULL ? options : &defaults;
-    const char *address = options->address != NULL ? options->address : "127.0.0.1:0";
-    if (strchr(address, ':') == NULL || strlen(address) > 120) {
-        return kiln_fail(err, INVALID_ARGUMENT, "\"%.100s\" is no HOST:PORT and no unix:PATH",
-                         address);
-    }
-    if (!kilni_rpc_is_loopback(address) && options->allow_public == 0) {
-        return kiln_fail(err, PERMISSION_DENIED,
-                         "%s is beyond loopback and nothing is encrypted; allow it explicitly",
-                         address);
-    }
-    const kiln_env *env = kiln_context_env(kiln_device_context(device));
+    const kiln_env *env = kiln_context_env(kiln_device_context(devices[0]));
     kiln_rpc_server *server = kiln_alloc(env, sizeof(*server));
     if (server == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a server");
     }
-    int port = 0;
     server->env = env;
-    server->session.device = device;
-    server->session.instance = kiln_time_ns();
-    set_limits(server, options);
-    kiln_status status = kilni_rpc_listen(env, address, &server->listener, &port, err);
+    atomic_init(&server->health, 1);
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    for (uint32_t i = 0; i < n_devices; i++) {
+        server->devices[i] = kiln_device_retain(devices[i]);
+    }
+    server->session.devices = server->devices;
+    server->session.n_devices = n_devices;
+    kiln_status status =
+        kilni_rpc_server_settings(server, options != NULL ? options : &defaults, err);
     if (status == KILN_STATUS_OK) {
-        set_address(server, address, port);
-        kiln_device_retain(device);
-        if (pthread_create(&server->acceptor, NULL, accept_all, server) != 0) {
-            kilni_rpc_listener_shutdown(server->listener);
-            kilni_rpc_listener_close(server->listener);
-            kiln_device_release(device);
-            status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
-        }
+        status = kilni_rpc_exposures_create(env, &server->session.exposures, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = listen_all(server, err);
     }
     if (status != KILN_STATUS_OK) {
-        kiln_free(env, server);
+        free_server(server);
         return status;
     }
     *out_server = server;
     return KILN_STATUS_OK;
+}
+
+bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
+{
+    uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * timeout_ms;
+    atomic_store(&server->draining, true);
+    atomic_store(&server->health, 2);
+    pthread_mutex_lock(&server->lock);
+    bool busy = true;
+    while (busy) {
+        busy = false;
+        for (kilni_rpc_session *each = server->sessions; each != NULL; each = each->next) {
+            busy = busy || each->attached;
+        }
+        if (!busy || kiln_time_ns() >= deadline) {
+            break;
+        }
+        wait_change(server, HOUSEKEEPING_MS);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return !busy;
 }
 
 void kiln_rpc_server_destroy(kiln_rpc_server *server)
@@ -165,16 +429,35 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     if (server == NULL) {
         return;
     }
-    kiln_device *device = server->session.device;
+    atomic_store(&server->draining, true);
+    atomic_store(&server->stopping, true);
+    kilni_rpc_exposures_stop(server->session.exposures);
     kilni_rpc_listener_shutdown(server->listener);
     (void)pthread_join(server->acceptor, NULL);
     (void)reap(server, /*all=*/true);
+    (void)pthread_join(server->housekeeper, NULL);
+    for (kilni_rpc_session *each; (each = take_waiting(server, UINT64_MAX)) != NULL;) {
+        kilni_rpc_session_destroy(each, NULL);
+    }
     kilni_rpc_listener_close(server->listener);
-    kiln_free(server->env, server);
-    kiln_device_release(device);
+    free_server(server);
 }
 
-const char *kiln_rpc_server_address(const kiln_rpc_server *server)
+const char *kiln_rpc_server_address(const kiln_rpc_server *server, uint32_t index)
 {
-    return server->address;
+    return index < server->n_listen ? server->names[index] : NULL;
+}
+
+void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats)
+{
+    kiln_rpc_server_stats stats = {.struct_size = out_stats->struct_size};
+    pthread_mutex_lock(&server->lock);
+    stats.sessions = server->n_sessions;
+    stats.resumed = server->resumed;
+    for (const kilni_rpc_session *each = server->sessions; each != NULL; each = each->next) {
+        stats.detached += !each->attached;
+    }
+    pthread_mutex_unlock(&server->lock);
+    size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
+    memcpy(out_stats, &stats, size);
 }

@@ -1,294 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A session: decode a frame, check it against the limits, call the runtime, answer when asked.
-// Bytes that a client writes stay raw until an operation says what they are. Work is not answered;
-// the first error is kept and told with the next answer.
+// A session: greet, then decode a frame, check it against the limits, call the runtime, answer when
+// asked. Work is not answered; the first error is kept and told with the next answer. When the
+// connection ends the session stays as it is: what was received has been done.
 
 #include "rpc_session.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, VALUES = 3 * KILNI_RPC_BINDINGS };
+const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", NULL};
 
-/// A buffer of the client: raw bytes, then a tensor; or neither, and why.
-typedef struct entry {
-    uint64_t id;
-    uint64_t bytes;
-    char *raw; ///< NULL once it is a tensor
-    uint64_t staged; ///< of `raw`: what has memory, the rest is zeros
-    kiln_tensor *tensor; ///< NULL while it is raw
-    kiln_error *failed; ///< the work that should have filled it failed
-    bool unfenced; ///< an output since the last fence
-    struct entry *next;
-} entry;
+enum { MOST_UNTAKEN = 64 << 20 }; ///< bytes of answers that the client has not acknowledged
 
-typedef struct value {
-    uint64_t id;
-    uint64_t holds; ///< bytes of memory that it keeps: a view all of what it is a view of
-    kiln_tensor *tensor; ///< held
-} value;
-
-struct kilni_rpc_session {
-    const kiln_env *env;
-    kilni_rpc_session_options options;
-    kilni_rpc_stream *stream;
-    bool greeted;
-    kiln_error failed; ///< the first failure that was not told yet
-    uint64_t held_bytes;
-    uint64_t held_buffers;
-    uint64_t run_bytes; ///< of the results of the graph being recorded
-    value values[VALUES]; ///< of the graph being recorded
-    size_t n_values;
-    entry *buckets[BUCKETS];
-};
-
-// ---- buffers
+// ---- answers
 // -------------------------------------------------------------------------------------
-
-static entry **find(kilni_rpc_session *session, uint64_t id)
-{
-    entry **link = &session->buckets[id % BUCKETS];
-    while (*link != NULL && (*link)->id != id) {
-        link = &(*link)->next;
-    }
-    return link;
-}
-
-static kiln_status need(kilni_rpc_session *session, uint64_t id, entry **out_entry, kiln_error *err)
-{
-    *out_entry = *find(session, id);
-    if (*out_entry == NULL) {
-        return kiln_fail(err, NOT_FOUND, "there is no buffer %llu", (unsigned long long)id);
-    }
-    if ((*out_entry)->failed != NULL) {
-        *err = *(*out_entry)->failed;
-        return (kiln_status)err->code;
-    }
-    return KILN_STATUS_OK;
-}
-
-static void clear_entry(kilni_rpc_session *session, entry *found)
-{
-    kiln_free(session->env, found->raw);
-    kiln_free(session->env, found->failed);
-    kiln_release(found->tensor);
-    found->raw = NULL;
-    found->staged = 0;
-    found->failed = NULL;
-    found->tensor = NULL;
-    found->unfenced = false;
-    session->held_bytes -= found->bytes;
-    found->bytes = 0;
-}
-
-static void remove_entry(kilni_rpc_session *session, uint64_t id)
-{
-    entry **link = find(session, id);
-    entry *found = *link;
-    if (found != NULL) {
-        *link = found->next;
-        clear_entry(session, found);
-        kiln_free(session->env, found);
-        session->held_buffers--;
-    }
-}
-
-/// The entry of `id`, made when there is none, now with `bytes` and nothing in it.
-static kiln_status renew_entry(kilni_rpc_session *session, uint64_t id, uint64_t bytes,
-                               entry **out_entry, kiln_error *err)
-{
-    entry **link = find(session, id);
-    kiln_status status = KILN_STATUS_OK;
-    if (*link == NULL) {
-        status = kilni_rpc_check_buffers(&session->options.limits, session->held_buffers, err);
-        entry *fresh = status == KILN_STATUS_OK ? kiln_alloc(session->env, sizeof(*fresh)) : NULL;
-        if (status == KILN_STATUS_OK && fresh == NULL) {
-            status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a buffer's record");
-        }
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        fresh->id = id;
-        *link = fresh;
-        session->held_buffers++;
-    } else {
-        clear_entry(session, *link);
-    }
-    status = kilni_rpc_check_bytes(&session->options.limits, session->held_bytes, bytes, err);
-    if (status == KILN_STATUS_OK) {
-        (*link)->bytes = bytes;
-        session->held_bytes += bytes;
-        *out_entry = *link;
-    }
-    return status;
-}
-
-/// Empties the buffer for good: whoever uses it is told `cause`, until it is filled anew. Without
-/// memory for that there is no such buffer any more.
-static void fail_entry(kilni_rpc_session *session, uint64_t id, const kiln_error *cause)
-{
-    kiln_error ignored = KILN_ERROR_INIT;
-    entry *target = NULL;
-    if (renew_entry(session, id, 0, &target, &ignored) == KILN_STATUS_OK) {
-        target->failed = kiln_alloc(session->env, sizeof(*target->failed));
-    }
-    if (target == NULL || target->failed == NULL) {
-        remove_entry(session, id);
-    } else {
-        *target->failed = *cause;
-    }
-}
-
-// ---- write and read
-// --------------------------------------------------------------------------------
-
-/// Gives the first `needed` bytes of raw bytes memory, at most `target->bytes`.
-static kiln_status stage(kilni_rpc_session *session, entry *target, uint64_t needed,
-                         kiln_error *err)
-{
-    uint64_t length = target->staged < target->bytes / 2 ? 2 * target->staged : target->bytes;
-    length = length < needed || target->staged == 0 ? needed : length;
-    if (needed <= target->staged && target->raw != NULL) {
-        return KILN_STATUS_OK;
-    }
-    char *raw = kiln_realloc(session->env, target->raw, (size_t)target->staged,
-                             length > 0 ? (size_t)length : 1);
-    if (raw == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
-                         (unsigned long long)length);
-    }
-    target->raw = raw;
-    target->staged = length;
-    return KILN_STATUS_OK;
-}
-
-/// A tensor that is written in part becomes raw bytes again.
-static kiln_status unmake_tensor(kilni_rpc_session *session, entry *target, kiln_error *err)
-{
-    kiln_status status = stage(session, target, target->bytes, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_read(target->tensor, target->raw, (size_t)target->bytes, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        kiln_release(target->tensor);
-        target->tensor = NULL;
-        target->unfenced = false;
-    }
-    return status;
-}
-
-/// The buffer as raw bytes, `write->total` of them; what was in one of another size is gone.
-static kiln_status open_raw(kilni_rpc_session *session, const kiln_v1_Write *write, uint64_t length,
-                            entry **out_target, kiln_error *err)
-{
-    entry *target = *find(session, write->buffer);
-    if (target != NULL && target->failed != NULL && write->offset > 0) {
-        return need(session, write->buffer, &target, err);
-    }
-    bool whole = write->offset == 0 && length == write->total;
-    bool fresh = target == NULL || target->failed != NULL || target->bytes != write->total ||
-                 (target->tensor != NULL && whole);
-    kiln_status status = KILN_STATUS_OK;
-    if (fresh) {
-        status = renew_entry(session, write->buffer, write->total, &target, err);
-    } else if (target->tensor != NULL) {
-        status = unmake_tensor(session, target, err);
-    }
-    *out_target = target;
-    return status;
-}
-
-static kiln_status fill(kilni_rpc_session *session, const kiln_v1_Write *write, const void *data,
-                        uint64_t length, kiln_error *err)
-{
-    entry *target = NULL;
-    kiln_status status = kilni_rpc_check_range(write->offset, length, write->total, "a write", err);
-    if (status == KILN_STATUS_OK && length > session->options.limits.max_data_bytes) {
-        status = kiln_fail(err, OUT_OF_RANGE, "%llu bytes of data in one frame; %llu are allowed",
-                           (unsigned long long)length,
-                           (unsigned long long)session->options.limits.max_data_bytes);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = open_raw(session, write, length, &target, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = stage(session, target, write->offset + length, err);
-    }
-    if (status == KILN_STATUS_OK && length > 0) {
-        memcpy(target->raw + write->offset, data, (size_t)length);
-    }
-    return status;
-}
-
-static kiln_status handle_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
-                                kiln_error *err)
-{
-    const kiln_v1_Write *write = &frame->body.body.write;
-    kiln_status status = fill(session, write, frame->data, frame->data_length, err);
-    if (status != KILN_STATUS_OK) {
-        fail_entry(session, write->buffer, err);
-    }
-    return status;
-}
-
-static kiln_status send_frame(kilni_rpc_session *session, kilni_rpc_frame *frame, kiln_error *err)
-{
-    kiln_blob message = {0};
-    kiln_status status = kilni_rpc_frame_encode(session->env, frame, &message, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_send(session->stream, message.data, message.length, err);
-    }
-    kiln_free(session->env, message.data);
-    return status;
-}
 
 /// Answers `request` with what is owed: the kept failure, or `cause`, or success.
 static kiln_status answer(kilni_rpc_session *session, uint64_t request, const kiln_error *cause,
-                          const void *data, size_t length, kiln_error *err)
+                          kiln_error *err)
 {
-    kilni_rpc_frame frame = {.data = data, .data_length = length};
+    kilni_rpc_frame frame = {0};
     frame.body.request = request;
     frame.body.which_body = kiln_v1_Frame_answer_tag;
     if (cause != NULL && cause->code != 0) {
-        frame.body.body.answer.code = (uint32_t)cause->code;
-        snprintf(frame.body.body.answer.message, sizeof(frame.body.body.answer.message), "%s",
-                 cause->message);
+        kiln_v1_Answer *text = &frame.body.body.answer;
+        text->code = (uint32_t)cause->code;
+        text->frame = session->failed_frame;
+        snprintf(text->message, sizeof(text->message), "%s", cause->message);
     }
-    return send_frame(session, &frame, err);
+    session->failed_frame = 0;
+    return kilni_rpc_link_send(&session->link, &frame, err);
 }
 
-static kiln_status send_bytes(kilni_rpc_session *session, uint64_t request, const char *bytes,
-                              size_t length, kiln_error *err)
+/// Takes the kept failure, or else `*cause`; its frame is told with the next answer.
+static void take_failure(kilni_rpc_session *session, kiln_error *out_cause)
 {
-    size_t at = 0;
-    while (length - at > KILNI_RPC_CHUNK) {
-        kilni_rpc_frame frame = {.data = bytes + at, .data_length = KILNI_RPC_CHUNK};
+    *out_cause = session->failed;
+    session->failed.code = 0;
+    if (out_cause->code == 0) {
+        session->failed_frame = session->link.received;
+    }
+}
+
+static kiln_status send_bytes(kilni_rpc_session *session, uint64_t request,
+                              kilni_rpc_staging *staging, uint64_t offset, uint64_t length,
+                              kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint64_t at = 0; status == KILN_STATUS_OK; at += KILNI_RPC_CHUNK) {
+        bool last = length - at <= KILNI_RPC_CHUNK;
+        kilni_rpc_frame frame = {.data = staging->bytes + offset + at,
+                                 .data_length = last ? (size_t)(length - at) : KILNI_RPC_CHUNK,
+                                 .hold = &staging->hold};
         frame.body.request = request;
-        kiln_status status = send_frame(session, &frame, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
+        frame.body.which_body = last ? kiln_v1_Frame_answer_tag : 0;
+        status = kilni_rpc_link_send(&session->link, &frame, err);
+        if (last) {
+            break;
         }
-        at += KILNI_RPC_CHUNK;
     }
-    return answer(session, request, NULL, bytes + at, length - at, err);
-}
-
-/// The bytes of a buffer on the host; `*out_owned` when they have to be freed.
-static kiln_status fetch(kilni_rpc_session *session, entry *source, char **out_bytes,
-                         bool *out_owned, kiln_error *err)
-{
-    *out_owned = source->tensor != NULL;
-    if (source->tensor == NULL) {
-        kiln_status status = stage(session, source, source->bytes, err);
-        *out_bytes = source->raw;
-        return status;
-    }
-    *out_bytes = kiln_alloc(session->env, source->bytes > 0 ? (size_t)source->bytes : 1);
-    if (*out_bytes == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
-                         (unsigned long long)source->bytes);
-    }
-    return kiln_read(source->tensor, *out_bytes, (size_t)source->bytes, err);
+    session->failed_frame = 0;
+    return status;
 }
 
 /// Gives only failures of the connection; those of the read are answered.
@@ -296,307 +68,34 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
                                kiln_error *err)
 {
     const kiln_v1_Read *read = &frame->body.body.read;
-    kiln_error cause = session->failed;
-    entry *source = NULL;
-    char *bytes = NULL;
+    kiln_error cause;
+    kilni_rpc_entry *source = NULL;
+    kilni_rpc_staging *staging = NULL;
     bool owned = false;
-    session->failed.code = 0;
-    if (cause.code == 0 && need(session, read->buffer, &source, &cause) == KILN_STATUS_OK &&
+    take_failure(session, &cause);
+    if (session->link.kept_bytes > MOST_UNTAKEN) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED,
+                         "%llu bytes of answers are not acknowledged; send `ack`",
+                         (unsigned long long)session->link.kept_bytes);
+    }
+    if (cause.code == 0 &&
+        kilni_rpc_entry_need(session, read->buffer, &source, &cause) == KILN_STATUS_OK &&
         kilni_rpc_check_range(read->offset, read->length, source->bytes, "a read", &cause) ==
             KILN_STATUS_OK) {
-        (void)!fetch(session, source, &bytes, &owned, &cause);
+        bool again = read->offset + read->length < source->bytes;
+        (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
     }
-    kiln_status status = cause.code != 0
-                             ? answer(session, frame->body.request, &cause, NULL, 0, err)
-                             : send_bytes(session, frame->body.request, bytes + read->offset,
-                                          (size_t)read->length, err);
+    kiln_status status = cause.code != 0 ? answer(session, frame->body.request, &cause, err)
+                                         : send_bytes(session, frame->body.request, staging,
+                                                      read->offset, read->length, err);
     if (owned) {
-        kiln_free(session->env, bytes);
+        kilni_rpc_staging_release(session, staging);
     }
     return status;
 }
 
-// ---- run
-// -----------------------------------------------------------------------------------------
-
-static value *find_value(kilni_rpc_session *session, uint64_t id)
-{
-    for (size_t i = 0; i < session->n_values; i++) {
-        if (session->values[i].id == id) {
-            return &session->values[i];
-        }
-    }
-    return NULL;
-}
-
-/// Takes the hold of `tensor`.
-static kiln_status add_value(kilni_rpc_session *session, uint64_t id, kiln_tensor *tensor,
-                             uint64_t holds, kiln_error *err)
-{
-    if (session->n_values == VALUES) {
-        kiln_release(tensor);
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "a graph with more than %d values", VALUES);
-    }
-    session->values[session->n_values++] = (value){.id = id, .holds = holds, .tensor = tensor};
-    return KILN_STATUS_OK;
-}
-
-static bool same_kind(const kiln_tensor *tensor, const kiln_tensor_desc *desc)
-{
-    return kiln_tensor_dtype(tensor) == desc->dtype && kiln_tensor_rank(tensor) == desc->rank &&
-           memcmp(kiln_tensor_dims(tensor), desc->dims, desc->rank * sizeof(int64_t)) == 0;
-}
-
-/// A graph's input: raw bytes become a tensor as the graph describes it.
-static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc *desc,
-                              uint64_t buffer, kiln_error *err)
-{
-    kiln_tensor *tensor = NULL;
-    entry *source = NULL;
-    if (buffer == 0 && kiln_desc_count(desc) == 0) {
-        kiln_status status = kiln_tensor_create(session->options.device, desc->dtype, desc->rank,
-                                                desc->dims, NULL, &tensor, err);
-        return status == KILN_STATUS_OK ? add_value(session, desc->id, tensor, 0, err) : status;
-    }
-    kiln_status status = need(session, buffer, &source, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    if (source->tensor == NULL) {
-        if ((uint64_t)kiln_desc_bytes(desc) != source->bytes) {
-            return kiln_fail(err, INVALID_ARGUMENT,
-                             "buffer %llu has %llu bytes, the graph says %lld",
-                             (unsigned long long)buffer, (unsigned long long)source->bytes,
-                             (long long)kiln_desc_bytes(desc));
-        }
-        status = stage(session, source, source->bytes, err);
-        if (status == KILN_STATUS_OK) {
-            status = kiln_tensor_create(session->options.device, desc->dtype, desc->rank,
-                                        desc->dims, source->raw, &source->tensor, err);
-        }
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        kiln_free(session->env, source->raw);
-        source->raw = NULL;
-        source->staged = 0;
-    }
-    if (!same_kind(source->tensor, desc)) {
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "buffer %llu has another shape or dtype than the graph says",
-                         (unsigned long long)buffer);
-    }
-    return add_value(session, desc->id, kiln_retain(source->tensor), source->bytes, err);
-}
-
-static kiln_status bind_inputs(kilni_rpc_session *session, const kiln_ir_graph *graph,
-                               const kiln_v1_Run *run, kiln_error *err)
-{
-    size_t count = 0;
-    const kiln_tensor_desc *inputs = kiln_ir_graph_inputs(graph, &count);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t buffer = 0;
-        bool bound = false;
-        for (pb_size_t k = 0; k < run->inputs_count && !bound; k++) {
-            bound = run->inputs[k].value == inputs[i].id;
-            buffer = run->inputs[k].buffer;
-        }
-        if (!bound) {
-            return kiln_fail(err, INVALID_ARGUMENT, "input %llu of the graph has no buffer",
-                             (unsigned long long)inputs[i].id);
-        }
-        kiln_status status = bind_input(session, &inputs[i], buffer, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-/// The inputs of an operation; `*out_holds` is the most memory that one of them keeps.
-static kiln_status find_inputs(kilni_rpc_session *session, const kiln_op_record *op,
-                               kiln_tensor **out_inputs, uint64_t *out_holds, kiln_error *err)
-{
-    for (size_t i = 0; i < op->n_inputs; i++) {
-        const value *input = find_value(session, op->inputs[i].id);
-        if (input == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
-                             (unsigned long long)op->inputs[i].id);
-        }
-        out_inputs[i] = input->tensor;
-        *out_holds = input->holds > *out_holds ? input->holds : *out_holds;
-    }
-    return KILN_STATUS_OK;
-}
-
-/// Whether the results of an operation fit beside what the session and this graph hold.
-static kiln_status charge(kilni_rpc_session *session, const kiln_op_record *op, kiln_error *err)
-{
-    const kilni_rpc_limits *limits = &session->options.limits;
-    for (size_t i = 0; i < op->n_outputs; i++) {
-        uint64_t bytes = (uint64_t)kiln_desc_bytes(&op->outputs[i]);
-        // Both terms are at most `max_bytes`, so that a sum beyond 64 bits cannot be.
-        kiln_status status = kilni_rpc_check_bytes(limits, session->run_bytes, bytes, err);
-        if (status == KILN_STATUS_OK) {
-            status =
-                kilni_rpc_check_bytes(limits, session->held_bytes, session->run_bytes + bytes, err);
-        }
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        session->run_bytes += bytes;
-    }
-    return KILN_STATUS_OK;
-}
-
-static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, kiln_error *err)
-{
-    kiln_tensor *inputs[KILN_MAX_INPUTS];
-    kiln_tensor *outputs[KILN_MAX_OUTPUTS] = {NULL};
-    uint64_t holds = 0;
-    bool view = kiln_op_info_of(op->op)->cls == KILN_CLASS_VIEW;
-    if (op->op == KILN_OP_DROP) {
-        return KILN_STATUS_OK; // holds end with the frame
-    }
-    kiln_status status = find_inputs(session, op, inputs, &holds, err);
-    if (status == KILN_STATUS_OK && !view) {
-        status = charge(session, op, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kiln_record(session->options.device, op->op, inputs, op->n_inputs, op->attrs,
-                             op->n_attrs, outputs, err);
-    }
-    for (size_t i = 0; i < op->n_outputs && status == KILN_STATUS_OK; i++) {
-        status = add_value(session, op->outputs[i].id, outputs[i],
-                           view ? holds : kiln_tensor_bytes(outputs[i]), err);
-    }
-    return status;
-}
-
-/// The value as it is kept in a buffer: a view of more memory than is charged for it becomes a
-/// copy. Ownership: `*out_tensor` is the caller's hold.
-static kiln_status keep_value(const value *source, kiln_tensor **out_tensor, kiln_error *err)
-{
-    if (source->holds > kiln_tensor_bytes(source->tensor)) {
-        return kiln_contiguous(source->tensor, out_tensor, err);
-    }
-    *out_tensor = kiln_retain(source->tensor);
-    return KILN_STATUS_OK;
-}
-
-static bool is_freed(const kiln_v1_Run *run, uint64_t buffer)
-{
-    for (pb_size_t i = 0; i < run->frees_count; i++) {
-        if (run->frees[i] == buffer) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding *binding,
-                               kiln_error *err)
-{
-    const value *source = find_value(session, binding->value);
-    kiln_tensor *tensor = NULL;
-    entry *target = NULL;
-    if (source == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
-                         (unsigned long long)binding->value);
-    }
-    kiln_status status = keep_value(source, &tensor, err);
-    if (status == KILN_STATUS_OK) {
-        status = renew_entry(session, binding->buffer, kiln_tensor_bytes(tensor), &target, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        kiln_release(tensor);
-        return status;
-    }
-    target->tensor = tensor;
-    target->unfenced = true;
-    return KILN_STATUS_OK;
-}
-
-/// Binds what there is. After a failure, `*first`, the other buffers must not keep what was in
-/// them: they have failed.
-static void bind_outputs(kilni_rpc_session *session, const kiln_v1_Run *run, kiln_error *first)
-{
-    for (pb_size_t i = 0; i < run->outputs_count; i++) {
-        const kiln_v1_Binding *binding = &run->outputs[i];
-        kiln_error own = KILN_ERROR_INIT;
-        if (is_freed(run, binding->buffer)) {
-            continue;
-        }
-        if (bind_output(session, binding, &own) != KILN_STATUS_OK) {
-            *first = first->code != 0 ? *first : own;
-            fail_entry(session, binding->buffer, first);
-        }
-    }
-}
-
-static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
-                              kiln_error *err)
-{
-    const kiln_v1_Run *run = &frame->body.body.run;
-    kiln_ir_graph *graph = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    session->n_values = 0;
-    session->run_bytes = 0;
-    if (frame->graph_length > 0) {
-        status = kiln_ir_decode(session->env, frame->graph, frame->graph_length, &graph, err);
-    }
-    if (status == KILN_STATUS_OK && graph != NULL) {
-        status = bind_inputs(session, graph, run, err);
-    }
-    for (size_t i = 0;
-         graph != NULL && status == KILN_STATUS_OK && i < kiln_ir_graph_op_count(graph); i++) {
-        status = record(session, kiln_ir_graph_op(graph, i), err);
-    }
-    bind_outputs(session, run, err);
-    for (size_t i = 0; i < session->n_values; i++) {
-        kiln_release(session->values[i].tensor);
-    }
-    for (pb_size_t i = 0; i < run->frees_count; i++) {
-        remove_entry(session, run->frees[i]);
-    }
-    kiln_ir_graph_destroy(graph);
-    return (kiln_status)err->code;
-}
-
-// ---- the rest
-// ------------------------------------------------------------------------------------
-
-static kiln_status handle_hello(kilni_rpc_session *session, const kilni_rpc_frame *frame,
-                                kiln_error *err)
-{
-    if (frame->body.body.hello.version != KILNI_RPC_VERSION) {
-        return kiln_fail(err, FAILED_PRECONDITION, "the client speaks version %u, the server %d",
-                         frame->body.body.hello.version, KILNI_RPC_VERSION);
-    }
-    const kiln_device_info *info = kiln_device_info_of(session->options.device);
-    kilni_rpc_frame reply = {0};
-    reply.body.request = frame->body.request;
-    reply.body.which_body = kiln_v1_Frame_welcome_tag;
-    kiln_v1_Welcome *welcome = &reply.body.body.welcome;
-    welcome->version = KILNI_RPC_VERSION;
-    welcome->instance = session->options.instance;
-    welcome->max_data_bytes = session->options.limits.max_data_bytes;
-    welcome->max_buffers = session->options.limits.max_buffers;
-    welcome->max_bytes = session->options.limits.max_bytes;
-    welcome->device_type = (uint32_t)info->type;
-    welcome->memory_bytes = info->memory_bytes;
-    snprintf(welcome->device_name, sizeof(welcome->device_name), "%s", info->name);
-    snprintf(welcome->driver, sizeof(welcome->driver), "%s", info->driver);
-    snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
-    for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
-        uint32_t usage = kiln_device_dtype_usage(session->options.device, (kiln_dtype)dtype);
-        if ((usage & KILN_USAGE_STORAGE) != 0) {
-            welcome->storage_dtypes |= UINT64_C(1) << dtype;
-        }
-    }
-    session->greeted = true;
-    return send_frame(session, &reply, err);
-}
+// ---- fences
+// --------------------------------------------------------------------------------------
 
 /// Waits for one element of the tensor, which tells whether its work failed.
 static kiln_status probe(kiln_tensor *tensor, kiln_error *err)
@@ -621,9 +120,9 @@ static kiln_status probe(kiln_tensor *tensor, kiln_error *err)
 /// tells of other sessions' too.
 static void await_results(kilni_rpc_session *session, kiln_error *cause)
 {
-    (void)!kiln_flush(session->options.device, cause);
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (entry *each = session->buckets[i]; each != NULL; each = each->next) {
+    (void)!kiln_flush(session->device, cause);
+    for (size_t i = 0; i < KILNI_RPC_BUCKETS; i++) {
+        for (kilni_rpc_entry *each = session->buckets[i]; each != NULL; each = each->next) {
             kiln_error own = KILN_ERROR_INIT;
             if (each->unfenced && probe(each->tensor, &own) != KILN_STATUS_OK && cause->code == 0) {
                 *cause = own;
@@ -636,13 +135,113 @@ static void await_results(kilni_rpc_session *session, kiln_error *cause)
 static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                 kiln_error *err)
 {
-    kiln_error cause = session->failed;
-    session->failed.code = 0;
+    kiln_error cause;
+    take_failure(session, &cause);
     if (cause.code == 0) {
         await_results(session, &cause);
     }
-    return answer(session, frame->body.request, &cause, NULL, 0, err);
+    return answer(session, frame->body.request, &cause, err);
 }
+
+// ---- transfers
+// -----------------------------------------------------------------------------------
+
+static kiln_status check_secret(size_t length, kiln_error *err)
+{
+    return length == KILNI_RPC_TOKEN
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT, "a secret has %d bytes, not %zu", KILNI_RPC_TOKEN,
+                           length);
+}
+
+/// A copy of what the buffer holds now; the table owns it.
+static kiln_status handle_expose(kilni_rpc_session *session, const kiln_v1_Expose *expose,
+                                 kiln_error *err)
+{
+    const kiln_env *env = session->env;
+    kilni_rpc_entry *source = NULL;
+    kilni_rpc_staging *staging = NULL;
+    bool owned = false;
+    kilni_rpc_exposure draft = {.transfer = expose->transfer,
+                                .owner = session,
+                                .charged = &session->exposed_bytes,
+                                .left = expose->count};
+    kiln_status status = check_secret(expose->secret.size, err);
+    if (status == KILN_STATUS_OK && (expose->count == 0 || expose->transfer == 0)) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "a transfer has a number and a count from 1");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_entry_need(session, expose->buffer, &source, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_session_charge(session, source->bytes, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_entry_bytes(session, source, /*again=*/false, &staging, &owned, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    memcpy(draft.secret, expose->secret.bytes, KILNI_RPC_TOKEN);
+    draft.length = (size_t)source->bytes;
+    draft.expires_ns = kiln_time_ns() + UINT64_C(1000000) * expose->expiry_ms;
+    draft.bytes = env->allocator.alloc(env->allocator.user, draft.length + 1, 64);
+    if (draft.bytes != NULL) {
+        memcpy(draft.bytes, staging->bytes, draft.length);
+        status = kilni_rpc_expose(session->options->exposures, &draft, err);
+    } else {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to expose %zu bytes", draft.length);
+    }
+    if (owned) {
+        kilni_rpc_staging_release(session, staging);
+    }
+    return status;
+}
+
+/// Fills a buffer from another server; the failure is the buffer's, and answered.
+static void obtain(kilni_rpc_session *session, const kiln_v1_Obtain *wanted, kiln_error *cause)
+{
+    const kilni_rpc_session_options *options = session->options;
+    kilni_rpc_entry *target = NULL;
+    kiln_status status = check_secret(wanted->secret.size, cause);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_entry_renew(session, wanted->buffer, wanted->total, &target, cause);
+    }
+    if (status == KILN_STATUS_OK) {
+        target->raw = wanted->total <= SIZE_MAX
+                          ? kilni_rpc_staging_new(session, (size_t)wanted->total)
+                          : NULL;
+        status = target->raw != NULL
+                     ? KILN_STATUS_OK
+                     : kiln_fail(cause, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
+                                 (unsigned long long)wanted->total);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_obtain(session->env, options->peers, options->exposures, wanted,
+                                  target->raw->bytes, cause);
+    }
+    if (status == KILN_STATUS_OK) {
+        target->staged = wanted->total;
+    } else {
+        kilni_rpc_entry_fail(session, wanted->buffer, cause);
+    }
+}
+
+static kiln_status handle_obtain(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                 kiln_error *err)
+{
+    kiln_error cause;
+    take_failure(session, &cause);
+    if (cause.code == 0) {
+        obtain(session, &frame->body.body.obtain, &cause);
+    } else {
+        kilni_rpc_entry_fail(session, frame->body.body.obtain.buffer, &cause);
+    }
+    return answer(session, frame->body.request, &cause, err);
+}
+
+// ---- frames
+// --------------------------------------------------------------------------------------
 
 /// A failure of work is kept for the next answer; only one of the connection or of the protocol
 /// ends the session.
@@ -650,30 +249,41 @@ static void keep(kilni_rpc_session *session, kiln_status status, const kiln_erro
 {
     if (status != KILN_STATUS_OK && session->failed.code == 0) {
         session->failed = *cause;
+        session->failed_frame = session->link.received;
     }
 }
 
 static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *frame, kiln_error *err)
 {
     kiln_error cause = KILN_ERROR_INIT;
-    pb_size_t kind = frame->body.which_body;
-    if (!session->greeted && kind != kiln_v1_Frame_hello_tag) {
-        return kiln_fail(err, FAILED_PRECONDITION, "a session begins with Hello");
-    }
-    switch (kind) {
-    case kiln_v1_Frame_hello_tag:
-        return handle_hello(session, frame, err);
+    const kiln_v1_Frame *body = &frame->body;
+    switch (body->which_body) {
     case kiln_v1_Frame_write_tag:
-        keep(session, handle_write(session, frame, &cause), &cause);
+        keep(session, kilni_rpc_entry_write(session, frame, &cause), &cause);
         return KILN_STATUS_OK;
     case kiln_v1_Frame_run_tag:
-        keep(session, handle_run(session, frame, &cause), &cause);
+        keep(session, kilni_rpc_run(session, frame, &cause), &cause);
         return KILN_STATUS_OK;
     case kiln_v1_Frame_free_tag:
-        for (pb_size_t i = 0; i < frame->body.body.free.buffers_count; i++) {
-            remove_entry(session, frame->body.body.free.buffers[i]);
+        for (pb_size_t i = 0; i < body->body.free.buffers_count; i++) {
+            kilni_rpc_entry_remove(session, body->body.free.buffers[i]);
         }
         return KILN_STATUS_OK;
+    case kiln_v1_Frame_forget_tag:
+        for (pb_size_t i = 0; i < body->body.forget.graphs_count; i++) {
+            kilni_rpc_graph_forget(session, body->body.forget.graphs[i]);
+        }
+        return KILN_STATUS_OK;
+    case kiln_v1_Frame_expose_tag:
+        keep(session, handle_expose(session, &body->body.expose, &cause), &cause);
+        return KILN_STATUS_OK;
+    case kiln_v1_Frame_withdraw_tag:
+        if (body->body.withdraw.transfer != 0) {
+            kilni_rpc_withdraw(session->options->exposures, session, body->body.withdraw.transfer);
+        }
+        return KILN_STATUS_OK;
+    case kiln_v1_Frame_obtain_tag:
+        return handle_obtain(session, frame, err);
     case kiln_v1_Frame_read_tag:
         return handle_read(session, frame, err);
     case kiln_v1_Frame_fence_tag:
@@ -683,43 +293,153 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
     }
 }
 
-void kilni_rpc_session_serve(const kiln_env *env, const kilni_rpc_session_options *options,
-                             kilni_rpc_stream *stream)
+// ---- greeting
+// ------------------------------------------------------------------------------------
+
+uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage)
 {
-    kiln_error err = KILN_ERROR_INIT;
-    kilni_rpc_frame *frame = kiln_alloc(env, sizeof(*frame));
+    uint64_t mask = 0;
+    for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
+        if ((kiln_device_dtype_usage(device, (kiln_dtype)dtype) & usage) != 0) {
+            mask |= UINT64_C(1) << dtype;
+        }
+    }
+    return mask;
+}
+
+static void describe_device(kiln_device *device, kiln_v1_Welcome *welcome)
+{
+    const kiln_device_info *info = kiln_device_info_of(device);
+    welcome->device_type = (uint32_t)info->type;
+    welcome->memory_bytes = info->memory_bytes;
+    welcome->storage_dtypes = kilni_rpc_dtype_mask(device, KILN_USAGE_STORAGE);
+    welcome->arithmetic_dtypes = kilni_rpc_dtype_mask(device, KILN_USAGE_ARITHMETIC);
+    welcome->accelerated_dtypes = kilni_rpc_dtype_mask(device, KILN_USAGE_ACCELERATED);
+    snprintf(welcome->device_name, sizeof(welcome->device_name), "%s", info->name);
+    snprintf(welcome->driver, sizeof(welcome->driver), "%s", info->driver);
+}
+
+static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *stream,
+                                  uint64_t request, kiln_error *err)
+{
+    const kilni_rpc_session_options *options = session->options;
+    kilni_rpc_frame reply = {0};
+    reply.body.request = request;
+    reply.body.which_body = kiln_v1_Frame_welcome_tag;
+    kiln_v1_Welcome *welcome = &reply.body.body.welcome;
+    welcome->version = KILNI_RPC_VERSION;
+    welcome->instance = options->instance;
+    welcome->session = session->id;
+    welcome->token.size = KILNI_RPC_TOKEN;
+    memcpy(welcome->token.bytes, session->token, KILNI_RPC_TOKEN);
+    welcome->received = session->link.received;
+    welcome->max_data_bytes = options->limits.max_data_bytes;
+    welcome->max_buffers = options->limits.max_buffers;
+    welcome->max_bytes = options->limits.max_bytes;
+    welcome->max_graphs = options->limits.max_graphs;
+    welcome->window_bytes = KILNI_RPC_WINDOW_BYTES;
+    welcome->window_frames = KILNI_RPC_WINDOW_FRAMES;
+    welcome->resume_seconds = options->resume_seconds;
+    snprintf(welcome->address, sizeof(welcome->address), "%s", options->advertise);
+    snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
+    for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
+        snprintf(welcome->features[welcome->features_count++], sizeof(welcome->features[0]), "%s",
+                 kilni_rpc_features[i]);
+    }
+    describe_device(session->device, welcome);
+    return kilni_rpc_greet(session->env, stream, &reply, err);
+}
+
+// ---- life
+// ----------------------------------------------------------------------------------------
+
+kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_session_options *options,
+                                     const kiln_v1_Hello *hello, kilni_rpc_session **out_session,
+                                     kiln_error *err)
+{
+    *out_session = NULL;
+    if (hello->device >= options->n_devices) {
+        return kiln_fail(err, NOT_FOUND, "there are %u devices; number %u does not exist",
+                         options->n_devices, hello->device);
+    }
     kilni_rpc_session *session = kiln_alloc(env, sizeof(*session));
+    if (session == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a session");
+    }
+    session->env = env;
+    session->options = options;
+    session->device = options->devices[hello->device];
+    atomic_init(&session->exposed_bytes, 0);
+    kilni_rpc_link_init(&session->link, env);
+    session->link.resumable = hello->resumable;
+    kiln_status status = kilni_rpc_random(&session->id, sizeof(session->id), err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_random(session->token, sizeof(session->token), err);
+    }
+    session->id += session->id == 0;
+    if (status != KILN_STATUS_OK) {
+        kiln_free(env, session);
+        return status;
+    }
+    *out_session = session;
+    return KILN_STATUS_OK;
+}
+
+void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *status)
+{
+    kiln_error ignored = KILN_ERROR_INIT;
+    kilni_rpc_withdraw(session->options->exposures, session, 0);
+    kilni_rpc_entry_remove_all(session);
+    kilni_rpc_graph_forget_all(session);
+    // What this thread has recorded and nobody read lets go of its tensors.
+    (void)!kiln_flush(session->device, &ignored);
+    kilni_rpc_link_fini(&session->link, status);
+    while (session->lent != NULL) {
+        kilni_rpc_staging *each = session->lent;
+        session->lent = each->next;
+        kilni_rpc_hold_drain(&each->hold);
+        kilni_rpc_staging_free(session->env, each);
+    }
+    kilni_rpc_staging_free(session->env, session->spare);
+    kiln_free(session->env, session);
+}
+
+static kiln_status serve_frames(kilni_rpc_session *session, kilni_rpc_inbox *inbox, bool *out_end,
+                                kiln_error *err)
+{
     kiln_status status = KILN_STATUS_OK;
+    while (status == KILN_STATUS_OK && !*out_end) {
+        status = kilni_rpc_link_receive(&session->link, -1, inbox, out_end, err);
+        if (status == KILN_STATUS_OK && !*out_end) {
+            *out_end = inbox->frame.body.which_body == kiln_v1_Frame_close_tag;
+        }
+        if (status == KILN_STATUS_OK && !*out_end) {
+            status = handle(session, &inbox->frame, err);
+        }
+        kilni_rpc_inbox_clear(session->env, inbox);
+    }
+    return status;
+}
+
+bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
+                             const kilni_rpc_frame *hello, kiln_error *out_error)
+{
+    kiln_error ignored = KILN_ERROR_INIT;
     bool end = false;
-    if (session == NULL || frame == NULL) {
-        status = kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory for a session");
-    } else {
-        session->env = env;
-        session->options = *options;
-        session->stream = stream;
+    kilni_rpc_inbox *inbox = kiln_alloc(session->env, sizeof(*inbox));
+    uint64_t arrived =
+        hello->body.body.hello.session == session->id ? hello->body.body.hello.received : 0;
+    kiln_status greeted = welcome_client(session, stream, hello->body.request, out_error);
+    kiln_status status = kilni_rpc_link_attach(&session->link, stream, arrived, out_error);
+    if (greeted != KILN_STATUS_OK) {
+        session->link.cut = true;
+    } else if (inbox == NULL) {
+        (void)kiln_fail(out_error, RESOURCE_EXHAUSTED, "no memory for a session");
+    } else if (status == KILN_STATUS_OK) {
+        (void)serve_frames(session, inbox, &end, out_error);
     }
-    while (status == KILN_STATUS_OK && !end) {
-        kiln_blob message = {0};
-        status = kilni_rpc_receive(stream, &message, &end, &err);
-        if (status == KILN_STATUS_OK && !end) {
-            status = kilni_rpc_frame_decode(message.data, message.length, frame, &err);
-        }
-        if (status == KILN_STATUS_OK && !end) {
-            status = handle(session, frame, &err);
-        }
-        kiln_free(env, message.data);
-    }
-    for (size_t i = 0; session != NULL && i < BUCKETS; i++) {
-        while (session->buckets[i] != NULL) {
-            remove_entry(session, session->buckets[i]->id);
-        }
-    }
-    if (session != NULL) {
-        // What this thread has recorded and nobody read lets go of its tensors.
-        kiln_error ignored = KILN_ERROR_INIT;
-        (void)!kiln_flush(options->device, &ignored);
-    }
-    kiln_free(env, session);
-    kiln_free(env, frame);
-    kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
+    kiln_free(session->env, inbox);
+    // Another thread may go on with the session: what this one has recorded must not wait for it.
+    (void)!kiln_flush(session->device, &ignored);
+    return session->link.resumable && session->link.cut && !end;
 }

@@ -2,22 +2,162 @@
 #ifndef KILN_RPC_SESSION_H
 #define KILN_RPC_SESSION_H
 
-/// One session on the server: its buffers and what each frame does to them.
+/// One session on the server: its buffers, its graphs, and what each frame does to them. Private to
+/// rpc_session.c, rpc_buffers.c, rpc_run.c and those that start and end sessions.
 
 #include "remote_internal.h"
+#include "rpc_transfer.h"
 
-typedef struct kilni_rpc_session kilni_rpc_session;
+enum { KILNI_RPC_BUCKETS = 1024, KILNI_RPC_VALUES = 3 * KILNI_RPC_BINDINGS };
+
+/// Memory for bytes on their way: those that came and are no tensor yet, and those that were read
+/// and are being sent.
+typedef struct kilni_rpc_staging {
+    kilni_rpc_hold hold;
+    struct kilni_rpc_staging *next;
+    size_t capacity;
+    char *bytes;
+} kilni_rpc_staging;
+
+/// A buffer of the client: raw bytes, then a tensor; or neither, and why.
+typedef struct kilni_rpc_entry {
+    uint64_t id;
+    uint64_t bytes;
+    kilni_rpc_staging *raw; ///< NULL: a tensor, or nothing was written yet
+    kilni_rpc_staging *shadow; ///< of a tensor that is read in parts: all of it on the host
+    uint64_t staged; ///< of `raw`: what is there, the rest is zeros
+    kiln_tensor *tensor; ///< NULL while it is raw
+    kiln_error *failed; ///< the work that should have filled it failed
+    bool unfenced; ///< an output since the last fence
+    struct kilni_rpc_entry *next;
+} kilni_rpc_entry;
+
+typedef struct kilni_rpc_known_graph {
+    uint64_t id;
+    uint64_t charge; ///< bytes that it counts for
+    kiln_ir_graph *graph;
+    struct kilni_rpc_known_graph *next;
+} kilni_rpc_known_graph;
+
+typedef struct kilni_rpc_value {
+    uint64_t id;
+    uint64_t holds; ///< bytes of memory that it keeps: a view all of what it is a view of
+    kiln_tensor *tensor; ///< held
+    uint32_t next; ///< in its bucket, from 1
+} kilni_rpc_value;
 
 typedef struct kilni_rpc_session_options {
-    kiln_device *device; ///< held by the server
+    kiln_device *const *devices; ///< held by the server
+    uint32_t n_devices;
     kilni_rpc_limits limits;
     uint64_t instance;
+    uint32_t resume_seconds;
+    const char *advertise; ///< "": where the client came in
+    kilni_rpc_exposures *exposures;
+    const kilni_rpc_peers *peers;
 } kilni_rpc_session_options;
 
-/// Serves `stream` until the client goes or breaks the rules, then closes it and frees everything
-/// of the session. Ownership: takes the stream. Lifetime: n/a. Thread: the session's own. Errors:
-/// told to the client.
-void kilni_rpc_session_serve(const kiln_env *env, const kilni_rpc_session_options *options,
-                             kilni_rpc_stream *stream);
+typedef struct kilni_rpc_session {
+    const kiln_env *env;
+    const kilni_rpc_session_options *options;
+    kiln_device *device;
+    kilni_rpc_link link;
+    uint64_t id;
+    unsigned char token[KILNI_RPC_TOKEN];
+    kiln_error failed; ///< the first failure that was not told yet
+    uint64_t failed_frame; ///< and which frame it was
+    uint64_t held_bytes;
+    uint64_t held_buffers;
+    uint64_t held_graphs;
+    atomic_ullong exposed_bytes;
+    kilni_rpc_entry *buckets[KILNI_RPC_BUCKETS];
+    kilni_rpc_known_graph *graphs[KILNI_RPC_BUCKETS];
+    kilni_rpc_entry *shadowed; ///< the one buffer that has a shadow
+    kilni_rpc_staging *spare; ///< kept for the next one
+    kilni_rpc_staging *lent; ///< no buffer's any more, but still being sent
+    uint64_t run_bytes; ///< of the results of the graph being recorded
+    kilni_rpc_value values[KILNI_RPC_VALUES]; ///< of the graph being recorded
+    uint32_t n_values;
+    uint32_t value_heads[KILNI_RPC_BUCKETS];
+    // The server's table of sessions, under its lock.
+    struct kilni_rpc_session *next;
+    bool attached; ///< a thread serves it
+    kilni_rpc_stream *active; ///< over which
+    uint64_t expires_ns; ///< while nobody does
+} kilni_rpc_session;
+
+// ---- rpc_session.c
+// -------------------------------------------------------------------------------
+
+/// A session with an id and a token. Ownership: `*out_session` is the caller's
+/// (kilni_rpc_session_destroy). Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, NOT_FOUND (the device).
+kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_session_options *options,
+                                     const kiln_v1_Hello *hello, kilni_rpc_session **out_session,
+                                     kiln_error *err);
+
+/// Frees everything of the session; a stream that is left is closed with `status`.
+void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *status);
+
+/// What this protocol has beyond its first version, by name; NULL past the last.
+extern const char *const kilni_rpc_features[];
+
+/// Answers Hello and serves `stream`, which the link takes, until the client goes, breaks the
+/// rules, or the connection ends. Gives true when the session may be resumed; otherwise `out_error`
+/// says how it ended. The stream stays open. Thread: the session's own.
+bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
+                             const kilni_rpc_frame *hello, kiln_error *out_error);
+
+/// Bit n: the device uses the dtype with number n so.
+uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
+
+// ---- rpc_buffers.c
+// -------------------------------------------------------------------------------
+
+kilni_rpc_entry **kilni_rpc_entry_find(kilni_rpc_session *session, uint64_t id);
+
+/// The buffer, when there is one and what should have filled it did not fail. Errors: NOT_FOUND,
+/// that failure.
+kiln_status kilni_rpc_entry_need(kilni_rpc_session *session, uint64_t id,
+                                 kilni_rpc_entry **out_entry, kiln_error *err);
+
+/// The entry of `id`, made when there is none, now with `bytes` and nothing in it.
+kiln_status kilni_rpc_entry_renew(kilni_rpc_session *session, uint64_t id, uint64_t bytes,
+                                  kilni_rpc_entry **out_entry, kiln_error *err);
+void kilni_rpc_entry_remove(kilni_rpc_session *session, uint64_t id);
+void kilni_rpc_entry_remove_all(kilni_rpc_session *session);
+
+/// Empties the buffer for good: whoever uses it is told `cause`, until it is filled anew. Without
+/// memory for that there is no such buffer any more.
+void kilni_rpc_entry_fail(kilni_rpc_session *session, uint64_t id, const kiln_error *cause);
+
+/// Makes all of the raw bytes there. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_entry_stage(kilni_rpc_session *session, kilni_rpc_entry *entry,
+                                  kiln_error *err);
+
+/// Puts the data of a Write where it says.
+kiln_status kilni_rpc_entry_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                  kiln_error *err);
+
+/// All bytes of a buffer on the host; with `again` more of them will be asked for. Ownership: the
+/// entry's, or when `*out_owned` the caller's (kilni_rpc_staging_release).
+kiln_status kilni_rpc_entry_bytes(kilni_rpc_session *session, kilni_rpc_entry *entry, bool again,
+                                  kilni_rpc_staging **out_staging, bool *out_owned,
+                                  kiln_error *err);
+
+kilni_rpc_staging *kilni_rpc_staging_new(kilni_rpc_session *session, size_t bytes);
+void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging);
+void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging);
+
+/// Whether the session may hold `more` bytes, exposed ones counted.
+kiln_status kilni_rpc_session_charge(kilni_rpc_session *session, uint64_t more, kiln_error *err);
+
+// ---- rpc_run.c
+// -----------------------------------------------------------------------------------
+
+/// Runs a graph: that of the frame, or one that is known. Gives the first failure.
+kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                          kiln_error *err);
+void kilni_rpc_graph_forget(kilni_rpc_session *session, uint64_t id);
+void kilni_rpc_graph_forget_all(kilni_rpc_session *session);
 
 #endif

@@ -7,6 +7,10 @@
 
 #include <stdio.h>
 
+#ifndef KILN_RUNTIME_REMOTE
+#define KILN_RUNTIME_REMOTE "libkiln_remote.so.0"
+#endif
+
 // Streams of threads that have nothing queued are kept up to this number, so that a thread that
 // comes back finds its own; beyond it they are made again when needed.
 enum { IDLE_STREAMS = 32 };
@@ -31,26 +35,35 @@ static const kiln_backend_provider *find_provider(kiln_context *context, const c
 /// loading gRPC.
 static kiln_status load_remote(kiln_context *context, kiln_error *err)
 {
-    static const char *const symbols[] = {"kiln_rpc_provider", "kiln_rpc_unix_provider"};
+    static const char *const symbols[] = {"kiln_rpc_provider", "kiln_rpc_tls_provider",
+                                          "kiln_rpc_unix_provider"};
     kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]) && status == KILN_STATUS_OK; i++) {
         union {
             void *address;
             const kiln_backend_provider *(*get)(void);
         } found;
         status =
-            kilni_library_symbol(context, "libkiln_remote.so.0", symbols[i], &found.address, err);
+            kilni_library_symbol(context, KILN_RUNTIME_REMOTE, symbols[i], &found.address, err);
         if (status == KILN_STATUS_OK) {
             status = kiln_context_add_provider(context, found.get(), err);
         }
+        // Another thread may have been faster.
+        status = status == KILN_STATUS_ALREADY_EXISTS ? KILN_STATUS_OK : status;
     }
-    // Another thread may have been faster.
-    return status == KILN_STATUS_ALREADY_EXISTS ? KILN_STATUS_OK : status;
+    return status;
 }
 
 static bool is_remote(const char *address)
 {
-    return strncmp(address, "grpc:", 5) == 0 || strncmp(address, "unix:", 5) == 0;
+    static const char *const schemes[] = {"grpc", "grpcs", "unix"};
+    size_t length = strcspn(address, ":");
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (strlen(schemes[i]) == length && strncmp(address, schemes[i], length) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static kiln_device *find_open(kiln_context *context, const char *address)
@@ -144,12 +157,13 @@ static kiln_status create_device(kiln_context *context, const char *address,
     return KILN_STATUS_OK;
 }
 
-static kiln_status default_address(kiln_context *context, char out_address[64], kiln_error *err)
+static kiln_status default_address(kiln_context *context, char out_address[KILNI_ADDRESS_BYTES],
+                                   kiln_error *err)
 {
     const char *configured = kiln_config_string(context->env.config, KILN_KNOB_DEVICE);
     char line[192];
     if (configured != NULL && configured[0] != '\0') {
-        snprintf(out_address, 64, "%s", configured);
+        snprintf(out_address, KILNI_ADDRESS_BYTES, "%s", configured);
         return KILN_STATUS_OK;
     }
     return kiln_device_describe(context, 0, out_address, line, err);
@@ -176,7 +190,7 @@ static kiln_device *list_add(kiln_context *context, kiln_device *device)
 kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_device **out_device,
                              kiln_error *err)
 {
-    char chosen[64];
+    char chosen[KILNI_ADDRESS_BYTES];
     *out_device = NULL;
     if (context == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");

@@ -17,6 +17,8 @@
 
 // ---- context -----------------------------------------------------------------------------------
 
+enum { KILNI_ADDRESS_BYTES = 256 };
+
 typedef struct kilni_mover kilni_mover;
 
 struct kiln_context {
@@ -131,7 +133,7 @@ struct kiln_device {
     atomic_uint refs;
     kiln_context *context;
     kiln_device *next; ///< the context's lock
-    char address[64];
+    char address[KILNI_ADDRESS_BYTES];
     char plain_name[48];
     char fused_name[64];
     kiln_backend *backend;

@@ -34,11 +34,11 @@ static const char *host_start(device_set *set, kiln_error *err)
     set->host = host;
     if (host == NULL || kiln_context_create(NULL, &host->context, err) != KILN_STATUS_OK ||
         kiln_device_open(host->context, "reference", &host->device, err) != KILN_STATUS_OK ||
-        kiln_rpc_server_create(host->device, NULL, &host->server, err) != KILN_STATUS_OK ||
+        kiln_rpc_server_create(&host->device, 1, NULL, &host->server, err) != KILN_STATUS_OK ||
         kiln_context_add_provider(set->context, kiln_rpc_provider(), err) != KILN_STATUS_OK) {
         return NULL;
     }
-    return kiln_rpc_server_address(host->server);
+    return kiln_rpc_server_address(host->server, 0);
 }
 #else
 static void host_stop(void *user)

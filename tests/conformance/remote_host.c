@@ -16,13 +16,13 @@ const char *remote_host_start(kiln_error *err)
         st = kiln_device_open(context, "reference", &device, err);
     }
     if (st == KILN_STATUS_OK) {
-        st = kiln_rpc_server_create(device, NULL, &server, err);
+        st = kiln_rpc_server_create(&device, 1, NULL, &server, err);
     }
     if (st != KILN_STATUS_OK) {
         remote_host_stop();
         return NULL;
     }
-    return kiln_rpc_server_address(server);
+    return kiln_rpc_server_address(server, 0);
 }
 
 void remote_host_stop(void)

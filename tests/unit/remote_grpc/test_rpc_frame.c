@@ -34,12 +34,12 @@ static void test_round_trip(void)
 {
     kiln_env env = test_env();
     kiln_error err = KILN_ERROR_INIT;
-    kiln_blob message = {0};
+    kilni_rpc_parcel *message = NULL;
     kilni_rpc_frame *frame = malloc(sizeof(*frame));
     kilni_rpc_frame *back = malloc(sizeof(*back));
     make_run(frame);
     KILN_CHECK_INT(kilni_rpc_frame_encode(&env, frame, &message, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kilni_rpc_frame_decode(message.data, message.length, back, &err),
+    KILN_CHECK_INT(kilni_rpc_frame_decode(message->head, message->head_length, back, &err),
                    KILN_STATUS_OK);
     KILN_CHECK_INT(back->body.request, 7);
     KILN_CHECK_INT(back->body.body.run.inputs_count, 5);
@@ -47,7 +47,7 @@ static void test_round_trip(void)
     KILN_CHECK_INT(back->graph_length, 11);
     KILN_CHECK_MEM(back->graph, "not a graph", 11);
     KILN_CHECK_MEM(back->data, "some bytes", 10);
-    kiln_free(&env, message.data);
+    kilni_rpc_parcel_free(&env, message);
     free(frame);
     free(back);
 }
@@ -56,31 +56,31 @@ static void test_damage(void)
 {
     kiln_env env = test_env();
     kiln_error err = KILN_ERROR_INIT;
-    kiln_blob message = {0};
+    kilni_rpc_parcel *message = NULL;
     kilni_rpc_frame *frame = malloc(sizeof(*frame));
     make_run(frame);
     KILN_CHECK_INT(kilni_rpc_frame_encode(&env, frame, &message, &err), KILN_STATUS_OK);
     // Every truncation and every flipped bit is an error or a frame; its spans stay inside the
     // message.
-    for (size_t cut = 0; cut <= message.length; cut++) {
+    for (size_t cut = 0; cut <= message->head_length; cut++) {
         char *copy = malloc(cut + 1);
-        memcpy(copy, message.data, cut);
+        memcpy(copy, message->head, cut);
         kiln_status status = kilni_rpc_frame_decode(copy, cut, frame, &err);
         KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_INVALID_ARGUMENT);
         free(copy);
     }
-    for (size_t bit = 0; bit < message.length * 8; bit++) {
-        char *copy = malloc(message.length);
-        memcpy(copy, message.data, message.length);
+    for (size_t bit = 0; bit < message->head_length * 8; bit++) {
+        char *copy = malloc(message->head_length);
+        memcpy(copy, message->head, message->head_length);
         copy[bit / 8] = (char)(copy[bit / 8] ^ (1 << bit % 8));
-        if (kilni_rpc_frame_decode(copy, message.length, frame, &err) == KILN_STATUS_OK &&
+        if (kilni_rpc_frame_decode(copy, message->head_length, frame, &err) == KILN_STATUS_OK &&
             frame->data_length > 0) {
             const char *data = frame->data;
-            KILN_CHECK(data >= copy && data + frame->data_length <= copy + message.length);
+            KILN_CHECK(data >= copy && data + frame->data_length <= copy + message->head_length);
         }
         free(copy);
     }
-    kiln_free(&env, message.data);
+    kilni_rpc_parcel_free(&env, message);
     free(frame);
 }
 

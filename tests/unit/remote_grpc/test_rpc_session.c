@@ -2,72 +2,13 @@
 // Server and client over loopback: the remote device through the runtime's own path, errors that
 // come later, limits, and peers that break the rules.
 
-#include "harness.h"
-#include "remote_internal.h"
+#include "remote_fixture.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/// Bytes of a message may lie at any address.
-static float float_at(const void *bytes, size_t index)
-{
-    float value = 0;
-    memcpy(&value, (const char *)bytes + index * sizeof(value), sizeof(value));
-    return value;
-}
-
-typedef struct pair {
-    kiln_context *context;
-    kiln_device *local;
-    kiln_device *remote;
-    kiln_rpc_server *server;
-    kiln_error err;
-} pair;
-
-#define PAIR_OK(self, call)                                                                        \
-    kiln_test_check((call) == KILN_STATUS_OK, __FILE__, __LINE__, (self)->err.message)
-
-#define HAND_OK(self, call) PAIR_OK(self, call)
-
-/// The remote device is opened through the client's own provider; libkiln finds it in a library
-/// beside it.
-static bool pair_open(pair *self, const kiln_rpc_server_options *options)
-{
-    memset(self, 0, sizeof(*self));
-    return PAIR_OK(self, kiln_context_create(NULL, &self->context, &self->err)) &&
-           PAIR_OK(self,
-                   kiln_context_add_provider(self->context, kiln_rpc_provider(), &self->err)) &&
-           PAIR_OK(self, kiln_context_add_provider(self->context, kiln_rpc_unix_provider(),
-                                                   &self->err)) &&
-           PAIR_OK(self, kiln_device_open(self->context, "reference", &self->local, &self->err)) &&
-           PAIR_OK(self, kiln_rpc_server_create(self->local, options, &self->server, &self->err)) &&
-           PAIR_OK(self, kiln_device_open(self->context, kiln_rpc_server_address(self->server),
-                                          &self->remote, &self->err));
-}
-
-static void pair_close(pair *self)
-{
-    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-    kiln_device_release(self->remote);
-    kiln_rpc_server_destroy(self->server);
-    kiln_device_stats_get(self->local, &stats);
-    KILN_CHECK_INT(stats.tensors_live, 0);
-    KILN_CHECK_INT(stats.backend.buffers_live, 0);
-    kiln_device_release(self->local);
-    kiln_context_destroy(self->context);
-}
-
-static kiln_tensor *upload(pair *self, size_t rank, const int64_t *dims, const float *data)
-{
-    kiln_tensor *tensor = NULL;
-    PAIR_OK(self, kiln_tensor_create(self->remote, KILN_DTYPE_F32, rank, dims, data, &tensor,
-                                     &self->err));
-    return tensor;
-}
 
 static void run_program(pair *self)
 {
@@ -75,7 +16,7 @@ static void run_program(pair *self)
     const int64_t order[] = {1, 0};
     const float data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     float back[16] = {0};
-    kiln_tensor *x = upload(self, 2, dims, data);
+    kiln_tensor *x = pair_upload(self, 2, dims, data);
     kiln_tensor *turned = NULL;
     kiln_tensor *product = NULL;
     kiln_tensor *shifted = NULL;
@@ -116,7 +57,9 @@ static void test_unix_socket(void)
     char address[200];
     kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
     snprintf(address, sizeof(address), "unix:/tmp/kiln-test-%d", (int)getpid());
-    options.address = address;
+    const char *const listen[] = {address};
+    options.listen = listen;
+    options.n_listen = 1;
     if (pair_open(&self, &options)) {
         run_program(&self);
         pair_close(&self);
@@ -132,7 +75,7 @@ static void test_many_operations(void)
     if (!pair_open(&self, NULL)) {
         return;
     }
-    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    kiln_tensor *x = pair_upload(&self, 1, dims, NULL);
     for (int i = 0; i < 1000; i++) { // many batches, every buffer in place
         kiln_tensor *y = NULL;
         PAIR_OK(&self, kiln_add_scalar(x, kiln_f64(1), &y, &self.err));
@@ -156,7 +99,7 @@ static void test_large_tensor(void)
         data[i] = (float)(i % 1000);
     }
     if (pair_open(&self, NULL)) {
-        kiln_tensor *x = upload(&self, 1, dims, data);
+        kiln_tensor *x = pair_upload(&self, 1, dims, data);
         kiln_tensor *y = NULL;
         PAIR_OK(&self, kiln_neg(x, &y, &self.err));
         PAIR_OK(&self, kiln_read(x, back, bytes, &self.err));
@@ -183,8 +126,8 @@ static void test_graph_run_again(void)
     if (!pair_open(&self, NULL)) {
         return;
     }
-    kiln_tensor *x = upload(&self, 1, dims, ones);
-    kiln_tensor *y = upload(&self, 1, dims, twos);
+    kiln_tensor *x = pair_upload(&self, 1, dims, ones);
+    kiln_tensor *y = pair_upload(&self, 1, dims, twos);
     PAIR_OK(&self, kiln_graph_begin(self.remote, &x, 1, &self.err));
     PAIR_OK(&self, kiln_mul(x, y, &t, &self.err));
     PAIR_OK(&self, kiln_graph_end(self.remote, &t, 1, &graph, &self.err));
@@ -217,7 +160,7 @@ static void test_long_graph_other_input(void)
     if (!pair_open(&self, NULL)) {
         return;
     }
-    kiln_tensor *x[2] = {upload(&self, 1, dims, ones), upload(&self, 1, dims, tens)};
+    kiln_tensor *x[2] = {pair_upload(&self, 1, dims, ones), pair_upload(&self, 1, dims, tens)};
     kiln_tensor *out[2] = {NULL, NULL};
     PAIR_OK(&self, kiln_graph_begin(self.remote, &x[0], 1, &self.err));
     kiln_tensor *t = kiln_retain(x[0]);
@@ -259,7 +202,7 @@ static void test_session_limit(void)
     if (!pair_open(&self, &options)) {
         return;
     }
-    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    kiln_tensor *x = pair_upload(&self, 1, dims, NULL);
     PAIR_OK(&self, kiln_exp(x, &y, &self.err));
     // The refusal comes with the next answer and says why; the session goes on.
     KILN_CHECK_INT(kiln_read(y, back, sizeof(back), &self.err), KILN_STATUS_RESOURCE_EXHAUSTED);
@@ -268,133 +211,6 @@ static void test_session_limit(void)
     PAIR_OK(&self, kiln_read(x, back, sizeof(back), &self.err));
     kiln_release(x);
     pair_close(&self);
-}
-
-// ---- a client by hand
-// --------------------------------------------------------------------------------
-
-typedef struct hand {
-    kiln_env env;
-    kilni_rpc_stream *stream;
-    kilni_rpc_frame *frame;
-    kiln_blob message;
-    uint64_t request;
-    kiln_error err;
-} hand;
-
-static void hand_send(hand *self, kilni_rpc_frame *frame)
-{
-    kiln_blob message = {0};
-    HAND_OK(self, kilni_rpc_frame_encode(&self->env, frame, &message, &self->err));
-    HAND_OK(self, kilni_rpc_send(self->stream, message.data, message.length, &self->err));
-    kiln_free(&self->env, message.data);
-}
-
-/// Sends a frame that wants an answer; gives the answer's code. Its data stay in `frame`.
-static uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
-{
-    bool end = false;
-    frame->body.request = ++self->request;
-    hand_send(self, frame);
-    kiln_free(&self->env, self->message.data);
-    self->message = (kiln_blob){0};
-    if (!HAND_OK(self, kilni_rpc_receive(self->stream, &self->message, &end, &self->err)) ||
-        !HAND_OK(self, kilni_rpc_frame_decode(self->message.data, self->message.length, self->frame,
-                                              &self->err))) {
-        return UINT32_MAX;
-    }
-    KILN_CHECK_INT(self->frame->body.request, self->request);
-    return self->frame->body.which_body == kiln_v1_Frame_answer_tag
-               ? self->frame->body.body.answer.code
-               : 0;
-}
-
-static bool hand_open(hand *self, const pair *peers)
-{
-    const char *target = kiln_rpc_server_address(peers->server) + strlen("grpc://");
-    memset(self, 0, sizeof(*self));
-    self->env.allocator = kiln_allocator_default();
-    self->frame = calloc(1, sizeof(*self->frame));
-    if (!HAND_OK(self, kilni_rpc_connect(&self->env, target, 5000, &self->stream, &self->err))) {
-        return false;
-    }
-    kilni_rpc_frame hello = {0};
-    hello.body.which_body = kiln_v1_Frame_hello_tag;
-    hello.body.body.hello.version = KILNI_RPC_VERSION;
-    return KILN_CHECK_INT(hand_ask(self, &hello), 0);
-}
-
-static void hand_close(hand *self)
-{
-    kilni_rpc_stream_close(self->stream, NULL);
-    kiln_free(&self->env, self->message.data);
-    free(self->frame);
-}
-
-static void hand_write(hand *self, uint64_t buffer, uint64_t offset, uint64_t total,
-                       const void *data, size_t length)
-{
-    kilni_rpc_frame frame = {.data = data, .data_length = length};
-    frame.body.which_body = kiln_v1_Frame_write_tag;
-    frame.body.body.write = (kiln_v1_Write){.buffer = buffer, .offset = offset, .total = total};
-    hand_send(self, &frame);
-}
-
-static uint32_t hand_read(hand *self, uint64_t buffer, uint64_t offset, uint64_t length)
-{
-    kilni_rpc_frame frame = {0};
-    frame.body.which_body = kiln_v1_Frame_read_tag;
-    frame.body.body.read = (kiln_v1_Read){.buffer = buffer, .offset = offset, .length = length};
-    return hand_ask(self, &frame);
-}
-
-static uint32_t hand_fence(hand *self)
-{
-    kilni_rpc_frame frame = {0};
-    frame.body.which_body = kiln_v1_Frame_fence_tag;
-    return hand_ask(self, &frame);
-}
-
-static kiln_tensor_desc floats_of(uint64_t id, int64_t count)
-{
-    return (kiln_tensor_desc){
-        .id = id, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {count}, .flags = 0};
-}
-
-/// A Run of a chain: value 1 is bound to buffer `from`, each operation makes the next value, the
-/// last one goes to buffer `to`.
-static void hand_run(hand *self, const kiln_op_record *records, size_t count, uint64_t from,
-                     uint64_t to)
-{
-    kilni_rpc_frame frame = {0};
-    kiln_ir_graph *graph = NULL;
-    kiln_blob blob = {0};
-    uint64_t last = records[count - 1].outputs[0].id;
-    HAND_OK(self, kiln_ir_graph_create(&self->env, &graph, &self->err));
-    for (size_t i = 0; i < count; i++) {
-        HAND_OK(self, kiln_ir_graph_append(graph, &records[i], &self->err));
-    }
-    HAND_OK(self, kiln_ir_graph_set_io(graph, &records[0].inputs[0], 1, &last, 1, &self->err));
-    HAND_OK(self, kiln_ir_encode(&self->env, graph, &blob, &self->err));
-    frame.body.which_body = kiln_v1_Frame_run_tag;
-    frame.graph = blob.data;
-    frame.graph_length = blob.length;
-    kiln_v1_Run *run = &frame.body.body.run;
-    run->inputs[run->inputs_count++] = (kiln_v1_Binding){.value = 1, .buffer = from};
-    run->outputs[run->outputs_count++] = (kiln_v1_Binding){.value = last, .buffer = to};
-    hand_send(self, &frame);
-    kiln_free(&self->env, blob.data);
-    kiln_ir_graph_destroy(graph);
-}
-
-/// x and its negation, `count` floats.
-static void hand_negate(hand *self, int64_t count, uint64_t from, uint64_t to)
-{
-    const kiln_tensor_desc x = floats_of(1, count);
-    const kiln_tensor_desc y = floats_of(2, count);
-    const kiln_op_record record = {
-        .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &x, .outputs = &y};
-    hand_run(self, &record, 1, from, to);
 }
 
 /// The result of a failed Run is not what was in its buffer before, and stays failed until it is
@@ -410,7 +226,7 @@ static void test_failed_run_fails_outputs(void)
     hand_write(&client, 1, 0, 8, two, 8);
     hand_negate(&client, 2, 1, 2);
     KILN_CHECK_INT(hand_read(&client, 2, 0, 8), KILN_STATUS_OK);
-    KILN_CHECK(float_at(client.frame->data, 1) == -2.0f);
+    KILN_CHECK(hand_float(client.frame->data, 1) == -2.0f);
     hand_negate(&client, 3, 1, 2); // another shape than the buffer has
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
@@ -460,7 +276,7 @@ static void test_run_is_counted_whole(void)
     kiln_tensor_desc values[5];
     kiln_op_record records[4];
     for (uint64_t i = 0; i < 5; i++) {
-        values[i] = floats_of(i + 1, 4);
+        values[i] = hand_floats(i + 1, 4);
     }
     for (size_t i = 0; i < 4; i++) {
         records[i] = (kiln_op_record){.op = KILN_OP_NEG,
@@ -470,14 +286,14 @@ static void test_run_is_counted_whole(void)
                                       .outputs = &values[i + 1]};
     }
     hand_write(&client, 1, 0, 16, four, 16);
-    hand_run(&client, records, 3, 1, 2);
+    hand_run(&client, records, 3, 1, 2, 0);
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
     kilni_rpc_frame frees = {0};
     frees.body.which_body = kiln_v1_Frame_free_tag;
     frees.body.body.free.buffers_count = 1;
     frees.body.body.free.buffers[0] = 2;
     hand_send(&client, &frees);
-    hand_run(&client, records, 4, 1, 2);
+    hand_run(&client, records, 4, 1, 2, 0);
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_RESOURCE_EXHAUSTED);
     hand_close(&client);
     pair_close(&self);
@@ -533,12 +349,16 @@ static void test_silent_server(void)
     kilni_rpc_stream *stream = NULL;
     int port = 0;
     char target[64];
-    if (!KILN_CHECK_INT(kilni_rpc_listen(&env, "127.0.0.1:0", &listener, &port, &err),
-                        KILN_STATUS_OK)) {
+    kilni_rpc_address address;
+    static const char *const listen[] = {"127.0.0.1:0"};
+    const kilni_rpc_listen_options options = {
+        .addresses = listen, .n_addresses = 1, .out_ports = &port};
+    if (!KILN_CHECK_INT(kilni_rpc_listen(&env, &options, &listener, &err), KILN_STATUS_OK)) {
         return;
     }
-    snprintf(target, sizeof(target), "127.0.0.1:%d", port);
-    KILN_CHECK_INT(kilni_rpc_connect(&env, target, 500, &stream, &err),
+    snprintf(target, sizeof(target), "grpc://127.0.0.1:%d", port);
+    KILN_CHECK_INT(kilni_rpc_address_parse(target, &address, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_rpc_connect(&env, &address, NULL, KILNI_RPC_SESSION, 500, &stream, &err),
                    KILN_STATUS_DEADLINE_EXCEEDED);
     kilni_rpc_listener_shutdown(listener);
     kilni_rpc_listener_close(listener);
@@ -572,19 +392,21 @@ static void test_acceptor_goes_on(void)
     kiln_rpc_server *server = NULL;
     KILN_CHECK_INT(kiln_context_create(&options, &context, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_device_open(context, "reference", &device, &err), KILN_STATUS_OK);
-    if (!KILN_CHECK_INT(kiln_rpc_server_create(device, NULL, &server, &err), KILN_STATUS_OK)) {
+    if (!KILN_CHECK_INT(kiln_rpc_server_create(&device, 1, NULL, &server, &err), KILN_STATUS_OK)) {
         return;
     }
-    const char *target = kiln_rpc_server_address(server) + strlen("grpc://");
+    kilni_rpc_address target;
+    KILN_CHECK_INT(kilni_rpc_address_parse(kiln_rpc_server_address(server, 0), &target, &err),
+                   KILN_STATUS_OK);
     for (int round = 0; round < 2; round++) {
         kilni_rpc_stream *stream = NULL;
         atomic_store(&largest, round == 0 ? 0 : SIZE_MAX);
-        (void)!kilni_rpc_connect(&env, target, 2000, &stream, &err);
+        (void)!kilni_rpc_connect(&env, &target, NULL, KILNI_RPC_SESSION, 2000, &stream, &err);
         KILN_CHECK(round == 0 || stream != NULL);
         if (stream != NULL && round == 0) {
-            kiln_blob message = {0};
+            kilni_rpc_message message = {0};
             bool end = false;
-            KILN_CHECK_INT(kilni_rpc_receive(stream, &message, &end, &err),
+            KILN_CHECK_INT(kilni_rpc_receive(stream, -1, &message, &end, &err),
                            KILN_STATUS_RESOURCE_EXHAUSTED);
         }
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
@@ -611,7 +433,7 @@ static void test_fence_leaves_others_failures(void)
     options.allocator = &hungry;
     PAIR_OK(&self, kiln_context_create(&options, &self.context, &self.err));
     PAIR_OK(&self, kiln_device_open(self.context, "reference", &self.local, &self.err));
-    PAIR_OK(&self, kiln_rpc_server_create(self.local, NULL, &self.server, &self.err));
+    PAIR_OK(&self, kiln_rpc_server_create(&self.local, 1, NULL, &self.server, &self.err));
     PAIR_OK(&self, kiln_tensor_create(self.local, KILN_DTYPE_F32, 1, dims, NULL, &x, &self.err));
     if (hand_open(&client, &self)) {
         PAIR_OK(&self, kiln_exp(x, &y, &self.err));
@@ -642,7 +464,7 @@ static void test_view_holds_its_own(void)
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     data[8] = 5;
     if (pair_open(&self, NULL)) {
-        kiln_tensor *x = upload(&self, 1, dims, data);
+        kiln_tensor *x = pair_upload(&self, 1, dims, data);
         PAIR_OK(&self, kiln_slice(x, &start, 1, &end, 1, NULL, 0, &part, &self.err));
         PAIR_OK(&self, kiln_read(part, back, sizeof(back), &self.err));
         kiln_release(x);
@@ -668,7 +490,7 @@ static void test_chain_within_limit(void)
     if (!pair_open(&self, &options)) {
         return;
     }
-    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    kiln_tensor *x = pair_upload(&self, 1, dims, NULL);
     for (int i = 0; i < 40; i++) {
         kiln_tensor *y = NULL;
         PAIR_OK(&self, kiln_add_scalar(x, kiln_f64(1), &y, &self.err));
@@ -736,13 +558,15 @@ static void test_not_beyond_loopback(void)
     kiln_rpc_server *server = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
-    options.address = "0.0.0.0:0";
+    const char *listen[] = {"0.0.0.0:0"};
+    options.listen = listen;
+    options.n_listen = 1;
     KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_device_open(context, "reference", &device, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_rpc_server_create(device, &options, &server, &err),
+    KILN_CHECK_INT(kiln_rpc_server_create(&device, 1, &options, &server, &err),
                    KILN_STATUS_PERMISSION_DENIED);
-    options.address = "nonsense";
-    KILN_CHECK_INT(kiln_rpc_server_create(device, &options, &server, &err),
+    listen[0] = "nonsense";
+    KILN_CHECK_INT(kiln_rpc_server_create(&device, 1, &options, &server, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
     kiln_device_release(device);
     kiln_context_destroy(context);
@@ -756,7 +580,7 @@ static void test_server_goes_away(void)
     if (!pair_open(&self, NULL)) {
         return;
     }
-    kiln_tensor *x = upload(&self, 1, dims, NULL);
+    kiln_tensor *x = pair_upload(&self, 1, dims, NULL);
     kiln_rpc_server_destroy(self.server);
     self.server = NULL;
     KILN_CHECK(kiln_read(x, back, sizeof(back), &self.err) != KILN_STATUS_OK);
@@ -775,16 +599,19 @@ static void test_rude_clients(void)
     if (!pair_open(&self, NULL)) {
         return;
     }
-    const char *target = kiln_rpc_server_address(self.server) + strlen("grpc://");
+    kilni_rpc_address target;
+    PAIR_OK(&self,
+            kilni_rpc_address_parse(kiln_rpc_server_address(self.server, 0), &target, &self.err));
     for (size_t i = 0; i < sizeof(rude) / sizeof(rude[0]); i++) {
         kilni_rpc_stream *stream = NULL;
-        kiln_blob message = {0};
+        kilni_rpc_message message = {0};
         bool end = false;
-        if (!PAIR_OK(&self, kilni_rpc_connect(&env, target, 5000, &stream, &self.err))) {
+        if (!PAIR_OK(&self, kilni_rpc_connect(&env, &target, NULL, KILNI_RPC_SESSION, 5000, &stream,
+                                              &self.err))) {
             break;
         }
-        PAIR_OK(&self, kilni_rpc_send(stream, rude[i], strlen(rude[i]), &self.err));
-        KILN_CHECK(kilni_rpc_receive(stream, &message, &end, &self.err) != KILN_STATUS_OK);
+        PAIR_OK(&self, kilni_rpc_send_bytes(stream, rude[i], strlen(rude[i]), &self.err));
+        KILN_CHECK(kilni_rpc_receive(stream, -1, &message, &end, &self.err) != KILN_STATUS_OK);
         kilni_rpc_stream_close(stream, NULL);
     }
     run_program(&self);

@@ -103,7 +103,7 @@ static void test_addresses(void)
     KILN_CHECK_INT(kiln_device_open(f.context, "abacus:0", &again, &f.err), KILN_STATUS_NOT_FOUND);
     KILN_CHECK_CONTAINS(f.err.message, "abacus");
     KILN_CHECK_INT(kiln_device_open(f.context, "", &again, &f.err), KILN_STATUS_NOT_FOUND);
-    char long_address[200];
+    char long_address[400];
     memset(long_address, 'a', sizeof(long_address));
     long_address[sizeof(long_address) - 1] = '\0';
     KILN_CHECK_INT(kiln_device_open(f.context, long_address, &again, &f.err),

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Addresses: what a text means, its canonical form, and the process's registry of them. The
+// registry is the one mutable global of the library: a device's number has to mean the same
+// everywhere in the process. Decides also where randomness comes from.
+
+#include "remote_internal.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+// ---- parsing
+// -------------------------------------------------------------------------------------
+
+/// Decimal digits up to the end of the text, at most `most`.
+static bool parse_number(const char *text, uint64_t most, uint64_t *out_value)
+{
+    uint64_t value = 0;
+    if (*text == '\0') {
+        return false;
+    }
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(*text - '0');
+        if (value > most) {
+            return false;
+        }
+    }
+    *out_value = value;
+    return true;
+}
+
+static kiln_status bad(const char *text, const char *why, kiln_error *err)
+{
+    return kiln_fail(err, INVALID_ARGUMENT,
+                     "\"%.100s\" is no address: %s; write grpc://HOST:PORT/DEVICE or unix:PATH",
+                     text, why);
+}
+
+/// Lower case; numbers in the one form that the system prints them in.
+static bool canonical_host(kilni_rpc_address *address, bool bracketed)
+{
+    unsigned char binary[16];
+    if (bracketed) {
+        return inet_pton(AF_INET6, address->host, binary) == 1 &&
+               inet_ntop(AF_INET6, binary, address->host, sizeof(address->host)) != NULL;
+    }
+    for (char *c = address->host; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c) && *c != '-' && *c != '.' && *c != '_') {
+            return false;
+        }
+        *c = (char)tolower((unsigned char)*c);
+    }
+    return address->host[0] != '\0';
+}
+
+/// The host in front of a colon, a slash or the end; `*out_rest` is what follows it.
+static bool take_host(const char *text, kilni_rpc_address *address, const char **out_rest)
+{
+    bool bracketed = *text == '[';
+    text += bracketed;
+    size_t length = strcspn(text, bracketed ? "]" : ":/");
+    if (length >= sizeof(address->host) || (bracketed && text[length] != ']')) {
+        return false;
+    }
+    memcpy(address->host, text, length);
+    address->host[length] = '\0';
+    *out_rest = text + length + bracketed;
+    return canonical_host(address, bracketed);
+}
+
+static kiln_status parse_network(const char *text, const char *rest, kilni_rpc_address *address,
+                                 kiln_error *err)
+{
+    char port[8] = "";
+    uint64_t number = KILNI_RPC_PORT;
+    uint64_t device = 0;
+    if (!take_host(rest, address, &rest)) {
+        return bad(text, "the host is malformed", err);
+    }
+    if (*rest == ':') {
+        size_t length = strcspn(++rest, "/");
+        if (length >= sizeof(port)) {
+            return bad(text, "the port is malformed", err);
+        }
+        memcpy(port, rest, length);
+        rest += length;
+        if (!parse_number(port, UINT16_MAX, &number) || number == 0) {
+            return bad(text, "the port is malformed", err);
+        }
+    }
+    if (*rest != '\0' && *rest != '/') {
+        return bad(text, "something follows the host", err);
+    }
+    if (*rest == '/' && rest[1] != '\0' && !parse_number(rest + 1, 65535, &device)) {
+        return bad(text, "the number of the device is malformed", err);
+    }
+    bool v6 = strchr(address->host, ':') != NULL;
+    address->port = (uint16_t)number;
+    address->device = (uint32_t)device;
+    snprintf(address->target, sizeof(address->target), v6 ? "[%s]:%u" : "%s:%u", address->host,
+             address->port);
+    snprintf(address->text, sizeof(address->text), "%s://%s/%u", address->scheme, address->target,
+             address->device);
+    return KILN_STATUS_OK;
+}
+
+static kiln_status parse_unix(const char *text, const char *path, kilni_rpc_address *address,
+                              kiln_error *err)
+{
+    const char *mark = strrchr(path, '#');
+    uint64_t device = 0;
+    size_t length = mark != NULL ? (size_t)(mark - path) : strlen(path);
+    if (mark != NULL && !parse_number(mark + 1, 65535, &device)) {
+        return bad(text, "the number of the device is malformed", err);
+    }
+    if (length == 0 || length > 107) {
+        return bad(text, "a path has 1 to 107 bytes", err);
+    }
+    memcpy(address->host, path, length);
+    address->host[length] = '\0';
+    address->device = (uint32_t)device;
+    snprintf(address->target, sizeof(address->target), "unix:%s", address->host);
+    snprintf(address->text, sizeof(address->text), "unix:%s#%u", address->host, address->device);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_rpc_address_parse(const char *text, kilni_rpc_address *out_address,
+                                    kiln_error *err)
+{
+    static const char *const schemes[] = {"grpc", "grpcs"};
+    memset(out_address, 0, sizeof(*out_address));
+    if (text == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "address must not be NULL");
+    }
+    if (strncmp(text, "unix:", 5) == 0) {
+        snprintf(out_address->scheme, sizeof(out_address->scheme), "unix");
+        return parse_unix(text, text + 5, out_address, err);
+    }
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t length = strlen(schemes[i]);
+        if (strncmp(text, schemes[i], length) == 0 && strncmp(text + length, "://", 3) == 0) {
+            snprintf(out_address->scheme, sizeof(out_address->scheme), "%s", schemes[i]);
+            return parse_network(text, text + length + 3, out_address, err);
+        }
+    }
+    return bad(text, "the scheme is not known", err);
+}
+
+bool kilni_rpc_address_is_tls(const kilni_rpc_address *address)
+{
+    return strcmp(address->scheme, "grpcs") == 0;
+}
+
+// ---- the registry
+// --------------------------------------------------------------------------------
+
+typedef struct registry {
+    pthread_mutex_t lock;
+    char **texts; ///< by id
+    uint32_t *slots; ///< id + 1; 0: free
+    uint32_t count;
+    uint32_t capacity; ///< of `texts`; there are twice as many slots
+} registry;
+
+static registry addresses = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static kiln_env registry_env(void)
+{
+    return (kiln_env){.allocator = kiln_allocator_default()};
+}
+
+static uint32_t *find_slot(const char *text)
+{
+    uint32_t mask = 2 * addresses.capacity - 1;
+    uint32_t at = (uint32_t)kiln_hash64(text, strlen(text), 0) & mask;
+    while (addresses.slots[at] != 0 &&
+           strcmp(addresses.texts[addresses.slots[at] - 1], text) != 0) {
+        at = (at + 1) & mask;
+    }
+    return &addresses.slots[at];
+}
+
+static bool grow(const kiln_env *env)
+{
+    uint32_t capacity = addresses.capacity > 0 ? 2 * addresses.capacity : 64;
+    if (addresses.count < addresses.capacity) {
+        return true;
+    }
+    char **texts = kiln_alloc_array(env, capacity, sizeof(*texts));
+    uint32_t *slots = kiln_alloc_array(env, 2 * (size_t)capacity, sizeof(*slots));
+    if (capacity > UINT32_MAX / 4 || texts == NULL || slots == NULL) {
+        kiln_free(env, texts);
+        kiln_free(env, slots);
+        return false;
+    }
+    if (addresses.count > 0) {
+        memcpy(texts, addresses.texts, addresses.count * sizeof(*texts));
+    }
+    kiln_free(env, addresses.texts);
+    kiln_free(env, addresses.slots);
+    addresses.texts = texts;
+    addresses.slots = slots;
+    addresses.capacity = capacity;
+    for (uint32_t i = 0; i < addresses.count; i++) {
+        *find_slot(texts[i]) = i + 1;
+    }
+    return true;
+}
+
+/// Under the lock.
+static kiln_status add_address(const char *text, uint32_t *out_id, kiln_error *err)
+{
+    kiln_env env = registry_env();
+    uint32_t *slot = addresses.capacity > 0 ? find_slot(text) : NULL;
+    if (slot == NULL || *slot == 0) {
+        char *copy = grow(&env) ? kiln_strdup(&env, text) : NULL;
+        if (copy == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for one more address");
+        }
+        slot = find_slot(text);
+        addresses.texts[addresses.count++] = copy;
+        *slot = addresses.count;
+    }
+    *out_id = *slot - 1;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id, kiln_error *err)
+{
+    kilni_rpc_address parsed;
+    *out_id = UINT32_MAX;
+    kiln_status status = kilni_rpc_address_parse(address, &parsed, err);
+    if (status == KILN_STATUS_OK) {
+        pthread_mutex_lock(&addresses.lock);
+        status = add_address(parsed.text, out_id, err);
+        pthread_mutex_unlock(&addresses.lock);
+    }
+    return status;
+}
+
+const char *kiln_rpc_address_of(uint32_t id)
+{
+    pthread_mutex_lock(&addresses.lock);
+    const char *text = id < addresses.count ? addresses.texts[id] : NULL;
+    pthread_mutex_unlock(&addresses.lock);
+    return text;
+}
+
+kiln_status kiln_rpc_device_id(const char *address, uint64_t *out_device_id, kiln_error *err)
+{
+    uint32_t id = UINT32_MAX;
+    kiln_status status = kiln_rpc_address_id(address, &id, err);
+    *out_device_id = (uint64_t)KILN_DEVICE_REMOTE << 32 | id;
+    return status;
+}
+
+kiln_status kiln_rpc_device_address(uint64_t device_id, const char **out_address, kiln_error *err)
+{
+    uint64_t type = device_id >> 32;
+    *out_address = NULL;
+    if (type != KILN_DEVICE_REMOTE) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device type %llu is not remote (%d)",
+                         (unsigned long long)type, KILN_DEVICE_REMOTE);
+    }
+    *out_address = kiln_rpc_address_of((uint32_t)device_id);
+    if (*out_address == NULL) {
+        return kiln_fail(err, NOT_FOUND, "no remote device has the number %u", (uint32_t)device_id);
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- secrets and files
+// ---------------------------------------------------------------------------
+
+kiln_status kilni_rpc_random(void *bytes, size_t length, kiln_error *err)
+{
+    char *to = bytes;
+    while (length > 0) {
+        ssize_t got = getrandom(to, length, 0);
+        if (got < 0 && errno != EINTR) {
+            return kiln_fail(err, UNAVAILABLE, "the system gives no random numbers: %s",
+                             strerror(errno));
+        }
+        to += got > 0 ? got : 0;
+        length -= got > 0 ? (size_t)got : 0;
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_rpc_transfer_id(uint64_t *out_id, kiln_error *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t next;
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&lock);
+    if (next == 0) {
+        status = kilni_rpc_random(&next, sizeof(next), err);
+    }
+    next++;
+    next += next == 0;
+    *out_id = next;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+bool kilni_rpc_same_secret(const void *a, const void *b, size_t length)
+{
+    const volatile unsigned char *left = a;
+    const volatile unsigned char *right = b;
+    unsigned char difference = 0;
+    for (size_t i = 0; i < length; i++) {
+        difference |= (unsigned char)(left[i] ^ right[i]);
+    }
+    return difference == 0;
+}
+
+kiln_status kilni_rpc_read_file(const kiln_env *env, const char *path, char **out_text,
+                                kiln_error *err)
+{
+    enum { MOST = 1 << 20 };
+    *out_text = NULL;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return kiln_fail(err, NOT_FOUND, "cannot read %.160s: %s", path, strerror(errno));
+    }
+    char *text = kiln_alloc(env, MOST + 1);
+    size_t length = text != NULL ? fread(text, 1, MOST, file) : 0;
+    bool failed = text == NULL || ferror(file) != 0 || length == MOST;
+    (void)fclose(file);
+    if (failed) {
+        kiln_free(env, text);
+        return text == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %.160s", path)
+                            : kiln_fail(err, INVALID_ARGUMENT,
+                                        "%.160s cannot be read or is too large", path);
+    }
+    text[length] = '\0';
+    *out_text = text;
+    return KILN_STATUS_OK;
+}
+
+// ---- identity
+// ------------------------------------------------------------------------------------
+
+static kiln_status load_knob(const kiln_env *env, kiln_knob knob, char **out_text, kiln_error *err)
+{
+    const char *path = env->config != NULL ? kiln_config_string(env->config, knob) : NULL;
+    if (path == NULL || path[0] == '\0') {
+        return KILN_STATUS_OK;
+    }
+    return kilni_rpc_read_file(env, path, out_text, err);
+}
+
+kiln_status kilni_rpc_identity_load(const kiln_env *env, kilni_rpc_identity *out_identity,
+                                    kiln_error *err)
+{
+    kilni_rpc_identity identity = {NULL, NULL, NULL, NULL};
+    kiln_status status = load_knob(env, KILN_KNOB_REMOTE_CA, &identity.authorities, err);
+    if (status == KILN_STATUS_OK) {
+        status = load_knob(env, KILN_KNOB_REMOTE_CERT, &identity.certificate, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_knob(env, KILN_KNOB_REMOTE_KEY, &identity.key, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_knob(env, KILN_KNOB_REMOTE_TOKEN_FILE, &identity.token, err);
+    }
+    if (status == KILN_STATUS_OK && identity.token != NULL) {
+        identity.token[strcspn(identity.token, "\r\n")] = '\0';
+        if (identity.token[0] == '\0' || strlen(identity.token) > 400) {
+            status =
+                kiln_fail(err, INVALID_ARGUMENT, "remote-token-file: a token has 1 to 400 bytes");
+        }
+    }
+    if (status == KILN_STATUS_OK && (identity.certificate == NULL) != (identity.key == NULL)) {
+        status =
+            kiln_fail(err, INVALID_ARGUMENT, "set both remote-cert and remote-key, or neither");
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_identity_fini(env, &identity);
+        return status;
+    }
+    *out_identity = identity;
+    return KILN_STATUS_OK;
+}
+
+void kilni_rpc_identity_fini(const kiln_env *env, kilni_rpc_identity *identity)
+{
+    kiln_free(env, identity->authorities);
+    kiln_free(env, identity->certificate);
+    kiln_free(env, identity->key);
+    kiln_free(env, identity->token);
+    *identity = (kilni_rpc_identity){NULL, NULL, NULL, NULL};
+}

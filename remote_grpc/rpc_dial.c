@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The client's session: opened by Hello, resumed with back-off when the connection breaks, lost
+// when the server does not know it any more or nobody answers in time. After a loss the next call
+// opens another one; what was in the old one is gone, and says so.
+
+#include "rpc_client.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { FIRST_PAUSE_MS = 20, MOST_PAUSE_MS = 1000 };
+
+// ---- Hello and Welcome
+// ----------------------------------------------------------------------------
+
+static bool offers(const kiln_v1_Welcome *welcome, const char *feature)
+{
+    for (pb_size_t i = 0; i < welcome->features_count; i++) {
+        if (strcmp(welcome->features[i], feature) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static kiln_status check_welcome(const kilni_rpc_frame *frame, kiln_error *err)
+{
+    if (frame->body.which_body != kiln_v1_Frame_welcome_tag ||
+        frame->body.body.welcome.version != KILNI_RPC_VERSION) {
+        return kiln_fail(err, FAILED_PRECONDITION, "the server speaks another protocol");
+    }
+    if (frame->body.body.welcome.max_data_bytes == 0) {
+        return kiln_fail(err, FAILED_PRECONDITION, "the server takes no data");
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Connects and greets; Welcome is in the inbox. With a session open, asks for that one.
+static kiln_status dial(kilni_rpc_client *self, kilni_rpc_stream **out_stream, kiln_error *err)
+{
+    kilni_rpc_frame frame = {0};
+    kiln_v1_Hello *hello = &frame.body.body.hello;
+    frame.body.request = 1;
+    frame.body.which_body = kiln_v1_Frame_hello_tag;
+    hello->version = KILNI_RPC_VERSION;
+    hello->device = self->address.device;
+    hello->resumable = true;
+    snprintf(hello->client, sizeof(hello->client), "kiln %s", kiln_version());
+    if (self->is_open) {
+        hello->session = self->welcome.session;
+        hello->received = self->link.received;
+        hello->token.size = self->welcome.token.size;
+        memcpy(hello->token.bytes, self->welcome.token.bytes, sizeof(hello->token.bytes));
+    }
+    kilni_rpc_stream *stream = NULL;
+    kilni_rpc_inbox_clear(self->env, self->inbox);
+    kiln_status status = kilni_rpc_connect(self->env, &self->address, &self->identity,
+                                           KILNI_RPC_SESSION, KILNI_RPC_GREETING_MS, &stream, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_greet(self->env, stream, &frame, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_greeted(self->env, stream, self->inbox, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = check_welcome(&self->inbox->frame, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        if (stream != NULL) {
+            kilni_rpc_cancel(stream);
+        }
+        kilni_rpc_stream_close(stream, NULL);
+        return status;
+    }
+    *out_stream = stream;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
+{
+    kilni_rpc_stream *stream = NULL;
+    if (self->is_open) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = dial(self, &stream, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    self->welcome = self->inbox->frame.body.body.welcome;
+    uint64_t chunk = self->welcome.max_data_bytes;
+    self->chunk = chunk < KILNI_RPC_CHUNK ? (size_t)chunk : KILNI_RPC_CHUNK;
+    self->transfers = offers(&self->welcome, "transfer");
+    kilni_rpc_link_init(&self->link, self->env);
+    self->link.resumable = offers(&self->welcome, "resume");
+    kilni_rpc_batch_begin(self->batch,
+                          offers(&self->welcome, "graphs") ? self->welcome.max_graphs : 0,
+                          self->welcome.max_bytes / 8);
+    self->is_open = true;
+    self->epoch++;
+    return kilni_rpc_link_attach(&self->link, stream, 0, err);
+}
+
+// ---- losing and coming back
+// ----------------------------------------------------------------------
+
+kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, const char *message,
+                                  kiln_error *err)
+{
+    kiln_error cause = KILN_ERROR_INIT;
+    (void)kiln_error_set(&cause, code, KILN_FILE_NAME, __LINE__, "%s", message);
+    if (self->is_open) {
+        self->is_open = false;
+        self->epoch++; // nothing belongs to this one
+        self->lost = cause;
+        if (self->link.stream != NULL && !self->link.cut) {
+            kilni_rpc_cancel(self->link.stream);
+        }
+        kilni_rpc_link_fini(&self->link, NULL);
+        kilni_rpc_batch_begin(self->batch, 0, UINT64_MAX);
+    }
+    if (err != NULL) {
+        *err = cause;
+    }
+    return code;
+}
+
+/// Whether another attempt may help. What the server itself has decided stands.
+static bool is_passing(kiln_status status)
+{
+    return status == KILN_STATUS_UNAVAILABLE || status == KILN_STATUS_CANCELLED ||
+           status == KILN_STATUS_INTERNAL || status == KILN_STATUS_UNKNOWN ||
+           status == KILN_STATUS_DEADLINE_EXCEEDED || status == KILN_STATUS_OK;
+}
+
+static void pause_ms(uint64_t ms)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(ms / 1000),
+                                   .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&pause, NULL);
+}
+
+/// Goes on over a new connection, when the server still has the session.
+static kiln_status go_on(kilni_rpc_client *self, kilni_rpc_stream *stream, kiln_error *err)
+{
+    const kiln_v1_Welcome *welcome = &self->inbox->frame.body.body.welcome;
+    if (welcome->session != self->welcome.session) {
+        bool restarted = welcome->instance != self->welcome.instance;
+        kilni_rpc_stream_close(stream, NULL);
+        return kilni_rpc_client_lose(self, KILN_STATUS_UNAVAILABLE,
+                                     restarted ? "session lost: the server was restarted"
+                                               : "session lost: the server did not keep it",
+                                     err);
+    }
+    kiln_status status = kilni_rpc_link_attach(&self->link, stream, welcome->received, err);
+    return status == KILN_STATUS_OK
+               ? KILN_STATUS_OK
+               : kilni_rpc_client_lose(self, KILN_STATUS_DATA_LOSS,
+                                       "session lost: the server counts frames differently", err);
+}
+
+/// The connection broke. Tries until the time is over.
+static kiln_status come_back(kilni_rpc_client *self, kiln_error *err)
+{
+    uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * (uint64_t)self->timeout_ms;
+    kiln_error cause = self->link.why;
+    kiln_status status = (kiln_status)cause.code;
+    for (uint64_t pause = 0; self->link.resumable && is_passing(status);
+         pause = pause == 0                  ? FIRST_PAUSE_MS
+                 : pause * 2 < MOST_PAUSE_MS ? pause * 2
+                                             : MOST_PAUSE_MS) {
+        kilni_rpc_stream *stream = NULL;
+        uint64_t now = kiln_time_ns();
+        if (now >= deadline) {
+            break;
+        }
+        uint64_t left_ms = (deadline - now) / 1000000;
+        pause_ms(pause < left_ms ? pause : left_ms);
+        kilni_rpc_link_detach(&self->link, NULL);
+        status = dial(self, &stream, &cause);
+        if (status == KILN_STATUS_OK) {
+            status = go_on(self, stream, err);
+            if (status != KILN_STATUS_OK || !self->link.cut) {
+                return status;
+            }
+            cause = self->link.why;
+        }
+    }
+    char message[200];
+    if (is_passing(status)) {
+        snprintf(message, sizeof(message),
+                 "session lost: no connection to %.60s for %lld ms (%.90s)", self->address.text,
+                 (long long)self->timeout_ms, cause.message);
+        return kilni_rpc_client_lose(self, KILN_STATUS_UNAVAILABLE, message, err);
+    }
+    return kilni_rpc_client_lose(self, status, cause.message, err);
+}
+
+// ---- frames
+// --------------------------------------------------------------------------------------
+
+static uint64_t untaken(const kilni_rpc_client *self)
+{
+    return self->link.sent - self->link.acked;
+}
+
+/// Takes acknowledgements while there is little room, and waits for them when there is none.
+static kiln_status make_room(kilni_rpc_client *self, kiln_error *err)
+{
+    const kilni_rpc_link *link = &self->link;
+    uint64_t bytes = self->welcome.window_bytes;
+    uint64_t frames = self->welcome.window_frames;
+    kiln_status status = KILN_STATUS_OK;
+    while (status == KILN_STATUS_OK && link->resumable && !link->cut &&
+           (link->kept_bytes > bytes / 2 || untaken(self) > frames / 2)) {
+        bool full = link->kept_bytes > bytes || untaken(self) > frames;
+        if (!full && self->link.sent % 8 != 0) {
+            break;
+        }
+        status = kilni_rpc_link_poll(&self->link, full ? -1 : 0, err);
+        if (status == KILN_STATUS_DEADLINE_EXCEEDED) {
+            return KILN_STATUS_OK;
+        }
+    }
+    return link->cut ? KILN_STATUS_OK : status;
+}
+
+kiln_status kilni_rpc_client_send(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_error *err)
+{
+    kiln_error own = KILN_ERROR_INIT;
+    kiln_status status = kilni_rpc_link_send(&self->link, frame, &own);
+    if (status == KILN_STATUS_OK) {
+        status = make_room(self, &own);
+    }
+    while (status == KILN_STATUS_OK && self->link.cut) {
+        status = come_back(self, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        status = make_room(self, &own);
+    }
+    return status == KILN_STATUS_OK ? KILN_STATUS_OK
+                                    : kilni_rpc_client_lose(self, status, own.message, err);
+}
+
+kiln_status kilni_rpc_client_receive(kilni_rpc_client *self, kiln_error *err)
+{
+    for (;;) {
+        kiln_error own = KILN_ERROR_INIT;
+        bool end = false;
+        kiln_status status = kilni_rpc_link_receive(&self->link, -1, self->inbox, &end, &own);
+        if (status == KILN_STATUS_OK && !end) {
+            return KILN_STATUS_OK;
+        }
+        if (!self->link.cut) {
+            return kilni_rpc_client_lose(
+                self, status != KILN_STATUS_OK ? status : KILN_STATUS_UNAVAILABLE,
+                status != KILN_STATUS_OK ? own.message : "the server ended the session", err);
+        }
+        status = come_back(self, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+}
+
+kiln_status kilni_rpc_client_settle(kilni_rpc_client *self, uint64_t number, kiln_error *err)
+{
+    while (self->link.resumable && self->link.acked < number) {
+        kiln_error own = KILN_ERROR_INIT;
+        kiln_status status = kilni_rpc_link_poll(&self->link, -1, &own);
+        if (self->link.cut) {
+            status = come_back(self, err);
+            if (status != KILN_STATUS_OK) {
+                return status;
+            }
+        } else if (status != KILN_STATUS_OK) {
+            return kilni_rpc_client_lose(self, status, own.message, err);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+void kilni_rpc_client_drop_kept(kilni_rpc_client *self)
+{
+    if (self->is_open) {
+        (void)kilni_rpc_client_lose(self, KILN_STATUS_UNAVAILABLE,
+                                    "session lost: an upload ended in the middle", NULL);
+    }
+}
+
+// ---- opening and closing a device
+// -----------------------------------------------------------------
+
+static void describe_device(kilni_rpc_client *self)
+{
+    snprintf(self->name, sizeof(self->name), "%s at %.60s", self->welcome.device_name,
+             self->address.text);
+    self->info = (kiln_device_info){
+        .name = self->name,
+        .vendor = "remote",
+        .platform = self->welcome.server,
+        .driver = self->welcome.driver,
+        .extensions = "",
+        .type = KILN_DEVICE_REMOTE,
+        .features = KILN_FEATURE_OWN_VIEWS,
+        .compute_units = 1,
+        .memory_align = 128,
+        .memory_bytes = self->welcome.max_bytes,
+        .max_alloc_bytes = self->welcome.max_bytes,
+    };
+    self->info.fingerprint = kiln_hash_bytes(self->name, strlen(self->name));
+}
+
+void kilni_rpc_client_end(kilni_rpc_client *self)
+{
+    kiln_error ignored = KILN_ERROR_INIT;
+    if (self->is_open) {
+        kilni_rpc_frame frame = {0};
+        frame.body.which_body = kiln_v1_Frame_close_tag;
+        (void)!kilni_rpc_link_send(&self->link, &frame, &ignored);
+        kilni_rpc_link_fini(&self->link, NULL);
+    }
+    if (self->inbox != NULL) {
+        kilni_rpc_inbox_clear(self->env, self->inbox);
+    }
+    kilni_rpc_batch_destroy(self->batch);
+    kilni_rpc_identity_fini(self->env, &self->identity);
+    kiln_free(self->env, self->inbox);
+    kiln_free(self->env, self);
+}
+
+/// "grpc" or "grpc:" alone is the address that the knob names.
+static const char *default_address(const kiln_env *env, const char *address)
+{
+    size_t length = strcspn(address, ":");
+    bool bare = address[length] == '\0' || address[length + 1] == '\0';
+    const char *knob =
+        env->config != NULL ? kiln_config_string(env->config, KILN_KNOB_REMOTE_ADDRESS) : NULL;
+    return !bare ? address : knob != NULL && knob[0] != '\0' ? knob : "grpc://127.0.0.1:3000";
+}
+
+static kiln_status open_client(const kiln_env *env, const char *address, kiln_backend **out_backend,
+                               kiln_error *err, void *user)
+{
+    enum { USUAL_TIMEOUT_MS = 10000 };
+    (void)user;
+    kilni_rpc_client *self = kiln_alloc(env, sizeof(*self));
+    if (self == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
+    }
+    self->base.ops = &kilni_rpc_client_ops;
+    self->env = env;
+    self->timeout_ms = env->config != NULL ? kiln_config_int(env->config, KILN_KNOB_REMOTE_TIMEOUT)
+                                           : USUAL_TIMEOUT_MS;
+    self->inbox = kiln_alloc(env, sizeof(*self->inbox));
+    kiln_status status =
+        kilni_rpc_address_parse(default_address(env, address), &self->address, err);
+    if (status == KILN_STATUS_OK && self->inbox == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_batch_create(env, &self->batch, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_identity_load(env, &self->identity, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_client_open(self, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_client_end(self);
+        return status;
+    }
+    describe_device(self);
+    *out_backend = &self->base;
+    return KILN_STATUS_OK;
+}
+
+const kiln_backend_provider *kiln_rpc_provider(void)
+{
+    static const kiln_backend_provider provider = {
+        .struct_size = sizeof(provider), .scheme = "grpc", .open = open_client};
+    return &provider;
+}
+
+const kiln_backend_provider *kiln_rpc_tls_provider(void)
+{
+    static const kiln_backend_provider provider = {
+        .struct_size = sizeof(provider), .scheme = "grpcs", .open = open_client};
+    return &provider;
+}
+
+const kiln_backend_provider *kiln_rpc_unix_provider(void)
+{
+    static const kiln_backend_provider provider = {
+        .struct_size = sizeof(provider), .scheme = "unix", .open = open_client};
+    return &provider;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RPC_GRPC_H
+#define KILN_RPC_GRPC_H
+
+/// What the three files that call gRPC share: a call with its queue, and how a batch is run.
+
+#include "remote_internal.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <grpc/support/time.h>
+
+// Tags of a stream's batches.
+enum {
+    KILNI_TAG_START,
+    KILNI_TAG_SEND,
+    KILNI_TAG_RECEIVE,
+    KILNI_TAG_FINISH,
+    KILNI_TAG_STATUS,
+    KILNI_TAGS
+};
+
+enum {
+    KILNI_PING_MS = 10000, ///< between pings of a quiet connection
+    KILNI_PONG_MS = 10000, ///< without an answer to one the connection is gone
+    KILNI_MIN_PING_MS = 5000 ///< a client that pings more often is sent away
+};
+
+struct kilni_rpc_stream {
+    const kiln_env *env;
+    grpc_channel *channel; ///< of a client
+    grpc_completion_queue *queue;
+    grpc_call *call;
+    char tags[KILNI_TAGS];
+    grpc_metadata_array metadata;
+    grpc_metadata_array trailing;
+    grpc_call_details details; ///< of a server
+    grpc_status_code code;
+    grpc_slice code_text;
+    int cancelled;
+    char method[96]; ///< of a server
+    grpc_byte_buffer *arriving;
+    bool receiving; ///< the batch of KILNI_TAG_RECEIVE has not completed
+    bool status_pending; ///< the batch of KILNI_TAG_STATUS has not completed
+    bool finished; ///< nothing more is sent
+    atomic_bool broken; ///< a batch failed: nothing more can be sent
+};
+
+gpr_timespec kilni_grpc_after(int64_t ms);
+gpr_timespec kilni_grpc_forever(void);
+
+/// An argument of a channel or a server. `key` is a constant of gRPC.
+grpc_arg kilni_grpc_arg(const char *key, int value);
+
+bool kilni_grpc_start(kilni_rpc_stream *stream, const grpc_op *ops, size_t count, int tag);
+bool kilni_grpc_wait(kilni_rpc_stream *stream, int tag, gpr_timespec deadline);
+bool kilni_grpc_run(kilni_rpc_stream *stream, const grpc_op *ops, size_t count, int tag);
+
+/// Empties a queue and destroys it.
+void kilni_grpc_destroy_queue(grpc_completion_queue *queue, bool pluck);
+
+/// A stream without a call; gRPC is held for it. NULL: no memory. `free` lets go of both.
+kilni_rpc_stream *kilni_grpc_stream_new(const kiln_env *env);
+void kilni_grpc_stream_free(kilni_rpc_stream *stream);
+
+/// Why the stream ended, in the peer's words when it left some.
+kiln_status kilni_grpc_broken(kilni_rpc_stream *stream, kiln_error *err);
+
+#endif

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The server's side of gRPC: ports with and without TLS, and the calls that arrive. Decides nothing
+// about who may call what; a server that was not started cannot be destroyed, so it always is.
+
+#include "rpc_grpc.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { ACCEPT_PAUSE_MS = 20, HANDSHAKE_MS = 5000, MAX_STREAMS = 64 };
+
+struct kilni_rpc_listener {
+    const kiln_env *env;
+    grpc_server *server;
+    grpc_completion_queue *queue;
+    atomic_bool down;
+    bool shutdown_seen;
+};
+
+// ---- ports
+// -------------------------------------------------------------------------------------
+
+static grpc_server_credentials *make_credentials(const kilni_rpc_identity *identity, bool plain)
+{
+    if (plain || identity == NULL || identity->certificate == NULL) {
+        return grpc_insecure_server_credentials_create();
+    }
+    grpc_ssl_pem_key_cert_pair pair = {.private_key = identity->key,
+                                       .cert_chain = identity->certificate};
+    return grpc_ssl_server_credentials_create_ex(
+        identity->authorities, &pair, 1,
+        identity->authorities != NULL ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                      : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+        NULL);
+}
+
+/// gRPC removes a socket file before it binds; somebody may be listening there.
+static bool is_served(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || strlen(path) >= sizeof(name.sun_path)) {
+        (void)close(fd);
+        return false;
+    }
+    memcpy(name.sun_path, path, strlen(path) + 1);
+    bool served = connect(fd, (const struct sockaddr *)&name, sizeof(name)) == 0;
+    (void)close(fd);
+    return served;
+}
+
+static kiln_status add_port(kilni_rpc_listener *listener, const char *address,
+                            const kilni_rpc_identity *identity, int *out_port, kiln_error *err)
+{
+    bool is_unix = strncmp(address, "unix:", 5) == 0;
+    if (is_unix && is_served(address + 5)) {
+        return kiln_fail(err, UNAVAILABLE, "somebody listens at %s already", address);
+    }
+    grpc_server_credentials *credentials = make_credentials(identity, is_unix);
+    if (credentials == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "the certificate or the key cannot be used");
+    }
+    int port = grpc_server_add_http2_port(listener->server, address, credentials);
+    grpc_server_credentials_release(credentials);
+    if (port == 0) {
+        return kiln_fail(err, UNAVAILABLE, "cannot listen at %s", address);
+    }
+    if (is_unix && chmod(address + 5, S_IRUSR | S_IWUSR) != 0) {
+        return kiln_fail(err, UNAVAILABLE, "cannot close %s to others", address);
+    }
+    *out_port = is_unix ? 0 : port;
+    return KILN_STATUS_OK;
+}
+
+static grpc_server *make_server(void)
+{
+    grpc_arg args[] = {
+        kilni_grpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, KILNI_RPC_MAX_MESSAGE),
+        kilni_grpc_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, MAX_STREAMS),
+        kilni_grpc_arg(GRPC_ARG_MAX_METADATA_SIZE, 8192),
+        kilni_grpc_arg(GRPC_ARG_ALLOW_REUSEPORT, 0),
+        kilni_grpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, KILNI_PING_MS),
+        kilni_grpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KILNI_PONG_MS),
+        kilni_grpc_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
+        kilni_grpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
+        kilni_grpc_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, KILNI_MIN_PING_MS),
+        kilni_grpc_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
+        kilni_grpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
+        kilni_grpc_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
+    };
+    grpc_channel_args list = {sizeof(args) / sizeof(args[0]), args};
+    return grpc_server_create(&list, NULL);
+}
+
+kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options *options,
+                             kilni_rpc_listener **out_listener, kiln_error *err)
+{
+    kilni_rpc_listener *listener = kiln_alloc(env, sizeof(*listener));
+    kiln_status status = KILN_STATUS_OK;
+    if (listener == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a server");
+    }
+    grpc_init();
+    listener->env = env;
+    listener->server = make_server();
+    listener->queue = grpc_completion_queue_create_for_next(NULL);
+    grpc_server_register_completion_queue(listener->server, listener->queue, NULL);
+    for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
+        status = add_port(listener, options->addresses[i], options->identity,
+                          &options->out_ports[i], err);
+    }
+    grpc_server_start(listener->server);
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_listener_shutdown(listener);
+        kilni_rpc_listener_close(listener);
+        return status;
+    }
+    *out_listener = listener;
+    return KILN_STATUS_OK;
+}
+
+// ---- calls
+// -------------------------------------------------------------------------------------
+
+/// Answers the start of a call; the batch that tells of its end stays open.
+static bool greet(kilni_rpc_stream *stream)
+{
+    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    close.data.recv_close_on_server.cancelled = &stream->cancelled;
+    grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
+    size_t length = GRPC_SLICE_LENGTH(stream->details.method);
+    if (length < sizeof(stream->method)) {
+        memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
+    }
+    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
+    return stream->status_pending && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START);
+}
+
+/// Waits for a call; NULL when there was none.
+static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
+{
+    kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
+    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    if (stream == NULL) {
+        return NULL;
+    }
+    if (grpc_server_request_call(listener->server, &stream->call, &stream->details,
+                                 &stream->metadata, stream->queue, listener->queue,
+                                 stream) == GRPC_CALL_OK) {
+        do {
+            event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
+            listener->shutdown_seen = listener->shutdown_seen || event.tag == listener;
+        } while (event.type == GRPC_OP_COMPLETE && event.tag != stream);
+    }
+    if (event.type != GRPC_OP_COMPLETE || event.success == 0) {
+        kilni_grpc_stream_free(stream);
+        return NULL;
+    }
+    return stream;
+}
+
+kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
+{
+    while (!atomic_load(&listener->down)) {
+        kilni_rpc_stream *stream = next_call(listener);
+        if (stream == NULL) {
+            if (!atomic_load(&listener->down)) {
+                kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
+                               "a call could not be accepted");
+                gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
+            }
+        } else if (!greet(stream)) {
+            kilni_rpc_stream_close(stream, NULL);
+        } else {
+            return stream;
+        }
+    }
+    return NULL;
+}
+
+const char *kilni_rpc_method(const kilni_rpc_stream *stream)
+{
+    return stream->method;
+}
+
+/// Compares with every line, so that the time does not tell which one is near.
+static bool is_line_of(const char *tokens, const char *given, size_t length)
+{
+    bool found = false;
+    for (const char *line = tokens; *line != '\0';) {
+        size_t line_length = strcspn(line, "\r\n");
+        if (line_length == length && length > 0) {
+            found = kilni_rpc_same_secret(line, given, length) || found;
+        }
+        line += line_length;
+        line += strspn(line, "\r\n");
+    }
+    return found;
+}
+
+bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
+{
+    static const char scheme[] = "Bearer ";
+    bool found = false;
+    for (size_t i = 0; i < stream->metadata.count; i++) {
+        const grpc_metadata *each = &stream->metadata.metadata[i];
+        const char *value = (const char *)GRPC_SLICE_START_PTR(each->value);
+        size_t length = GRPC_SLICE_LENGTH(each->value);
+        if (grpc_slice_str_cmp(each->key, "authorization") == 0 && length > sizeof(scheme) - 1 &&
+            memcmp(value, scheme, sizeof(scheme) - 1) == 0) {
+            found = is_line_of(tokens, value + sizeof(scheme) - 1, length - (sizeof(scheme) - 1)) ||
+                    found;
+        }
+    }
+    return found;
+}
+
+// ---- end
+// ---------------------------------------------------------------------------------------
+
+void kilni_rpc_listener_stop(kilni_rpc_listener *listener)
+{
+    if (!atomic_exchange(&listener->down, true)) {
+        grpc_server_shutdown_and_notify(listener->server, listener->queue, listener);
+    }
+}
+
+void kilni_rpc_listener_shutdown(kilni_rpc_listener *listener)
+{
+    kilni_rpc_listener_stop(listener);
+    grpc_server_cancel_all_calls(listener->server);
+}
+
+void kilni_rpc_listener_close(kilni_rpc_listener *listener)
+{
+    while (!listener->shutdown_seen) {
+        grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
+        listener->shutdown_seen = event.tag == listener || event.type == GRPC_QUEUE_SHUTDOWN;
+    }
+    grpc_server_destroy(listener->server);
+    kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
+    kiln_free(listener->env, listener);
+    grpc_shutdown();
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A server's options: copied, completed and checked. Decides where a server may listen: on this
+// machine, or with TLS where it knows its clients, or where somebody has insisted.
+
+#include "rpc_server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static kiln_status copy_text(const kiln_env *env, const char *text, char **out_copy,
+                             kiln_error *err)
+{
+    *out_copy = text != NULL ? kiln_strdup(env, text) : NULL;
+    return text == NULL || *out_copy != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a server's options");
+}
+
+static kiln_status read_optional(const kiln_env *env, const char *path, char **out_text,
+                                 kiln_error *err)
+{
+    return path != NULL ? kilni_rpc_read_file(env, path, out_text, err) : KILN_STATUS_OK;
+}
+
+// ---- identities
+// ----------------------------------------------------------------------------------
+
+static kiln_status load_identity(kiln_rpc_server *server, const kiln_rpc_server_options *options,
+                                 kiln_error *err)
+{
+    const kiln_env *env = server->env;
+    if ((options->tls_cert == NULL) != (options->tls_key == NULL)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "give a certificate with its key");
+    }
+    if (options->client_ca != NULL && options->tls_cert == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "clients show certificates only over TLS: give a certificate and its key");
+    }
+    kiln_status status = read_optional(env, options->tls_cert, &server->identity.certificate, err);
+    if (status == KILN_STATUS_OK) {
+        status = read_optional(env, options->tls_key, &server->identity.key, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = read_optional(env, options->client_ca, &server->identity.authorities, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = read_optional(env, options->token_file, &server->tokens, err);
+    }
+    if (status == KILN_STATUS_OK && server->tokens != NULL &&
+        strspn(server->tokens, "\r\n") == strlen(server->tokens)) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "%.160s has no token", options->token_file);
+    }
+    return status;
+}
+
+/// Towards other servers: as the knobs say, and where they are silent as towards clients.
+static kiln_status load_self(kiln_rpc_server *server, kiln_error *err)
+{
+    kilni_rpc_identity *self = &server->self;
+    kiln_status status = kilni_rpc_identity_load(server->env, self, err);
+    if (status == KILN_STATUS_OK && self->certificate == NULL) {
+        status = copy_text(server->env, server->identity.certificate, &self->certificate, err);
+        if (status == KILN_STATUS_OK) {
+            status = copy_text(server->env, server->identity.key, &self->key, err);
+        }
+    }
+    if (status == KILN_STATUS_OK && self->authorities == NULL) {
+        status = copy_text(server->env, server->identity.authorities, &self->authorities, err);
+    }
+    return status;
+}
+
+// ---- addresses
+// -----------------------------------------------------------------------------------
+
+static kiln_status check_listen(const kiln_rpc_server_options *options, const char *address,
+                                kiln_error *err)
+{
+    bool is_unix = strncmp(address, "unix:", 5) == 0;
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL || colon[1] == '\0' || strlen(address) > 200 ||
+        (!is_unix && strspn(colon + 1, "0123456789") != strlen(colon + 1))) {
+        return kiln_fail(err, INVALID_ARGUMENT, "\"%.100s\" is no HOST:PORT and no unix:PATH",
+                         address);
+    }
+    bool known =
+        options->tls_cert != NULL && (options->client_ca != NULL || options->token_file != NULL);
+    if (!kilni_rpc_is_loopback(address) && !known && options->allow_public == 0) {
+        return kiln_fail(
+            err, PERMISSION_DENIED,
+            "%s is beyond loopback: give a TLS certificate and key, and a client CA or "
+            "a token file",
+            address);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status copy_addresses(kiln_rpc_server *server, const kiln_rpc_server_options *options,
+                                  kiln_error *err)
+{
+    static const char *const usual[] = {"127.0.0.1:0"};
+    const char *const *listen = options->n_listen > 0 ? options->listen : usual;
+    uint32_t count = options->n_listen > 0 ? options->n_listen : 1;
+    kiln_status status = KILN_STATUS_OK;
+    if (count > KILNI_RPC_ADDRESSES || options->n_fetch_peers > KILNI_RPC_PEERS) {
+        return kiln_fail(err, INVALID_ARGUMENT, "at most %d addresses and %d peers",
+                         KILNI_RPC_ADDRESSES, KILNI_RPC_PEERS);
+    }
+    for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        status = check_listen(options, listen[i], err);
+        if (status == KILN_STATUS_OK) {
+            status = copy_text(server->env, listen[i], &server->listen[server->n_listen++], err);
+        }
+    }
+    for (uint32_t i = 0; i < options->n_fetch_peers && status == KILN_STATUS_OK; i++) {
+        kilni_rpc_address parsed;
+        status = kilni_rpc_address_parse(options->fetch_peers[i], &parsed, err);
+        if (status == KILN_STATUS_OK) {
+            status = copy_text(server->env, options->fetch_peers[i],
+                               &server->allowed[server->peers.n_allowed++], err);
+        }
+    }
+    if (status == KILN_STATUS_OK && options->advertise != NULL) {
+        kilni_rpc_address parsed;
+        status = kilni_rpc_address_parse(options->advertise, &parsed, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = copy_text(server->env, options->advertise, &server->advertise, err);
+    }
+    return status;
+}
+
+kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kiln_error *err)
+{
+    const char *scheme = server->identity.certificate != NULL ? "grpcs" : "grpc";
+    for (uint32_t i = 0; i < server->n_listen; i++) {
+        char name[256];
+        const char *address = server->listen[i];
+        if (strncmp(address, "unix:", 5) == 0) {
+            snprintf(name, sizeof(name), "%s", address);
+        } else {
+            snprintf(name, sizeof(name), "%s://%.*s:%d", scheme,
+                     (int)(strrchr(address, ':') - address), address, ports[i]);
+        }
+        kiln_status status = copy_text(server->env, name, &server->names[i], err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        server->own[server->peers.n_own++] = server->names[i];
+    }
+    if (server->advertise != NULL) {
+        server->own[server->peers.n_own++] = server->advertise;
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- all of them
+// ---------------------------------------------------------------------------------
+
+static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *options)
+{
+    kilni_rpc_limits *limits = &server->session.limits;
+    uint64_t memory = UINT64_MAX;
+    for (uint32_t i = 0; i < server->session.n_devices; i++) {
+        uint64_t own = kiln_device_info_of(server->devices[i])->memory_bytes;
+        memory = own < memory ? own : memory;
+    }
+    limits->max_bytes = options->max_bytes > 0 ? options->max_bytes : memory / 2;
+    limits->max_buffers = options->max_buffers > 0 ? options->max_buffers : 65536;
+    limits->max_graphs = options->max_graphs > 0 ? options->max_graphs : 1024;
+    limits->max_data_bytes = KILNI_RPC_CHUNK;
+    server->max_sessions = options->max_sessions > 0 ? options->max_sessions : 64;
+    server->session.resume_seconds = options->resume_seconds > 0 ? options->resume_seconds : 60;
+}
+
+kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
+                                      const kiln_rpc_server_options *options, kiln_error *err)
+{
+    for (uint32_t i = 1; i < server->session.n_devices; i++) {
+        if (kiln_device_context(server->devices[i]) != kiln_device_context(server->devices[0])) {
+            return kiln_fail(err, INVALID_ARGUMENT, "a server's devices are of one context");
+        }
+    }
+    set_limits(server, options);
+    kiln_status status =
+        kilni_rpc_random(&server->session.instance, sizeof(server->session.instance), err);
+    if (status == KILN_STATUS_OK) {
+        status = copy_addresses(server, options, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_identity(server, options, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_self(server, err);
+    }
+    server->peers.allowed = (const char *const *)server->allowed;
+    server->peers.own = server->own;
+    server->peers.identity = &server->self;
+    server->session.peers = &server->peers;
+    server->session.advertise = server->advertise != NULL ? server->advertise : "";
+    return status;
+}
+
+void kilni_rpc_server_settings_fini(kiln_rpc_server *server)
+{
+    for (size_t i = 0; i < KILNI_RPC_ADDRESSES; i++) {
+        kiln_free(server->env, server->listen[i]);
+        kiln_free(server->env, server->names[i]);
+    }
+    for (size_t i = 0; i < KILNI_RPC_PEERS; i++) {
+        kiln_free(server->env, server->allowed[i]);
+    }
+    kilni_rpc_identity_fini(server->env, &server->identity);
+    kilni_rpc_identity_fini(server->env, &server->self);
+    kiln_free(server->env, server->tokens);
+    kiln_free(server->env, server->advertise);
+}

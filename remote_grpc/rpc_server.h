@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RPC_SERVER_H
+#define KILN_RPC_SERVER_H
+
+/// A server's state, shared by rpc_server.c, which runs it, and rpc_options.c, which sets it up.
+
+#include "rpc_session.h"
+
+#include <pthread.h>
+
+enum { KILNI_RPC_DEVICES = 64, KILNI_RPC_ADDRESSES = 16, KILNI_RPC_PEERS = 64 };
+
+typedef struct kilni_rpc_worker kilni_rpc_worker;
+
+struct kiln_rpc_server {
+    const kiln_env *env;
+    kiln_device *devices[KILNI_RPC_DEVICES]; ///< held
+    kilni_rpc_session_options session;
+    uint32_t max_sessions;
+    // Who listens where, as whom, and dials whom.
+    char *listen[KILNI_RPC_ADDRESSES];
+    char *names[KILNI_RPC_ADDRESSES]; ///< as clients open them
+    uint32_t n_listen;
+    kilni_rpc_identity identity; ///< towards clients
+    kilni_rpc_identity self; ///< towards other servers
+    char *tokens; ///< that clients show, one a line
+    char *advertise;
+    char *allowed[KILNI_RPC_PEERS];
+    const char *own[KILNI_RPC_ADDRESSES + 1];
+    kilni_rpc_peers peers;
+    // What runs.
+    kilni_rpc_listener *listener;
+    pthread_t acceptor;
+    pthread_t housekeeper;
+    kilni_rpc_worker *workers; ///< the acceptor's, and after its end the destroyer's
+    atomic_int health;
+    atomic_bool draining;
+    atomic_bool stopping;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    kilni_rpc_session *sessions;
+    uint32_t n_sessions;
+    uint32_t resumed;
+};
+
+/// Copies and checks the options. Errors: as kiln_rpc_server_create. `fini` also after a failure.
+kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
+                                      const kiln_rpc_server_options *options, kiln_error *err);
+void kilni_rpc_server_settings_fini(kiln_rpc_server *server);
+
+/// Names the addresses after the ports that were bound. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kiln_error *err);
+
+#endif
