@@ -60,14 +60,35 @@ function(kiln_libraries)
         kiln_collect(objects libs remote_grpc)
         kiln_shared(kiln_remote kiln_remote OBJECTS ${objects} LIBS kiln_library ${libs})
         set_target_properties(kiln_remote PROPERTIES INSTALL_RPATH "$ORIGIN")
+        kiln_client_library()
     endif()
+endfunction()
+
+# Makes libkiln_client.so: Kiln with remote devices and without OpenCL. The runtime is compiled once more, without
+# the backend; the rest is the same objects.
+function(kiln_client_library)
+    get_target_property(sources kiln_runtime SOURCES)
+    get_target_property(folder kiln_runtime SOURCE_DIR)
+    list(TRANSFORM sources PREPEND ${folder}/)
+    add_library(kiln_runtime_client OBJECT ${sources})
+    target_link_libraries(kiln_runtime_client PRIVATE kiln_options kiln_warnings)
+    target_compile_definitions(kiln_runtime_client PRIVATE
+        KILN_RUNTIME_REMOTE="libkiln_client.so.${PROJECT_VERSION_MAJOR}")
+    foreach(name IN ITEMS base ir fusion_host collective runtime)
+        target_include_directories(kiln_runtime_client PRIVATE
+            $<TARGET_PROPERTY:kiln_${name},INTERFACE_INCLUDE_DIRECTORIES>)
+    endforeach()
+    kiln_collect(objects libs base ir fusion_host collective remote_grpc)
+    get_target_property(runtime_libs kiln_runtime KILN_LIBS)
+    kiln_shared(kiln_client kiln_client
+        OBJECTS ${objects} $<TARGET_OBJECTS:kiln_runtime_client> LIBS ${libs} ${runtime_libs})
 endfunction()
 
 # Adds `product`: what a user runs, without the tests.
 function(kiln_product_target)
     add_custom_target(product)
     get_property(plugins GLOBAL PROPERTY KILN_SHIPPED_PLUGINS)
-    foreach(target IN LISTS plugins ITEMS kiln_library kiln_remote kiln_mpi kiln)
+    foreach(target IN LISTS plugins ITEMS kiln_library kiln_remote kiln_client kiln_mpi kiln)
         if(TARGET ${target})
             add_dependencies(product ${target})
         endif()
