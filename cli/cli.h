@@ -24,6 +24,7 @@ int cmd_explain(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_check_onnx(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_coll(int argc, char **argv);
 

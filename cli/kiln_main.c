@@ -19,6 +19,9 @@ static const cli_command commands[] = {
     {"cache", "show or clear the cache on disk", cmd_cache},
     {"config", "show the knobs with their values and where these come from", cmd_config},
     {"coll", "list the algorithms of collectives, or check them on devices", cmd_coll},
+#ifdef KILN_WITH_REMOTE
+    {"serve", "offer devices to other machines over gRPC", cmd_serve},
+#endif
     {"bench", "measure, each figure beside a peer's from the same run", cmd_bench},
 };
 
