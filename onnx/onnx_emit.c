@@ -35,34 +35,45 @@ bool kilni_onnx_computes(const kilni_onnx_call *call, kiln_dtype dtype)
     return (kiln_device_dtype_usage(call->session->device, dtype) & KILN_USAGE_ARITHMETIC) != 0;
 }
 
-static kilni_onnx_ref record(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
-                             uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs)
+static bool operands_on_device(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
+                               uint32_t n_inputs, kiln_tensor **out_tensors)
 {
-    kiln_tensor *tensors[KILN_MAX_INPUTS];
-    kiln_device *device = call->session->device;
-    for (uint32_t i = 0; i < n_inputs; i++) {
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < n_inputs; i++) {
         check_dtype(call, inputs[i]->desc.dtype);
         if (kilni_onnx_ok(call)) {
-            call->status = kilni_onnx_to_device(device, inputs[i], &tensors[i], call->err);
-        }
-        if (!kilni_onnx_ok(call)) {
-            return NULL;
+            call->status =
+                kilni_onnx_to_device(call->session->device, inputs[i], &out_tensors[i], call->err);
         }
     }
-    kilni_onnx_ref value = new_temp(call);
-    if (value == NULL) {
-        return NULL;
+    return kilni_onnx_ok(call);
+}
+
+/* Every result becomes a value; on failure none does. */
+static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_onnx_ref *inputs,
+                   kilni_onnx_ref *out_values)
+{
+    kiln_tensor *tensors[KILN_MAX_INPUTS];
+    kiln_tensor *made[KILN_MAX_OUTPUTS] = {NULL};
+    kilni_onnx_ref values[KILN_MAX_OUTPUTS] = {NULL};
+    if (!operands_on_device(call, inputs, op->n_inputs, tensors)) {
+        return;
     }
-    call->status =
-        kiln_record(device, op, tensors, n_inputs, attrs, n_attrs, &value->tensor, call->err);
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < op->n_outputs; i++) {
+        values[i] = new_temp(call);
+    }
     if (!kilni_onnx_ok(call)) {
-        return NULL;
+        return;
     }
-    value->desc.dtype = kiln_tensor_dtype(value->tensor);
-    value->desc.rank = (uint8_t)kiln_tensor_rank(value->tensor);
-    memcpy(value->desc.dims, kiln_tensor_dims(value->tensor),
-           value->desc.rank * sizeof(value->desc.dims[0]));
-    return value;
+    call->status = kiln_record(call->session->device, op->op, tensors, op->n_inputs, op->attrs,
+                               op->n_attrs, made, call->err);
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < op->n_outputs; i++) {
+        values[i]->tensor = made[i];
+        values[i]->desc.dtype = kiln_tensor_dtype(made[i]);
+        values[i]->desc.rank = (uint8_t)kiln_tensor_rank(made[i]);
+        memcpy(values[i]->desc.dims, kiln_tensor_dims(made[i]),
+               values[i]->desc.rank * sizeof(values[i]->desc.dims[0]));
+        out_values[i] = values[i];
+    }
 }
 
 // ---- on the host ------------------------------------------------------------
@@ -154,35 +165,48 @@ static bool folds(const kiln_op_record *op, const kilni_onnx_ref *inputs)
     return count <= (op->n_inputs == 0 && is_float ? 1 : KILNI_ONNX_FOLD_ELEMS);
 }
 
-kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
-                               uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs)
+void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                          uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs,
+                          kilni_onnx_ref *out_values)
 {
+    const kiln_op_info *info = kiln_op_info_of(op);
     kiln_tensor_desc descs[KILN_MAX_INPUTS];
-    kiln_tensor_desc output = {0};
+    kiln_tensor_desc outputs[KILN_MAX_OUTPUTS] = {{0}};
+    memset(out_values, 0, info->n_outputs * sizeof(kilni_onnx_ref));
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < n_inputs; i++) {
         if (inputs[i] == NULL) {
-            KILNI_ONNX_FAIL(call, INTERNAL, "operand %u of %s is missing", i,
-                            kiln_op_info_of(op)->name);
-            return NULL;
+            KILNI_ONNX_FAIL(call, INTERNAL, "operand %u of %s is missing", i, info->name);
+            return;
         }
         descs[i] = inputs[i]->desc;
     }
     if (!kilni_onnx_ok(call)) {
-        return NULL;
+        return;
     }
     const kiln_op_record shape = {.op = op,
                                   .n_inputs = (uint16_t)n_inputs,
-                                  .n_outputs = 1,
+                                  .n_outputs = info->n_outputs,
                                   .n_attrs = (uint8_t)n_attrs,
                                   .inputs = descs,
-                                  .outputs = &output,
+                                  .outputs = outputs,
                                   .attrs = attrs};
-    call->status = kiln_ir_infer(&shape, &output, call->err);
+    call->status = kiln_ir_infer(&shape, outputs, call->err);
     if (!kilni_onnx_ok(call)) {
-        return NULL;
+        return;
     }
-    return folds(&shape, inputs) ? fold(call, &shape, inputs)
-                                 : record(call, op, inputs, n_inputs, attrs, n_attrs);
+    if (info->n_outputs == 1 && folds(&shape, inputs)) {
+        out_values[0] = fold(call, &shape, inputs);
+    } else {
+        record(call, &shape, inputs, out_values);
+    }
+}
+
+kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                               uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs)
+{
+    kilni_onnx_ref values[KILN_MAX_OUTPUTS] = {NULL};
+    kilni_onnx_emit_many(call, op, inputs, n_inputs, attrs, n_attrs, values);
+    return values[0];
 }
 
 // ---- scalar operands --------------------------------------------------------

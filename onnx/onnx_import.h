@@ -163,6 +163,10 @@ kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call);
 /// constants.
 kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
                                uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs);
+/// The same for an operator with several results: `out_values` has room for all of them.
+void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                          uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs,
+                          kilni_onnx_ref *out_values);
 kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x);
 /// With broadcasting; a constant operand of one element becomes a scalar attribute.
 kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref a,

@@ -181,44 +181,22 @@ void kilni_onnx_op_expand(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_expand(call, x, dims, rank));
 }
 
-/* x repeated along one axis, through a new axis of that length before it. */
-static kilni_onnx_ref repeat_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
-                                  int64_t times)
-{
-    if (!kilni_onnx_ok(call) || times == 1) {
-        return x;
-    }
-    int64_t before = kilni_onnx_span_of(&x->desc, 0, axis);
-    int64_t rest = kilni_onnx_span_of(&x->desc, axis, x->desc.rank);
-    const int64_t apart[] = {before, 1, rest};
-    const int64_t wide[] = {before, times, rest};
-    int64_t dims[KILN_MAX_RANK];
-    memcpy(dims, x->desc.dims, sizeof(dims));
-    if (times < 0 || (dims[axis] != 0 && times > INT64_MAX / dims[axis])) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld repeats", (long long)times);
-        return NULL;
-    }
-    dims[axis] *= times;
-    kilni_onnx_ref y = kilni_onnx_reshape(call, x, apart, 3);
-    y = kilni_onnx_expand(call, y, wide, 3);
-    return kilni_onnx_reshape(call, y, dims, x->desc.rank);
-}
-
+/* Version 1 gives the times and the axis as inputs of one number. */
 void kilni_onnx_op_tile(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ints repeats = kilni_onnx_value_ints(call, kilni_onnx_in(call, 1));
-    if (!kilni_onnx_ok(call)) {
-        return;
+    if (kilni_onnx_ok(call) && call->version < 6) {
+        int64_t axis = kilni_onnx_value_number(call, kilni_onnx_in(call, 2)).v.i;
+        uint32_t at = kilni_onnx_axis(call, axis, x->desc.rank);
+        int64_t times = repeats.count > 0 ? repeats.v[0] : 1;
+        repeats.count = x->desc.rank;
+        for (uint32_t i = 0; i < x->desc.rank; i++) {
+            repeats.v[i] = i == at ? times : 1;
+        }
     }
-    if (repeats.count != x->desc.rank) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%u repeats for rank %u", repeats.count,
-                        x->desc.rank);
-    }
-    for (uint32_t i = 0; kilni_onnx_ok(call) && i < repeats.count; i++) {
-        x = repeat_axis(call, x, i, repeats.v[i]);
-    }
-    kilni_onnx_out(call, 0, x);
+    const kiln_attr attr = kilni_onnx_a_ints(repeats.v, repeats.count);
+    kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_REPEAT, &x, 1, &attr, 1));
 }
 
 // ---- parts ------------------------------------------------------------------
