@@ -140,6 +140,26 @@ typedef struct kilni_exec_shape {
 void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kilni_exec_loops *loops,
                            uint32_t vector);
 
+// ---- windows
+// ---------------------------------------------------------------------------------------
+
+/// kiln_window of prelude.cl: lengths and attributes over three spatial axes, those in front of a
+/// smaller problem of length 1.
+enum { KILNI_EXEC_SPATIAL = 3 };
+typedef struct kilni_exec_window {
+    int64_t in[KILNI_EXEC_SPATIAL];
+    int64_t out[KILNI_EXEC_SPATIAL];
+    int64_t taps[KILNI_EXEC_SPATIAL];
+    int64_t strides[KILNI_EXEC_SPATIAL];
+    int64_t dilations[KILNI_EXEC_SPATIAL];
+    int64_t begin[KILNI_EXEC_SPATIAL];
+    int64_t end[KILNI_EXEC_SPATIAL];
+} kilni_exec_window;
+
+/// Of tensors [n, c, ..]; `out` NULL: lengths 1; `kernel` NULL: the attribute.
+void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const kiln_view *in,
+                            const kiln_view *out, const kiln_view *kernel);
+
 // ---- kernels
 // -------------------------------------------------------------------------------------------
 

@@ -1,228 +1,329 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches conv2d.cl and pool2d.cl. Inputs that are not dense are copied first, that of conv2d with
-// its padding as zeros, so that its kernel has no borders. Decides how many channels share a loaded
-// vector and how the work is cut; the geometry of windows is ir's and arrives as output lengths.
+// Launches pool.cl, window_back.cl and columns.cl: pools, what windows give back, columns. Inputs
+// that are not dense are copied first. Decides how the work is cut; the geometry of windows is ir's
+// and arrives as lengths of input and output.
 #include "exec_internal.h"
 
-enum { CHANNELS = 8, ITEM_WORK = 4096 };
+enum { SPATIAL = KILNI_EXEC_SPATIAL, ITEM_WORK = 4096, CHUNK = 64 };
 
-typedef struct conv_shape { ///< kiln_conv2d_shape of the kernel
-    int64_t batch;
-    int64_t channels;
-    int64_t height;
-    int64_t width;
-    int64_t groups;
-    int64_t outputs;
-    int64_t out_height;
-    int64_t out_width;
-    int64_t kernel[2];
-    int64_t strides[2];
-    int64_t dilations[2];
-    int64_t start[4];
-} conv_shape;
+void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const kiln_view *in,
+                            const kiln_view *out, const kiln_view *kernel)
+{
+    uint32_t axes = in->rank - 2;
+    *w = (kilni_exec_window){.in = {1, 1, 1},
+                             .out = {1, 1, 1},
+                             .taps = {1, 1, 1},
+                             .strides = {1, 1, 1},
+                             .dilations = {1, 1, 1}};
+    for (uint32_t i = 0; i < axes; i++) {
+        uint32_t at = SPATIAL - axes + i;
+        w->in[at] = in->dims[2 + i];
+        w->out[at] = out != NULL ? out->dims[2 + i] : 1;
+        w->taps[at] =
+            kernel != NULL ? kernel->dims[2 + i] : kilni_exec_list(exec, KILN_KEY_KERNEL, i, 1);
+        w->strides[at] = kilni_exec_list(exec, KILN_KEY_STRIDES, i, 1);
+        w->dilations[at] = kilni_exec_list(exec, KILN_KEY_DILATIONS, i, 1);
+        w->begin[at] = kilni_exec_list(exec, KILN_KEY_PADDING, i, 0);
+        w->end[at] = kilni_exec_list(exec, KILN_KEY_PADDING, axes + i, 0);
+    }
+}
 
-typedef struct pool_shape { ///< kiln_pool2d_shape of the kernel
+static int64_t product_of(const int64_t lengths[SPATIAL])
+{
+    return lengths[0] * lengths[1] * lengths[2];
+}
+
+/* Rows for a work-item of the block form, so that there are enough items and none is tiny. */
+static int64_t rows_each(const kilni_exec *exec, int64_t rows, int64_t work)
+{
+    int64_t fair = kilni_exec_ceil_div(rows, 4 * (int64_t)exec->backend->info.compute_units);
+    int64_t enough = ITEM_WORK / (work > 0 ? work : 1) + 1;
+    return enough < fair ? enough : fair;
+}
+
+// ---- pools
+// -----------------------------------------------------------------------------------------
+
+typedef struct pool_shape { ///< kiln_pool_shape of the kernel
+    kilni_exec_window w;
     int64_t planes;
-    int64_t height;
-    int64_t width;
-    int64_t out_height;
-    int64_t out_width;
     int64_t each;
-    int64_t kernel[2];
-    int64_t strides[2];
-    int64_t dilations[2];
-    int64_t begin[2];
-    int64_t end[2];
-    int64_t start[2];
+    int64_t start[3]; ///< values, x, indices
 } pool_shape;
 
-static void conv_shape_init(const kilni_exec *exec, conv_shape *s, const kiln_view views[3])
+static bool is_adaptive(kiln_op op)
+{
+    return op == KILN_OP_ADAPTIVE_AVG_POOL || op == KILN_OP_ADAPTIVE_MAX_POOL ||
+           op == KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD;
+}
+
+static void define_pool(const kilni_exec *exec, kilni_exec_options *options)
+{
+    kiln_op op = exec->record->op;
+    bool mean = op == KILN_OP_AVG_POOL || op == KILN_OP_ADAPTIVE_AVG_POOL;
+    bool include_pad = kiln_op_attr_i64(exec->record, KILN_KEY_INCLUDE_PAD) != 0;
+    double p = kiln_op_attr_f64(exec->record, KILN_KEY_P);
+    kilni_exec_define(options, "MODE", op == KILN_OP_LP_POOL ? 2 : mean ? 1 : 0);
+    kilni_exec_define(options, "P", op != KILN_OP_LP_POOL || (p != 1 && p != 2) ? 0 : (int64_t)p);
+    kilni_exec_define(options, "INDICES", exec->record->n_outputs == 2 ? 1 : 0);
+    kilni_exec_define(options, "INCLUDE_PAD", include_pad ? 1 : 0);
+    kilni_exec_define(options, "ADAPTIVE", is_adaptive(op) ? 1 : 0);
+    kilni_exec_define(options, "ROWS", kilni_exec_is_block(exec) ? 1 : 0);
+}
+
+static void push_exponent(const kilni_exec *exec, kilni_cl_args *args, kiln_dtype dtype)
+{
+    double p = kiln_op_attr_f64(exec->record, KILN_KEY_P);
+    if (dtype == KILN_DTYPE_F64) {
+        kilni_cl_push_bytes(args, &p, sizeof(p));
+    } else {
+        kilni_cl_push_f32(args, (float)p);
+    }
+}
+
+kiln_status kilni_exec_pool(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
-    s->groups = kiln_op_attr_i64(exec->record, KILN_KEY_GROUPS);
-    s->batch = views[0].dims[0];
-    s->channels = views[1].dims[1];
-    s->height = views[0].dims[2];
-    s->width = views[0].dims[3];
-    s->outputs = views[1].dims[0] / s->groups;
-    s->out_height = out->dims[2];
-    s->out_width = out->dims[3];
-    for (uint32_t i = 0; i < 2; i++) {
-        s->kernel[i] = views[1].dims[2 + i];
-        s->strides[i] = kilni_exec_list(exec, KILN_KEY_STRIDES, i, 1);
-        s->dilations[i] = kilni_exec_list(exec, KILN_KEY_DILATIONS, i, 1);
-    }
-    s->start[0] = kilni_exec_start(out);
-    for (unsigned i = 0; i < exec->record->n_inputs; i++) {
-        s->start[i + 1] = kilni_exec_start(&views[i]);
-    }
-}
-
-/* The part of the input from `begin` on that windows reach, at its place among zeros. */
-static kiln_status conv_surround(kilni_exec *exec, const kiln_view *input, const int64_t begin[2],
-                                 kiln_view *out_padded)
-{
-    int64_t size = (int64_t)kiln_dtype_size(input->dtype);
-    kiln_view part = *input;
-    kiln_view place = *out_padded;
-    for (uint32_t i = 0; i < 2; i++) {
-        int64_t room = out_padded->dims[2 + i] - begin[i];
-        part.dims[2 + i] = part.dims[2 + i] < room ? part.dims[2 + i] : room;
-        place.dims[2 + i] = part.dims[2 + i];
-        place.offset_bytes += begin[i] * place.strides[2 + i] * size;
-    }
-    kiln_status st = kilni_exec_fill(exec, 0, out_padded);
-    if (st == KILN_STATUS_OK && kilni_exec_count(&part) > 0) {
-        st = kilni_exec_copy(exec, &part, &place);
-    }
-    return st;
-}
-
-/* Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
- * whole vectors. */
-static kiln_status conv_without_borders(kilni_exec *exec, conv_shape *s, kiln_view *input,
-                                        int64_t vector)
-{
-    const int64_t out[2] = {s->out_height, kilni_exec_ceil_div(s->out_width, vector) * vector};
-    kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 4};
-    int64_t begin[2];
-    bool fits = true;
-    desc.dims[0] = input->dims[0];
-    desc.dims[1] = input->dims[1];
-    for (uint32_t i = 0; i < 2; i++) {
-        begin[i] = kilni_exec_list(exec, KILN_KEY_PADDING, i, 0);
-        desc.dims[2 + i] = (out[i] - 1) * s->strides[i] + (s->kernel[i] - 1) * s->dilations[i] + 1;
-        fits = fits && begin[i] == 0 && desc.dims[2 + i] <= input->dims[2 + i];
-    }
-    if (fits) {
-        return KILN_STATUS_OK;
-    }
-    kiln_view padded = kiln_view_dense(&desc, NULL);
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &padded.buffer);
-    if (st == KILN_STATUS_OK && kilni_exec_count(&padded) > 0) {
-        st = conv_surround(exec, input, begin, &padded);
-    }
-    *input = padded;
-    s->height = padded.dims[2];
-    s->width = padded.dims[3];
-    s->start[1] = 0;
-    return st;
-}
-
-/* A window of one element that visits everything: rows may be joined into one. */
-static void conv_join_rows(const kilni_exec *exec, conv_shape *s, kiln_view *input)
-{
-    bool one = s->kernel[0] == 1 && s->kernel[1] == 1 && s->strides[0] == 1 && s->strides[1] == 1;
-    for (uint32_t i = 0; i < 4; i++) {
-        one = one && kilni_exec_list(exec, KILN_KEY_PADDING, i, 0) == 0;
-    }
-    if (one) {
-        s->out_width = s->width = input->dims[3] = s->height * s->width;
-        s->out_height = s->height = input->dims[2] = 1;
-        input->strides[2] = input->dims[3];
-    }
-}
-
-static int64_t channels_each(const kilni_exec *exec, const conv_shape *s)
-{
-    int64_t most = kilni_exec_is_block(exec) ? CHANNELS : CHANNELS / 2;
-    while (most > 1 && most / 2 >= s->outputs) {
-        most /= 2;
-    }
-    return most;
-}
-
-kiln_status kilni_exec_conv2d(kilni_exec *exec)
-{
-    conv_shape s = {.batch = 0};
-    kiln_view views[3];
-    kilni_exec_options options = {.length = 0};
-    kilni_cl_args args;
-    kiln_status st = KILN_STATUS_OK;
-    unsigned n_inputs = exec->record->n_inputs;
-    int64_t vector = kilni_exec_vector(exec, exec->outputs[0].dtype);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < n_inputs; i++) {
-        st = kilni_exec_dense(exec, &exec->inputs[i], &views[i]);
-    }
-    if (st != KILN_STATUS_OK) {
-        return st;
-    }
-    conv_shape_init(exec, &s, views);
-    conv_join_rows(exec, &s, &views[0]);
-    st = conv_without_borders(exec, &s, &views[0], vector);
-    if (st != KILN_STATUS_OK) {
-        return st;
-    }
-    int64_t each = channels_each(exec, &s);
-    kilni_exec_define_dtype(&options, "A", exec->outputs[0].dtype);
-    kilni_exec_define(&options, "V", vector);
-    kilni_exec_define(&options, "OB", each);
-    kilni_exec_define(&options, "BIAS", n_inputs == 3 ? 1 : 0);
-    kilni_exec_define(&options, "STEP1", s.strides[1] == 1 ? 1 : 0);
-    st = kilni_exec_kernel(exec, "conv2d.cl", "kiln_conv2d", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
-    }
-    kilni_cl_push_bytes(&args, &s, sizeof(s));
-    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
-    for (unsigned i = 0; i < n_inputs; i++) {
-        kilni_cl_push_buffer(&args, views[i].buffer);
-    }
-    int64_t items = s.batch * s.groups * kilni_exec_ceil_div(s.outputs, each) * s.out_height *
-                    kilni_exec_ceil_div(s.out_width, vector);
-    return kilni_exec_launch(exec, &args, items, 64);
-}
-
-static void pool_shape_init(const kilni_exec *exec, pool_shape *s, const kiln_view *input)
-{
-    const kiln_view *out = &exec->outputs[0];
-    s->planes = out->dims[0] * out->dims[1];
-    s->height = input->dims[2];
-    s->width = input->dims[3];
-    s->out_height = out->dims[2];
-    s->out_width = out->dims[3];
-    for (uint32_t i = 0; i < 2; i++) {
-        s->kernel[i] = kilni_exec_list(exec, KILN_KEY_KERNEL, i, 1);
-        s->strides[i] = kilni_exec_list(exec, KILN_KEY_STRIDES, i, 1);
-        s->dilations[i] = kilni_exec_list(exec, KILN_KEY_DILATIONS, i, 1);
-        s->begin[i] = kilni_exec_list(exec, KILN_KEY_PADDING, i, 0);
-        s->end[i] = kilni_exec_list(exec, KILN_KEY_PADDING, 2 + i, 0);
-    }
-    s->start[0] = kilni_exec_start(out);
-    s->start[1] = kilni_exec_start(input);
-}
-
-kiln_status kilni_exec_pool2d(kilni_exec *exec)
-{
-    pool_shape s = {.each = 1};
+    pool_shape s = {.planes = out->dims[0] * out->dims[1], .each = 1};
     kiln_view input;
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     bool block = kilni_exec_is_block(exec);
-    bool mean = exec->record->op == KILN_OP_AVG_POOL2D;
     kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &input);
     if (st != KILN_STATUS_OK) {
         return st;
     }
-    pool_shape_init(exec, &s, &input);
-    int64_t rows = s.planes * s.out_height;
-    if (block) {
-        int64_t work = s.out_width * s.kernel[0] * s.kernel[1];
-        int64_t fair = kilni_exec_ceil_div(rows, 4 * (int64_t)exec->backend->info.compute_units);
-        s.each = ITEM_WORK / work + 1 < fair ? ITEM_WORK / work + 1 : fair;
-    }
-    bool include_pad = mean && kiln_op_attr_i64(exec->record, KILN_KEY_INCLUDE_PAD) != 0;
+    kilni_exec_window_init(exec, &s.w, &input, out, NULL);
+    int64_t rows = s.planes * s.w.out[0] * s.w.out[1];
+    int64_t work = is_adaptive(exec->record->op) ? s.w.in[1] * s.w.in[2] / s.w.out[1] + 1
+                                                 : s.w.out[2] * product_of(s.w.taps);
+    s.each = block ? rows_each(exec, rows, work) : 1;
+    s.start[0] = kilni_exec_start(out);
+    s.start[1] = kilni_exec_start(&input);
     kilni_exec_define_dtype(&options, "A", input.dtype);
-    kilni_exec_define(&options, "MEAN", mean ? 1 : 0);
+    define_pool(exec, &options);
+    st = kilni_exec_kernel(exec, "pool.cl", "kiln_pool", &options, &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    if (exec->record->n_outputs == 2) {
+        s.start[2] = kilni_exec_start(&exec->outputs[1]);
+    }
+    kilni_cl_push_bytes(&args, &s, sizeof(s));
+    kilni_cl_push_buffer(&args, out->buffer);
+    kilni_cl_push_buffer(&args, input.buffer);
+    if (exec->record->n_outputs == 2) {
+        kilni_cl_push_buffer(&args, exec->outputs[1].buffer);
+    } else if (exec->record->op == KILN_OP_LP_POOL) {
+        push_exponent(exec, &args, input.dtype);
+    }
+    int64_t items = block ? kilni_exec_ceil_div(rows, s.each) : rows * s.w.out[2];
+    return kilni_exec_launch(exec, &args, items, 256);
+}
+
+// ---- what windows give back
+// ------------------------------------------------------------------------
+
+typedef struct back_shape { ///< kiln_back_shape of the kernel
+    kilni_exec_window w;
+    int64_t planes;
+    int64_t chunks; ///< of a row
+    int64_t each; ///< chunks of a work-item
+    int64_t start[3]; ///< result, gradient or columns, indices
+} back_shape;
+
+static kiln_status launch_back(kilni_exec *exec, back_shape *s, kiln_view *views, int64_t mode)
+{
+    const kiln_view *out = &exec->outputs[0];
+    bool block = kilni_exec_is_block(exec);
+    int64_t chunk = block ? CHUNK : 1;
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    bool include_pad = kiln_op_attr_i64(exec->record, KILN_KEY_INCLUDE_PAD) != 0;
+    s->planes = out->dims[0] * out->dims[1];
+    s->chunks = kilni_exec_ceil_div(s->w.in[2], chunk);
+    int64_t pieces = s->planes * s->w.in[0] * s->w.in[1] * s->chunks;
+    int64_t length = s->w.in[2] < chunk ? s->w.in[2] : chunk;
+    s->each = block ? rows_each(exec, pieces, length * product_of(s->w.taps)) : 1;
+    s->start[0] = kilni_exec_start(out);
+    kilni_exec_define_dtype(&options, "A", out->dtype);
+    kilni_exec_define(&options, "MODE", mode);
+    kilni_exec_define(&options, "CHUNK", chunk);
     kilni_exec_define(&options, "INCLUDE_PAD", include_pad ? 1 : 0);
+    kilni_exec_define_dtype(&options, "B",
+                            exec->record->n_inputs == 2 ? views[1].dtype : KILN_DTYPE_I64);
+    kiln_status st = kilni_exec_kernel(exec, "window_back.cl", "kiln_window_back", &options, &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    for (unsigned i = 0; i < exec->record->n_inputs; i++) {
+        s->start[i + 1] = kilni_exec_start(&views[i]);
+    }
+    kilni_cl_push_bytes(&args, s, sizeof(*s));
+    kilni_cl_push_buffer(&args, out->buffer);
+    for (unsigned i = 0; i < exec->record->n_inputs; i++) {
+        kilni_cl_push_buffer(&args, views[i].buffer);
+    }
+    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(pieces, s->each), 256);
+}
+
+static kiln_status dense_inputs(kilni_exec *exec, kiln_view *out_views)
+{
+    kiln_status st = KILN_STATUS_OK;
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
+        st = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
+    }
+    return st;
+}
+
+kiln_status kilni_exec_pool_backward(kilni_exec *exec)
+{
+    kiln_op op = exec->record->op;
+    kiln_view views[2];
+    back_shape s = {.planes = 0};
+    kiln_status st = dense_inputs(exec, views);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_exec_window_init(exec, &s.w, &exec->outputs[0], &views[0], NULL);
+    return launch_back(exec, &s, views,
+                       op == KILN_OP_MAX_POOL_BACKWARD   ? 1
+                       : op == KILN_OP_AVG_POOL_BACKWARD ? 2
+                                                         : 3);
+}
+
+static void count_windows(kilni_exec_window *w)
+{
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        int64_t reach = (w->taps[i] - 1) * w->dilations[i] + 1;
+        w->out[i] = (w->in[i] + w->begin[i] + w->end[i] - reach) / w->strides[i] + 1;
+    }
+}
+
+kiln_status kilni_exec_col2im(kilni_exec *exec)
+{
+    kiln_view view;
+    back_shape s = {.planes = 0};
+    kiln_status st = dense_inputs(exec, &view);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_exec_window_init(exec, &s.w, &exec->outputs[0], NULL, NULL);
+    count_windows(&s.w);
+    return launch_back(exec, &s, &view, 0);
+}
+
+// ---- columns
+// ---------------------------------------------------------------------------------------
+
+typedef struct columns_shape { ///< kiln_columns_shape of the kernel
+    kilni_exec_window w;
+    int64_t rows; ///< n * c * taps * window rows
+    int64_t each;
+    int64_t start[2]; ///< result, x
+} columns_shape;
+
+kiln_status kilni_exec_im2col(kilni_exec *exec)
+{
+    const kiln_view *out = &exec->outputs[0];
+    bool block = kilni_exec_is_block(exec);
+    kiln_dtype raw = kilni_exec_raw(out->dtype);
+    columns_shape s = {.each = 1};
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    kiln_view input;
+    kiln_status st = dense_inputs(exec, &input);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_exec_window_init(exec, &s.w, &input, NULL, NULL);
+    count_windows(&s.w);
+    s.rows = out->dims[0] * out->dims[1] * s.w.out[0] * s.w.out[1];
+    s.each = block ? rows_each(exec, s.rows, s.w.out[2]) : 1;
+    s.start[0] = kilni_exec_start(out);
+    s.start[1] = kilni_exec_start(&input);
+    kilni_exec_define_dtype(&options, "A", raw);
+    kilni_exec_define(&options, "V", kilni_exec_vector(exec, raw));
     kilni_exec_define(&options, "ROWS", block ? 1 : 0);
-    st = kilni_exec_kernel(exec, "pool2d.cl", "kiln_pool2d", &options, &args);
+    st = kilni_exec_kernel(exec, "im2col.cl", "kiln_im2col", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
-    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
+    kilni_cl_push_buffer(&args, out->buffer);
     kilni_cl_push_buffer(&args, input.buffer);
-    int64_t items = block ? kilni_exec_ceil_div(rows, s.each) : rows * s.out_width;
+    int64_t items = block ? kilni_exec_ceil_div(s.rows, s.each) : s.rows * s.w.out[2];
     return kilni_exec_launch(exec, &args, items, 256);
+}
+
+// ---- max_unpool
+// ------------------------------------------------------------------------------------
+
+typedef struct unpool_shape { ///< kiln_unpool_shape of the kernel
+    int64_t planes;
+    int64_t count; ///< of x in one plane
+    int64_t plane; ///< of the result
+    int64_t each;
+    int64_t start[3]; ///< result, x, indices
+} unpool_shape;
+
+/* Of the elements that go to one place the last wins: first each place finds the last, then all
+ * places read. */
+static kiln_status unpool_pass(kilni_exec *exec, unpool_shape *s, const kiln_view views[2],
+                               kiln_buffer *winners, bool search)
+{
+    const kiln_view *out = &exec->outputs[0];
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    kiln_dtype raw = kilni_exec_raw(out->dtype);
+    int64_t elements = s->planes * (search ? s->count : s->plane);
+    s->each = kilni_exec_is_block(exec) ? rows_each(exec, elements, 1) : 1;
+    kilni_exec_define_dtype(&options, "A", raw);
+    kilni_exec_define_dtype(&options, "B", views[1].dtype);
+    kiln_status st = kilni_exec_kernel(
+        exec, "max_unpool.cl", search ? "kiln_unpool_search" : "kiln_unpool_take", &options, &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_bytes(&args, s, sizeof(*s));
+    kilni_cl_push_buffer(&args, winners);
+    if (search) {
+        kilni_cl_push_buffer(&args, views[1].buffer);
+    } else {
+        kilni_cl_push_buffer(&args, out->buffer);
+        kilni_cl_push_buffer(&args, views[0].buffer);
+    }
+    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(elements, s->each), 256);
+}
+
+kiln_status kilni_exec_max_unpool(kilni_exec *exec)
+{
+    const kiln_view *out = &exec->outputs[0];
+    kiln_view views[2];
+    unpool_shape s = {.planes = out->dims[0] * out->dims[1]};
+    kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32, .rank = 1, .dims = {kilni_exec_count(out)}};
+    kiln_view winners = kiln_view_dense(&desc, NULL);
+    kiln_status st = dense_inputs(exec, views);
+    s.count = st == KILN_STATUS_OK ? kilni_exec_count(&views[0]) / s.planes : 0;
+    s.plane = desc.dims[0] / s.planes;
+    if (st == KILN_STATUS_OK && s.count > INT32_MAX) {
+        st = kiln_fail(exec->err, UNIMPLEMENTED,
+                       "max_unpool: a plane of x has 2^31 elements or more");
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_fill(exec, UINT32_MAX, &winners);
+    }
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    s.start[0] = kilni_exec_start(out);
+    s.start[1] = kilni_exec_start(&views[0]);
+    s.start[2] = kilni_exec_start(&views[1]);
+    if (s.count > 0) {
+        st = unpool_pass(exec, &s, views, winners.buffer, true);
+    }
+    return st == KILN_STATUS_OK ? unpool_pass(exec, &s, views, winners.buffer, false) : st;
 }

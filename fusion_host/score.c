@@ -70,7 +70,7 @@ static double contraction_flops(const kiln_op_record *record)
 {
     double results = elements_of(&record->outputs[0]);
     const kiln_tensor_desc *weight = &record->inputs[1];
-    if (record->op == KILN_OP_CONV2D && weight->rank > 0 && weight->dims[0] > 0) {
+    if (record->op == KILN_OP_CONV && weight->rank > 0 && weight->dims[0] > 0) {
         return 2 * results * elements_of(weight) / (double)weight->dims[0];
     }
     const kiln_tensor_desc *a = &record->inputs[0];

@@ -131,20 +131,42 @@ void kilni_ir_slice_axis(const kiln_op_record *call, uint32_t axis, int64_t dim,
 // ---- windows
 // ---------------------------------------------------------------------------------------
 
-typedef struct kilni_ir_window { ///< of conv2d and the pools; index 0 is height, 1 width
-    int64_t kernel[2];
-    int64_t strides[2];
-    int64_t dilations[2];
-    int64_t begin[2]; ///< padding before and after
-    int64_t end[2];
-    int64_t out[2]; ///< number of windows
+enum { KILNI_IR_SPATIAL = 3 }; ///< spatial axes of a window at most
+
+/// A window over the last `axes` of three spatial axes (depth, height, width); those in front have
+/// length 1, so that loops need not know how many there are.
+typedef struct kilni_ir_window {
+    uint32_t axes;
+    int64_t in[KILNI_IR_SPATIAL];
+    int64_t kernel[KILNI_IR_SPATIAL];
+    int64_t strides[KILNI_IR_SPATIAL];
+    int64_t dilations[KILNI_IR_SPATIAL];
+    int64_t begin[KILNI_IR_SPATIAL]; ///< padding before and after
+    int64_t end[KILNI_IR_SPATIAL];
+    int64_t out[KILNI_IR_SPATIAL]; ///< number of windows
 } kilni_ir_window;
 
-/// Reads and checks the window attributes for an input of `in` spatial lengths. `kernel` NULL: from
-/// the attribute. INVALID_ARGUMENT when a value is out of place or the kernel exceeds the padded
-/// input.
-kiln_status kilni_ir_window_of(const kiln_op_record *call, const int64_t *in, const int64_t *kernel,
-                               kilni_ir_window *out_window, kiln_error *err);
+/// Reads and checks the window attributes for an input with `axes` spatial lengths `in`. `kernel`
+/// NULL: from the attribute. INVALID_ARGUMENT when a value is out of place or the kernel exceeds
+/// the padded input.
+kiln_status kilni_ir_window_of(const kiln_op_record *call, const int64_t *in, uint32_t axes,
+                               const int64_t *kernel, kilni_ir_window *out_window, kiln_error *err);
+
+/// The same for conv_transpose: `in` are the lengths that it writes, `out` those that it reads, so
+/// that it is the convolution of this window turned round.
+kiln_status kilni_ir_window_transposed(const kiln_op_record *call, const int64_t *lengths,
+                                       uint32_t axes, const int64_t *kernel,
+                                       kilni_ir_window *out_window, kiln_error *err);
+
+/// Number of elements of the window, of windows, and of the input, over all axes.
+int64_t kilni_ir_window_taps(const kilni_ir_window *window);
+int64_t kilni_ir_window_count(const kilni_ir_window *window);
+int64_t kilni_ir_window_plane(const kilni_ir_window *window);
+
+/// The window of adaptive pooling: `in` and `out` only.
+kiln_status kilni_ir_window_adaptive(const kiln_op_record *call, const int64_t *in,
+                                     const int64_t *out, uint32_t axes, kilni_ir_window *out_window,
+                                     kiln_error *err);
 
 /// Rank-2 or higher shapes that matmul works on, after transposition and NumPy's rule for rank 1.
 typedef struct kilni_ir_matmul {

@@ -133,7 +133,7 @@ const kiln_op_signature kiln_signature_matmul = {
     .attrs = {OPTIONAL(TRANSPOSE_A, IDENTITY, 0), OPTIONAL(TRANSPOSE_B, IDENTITY, 0)},
 };
 
-const kiln_op_signature kiln_signature_conv2d = {
+const kiln_op_signature kiln_signature_conv = {
     .inputs = {"x", "weight", "bias"},
     .min_inputs = 2,
     .max_inputs = 3,
@@ -142,7 +142,70 @@ const kiln_op_signature kiln_signature_conv2d = {
               OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1)},
 };
 
-const kiln_op_signature kiln_signature_pool2d = {
+const kiln_op_signature kiln_signature_conv_integer = {
+    .inputs = {"x", "weight", "x_zero", "weight_zero"},
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .free_inputs = 1u << 1 | 1u << 2 | 1u << 3,
+    .n_attrs = 4,
+    .attrs = {OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_conv_transpose = {
+    .inputs = {"x", "weight", "bias"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 5,
+    .attrs = {OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1),
+              OPTIONAL(OUTPUT_PADDING, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_conv_backward_of_weight = {
+    .inputs = {"grad", "weight"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(SHAPE, HOST), OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_conv_backward_of_x = {
+    .inputs = {"x", "grad"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(SHAPE, HOST), OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_conv_bias_backward = {
+    .inputs = {"grad"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+};
+
+const kiln_op_signature kiln_signature_im2col = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 4,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_col2im = {
+    .inputs = {"columns"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(OUTPUT_SIZE, HOST), REQUIRED(KERNEL, IDENTITY),
+              OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_pool = {
     .inputs = {"x"},
     .min_inputs = 1,
     .max_inputs = 1,
@@ -152,7 +215,18 @@ const kiln_op_signature kiln_signature_pool2d = {
               OPTIONAL(CEIL_MODE, IDENTITY, 0)},
 };
 
-const kiln_op_signature kiln_signature_avg_pool2d = {
+const kiln_op_signature kiln_signature_pool_with_indices = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .outputs = {"values", "indices"},
+    .n_attrs = 5,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(CEIL_MODE, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_avg_pool = {
     .inputs = {"x"},
     .min_inputs = 1,
     .max_inputs = 1,
@@ -160,6 +234,71 @@ const kiln_op_signature kiln_signature_avg_pool2d = {
     .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
               OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
               OPTIONAL(CEIL_MODE, IDENTITY, 0), OPTIONAL(INCLUDE_PAD, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_lp_pool = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 6,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(CEIL_MODE, IDENTITY, 0), OPTIONAL(P, IDENTITY, 2)},
+};
+
+const kiln_op_signature kiln_signature_max_pool_backward = {
+    .inputs = {"grad", "indices"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .index_inputs = 1u << 1,
+    .n_attrs = 6,
+    .attrs = {REQUIRED(SHAPE, HOST), REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(CEIL_MODE, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_avg_pool_backward = {
+    .inputs = {"grad"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 7,
+    .attrs = {REQUIRED(SHAPE, HOST), REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(CEIL_MODE, IDENTITY, 0), OPTIONAL(INCLUDE_PAD, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_adaptive_pool = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(OUTPUT_SIZE, IDENTITY)},
+};
+
+const kiln_op_signature kiln_signature_adaptive_pool_with_indices = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .outputs = {"values", "indices"},
+    .n_attrs = 1,
+    .attrs = {REQUIRED(OUTPUT_SIZE, IDENTITY)},
+};
+
+const kiln_op_signature kiln_signature_adaptive_pool_backward = {
+    .inputs = {"grad"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(SHAPE, HOST)},
+};
+
+const kiln_op_signature kiln_signature_max_unpool = {
+    .inputs = {"x", "indices"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .index_inputs = 1u << 1,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(SHAPE, HOST)},
 };
 
 const kiln_op_signature kiln_signature_axis = {

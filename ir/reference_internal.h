@@ -71,6 +71,22 @@ void kilni_ref_copy(const kiln_view *source, const kiln_view *target);
 
 /// Ten rounds of Philox4x32 (reference_random.c).
 void kilni_ref_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out_words[4]);
+// ---- windows over planes: reference_window.c
+// ---------------------------------------------------------------
+
+/// A view [n, c, one to three spatial axes] with three of them, those in front of length 1.
+kiln_view kilni_ref_planes(const kiln_view *view);
+
+/// The place of element `tap` (row-major in the kernel) of a window; whether it is in the input.
+bool kilni_ref_place(const kilni_ir_window *w, const int64_t *window, int64_t tap,
+                     int64_t out_place[KILNI_IR_SPATIAL]);
+
+/// The window whose element `tap` is at `place`; whether there is one.
+bool kilni_ref_window_at(const kilni_ir_window *w, const int64_t *place, int64_t tap,
+                         int64_t out_window[KILNI_IR_SPATIAL]);
+
+/// A float element of planes.
+double kilni_ref_at(const kiln_view *planes, int64_t n, int64_t channel, const int64_t *place);
 
 /// Element offset of an index into a view.
 int64_t kilni_ref_offset(const kiln_view *view, const int64_t *index);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sample calls of operators that are not elementwise: views, reductions, products, windows, rows,
-// gathers. Sums and products get values of ordinary size, whose result every order of adding agrees
-// on within the tolerances; what only compares or moves gets the special values.
+// Sample calls of operators that are not elementwise: views, reductions, products, rows, gathers
+// (windows: samples_window.c). Sums and products get values of ordinary size, whose result every
+// order of adding agrees on within the tolerances; what only compares or moves gets the special
+// values.
 #include "samples_internal.h"
 
 typedef struct int_list {
@@ -173,7 +174,7 @@ void kiln_samples_argreduce(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink
     }
 }
 
-// ---- products and windows
+// ---- products
 // ------------------------------------------------------------------------
 
 void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
@@ -205,82 +206,6 @@ void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         const kiln_attr attrs[2] = {kilni_attr_bool(cases[i].transpose_a),
                                     kilni_attr_bool(cases[i].transpose_b)};
         kilni_sample_emit(sink, op, dtype, inputs, 2, attrs);
-    }
-}
-
-static kiln_attr optional(const int_list *list)
-{
-    return list->count > 0 ? ints(list) : kilni_attr_none();
-}
-
-void kiln_samples_conv2d(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
-{
-    static const struct {
-        int64_t x[4];
-        int64_t weight[4];
-        bool bias;
-        int_list strides;
-        int_list padding;
-        int_list dilations;
-        int64_t groups;
-    } cases[] = {
-        {{1, 1, 1, 1}, {1, 1, 1, 1}, false, {0}, {0}, {0}, 1},
-        {{2, 3, 8, 9}, {4, 3, 3, 3}, true, {0}, {4, {1, 1, 1, 1}}, {0}, 1},
-        {{1, 4, 7, 7}, {6, 2, 3, 2}, true, {2, {2, 1}}, {4, {0, 1, 2, 0}}, {0}, 2},
-        {{2, 4, 9, 8}, {4, 1, 3, 3}, false, {2, {2, 2}}, {4, {2, 2, 2, 2}}, {2, {2, 2}}, 4},
-        {{0, 2, 5, 5}, {3, 2, 3, 3}, true, {0}, {0}, {0}, 1},
-        {{1, 2, 3, 3}, {0, 2, 3, 3}, false, {0}, {0}, {0}, 1},
-        {{1, 8, 6, 6}, {5, 8, 1, 1}, true, {2, {3, 3}}, {0}, {0}, 1},
-        {{1, 1, 4, 20}, {2, 1, 1, 7}, true, {2, {1, 2}}, {4, {0, 3, 0, 3}}, {2, {1, 3}}, 1},
-    };
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        kilni_sample_tensor inputs[3] = {{.rank = 4, .fill = KILNI_FILL_SMALL},
-                                         {.rank = 4, .fill = KILNI_FILL_SMALL},
-                                         {.rank = 1, .fill = KILNI_FILL_SMALL}};
-        for (unsigned d = 0; d < 4; d++) {
-            inputs[0].dims[d] = cases[i].x[d];
-            inputs[1].dims[d] = cases[i].weight[d];
-        }
-        inputs[2].dims[0] = cases[i].weight[0];
-        const kiln_attr attrs[4] = {optional(&cases[i].strides), optional(&cases[i].padding),
-                                    optional(&cases[i].dilations), kilni_attr_i64(cases[i].groups)};
-        kilni_sample_emit(sink, op, dtype, inputs, cases[i].bias ? 3 : 2, attrs);
-    }
-}
-
-void kiln_samples_pool2d(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
-{
-    static const struct {
-        int64_t x[4];
-        int_list kernel;
-        int_list strides;
-        int_list padding;
-        int_list dilations;
-        bool ceil_mode;
-    } cases[] = {
-        {{1, 1, 1, 1}, {2, {1, 1}}, {0}, {0}, {0}, false},
-        {{2, 3, 8, 9}, {2, {2, 2}}, {2, {2, 2}}, {0}, {0}, false},
-        {{2, 3, 9, 8}, {2, {3, 2}}, {2, {2, 3}}, {4, {1, 0, 1, 1}}, {0}, true},
-        {{1, 2, 7, 7}, {2, {3, 3}}, {2, {1, 1}}, {4, {1, 1, 1, 1}}, {2, {2, 2}}, false},
-        {{0, 2, 5, 5}, {2, {2, 2}}, {2, {2, 2}}, {0}, {0}, false},
-        {{1, 1, 6, 6}, {2, {6, 6}}, {0}, {0}, {0}, false},
-        {{1, 2, 5, 5}, {2, {2, 2}}, {2, {2, 2}}, {4, {1, 1, 1, 1}}, {0}, true},
-    };
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        bool mean = op == KILN_OP_AVG_POOL2D;
-        kilni_sample_tensor x = {.rank = 4, .fill = mean ? KILNI_FILL_SMALL : KILNI_FILL_SPECIAL};
-        for (unsigned d = 0; d < 4; d++) {
-            x.dims[d] = cases[i].x[d];
-        }
-        for (int include_pad = 0; include_pad <= (mean ? 1 : 0); include_pad++) {
-            const kiln_attr attrs[6] = {ints(&cases[i].kernel),
-                                        optional(&cases[i].strides),
-                                        optional(&cases[i].padding),
-                                        optional(&cases[i].dilations),
-                                        kilni_attr_bool(cases[i].ceil_mode),
-                                        kilni_attr_bool(include_pad != 0)};
-            kilni_sample_emit(sink, op, dtype, &x, 1, attrs);
-        }
     }
 }
 

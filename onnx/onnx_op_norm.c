@@ -221,7 +221,7 @@ void kilni_onnx_op_lrn(kilni_onnx_call *call)
                                kilni_onnx_a_none(),           kilni_onnx_a_bool(true)};
     kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_MUL, x, x);
     y = kilni_onnx_reshape(call, y, planes, 4);
-    y = kilni_onnx_emit(call, KILN_OP_AVG_POOL2D, &y, 1, attrs, 6);
+    y = kilni_onnx_emit(call, KILN_OP_AVG_POOL, &y, 1, attrs, 6);
     y = kilni_onnx_reshape(call, y, x->desc.dims, x->desc.rank);
     y = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, y, alpha);
     y = kilni_onnx_scalar(call, KILN_OP_ADD_SCALAR, y, bias);

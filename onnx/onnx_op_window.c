@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's contractions and windows: matmul, Gemm, convolution and pools over one or two spatial
-// axes. One axis is two with a first of length 1. Decides what auto_pad means in numbers.
+// ONNX's contractions and windows: matmul, Gemm, convolutions and pools over one to three spatial
+// axes. Decides what auto_pad and output_shape mean in numbers, and turns places in a plane into
+// ONNX's flat indices and back.
 #include "onnx_import.h"
 
 #include <string.h>
 
-enum { SPATIAL = 2 };
+enum { SPATIAL = 3 };
 
 void kilni_onnx_op_matmul(kilni_onnx_call *call)
 {
@@ -43,9 +44,9 @@ void kilni_onnx_op_gemm(kilni_onnx_call *call)
 
 // ---- windows ----------------------------------------------------------------
 
-/* A window in numbers, always over two axes. */
+/* A window in numbers, over `axes` axes. */
 typedef struct window {
-    uint32_t spatial; ///< axes of the input: 1 or 2
+    uint32_t axes;
     int64_t kernel[SPATIAL];
     int64_t strides[SPATIAL];
     int64_t dilations[SPATIAL];
@@ -53,24 +54,23 @@ typedef struct window {
     bool ceil_mode;
 } window;
 
-/* Reads a list of one value for each axis; a missing axis in front gets `fallback`. */
-static void read_pair(kilni_onnx_call *call, const char *name, uint32_t spatial, int64_t fallback,
-                      int64_t out_pair[SPATIAL])
+/* Reads a list of one value for each axis. */
+static void read_list(kilni_onnx_call *call, const char *name, uint32_t axes, int64_t fallback,
+                      int64_t out_list[SPATIAL])
 {
     kilni_onnx_ints list;
-    out_pair[0] = fallback;
-    out_pair[1] = fallback;
+    for (uint32_t i = 0; i < axes; i++) {
+        out_list[i] = fallback;
+    }
     if (!kilni_onnx_attr_ints(call, name, &list)) {
         return;
     }
-    if (list.count != spatial) {
+    if (list.count != axes) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' has %u values for %u axes", name,
-                        list.count, spatial);
+                        list.count, axes);
         return;
     }
-    for (uint32_t i = 0; i < spatial; i++) {
-        out_pair[SPATIAL - spatial + i] = list.v[i];
-    }
+    memcpy(out_list, list.v, axes * sizeof(*out_list));
 }
 
 static void read_padding(kilni_onnx_call *call, window *w)
@@ -79,35 +79,35 @@ static void read_padding(kilni_onnx_call *call, window *w)
     if (!kilni_onnx_attr_ints(call, "pads", &list)) {
         return;
     }
-    if (list.count != 2 * w->spatial) {
+    if (list.count != 2 * w->axes) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'pads' has %u values for %u axes",
-                        list.count, w->spatial);
+                        list.count, w->axes);
         return;
     }
-    for (uint32_t i = 0; i < w->spatial; i++) {
-        uint32_t axis = i + SPATIAL - w->spatial;
-        w->padding[axis] = list.v[i];
-        w->padding[SPATIAL + axis] = list.v[w->spatial + i];
-    }
+    memcpy(w->padding, list.v, list.count * sizeof(*w->padding));
 }
 
-/* SAME: as many windows as input / stride, rounded up; an odd rest goes to the end or the
- * beginning. */
+/* An odd rest goes to the end or the beginning. */
+static void split_padding(window *w, uint32_t axis, int64_t total, bool upper)
+{
+    w->padding[axis] = upper ? total / 2 : total - total / 2;
+    w->padding[w->axes + axis] = total - w->padding[axis];
+}
+
+/* SAME: as many windows as input / stride, rounded up. */
 static void same_padding(window *w, const int64_t *lengths, bool upper)
 {
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < w->axes; i++) {
         int64_t windows = (lengths[i] + w->strides[i] - 1) / w->strides[i];
         int64_t reach = (w->kernel[i] - 1) * w->dilations[i] + 1;
         int64_t total = (windows - 1) * w->strides[i] + reach - lengths[i];
-        total = total < 0 ? 0 : total;
-        w->padding[i] = upper ? total / 2 : total - total / 2;
-        w->padding[SPATIAL + i] = total - w->padding[i];
+        split_padding(w, i, total < 0 ? 0 : total, upper);
     }
 }
 
 static bool check_window(kilni_onnx_call *call, const window *w)
 {
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < w->axes; i++) {
         const int64_t most = 1 << 30;
         if (w->kernel[i] < 1 || w->strides[i] < 1 || w->dilations[i] < 1 || w->kernel[i] > most ||
             w->strides[i] > most || w->dilations[i] > most) {
@@ -120,22 +120,28 @@ static bool check_window(kilni_onnx_call *call, const window *w)
     return true;
 }
 
-/* `kernel` is what the weight says, or NULL; `lengths` are the input's two spatial ones. */
-static void read_window(kilni_onnx_call *call, uint32_t spatial, const int64_t *kernel,
-                        const int64_t *lengths, window *w)
+/* Everything but the padding. `kernel` is what the weight says, or NULL. */
+static bool read_steps(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel, window *w)
 {
-    *w = (window){.spatial = spatial};
-    read_pair(call, "kernel_shape", spatial, 1, w->kernel);
+    *w = (window){.axes = axes};
+    read_list(call, "kernel_shape", axes, 1, w->kernel);
     if (kernel != NULL) {
-        memcpy(w->kernel, kernel, sizeof(w->kernel));
+        memcpy(w->kernel, kernel, axes * sizeof(*kernel));
     } else if (kilni_onnx_ok(call) && kilni_onnx_attr_find(call, "kernel_shape") == NULL) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'kernel_shape' is missing");
     }
-    read_pair(call, "strides", spatial, 1, w->strides);
-    read_pair(call, "dilations", spatial, 1, w->dilations);
+    read_list(call, "strides", axes, 1, w->strides);
+    read_list(call, "dilations", axes, 1, w->dilations);
     w->ceil_mode = kilni_onnx_attr_int(call, "ceil_mode", 0) != 0;
+    return kilni_onnx_ok(call) && check_window(call, w);
+}
+
+/* `lengths` are the input's spatial ones. */
+static void read_window(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel,
+                        const int64_t *lengths, window *w)
+{
     const char *mode = kilni_onnx_attr_text(call, "auto_pad", "NOTSET");
-    if (!kilni_onnx_ok(call) || !check_window(call, w)) {
+    if (!read_steps(call, axes, kernel, w)) {
         return;
     }
     if (strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0) {
@@ -149,96 +155,311 @@ static void read_window(kilni_onnx_call *call, uint32_t spatial, const int64_t *
 
 static uint32_t spatial_axes(kilni_onnx_call *call, const kilni_onnx_value *x)
 {
-    if (kilni_onnx_ok(call) && (x->desc.rank < 3 || x->desc.rank > 4)) {
+    if (kilni_onnx_ok(call) && (x->desc.rank < 3 || x->desc.rank > 2 + SPATIAL)) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "windows over %d axes are not supported",
                         (int)x->desc.rank - 2);
     }
-    return kilni_onnx_ok(call) ? x->desc.rank - 2u : SPATIAL;
+    return kilni_onnx_ok(call) ? x->desc.rank - 2u : 1;
 }
 
-/* [n, c, l] as [n, c, 1, l] */
-static kilni_onnx_ref as_planes(kilni_onnx_call *call, kilni_onnx_ref x)
+/* Input 1 as the weight of windows over input 0: its lengths are the kernel. */
+static const int64_t *weight_lengths(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref weight)
 {
-    if (!kilni_onnx_ok(call) || x->desc.rank != 3) {
-        return x;
-    }
-    const int64_t dims[] = {x->desc.dims[0], x->desc.dims[1], 1, x->desc.dims[2]};
-    return kilni_onnx_reshape(call, x, dims, 4);
-}
-
-static void out_planes(kilni_onnx_call *call, const window *w, kilni_onnx_ref y)
-{
-    if (kilni_onnx_ok(call) && w->spatial == 1) {
-        const int64_t dims[] = {y->desc.dims[0], y->desc.dims[1], y->desc.dims[3]};
-        y = kilni_onnx_reshape(call, y, dims, 3);
-    }
-    kilni_onnx_out(call, 0, y);
-}
-
-void kilni_onnx_op_conv(kilni_onnx_call *call)
-{
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref weight = kilni_onnx_in(call, 1);
-    kilni_onnx_ref bias = kilni_onnx_opt(call, 2);
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    window w;
-    uint32_t spatial = spatial_axes(call, x);
     if (kilni_onnx_ok(call) && weight->desc.rank != x->desc.rank) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "weight of rank %u for an input of rank %u",
                         weight->desc.rank, x->desc.rank);
     }
-    x = as_planes(call, x);
-    weight = as_planes(call, weight);
+    return kilni_onnx_ok(call) ? &weight->desc.dims[2] : NULL;
+}
+
+// ---- convolutions -----------------------------------------------------------
+
+/* strides, padding, dilations, groups */
+static void conv_attrs(kilni_onnx_call *call, const window *w, kiln_attr out_attrs[4])
+{
+    out_attrs[0] = kilni_onnx_a_ints(w->strides, w->axes);
+    out_attrs[1] = kilni_onnx_a_ints(w->padding, 2 * w->axes);
+    out_attrs[2] = kilni_onnx_a_ints(w->dilations, w->axes);
+    out_attrs[3] = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "group", 1));
+}
+
+static void conv(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs, uint32_t n_inputs)
+{
+    window w;
+    kiln_attr attrs[4];
+    uint32_t axes = spatial_axes(call, inputs[0]);
+    const int64_t *kernel = weight_lengths(call, inputs[0], inputs[1]);
+    if (kilni_onnx_ok(call)) {
+        read_window(call, axes, kernel, &inputs[0]->desc.dims[2], &w);
+        conv_attrs(call, &w, attrs);
+        kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, inputs, n_inputs, attrs, 4));
+    }
+}
+
+void kilni_onnx_op_conv(kilni_onnx_call *call)
+{
+    const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
+                                     kilni_onnx_opt(call, 2)};
+    if (kilni_onnx_ok(call)) {
+        conv(call, KILN_OP_CONV, inputs, inputs[2] == NULL ? 2 : 3);
+    }
+}
+
+/* A zero point of one element as a number; 0 of the dtype of `of` when it was left out. */
+static kilni_onnx_ref zero_point(kilni_onnx_call *call, kilni_onnx_ref zero, kilni_onnx_ref of)
+{
+    static const int8_t none;
+    if (zero == NULL && kilni_onnx_ok(call)) {
+        return kilni_onnx_const_data(call, of->desc.dtype, 0, NULL, &none);
+    }
+    bool one = kilni_onnx_ok(call) && kiln_desc_count(&zero->desc) == 1;
+    return one ? kilni_onnx_reshape(call, zero, NULL, 0) : zero;
+}
+
+void kilni_onnx_op_conv_integer(kilni_onnx_call *call)
+{
+    kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
+                               kilni_onnx_opt(call, 2), kilni_onnx_opt(call, 3)};
+    if (kilni_onnx_ok(call)) {
+        inputs[2] = zero_point(call, inputs[2], inputs[0]);
+        inputs[3] = zero_point(call, inputs[3], inputs[1]);
+    }
+    if (kilni_onnx_ok(call)) {
+        conv(call, KILN_OP_CONV_INTEGER, inputs, 4);
+    }
+}
+
+/* Padding that gives `length`; what is missing is appended. */
+static void padding_for(window *w, uint32_t axis, int64_t in, int64_t length, bool upper,
+                        int64_t *more)
+{
+    int64_t reach = (w->kernel[axis] - 1) * w->dilations[axis] + 1;
+    int64_t total = (in - 1) * w->strides[axis] + *more + reach - length;
+    *more += total < 0 ? -total : 0;
+    split_padding(w, axis, total < 0 ? 0 : total, upper);
+}
+
+/* Attributes output_shape and auto_pad, of which the first decides. */
+static void read_turned_padding(kilni_onnx_call *call, const int64_t *lengths, window *w,
+                                int64_t more[SPATIAL])
+{
+    const char *mode = kilni_onnx_attr_text(call, "auto_pad", "NOTSET");
+    bool upper = strcmp(mode, "SAME_UPPER") == 0;
+    bool same = upper || strcmp(mode, "SAME_LOWER") == 0;
+    kilni_onnx_ints shape;
+    bool given = kilni_onnx_attr_ints(call, "output_shape", &shape) && shape.count >= w->axes;
+    if (!same && !given) {
+        if (strcmp(mode, "VALID") != 0) {
+            read_padding(call, w);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < w->axes; i++) {
+        const int64_t most = INT64_C(1) << 40;
+        int64_t length = given ? shape.v[shape.count - w->axes + i] : lengths[i] * w->strides[i];
+        if (length < 0 || length > most || lengths[i] > most >> 30) {
+            KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "output length %lld", (long long)length);
+            return;
+        }
+        padding_for(w, i, lengths[i], length, upper, &more[i]);
+    }
+}
+
+void kilni_onnx_op_conv_transpose(kilni_onnx_call *call)
+{
+    const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
+                                     kilni_onnx_opt(call, 2)};
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    read_window(call, spatial, &weight->desc.dims[2], &x->desc.dims[2], &w);
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(w.strides, 2), kilni_onnx_a_ints(w.padding, 4),
-                               kilni_onnx_a_ints(w.dilations, 2),
-                               kilni_onnx_a_i64(kilni_onnx_attr_int(call, "group", 1))};
-    const kilni_onnx_ref inputs[] = {x, weight, bias};
-    kilni_onnx_ref y =
-        kilni_onnx_emit(call, KILN_OP_CONV2D, inputs, bias == NULL ? 2 : 3, attrs, 4);
-    out_planes(call, &w, y);
+    window w;
+    kiln_attr attrs[5];
+    int64_t more[SPATIAL];
+    uint32_t axes = spatial_axes(call, inputs[0]);
+    const int64_t *kernel = weight_lengths(call, inputs[0], inputs[1]);
+    read_list(call, "output_padding", axes, 0, more);
+    if (!kilni_onnx_ok(call) || !read_steps(call, axes, kernel, &w)) {
+        return;
+    }
+    read_turned_padding(call, &inputs[0]->desc.dims[2], &w, more);
+    conv_attrs(call, &w, attrs);
+    attrs[4] = kilni_onnx_a_ints(more, axes);
+    kilni_onnx_out(
+        call, 0,
+        kilni_onnx_emit(call, KILN_OP_CONV_TRANSPOSE, inputs, inputs[2] == NULL ? 2 : 3, attrs, 5));
 }
 
-static void pool(kilni_onnx_call *call, kiln_op op)
+/* Columns back to the image: image_shape and block_shape are inputs. */
+void kilni_onnx_op_col2im(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    uint32_t spatial = spatial_axes(call, x);
+    kilni_onnx_ints image = kilni_onnx_value_ints(call, kilni_onnx_in(call, 1));
+    kilni_onnx_ints block = kilni_onnx_value_ints(call, kilni_onnx_in(call, 2));
     window w;
-    x = as_planes(call, x);
+    if (kilni_onnx_ok(call) &&
+        (image.count < 1 || image.count > SPATIAL || block.count != image.count)) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "columns of windows over %u axes", image.count);
+    }
+    if (!kilni_onnx_ok(call) || !read_steps(call, image.count, block.v, &w)) {
+        return;
+    }
+    read_padding(call, &w);
+    const kiln_attr attrs[] = {
+        kilni_onnx_a_ints(image.v, w.axes), kilni_onnx_a_ints(w.kernel, w.axes),
+        kilni_onnx_a_ints(w.strides, w.axes), kilni_onnx_a_ints(w.padding, 2 * w.axes),
+        kilni_onnx_a_ints(w.dilations, w.axes)};
+    kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_COL2IM, &x, 1, attrs, 5));
+}
+
+// ---- pools ------------------------------------------------------------------
+
+/* Attributes of a pool in the order of its schema: `w` has to stay. */
+static void pool_attrs(const window *w, kiln_attr out_attrs[5])
+{
+    out_attrs[0] = kilni_onnx_a_ints(w->kernel, w->axes);
+    out_attrs[1] = kilni_onnx_a_ints(w->strides, w->axes);
+    out_attrs[2] = kilni_onnx_a_ints(w->padding, 2 * w->axes);
+    out_attrs[3] = kilni_onnx_a_ints(w->dilations, w->axes);
+    out_attrs[4] = kilni_onnx_a_bool(w->ceil_mode);
+}
+
+static void pool(kilni_onnx_call *call, kiln_op op, const kiln_attr *last)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    uint32_t axes = spatial_axes(call, x);
+    window w;
+    kiln_attr attrs[6];
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    read_window(call, spatial, NULL, &x->desc.dims[2], &w);
-    const kiln_attr attrs[] = {
-        kilni_onnx_a_ints(w.kernel, 2),
-        kilni_onnx_a_ints(w.strides, 2),
-        kilni_onnx_a_ints(w.padding, 4),
-        kilni_onnx_a_ints(w.dilations, 2),
-        kilni_onnx_a_bool(w.ceil_mode),
-        kilni_onnx_a_bool(kilni_onnx_attr_int(call, "count_include_pad", 0) != 0)};
-    uint32_t n_attrs = op == KILN_OP_AVG_POOL2D ? 6 : 5;
-    out_planes(call, &w, kilni_onnx_emit(call, op, &x, 1, attrs, n_attrs));
+    read_window(call, axes, NULL, &x->desc.dims[2], &w);
+    pool_attrs(&w, attrs);
+    if (last != NULL) {
+        attrs[5] = *last;
+    }
+    kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, &x, 1, attrs, last != NULL ? 6 : 5));
 }
 
-void kilni_onnx_op_max_pool(kilni_onnx_call *call)
+/* The exponent of an Lp norm: a float in version 1. */
+static double exponent_of(kilni_onnx_call *call)
 {
-    pool(call, KILN_OP_MAX_POOL2D);
+    const kilni_onnx_attr *attr = kilni_onnx_attr_find(call, "p");
+    if (attr != NULL && attr->type == KILNI_ONNX_ATTR_FLOAT) {
+        return kilni_onnx_attr_float(call, "p", 2);
+    }
+    return (double)kilni_onnx_attr_int(call, "p", 2);
 }
 
 void kilni_onnx_op_average_pool(kilni_onnx_call *call)
 {
-    pool(call, KILN_OP_AVG_POOL2D);
+    const kiln_attr include_pad =
+        kilni_onnx_a_bool(kilni_onnx_attr_int(call, "count_include_pad", 0) != 0);
+    pool(call, KILN_OP_AVG_POOL, &include_pad);
 }
 
-static void global_pool(kilni_onnx_call *call, kiln_op op)
+void kilni_onnx_op_lp_pool(kilni_onnx_call *call)
+{
+    const kiln_attr p = kilni_onnx_a_f64(exponent_of(call));
+    pool(call, KILN_OP_LP_POOL, &p);
+}
+
+/* First index of each plane in the whole tensor: [n, c, 1, ..]. */
+static kilni_onnx_ref plane_starts(kilni_onnx_call *call, const kiln_tensor_desc *whole)
+{
+    int64_t dims[KILN_MAX_RANK] = {whole->dims[0], whole->dims[1], 1, 1, 1, 1, 1, 1};
+    int64_t plane = kilni_onnx_span_of(whole, 2, whole->rank);
+    const kiln_number start = {.is_integer = true, .v.i = 0};
+    const kiln_number step = {.is_integer = true, .v.i = plane};
+    kilni_onnx_ref starts = kilni_onnx_arange(call, KILN_DTYPE_I64, dims[0] * dims[1], start, step);
+    return kilni_onnx_reshape(call, starts, dims, whole->rank);
+}
+
+/* Places in a plane of row-major order as those of column-major order. */
+static kilni_onnx_ref column_major(kilni_onnx_call *call, kilni_onnx_ref places,
+                                   const kiln_tensor_desc *whole)
+{
+    kilni_onnx_ref sum = NULL;
+    for (uint32_t axis = whole->rank; kilni_onnx_ok(call) && axis-- > 2;) {
+        int64_t step = kilni_onnx_span_of(whole, 2, axis);
+        kilni_onnx_ref part =
+            kilni_onnx_scalar_int(call, KILN_OP_REM_SCALAR, places, whole->dims[axis]);
+        places = kilni_onnx_scalar_int(call, KILN_OP_DIV_SCALAR, places, whole->dims[axis]);
+        part = kilni_onnx_scalar_int(call, KILN_OP_MUL_SCALAR, part, step);
+        sum = sum == NULL ? part : kilni_onnx_binary(call, KILN_OP_ADD, sum, part);
+    }
+    return sum;
+}
+
+static void max_pool_with_indices(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    int64_t axes[KILN_MAX_RANK];
+    uint32_t axes = spatial_axes(call, x);
+    kilni_onnx_ref results[2] = {NULL, NULL};
+    window w;
+    kiln_attr attrs[5];
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    read_window(call, axes, NULL, &x->desc.dims[2], &w);
+    pool_attrs(&w, attrs);
+    kilni_onnx_emit_many(call, KILN_OP_MAX_POOL_WITH_INDICES, &x, 1, attrs, 5, results);
+    kilni_onnx_ref places = results[1];
+    if (kilni_onnx_attr_int(call, "storage_order", 0) != 0) {
+        places = column_major(call, places, &x->desc);
+    }
+    if (kilni_onnx_ok(call)) {
+        places = kilni_onnx_binary(call, KILN_OP_ADD, places, plane_starts(call, &x->desc));
+    }
+    kilni_onnx_out(call, 0, results[0]);
+    kilni_onnx_out(call, 1, places);
+}
+
+void kilni_onnx_op_max_pool(kilni_onnx_call *call)
+{
+    if (kilni_onnx_wants(call, 1)) {
+        max_pool_with_indices(call);
+    } else {
+        pool(call, KILN_OP_MAX_POOL, NULL);
+    }
+}
+
+/* Indices are those of the shape that the window says; a longer output_shape appends zeros. */
+void kilni_onnx_op_max_unpool(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref indices = kilni_onnx_in(call, 1);
+    kilni_onnx_ref size = kilni_onnx_opt(call, 2);
+    uint32_t axes = spatial_axes(call, x);
+    window w;
+    if (!kilni_onnx_ok(call) || !read_steps(call, axes, NULL, &w)) {
+        return;
+    }
+    read_padding(call, &w);
+    kiln_tensor_desc whole = x->desc;
+    for (uint32_t i = 0; i < axes; i++) {
+        whole.dims[2 + i] = (x->desc.dims[2 + i] - 1) * w.strides[i] + w.kernel[i] - w.padding[i] -
+                            w.padding[axes + i];
+    }
+    const kiln_attr attr = kilni_onnx_a_ints(whole.dims, whole.rank);
+    indices = kilni_onnx_binary(call, KILN_OP_SUB, indices, plane_starts(call, &whole));
+    const kilni_onnx_ref inputs[] = {x, indices};
+    kilni_onnx_ref y = kilni_onnx_emit(call, KILN_OP_MAX_UNPOOL, inputs, 2, &attr, 1);
+    if (size != NULL && kilni_onnx_ok(call)) {
+        kilni_onnx_ints wanted = kilni_onnx_value_ints(call, size);
+        int64_t padding[2 * KILN_MAX_RANK] = {0};
+        if (wanted.count != whole.rank) {
+            KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "output_shape has %u lengths", wanted.count);
+        }
+        for (uint32_t i = 2; kilni_onnx_ok(call) && i < whole.rank; i++) {
+            padding[whole.rank + i] = wanted.v[i] - whole.dims[i];
+        }
+        y = kilni_onnx_pad(call, y, padding, "constant", (kiln_number){.is_integer = true});
+    }
+    kilni_onnx_out(call, 0, y);
+}
+
+static uint32_t spatial_list(kilni_onnx_call *call, kilni_onnx_ref x, int64_t axes[KILN_MAX_RANK])
+{
     uint32_t count = 0;
     if (kilni_onnx_ok(call) && x->desc.rank < 3) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "rank %u has no spatial axis", x->desc.rank);
@@ -246,6 +467,14 @@ static void global_pool(kilni_onnx_call *call, kiln_op op)
     for (uint32_t i = 2; kilni_onnx_ok(call) && i < x->desc.rank; i++) {
         axes[count++] = i;
     }
+    return count;
+}
+
+static void global_pool(kilni_onnx_call *call, kiln_op op)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    int64_t axes[KILN_MAX_RANK];
+    uint32_t count = spatial_list(call, x, axes);
     kilni_onnx_out(call, 0, kilni_onnx_reduce(call, op, x, axes, count, true));
 }
 
@@ -257,4 +486,16 @@ void kilni_onnx_op_global_average_pool(kilni_onnx_call *call)
 void kilni_onnx_op_global_max_pool(kilni_onnx_call *call)
 {
     global_pool(call, KILN_OP_MAX);
+}
+
+void kilni_onnx_op_global_lp_pool(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    double p = exponent_of(call);
+    int64_t axes[KILN_MAX_RANK];
+    uint32_t count = spatial_list(call, x, axes);
+    kilni_onnx_ref y = kilni_onnx_ok(call) ? kilni_onnx_unary(call, KILN_OP_ABS, x) : NULL;
+    y = kilni_onnx_scalar(call, KILN_OP_POW_SCALAR, y, p);
+    y = kilni_onnx_reduce(call, KILN_OP_SUM, y, axes, count, true);
+    kilni_onnx_out(call, 0, kilni_onnx_scalar(call, KILN_OP_POW_SCALAR, y, 1 / p));
 }

@@ -121,9 +121,26 @@
 #define KF_OP_MAX_WITH_INDICES 288u /* v1: largest along axis and its index, the first of equals; NaN counts as largest */
 #define KF_OP_MIN_WITH_INDICES 289u /* v1: smallest along axis and its index, the first of equals; NaN counts as smallest */
 #define KF_OP_MATMUL 160u /* v1: matrix product over the last two axes, the others broadcast; rank 1 as in NumPy */
-#define KF_OP_CONV2D 161u /* v1: cross-correlation of x [n,c,h,w] with weight [o,c/groups,kh,kw], plus bias [o] */
-#define KF_OP_MAX_POOL2D 162u /* v1: largest of each window of x [n,c,h,w]; padding never wins; NaN propagates */
-#define KF_OP_AVG_POOL2D 163u /* v1: mean of each window of x [n,c,h,w] */
+#define KF_OP_CONV 161u /* v1: cross-correlation of x [n,c,..] with weight [o,c/groups,..], plus bias [o] */
+#define KF_OP_CONV_INTEGER 308u /* v1: conv of (x - x_zero) with (weight - weight_zero), each i8 or u8, in i32; x_zero is one number, weight_zero one or one for each of its o; padding is x_zero */
+#define KF_OP_CONV_TRANSPOSE 164u /* v1: what conv gives back to its x: x [n,c,..], weight [c,o/groups,..], plus bias [o]; padding is cut off, output_padding appended */
+#define KF_OP_CONV_X_BACKWARD 167u /* v1: gradient of conv for its x, which has the shape */
+#define KF_OP_CONV_WEIGHT_BACKWARD 168u /* v1: gradient of conv for its weight, which has the shape */
+#define KF_OP_CONV_BIAS_BACKWARD 169u /* v1: gradient of conv and conv_transpose for their bias: the sum over all axes but channels */
+#define KF_OP_CONV_TRANSPOSE_X_BACKWARD 170u /* v1: gradient of conv_transpose for its x, which has the shape */
+#define KF_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD 171u /* v1: gradient of conv_transpose for its weight, which has the shape */
+#define KF_OP_IM2COL 304u /* v1: the windows of x [n,c,..] as columns [n,c*kernel,windows]; 0 in the padding */
+#define KF_OP_COL2IM 305u /* v1: sums of columns [n,c*kernel,windows] at their places in [n,c,output_size]; what im2col gives back to its x */
+#define KF_OP_MAX_POOL 162u /* v1: largest of each window of x [n,c,..]; padding never wins; NaN propagates */
+#define KF_OP_AVG_POOL 163u /* v1: mean of each window of x [n,c,..] */
+#define KF_OP_LP_POOL 179u /* v1: (sum of |x|^p)^(1/p) of each window of x [n,c,..] */
+#define KF_OP_MAX_POOL_WITH_INDICES 173u /* v1: max_pool, and the places in the plane of spatial axes: of equal elements the first, -1 in a window of padding alone */
+#define KF_OP_MAX_POOL_BACKWARD 174u /* v1: gradient of max_pool for its x, which has the shape; an index outside the window gives nothing */
+#define KF_OP_AVG_POOL_BACKWARD 175u /* v1: gradient of avg_pool for its x, which has the shape */
+#define KF_OP_ADAPTIVE_AVG_POOL 176u /* v1: means of x [n,c,..] over output_size windows, each from floor(i*in/out) to ceil((i+1)*in/out) */
+#define KF_OP_ADAPTIVE_MAX_POOL 178u /* v1: the largest of each window of adaptive_avg_pool, and its place as max_pool_with_indices has it */
+#define KF_OP_ADAPTIVE_AVG_POOL_BACKWARD 177u /* v1: gradient of adaptive_avg_pool for its x, which has the shape */
+#define KF_OP_MAX_UNPOOL 300u /* v1: x at the places that indices say, of a plane of the shape, else 0; the last of several; an index outside is dropped */
 #define KF_OP_SOFTMAX 180u /* v1: exp(x - max) / sum of it along axis */
 #define KF_OP_LOG_SOFTMAX 181u /* v1: logarithm of softmax, computed without it */
 #define KF_OP_BATCH_NORM 182u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, each of length x.dims[1] */

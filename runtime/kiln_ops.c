@@ -750,8 +750,8 @@ kiln_status kiln_matmul(kiln_tensor *a, kiln_tensor *b, bool transpose_a, bool t
     return kiln_record(NULL, KILN_OP_MATMUL, inputs, 2, attrs, 2, out_tensor, err);
 }
 
-kiln_status kiln_conv2d(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv2d_options *options, kiln_tensor **out_tensor, kiln_error *err) {
-    kiln_conv2d_options defaults = KILN_CONV2D_OPTIONS_INIT;
+kiln_status kiln_conv(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_options defaults = KILN_CONV_OPTIONS_INIT;
     options = options == NULL ? &defaults : options;
     const kiln_attr attrs[] = {
         kilni_attr_ints(options->strides, options->n_strides),
@@ -760,11 +760,126 @@ kiln_status kiln_conv2d(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, 
         kilni_attr_i64(options->groups),
     };
     kiln_tensor *const inputs[] = {x, weight, bias};
-    return kiln_record(NULL, KILN_OP_CONV2D, inputs, kilni_count_present(inputs, 3), attrs, 4, out_tensor, err);
+    return kiln_record(NULL, KILN_OP_CONV, inputs, kilni_count_present(inputs, 3), attrs, 4, out_tensor, err);
 }
 
-kiln_status kiln_max_pool2d(kiln_tensor *x, const kiln_max_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err) {
-    kiln_max_pool2d_options defaults = KILN_MAX_POOL2D_OPTIONS_INIT;
+kiln_status kiln_conv_integer(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *x_zero, kiln_tensor *weight_zero, const kiln_conv_integer_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_integer_options defaults = KILN_CONV_INTEGER_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+    };
+    kiln_tensor *const inputs[] = {x, weight, x_zero, weight_zero};
+    return kiln_record(NULL, KILN_OP_CONV_INTEGER, inputs, kilni_count_present(inputs, 4), attrs, 4, out_tensor, err);
+}
+
+kiln_status kiln_conv_transpose(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv_transpose_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_transpose_options defaults = KILN_CONV_TRANSPOSE_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+        kilni_attr_ints(options->output_padding, options->n_output_padding),
+    };
+    kiln_tensor *const inputs[] = {x, weight, bias};
+    return kiln_record(NULL, KILN_OP_CONV_TRANSPOSE, inputs, kilni_count_present(inputs, 3), attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_conv_x_backward(kiln_tensor *grad, kiln_tensor *weight, const kiln_conv_x_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_x_backward_options defaults = KILN_CONV_X_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+    };
+    kiln_tensor *const inputs[] = {grad, weight};
+    return kiln_record(NULL, KILN_OP_CONV_X_BACKWARD, inputs, 2, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_conv_weight_backward(kiln_tensor *x, kiln_tensor *grad, const kiln_conv_weight_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_weight_backward_options defaults = KILN_CONV_WEIGHT_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+    };
+    kiln_tensor *const inputs[] = {x, grad};
+    return kiln_record(NULL, KILN_OP_CONV_WEIGHT_BACKWARD, inputs, 2, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_conv_bias_backward(kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {grad};
+    return kiln_record(NULL, KILN_OP_CONV_BIAS_BACKWARD, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_conv_transpose_x_backward(kiln_tensor *grad, kiln_tensor *weight, const kiln_conv_transpose_x_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_transpose_x_backward_options defaults = KILN_CONV_TRANSPOSE_X_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+    };
+    kiln_tensor *const inputs[] = {grad, weight};
+    return kiln_record(NULL, KILN_OP_CONV_TRANSPOSE_X_BACKWARD, inputs, 2, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_conv_transpose_weight_backward(kiln_tensor *x, kiln_tensor *grad, const kiln_conv_transpose_weight_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_conv_transpose_weight_backward_options defaults = KILN_CONV_TRANSPOSE_WEIGHT_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+    };
+    kiln_tensor *const inputs[] = {x, grad};
+    return kiln_record(NULL, KILN_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD, inputs, 2, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_im2col(kiln_tensor *x, const kiln_im2col_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_im2col_options defaults = KILN_IM2COL_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_IM2COL, inputs, 1, attrs, 4, out_tensor, err);
+}
+
+kiln_status kiln_col2im(kiln_tensor *columns, const kiln_col2im_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_col2im_options defaults = KILN_COL2IM_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->output_size, options->n_output_size),
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+    };
+    kiln_tensor *const inputs[] = {columns};
+    return kiln_record(NULL, KILN_OP_COL2IM, inputs, 1, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_max_pool(kiln_tensor *x, const kiln_max_pool_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_max_pool_options defaults = KILN_MAX_POOL_OPTIONS_INIT;
     options = options == NULL ? &defaults : options;
     const kiln_attr attrs[] = {
         kilni_attr_ints(options->kernel, options->n_kernel),
@@ -774,11 +889,11 @@ kiln_status kiln_max_pool2d(kiln_tensor *x, const kiln_max_pool2d_options *optio
         kilni_attr_bool(options->ceil_mode),
     };
     kiln_tensor *const inputs[] = {x};
-    return kiln_record(NULL, KILN_OP_MAX_POOL2D, inputs, 1, attrs, 5, out_tensor, err);
+    return kiln_record(NULL, KILN_OP_MAX_POOL, inputs, 1, attrs, 5, out_tensor, err);
 }
 
-kiln_status kiln_avg_pool2d(kiln_tensor *x, const kiln_avg_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err) {
-    kiln_avg_pool2d_options defaults = KILN_AVG_POOL2D_OPTIONS_INIT;
+kiln_status kiln_avg_pool(kiln_tensor *x, const kiln_avg_pool_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_avg_pool_options defaults = KILN_AVG_POOL_OPTIONS_INIT;
     options = options == NULL ? &defaults : options;
     const kiln_attr attrs[] = {
         kilni_attr_ints(options->kernel, options->n_kernel),
@@ -789,7 +904,101 @@ kiln_status kiln_avg_pool2d(kiln_tensor *x, const kiln_avg_pool2d_options *optio
         kilni_attr_bool(options->include_pad),
     };
     kiln_tensor *const inputs[] = {x};
-    return kiln_record(NULL, KILN_OP_AVG_POOL2D, inputs, 1, attrs, 6, out_tensor, err);
+    return kiln_record(NULL, KILN_OP_AVG_POOL, inputs, 1, attrs, 6, out_tensor, err);
+}
+
+kiln_status kiln_lp_pool(kiln_tensor *x, const kiln_lp_pool_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_lp_pool_options defaults = KILN_LP_POOL_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_bool(options->ceil_mode),
+        kilni_attr_f64(options->p),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_LP_POOL, inputs, 1, attrs, 6, out_tensor, err);
+}
+
+kiln_status kiln_max_pool_with_indices(kiln_tensor *x, const kiln_max_pool_with_indices_options *options, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err) {
+    kiln_max_pool_with_indices_options defaults = KILN_MAX_POOL_WITH_INDICES_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_bool(options->ceil_mode),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_values, out_indices};
+    return kilni_record_several(NULL, KILN_OP_MAX_POOL_WITH_INDICES, inputs, 1, attrs, 5, outputs, err);
+}
+
+kiln_status kiln_max_pool_backward(kiln_tensor *grad, kiln_tensor *indices, const kiln_max_pool_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_max_pool_backward_options defaults = KILN_MAX_POOL_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_bool(options->ceil_mode),
+    };
+    kiln_tensor *const inputs[] = {grad, indices};
+    return kiln_record(NULL, KILN_OP_MAX_POOL_BACKWARD, inputs, 2, attrs, 6, out_tensor, err);
+}
+
+kiln_status kiln_avg_pool_backward(kiln_tensor *grad, const kiln_avg_pool_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_avg_pool_backward_options defaults = KILN_AVG_POOL_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_bool(options->ceil_mode),
+        kilni_attr_bool(options->include_pad),
+    };
+    kiln_tensor *const inputs[] = {grad};
+    return kiln_record(NULL, KILN_OP_AVG_POOL_BACKWARD, inputs, 1, attrs, 7, out_tensor, err);
+}
+
+kiln_status kiln_adaptive_avg_pool(kiln_tensor *x, const int64_t *output_size, size_t n_output_size, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(output_size, n_output_size),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ADAPTIVE_AVG_POOL, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_adaptive_max_pool(kiln_tensor *x, const int64_t *output_size, size_t n_output_size, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(output_size, n_output_size),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_values, out_indices};
+    return kilni_record_several(NULL, KILN_OP_ADAPTIVE_MAX_POOL, inputs, 1, attrs, 1, outputs, err);
+}
+
+kiln_status kiln_adaptive_avg_pool_backward(kiln_tensor *grad, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+    };
+    kiln_tensor *const inputs[] = {grad};
+    return kiln_record(NULL, KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_max_unpool(kiln_tensor *x, kiln_tensor *indices, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(shape, n_shape),
+    };
+    kiln_tensor *const inputs[] = {x, indices};
+    return kiln_record(NULL, KILN_OP_MAX_UNPOOL, inputs, 2, attrs, 1, out_tensor, err);
 }
 
 kiln_status kiln_softmax(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {

@@ -438,7 +438,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_min_with_indices(kiln_tensor *x, int64_
 /// `transpose_b`: swap the last two axes of b.
 KILN_NODISCARD KILN_API kiln_status kiln_matmul(kiln_tensor *a, kiln_tensor *b, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err);
 
-typedef struct kiln_conv2d_options {
+typedef struct kiln_conv_options {
     uint32_t struct_size;
     const int64_t *strides; ///< step of the window along each spatial axis
     size_t n_strides;
@@ -447,16 +447,171 @@ typedef struct kiln_conv2d_options {
     const int64_t *dilations; ///< distance of window elements along each spatial axis
     size_t n_dilations;
     int64_t groups; ///< number of channel groups
-} kiln_conv2d_options;
+} kiln_conv_options;
 
-#define KILN_CONV2D_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv2d_options), .groups = 1}
+#define KILN_CONV_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_options), .groups = 1}
 
-/// cross-correlation of x [n,c,h,w] with weight [o,c/groups,kh,kw], plus bias [o].
+/// cross-correlation of x [n,c,..] with weight [o,c/groups,..], plus bias [o].
 /// `options` may be NULL only when nothing in it is required.
 /// Inputs from `bias` on may be NULL.
-KILN_NODISCARD KILN_API kiln_status kiln_conv2d(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_conv(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv_options *options, kiln_tensor **out_tensor, kiln_error *err);
 
-typedef struct kiln_max_pool2d_options {
+typedef struct kiln_conv_integer_options {
+    uint32_t struct_size;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+} kiln_conv_integer_options;
+
+#define KILN_CONV_INTEGER_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_integer_options), .groups = 1}
+
+/// conv of (x - x_zero) with (weight - weight_zero), each i8 or u8, in i32; x_zero is one number, weight_zero one or one for each of its o; padding is x_zero.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `x_zero` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_integer(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *x_zero, kiln_tensor *weight_zero, const kiln_conv_integer_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_conv_transpose_options {
+    uint32_t struct_size;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+    const int64_t *output_padding; ///< elements appended to the result along each spatial axis
+    size_t n_output_padding;
+} kiln_conv_transpose_options;
+
+#define KILN_CONV_TRANSPOSE_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_transpose_options), .groups = 1}
+
+/// what conv gives back to its x: x [n,c,..], weight [c,o/groups,..], plus bias [o]; padding is cut off, output_padding appended.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `bias` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_transpose(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, const kiln_conv_transpose_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_conv_x_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+} kiln_conv_x_backward_options;
+
+#define KILN_CONV_X_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_x_backward_options), .groups = 1}
+
+/// gradient of conv for its x, which has the shape.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_x_backward(kiln_tensor *grad, kiln_tensor *weight, const kiln_conv_x_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_conv_weight_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+} kiln_conv_weight_backward_options;
+
+#define KILN_CONV_WEIGHT_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_weight_backward_options), .groups = 1}
+
+/// gradient of conv for its weight, which has the shape.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_weight_backward(kiln_tensor *x, kiln_tensor *grad, const kiln_conv_weight_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+/// gradient of conv and conv_transpose for their bias: the sum over all axes but channels.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_bias_backward(kiln_tensor *grad, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_conv_transpose_x_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+} kiln_conv_transpose_x_backward_options;
+
+#define KILN_CONV_TRANSPOSE_X_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_transpose_x_backward_options), .groups = 1}
+
+/// gradient of conv_transpose for its x, which has the shape.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_transpose_x_backward(kiln_tensor *grad, kiln_tensor *weight, const kiln_conv_transpose_x_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_conv_transpose_weight_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+} kiln_conv_transpose_weight_backward_options;
+
+#define KILN_CONV_TRANSPOSE_WEIGHT_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_conv_transpose_weight_backward_options), .groups = 1}
+
+/// gradient of conv_transpose for its weight, which has the shape.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_conv_transpose_weight_backward(kiln_tensor *x, kiln_tensor *grad, const kiln_conv_transpose_weight_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_im2col_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+} kiln_im2col_options;
+
+#define KILN_IM2COL_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_im2col_options)}
+
+/// the windows of x [n,c,..] as columns [n,c*kernel,windows]; 0 in the padding.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_im2col(kiln_tensor *x, const kiln_im2col_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_col2im_options {
+    uint32_t struct_size;
+    const int64_t *output_size; ///< spatial lengths of the result
+    size_t n_output_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+} kiln_col2im_options;
+
+#define KILN_COL2IM_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_col2im_options)}
+
+/// sums of columns [n,c*kernel,windows] at their places in [n,c,output_size]; what im2col gives back to its x.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_col2im(kiln_tensor *columns, const kiln_col2im_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_max_pool_options {
     uint32_t struct_size;
     const int64_t *kernel; ///< window length along each spatial axis
     size_t n_kernel;
@@ -467,15 +622,15 @@ typedef struct kiln_max_pool2d_options {
     const int64_t *dilations; ///< distance of window elements along each spatial axis
     size_t n_dilations;
     bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
-} kiln_max_pool2d_options;
+} kiln_max_pool_options;
 
-#define KILN_MAX_POOL2D_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_max_pool2d_options)}
+#define KILN_MAX_POOL_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_max_pool_options)}
 
-/// largest of each window of x [n,c,h,w]; padding never wins; NaN propagates.
+/// largest of each window of x [n,c,..]; padding never wins; NaN propagates.
 /// `options` may be NULL only when nothing in it is required.
-KILN_NODISCARD KILN_API kiln_status kiln_max_pool2d(kiln_tensor *x, const kiln_max_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_max_pool(kiln_tensor *x, const kiln_max_pool_options *options, kiln_tensor **out_tensor, kiln_error *err);
 
-typedef struct kiln_avg_pool2d_options {
+typedef struct kiln_avg_pool_options {
     uint32_t struct_size;
     const int64_t *kernel; ///< window length along each spatial axis
     size_t n_kernel;
@@ -487,13 +642,113 @@ typedef struct kiln_avg_pool2d_options {
     size_t n_dilations;
     bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
     bool include_pad; ///< divide by the window length with its padding
-} kiln_avg_pool2d_options;
+} kiln_avg_pool_options;
 
-#define KILN_AVG_POOL2D_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_avg_pool2d_options)}
+#define KILN_AVG_POOL_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_avg_pool_options)}
 
-/// mean of each window of x [n,c,h,w].
+/// mean of each window of x [n,c,..].
 /// `options` may be NULL only when nothing in it is required.
-KILN_NODISCARD KILN_API kiln_status kiln_avg_pool2d(kiln_tensor *x, const kiln_avg_pool2d_options *options, kiln_tensor **out_tensor, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_avg_pool(kiln_tensor *x, const kiln_avg_pool_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_lp_pool_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
+    double p; ///< exponent of the norm
+} kiln_lp_pool_options;
+
+#define KILN_LP_POOL_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_lp_pool_options)}
+
+/// (sum of |x|^p)^(1/p) of each window of x [n,c,..].
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_lp_pool(kiln_tensor *x, const kiln_lp_pool_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_max_pool_with_indices_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
+} kiln_max_pool_with_indices_options;
+
+#define KILN_MAX_POOL_WITH_INDICES_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_max_pool_with_indices_options)}
+
+/// max_pool, and the places in the plane of spatial axes: of equal elements the first, -1 in a window of padding alone.
+/// `options` may be NULL only when nothing in it is required.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_max_pool_with_indices(kiln_tensor *x, const kiln_max_pool_with_indices_options *options, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err);
+
+typedef struct kiln_max_pool_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
+} kiln_max_pool_backward_options;
+
+#define KILN_MAX_POOL_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_max_pool_backward_options)}
+
+/// gradient of max_pool for its x, which has the shape; an index outside the window gives nothing.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_max_pool_backward(kiln_tensor *grad, kiln_tensor *indices, const kiln_max_pool_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_avg_pool_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    bool ceil_mode; ///< round the number of windows up; each must start inside input or left padding
+    bool include_pad; ///< divide by the window length with its padding
+} kiln_avg_pool_backward_options;
+
+#define KILN_AVG_POOL_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_avg_pool_backward_options)}
+
+/// gradient of avg_pool for its x, which has the shape.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_avg_pool_backward(kiln_tensor *grad, const kiln_avg_pool_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+/// means of x [n,c,..] over output_size windows, each from floor(i*in/out) to ceil((i+1)*in/out).
+/// `output_size`: spatial lengths of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_adaptive_avg_pool(kiln_tensor *x, const int64_t *output_size, size_t n_output_size, kiln_tensor **out_tensor, kiln_error *err);
+
+/// the largest of each window of adaptive_avg_pool, and its place as max_pool_with_indices has it.
+/// `output_size`: spatial lengths of the result.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_adaptive_max_pool(kiln_tensor *x, const int64_t *output_size, size_t n_output_size, kiln_tensor **out_values, kiln_tensor **out_indices, kiln_error *err);
+
+/// gradient of adaptive_avg_pool for its x, which has the shape.
+/// `shape`: lengths of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_adaptive_avg_pool_backward(kiln_tensor *grad, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x at the places that indices say, of a plane of the shape, else 0; the last of several; an index outside is dropped.
+/// `shape`: lengths of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_max_unpool(kiln_tensor *x, kiln_tensor *indices, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err);
 
 /// exp(x - max) / sum of it along axis.
 /// `axis`: axis; negative counts from the last.

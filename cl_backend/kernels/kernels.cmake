@@ -17,8 +17,12 @@ set(kiln_cl_kernels
     norm.cl
     batch_norm.cl
     matmul.cl
-    conv2d.cl
-    pool2d.cl
+    conv.cl
+    conv_integer.cl
+    pool.cl
+    window_back.cl
+    im2col.cl
+    max_unpool.cl
     random.cl)
 set(kiln_cl_exec
     exec.c
@@ -35,5 +39,6 @@ set(kiln_cl_exec
     exec_row.c
     exec_norm.c
     exec_matmul.c
+    exec_conv.c
     exec_window.c
     exec_random.c)

@@ -294,6 +294,18 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 #define K_MAX_f64 INFINITY
 #define K_MIN_f64 (-INFINITY)
 
+// ---- windows over three spatial axes; those in front of a smaller problem have length 1 ----
+
+typedef struct kiln_window {
+    long in[3];
+    long out[3];
+    long taps[3];
+    long strides[3];
+    long dilations[3];
+    long begin[3]; // padding
+    long end[3];
+} kiln_window;
+
 // ---- pieces of work ----
 
 // `inner` elements run along one axis, of which a piece takes `chunk`; the other axes form rows, of

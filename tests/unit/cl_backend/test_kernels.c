@@ -107,11 +107,30 @@ static void close_trial(trial *t)
 
 static void samples_in_form(kiln_device_type form)
 {
-    static const kiln_op ops[] = {KILN_OP_ADD,     KILN_OP_WHERE,      KILN_OP_SUM,
-                                  KILN_OP_MIN,     KILN_OP_ARGMAX,     KILN_OP_SOFTMAX,
-                                  KILN_OP_GATHER,  KILN_OP_SELECT,     KILN_OP_PAD,
-                                  KILN_OP_ARANGE,  KILN_OP_BATCH_NORM, KILN_OP_CONV2D,
-                                  KILN_OP_PERMUTE, KILN_OP_MAX_POOL2D, KILN_OP_AVG_POOL2D};
+    static const kiln_op ops[] = {KILN_OP_ADD,
+                                  KILN_OP_WHERE,
+                                  KILN_OP_SUM,
+                                  KILN_OP_MIN,
+                                  KILN_OP_ARGMAX,
+                                  KILN_OP_SOFTMAX,
+                                  KILN_OP_GATHER,
+                                  KILN_OP_SELECT,
+                                  KILN_OP_PAD,
+                                  KILN_OP_ARANGE,
+                                  KILN_OP_BATCH_NORM,
+                                  KILN_OP_CONV,
+                                  KILN_OP_PERMUTE,
+                                  KILN_OP_MAX_POOL,
+                                  KILN_OP_AVG_POOL,
+                                  KILN_OP_CONV_INTEGER,
+                                  KILN_OP_IM2COL,
+                                  KILN_OP_COL2IM,
+                                  KILN_OP_LP_POOL,
+                                  KILN_OP_MAX_POOL_BACKWARD,
+                                  KILN_OP_AVG_POOL_BACKWARD,
+                                  KILN_OP_ADAPTIVE_AVG_POOL,
+                                  KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD,
+                                  KILN_OP_MAX_UNPOOL};
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64};
     cl_fixture f;
     trial t;

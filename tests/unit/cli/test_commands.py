@@ -191,8 +191,8 @@ def explains_blocks():
 def lists_things():
     expect(kiln("devices"), 0, "opencl:0")
     expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32")
-    expect(kiln("ops"), 0, "matmul", "conv2d")
-    expect(kiln("ops", "conv2d"), 0, "dilations")
+    expect(kiln("ops"), 0, "matmul", "conv")
+    expect(kiln("ops", "conv"), 0, "dilations")
     expect_error(kiln("ops", "nonsense"), "nonsense")
 
 

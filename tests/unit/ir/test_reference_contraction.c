@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// matmul as NumPy 1.24, conv2d and pools as PyTorch 1.13 computed them for the same inputs.
+// matmul as NumPy 1.24, conv and pools as PyTorch 1.13 computed them for the same inputs.
 #include <math.h>
 
 #include "ir_support.h"
@@ -55,7 +55,7 @@ static void test_matmul_batched(void)
     KILN_CHECK_INT(out, 9);
 }
 
-static void test_conv2d(void)
+static void test_conv(void)
 {
     float x[32];
     float weight[24];
@@ -72,7 +72,7 @@ static void test_conv2d(void)
     const kiln_attr attrs[4] = {TEST_INTS(2, 1), TEST_INTS(1, 0, 2, 1), TEST_INTS(1, 2),
                                 test_i64(2)};
     const void *data[3] = {x, weight, bias};
-    EXPECT_F32(KILN_OP_CONV2D, descs, data, 3, attrs, 0, -4.5f, 10.5f, 6.5f, 5.5f, 10.5f, -11.5f,
+    EXPECT_F32(KILN_OP_CONV, descs, data, 3, attrs, 0, -4.5f, 10.5f, 6.5f, 5.5f, 10.5f, -11.5f,
                -0.5f, -3.5f, 6.5f, -11, -4, -8, -5, -6, 2, -3, -4, 2, -5, 1, 6, -1, -1, 7, 1, 2, 2,
                -1, -3, -2, -4, -10, -6, -5, -2, -1);
 }
@@ -84,15 +84,15 @@ static void test_pools(void)
                           test_none(),     test_bool(true), test_none()};
     fill();
     const void *data[1] = {count_up};
-    EXPECT_F32(KILN_OP_MAX_POOL2D, &x, data, 1, attrs, 0, 5, 7, 9, 15, 17, 19, 20, 22, 24);
-    EXPECT_F32(KILN_OP_AVG_POOL2D, &x, data, 1, attrs, 0, 2.5f, 4, 6, 10, 11.5f, 13.5f, 17.5f, 19,
+    EXPECT_F32(KILN_OP_MAX_POOL, &x, data, 1, attrs, 0, 5, 7, 9, 15, 17, 19, 20, 22, 24);
+    EXPECT_F32(KILN_OP_AVG_POOL, &x, data, 1, attrs, 0, 2.5f, 4, 6, 10, 11.5f, 13.5f, 17.5f, 19,
                21);
     attrs[5] = test_bool(true);
-    EXPECT_F32(KILN_OP_AVG_POOL2D, &x, data, 1, attrs, 0, 0.833333313f, 2.66666675f, 4, 5, 11.5f,
+    EXPECT_F32(KILN_OP_AVG_POOL, &x, data, 1, attrs, 0, 0.833333313f, 2.66666675f, 4, 5, 11.5f,
                13.5f, 5.83333349f, 12.666667f, 14);
     const kiln_attr dilated[5] = {TEST_INTS(2, 2), test_none(), test_none(), TEST_INTS(2, 2),
                                   test_none()};
-    EXPECT_F32(KILN_OP_MAX_POOL2D, &x, data, 1, dilated, 0, 12, 13, 14, 17, 18, 19, 22, 23, 24);
+    EXPECT_F32(KILN_OP_MAX_POOL, &x, data, 1, dilated, 0, 12, 13, 14, 17, 18, 19, 22, 23, 24);
 }
 
 /* With ceil_mode the last window hangs over; only what is inside input and padding counts. */
@@ -103,17 +103,17 @@ static void test_pool_overhang(void)
                                 test_none(),     test_bool(true), test_bool(true)};
     fill();
     const void *data[1] = {count_up};
-    EXPECT_F32(KILN_OP_AVG_POOL2D, &x, data, 1, attrs, 0, 2, 3.5f, 6.5f, 8);
+    EXPECT_F32(KILN_OP_AVG_POOL, &x, data, 1, attrs, 0, 2, 3.5f, 6.5f, 8);
     const int8_t bytes[9] = {-5, -6, -7, -8, -9, -10, -11, -12, -13};
     const kiln_tensor_desc i8 = test_desc(KILN_DTYPE_I8, 4, 1, 1, 3, 3);
     const kiln_attr padded[5] = {TEST_INTS(2, 2), TEST_INTS(2, 2), TEST_INTS(1, 1, 0, 0),
                                  test_none(), test_none()};
     int8_t out[4] = {0};
     data[0] = bytes;
-    KILN_CHECK_INT(RUN(KILN_OP_MAX_POOL2D, &i8, data, 1, padded, out), 4);
+    KILN_CHECK_INT(RUN(KILN_OP_MAX_POOL, &i8, data, 1, padded, out), 4);
     KILN_CHECK_MEM(out, ((const int8_t[]){-5, -6, -8, -9}), 4);
 }
 
 KILN_TEST_MAIN("unit/ir/reference_contraction", KILN_TEST(test_matmul),
-               KILN_TEST(test_matmul_batched), KILN_TEST(test_conv2d), KILN_TEST(test_pools),
+               KILN_TEST(test_matmul_batched), KILN_TEST(test_conv), KILN_TEST(test_pools),
                KILN_TEST(test_pool_overhang))

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Launches conv.cl and conv_integer.cl. Inputs that are not dense are copied first; for the direct
+// form x is put among zeros, so that its kernel has no borders. Decides which form suits a
+// convolution: with few channels in a group the direct one, else the product of the weight with
+// columns. The geometry of windows is ir's and arrives as output lengths.
+#include <string.h>
+
+#include "exec_internal.h"
+
+enum { SPATIAL = KILNI_EXEC_SPATIAL, DIRECT_CHANNELS = 8, ITEMS_EACH = 4, SIDE = 64, GROUP = 256 };
+
+typedef struct direct_shape { ///< kiln_conv_direct_shape of the kernel
+    int64_t batch;
+    int64_t channels;
+    int64_t groups;
+    int64_t outputs;
+    int64_t in[SPATIAL];
+    int64_t out[SPATIAL];
+    int64_t kernel[SPATIAL];
+    int64_t strides[SPATIAL];
+    int64_t dilations[SPATIAL];
+    int64_t start[4];
+} direct_shape;
+
+typedef struct conv_shape { ///< kiln_conv_shape of the kernel
+    kilni_exec_window w;
+    int64_t images;
+    int64_t groups;
+    int64_t channels;
+    int64_t outputs;
+    int64_t positions;
+    int64_t depth;
+    int64_t tiles;
+    int64_t tiles_each;
+    int64_t chunks;
+    int64_t outputs_each;
+    int64_t start[4];
+} conv_shape;
+
+/* Operands of a convolution, dense. */
+typedef struct operands {
+    kiln_view x;
+    kiln_view weight;
+    kiln_view bias;
+    bool has_bias;
+} operands;
+
+static int64_t product_of(const int64_t lengths[SPATIAL])
+{
+    return lengths[0] * lengths[1] * lengths[2];
+}
+
+/* A window of one element that visits everything: the plane may be one row. */
+static void join_rows(kilni_exec_window *w)
+{
+    bool one = true;
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        one = one && w->taps[i] == 1 && w->strides[i] == 1 && w->begin[i] == 0 && w->end[i] == 0;
+    }
+    if (one) {
+        w->in[2] = w->out[2] = product_of(w->in);
+        w->in[0] = w->in[1] = w->out[0] = w->out[1] = 1;
+    }
+}
+
+// ---- the direct form
+// -------------------------------------------------------------------------------
+
+/* x as [n * c, depth, height, width] among zeros: the part from `begin` on that windows reach. */
+static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int64_t *begin,
+                            kiln_view *out_padded)
+{
+    int64_t size = (int64_t)kiln_dtype_size(input->dtype);
+    kiln_view part = *input;
+    kiln_view place = *out_padded;
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        int64_t room = out_padded->dims[1 + i] - begin[i];
+        part.dims[1 + i] = part.dims[1 + i] < room ? part.dims[1 + i] : room > 0 ? room : 0;
+        place.dims[1 + i] = part.dims[1 + i];
+        place.offset_bytes += begin[i] * place.strides[1 + i] * size;
+    }
+    kiln_status st = kilni_exec_fill(exec, 0, out_padded);
+    if (st == KILN_STATUS_OK && kilni_exec_count(&part) > 0) {
+        st = kilni_exec_copy(exec, &part, &place);
+    }
+    return st;
+}
+
+/* Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
+ * whole vectors. */
+static kiln_status without_borders(kilni_exec *exec, direct_shape *s, const kilni_exec_window *w,
+                                   kiln_view *input, int64_t vector)
+{
+    kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 1 + SPATIAL};
+    bool fits = true;
+    desc.dims[0] = s->batch * s->groups * s->channels;
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        int64_t out = i == 2 ? kilni_exec_ceil_div(w->out[i], vector) * vector : w->out[i];
+        desc.dims[1 + i] = (out - 1) * w->strides[i] + (w->taps[i] - 1) * w->dilations[i] + 1;
+        fits = fits && w->begin[i] == 0 && desc.dims[1 + i] <= w->in[i];
+    }
+    if (fits) {
+        return KILN_STATUS_OK;
+    }
+    kiln_tensor_desc plain = desc;
+    memcpy(&plain.dims[1], w->in, sizeof(w->in));
+    kiln_view whole = kiln_view_dense(&plain, input->buffer);
+    whole.offset_bytes = input->offset_bytes;
+    kiln_view padded = kiln_view_dense(&desc, NULL);
+    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &padded.buffer);
+    if (st == KILN_STATUS_OK && kilni_exec_count(&padded) > 0) {
+        st = surround(exec, &whole, w->begin, &padded);
+    }
+    *input = padded;
+    memcpy(s->in, &desc.dims[1], sizeof(s->in));
+    s->start[1] = 0;
+    return st;
+}
+
+static int64_t channels_each(const kilni_exec *exec, int64_t outputs)
+{
+    int64_t most = kilni_exec_is_block(exec) ? DIRECT_CHANNELS : DIRECT_CHANNELS / 2;
+    while (most > 1 && most / 2 >= outputs) {
+        most /= 2;
+    }
+    return most;
+}
+
+static kiln_status launch_direct(kilni_exec *exec, const conv_shape *c, const operands *with)
+{
+    int64_t vector = kilni_exec_vector(exec, exec->outputs[0].dtype);
+    int64_t each = channels_each(exec, c->outputs);
+    kiln_view input = with->x;
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    direct_shape s = {.batch = c->images / c->groups,
+                      .channels = c->channels,
+                      .groups = c->groups,
+                      .outputs = c->outputs};
+    memcpy(s.in, c->w.in, sizeof(s.in));
+    memcpy(s.out, c->w.out, sizeof(s.out));
+    memcpy(s.kernel, c->w.taps, sizeof(s.kernel));
+    memcpy(s.strides, c->w.strides, sizeof(s.strides));
+    memcpy(s.dilations, c->w.dilations, sizeof(s.dilations));
+    memcpy(s.start, c->start, sizeof(s.start));
+    kiln_status st = without_borders(exec, &s, &c->w, &input, vector);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_exec_define_dtype(&options, "A", exec->outputs[0].dtype);
+    kilni_exec_define(&options, "V", vector);
+    kilni_exec_define(&options, "OB", each);
+    kilni_exec_define(&options, "BIAS", with->has_bias ? 1 : 0);
+    kilni_exec_define(&options, "STEP1", s.strides[2] == 1 ? 1 : 0);
+    kilni_exec_define(&options, "DIRECT", 1);
+    st = kilni_exec_kernel(exec, "conv.cl", "kiln_conv_direct", &options, &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_bytes(&args, &s, sizeof(s));
+    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
+    kilni_cl_push_buffer(&args, input.buffer);
+    kilni_cl_push_buffer(&args, with->weight.buffer);
+    if (with->has_bias) {
+        kilni_cl_push_buffer(&args, with->bias.buffer);
+    }
+    int64_t items = c->images * kilni_exec_ceil_div(s.outputs, each) * s.out[0] * s.out[1] *
+                    kilni_exec_ceil_div(s.out[2], vector);
+    return kilni_exec_launch(exec, &args, items, 64);
+}
+
+// ---- products with columns
+// -------------------------------------------------------------------------
+
+/* Registers for sums: 16 of 32 with AVX-512, 12 of 16 with AVX, where a vector takes two. Blocks of
+ * channels as equal as can be. */
+static void block_of(const kilni_exec *exec, int64_t outputs, int64_t *out_rows,
+                     int64_t *out_vectors)
+{
+    bool wide = exec->backend->info.vector_bytes >= 64;
+    int64_t most = wide ? 8 : 6;
+    *out_vectors = wide ? 2 : 1;
+    *out_rows = kilni_exec_ceil_div(outputs, kilni_exec_ceil_div(outputs, most));
+}
+
+/* Cuts the work for about four items a core: along tiles, and along channels when there are few. */
+static int64_t cut_work(const kilni_exec *exec, conv_shape *s, int64_t rows, int64_t tile)
+{
+    int64_t wanted = ITEMS_EACH * (int64_t)exec->backend->info.compute_units;
+    s->tiles = kilni_exec_ceil_div(s->positions, tile);
+    int64_t tiles = s->tiles * s->images;
+    s->tiles_each = kilni_exec_ceil_div(tiles, tiles < wanted ? tiles : wanted);
+    s->chunks = kilni_exec_ceil_div(tiles, s->tiles_each);
+    int64_t blocks = kilni_exec_ceil_div(s->outputs, rows);
+    int64_t splits = wanted / 2 / s->chunks;
+    splits = splits < 1 ? 1 : splits > blocks ? blocks : splits;
+    s->outputs_each = kilni_exec_ceil_div(blocks, splits) * rows;
+    return s->chunks * kilni_exec_ceil_div(s->outputs, s->outputs_each);
+}
+
+static kiln_status launch_product(kilni_exec *exec, conv_shape *s, const operands *with)
+{
+    bool block = kilni_exec_is_block(exec);
+    kiln_dtype dtype = exec->outputs[0].dtype;
+    int64_t vector = kilni_exec_vector(exec, dtype);
+    int64_t rows = 0;
+    int64_t vectors = 0;
+    kiln_buffer *scratch = NULL;
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    block_of(exec, s->outputs, &rows, &vectors);
+    int64_t pieces =
+        kilni_exec_ceil_div(s->positions, SIDE) * kilni_exec_ceil_div(s->outputs, SIDE) * s->images;
+    int64_t items = block ? cut_work(exec, s, rows, vectors * vector) : pieces * GROUP;
+    kiln_status st = KILN_STATUS_OK;
+    if (block) {
+        int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(dtype));
+        st = kilni_exec_alloc(exec, items * s->depth * vectors * vector * size, &scratch);
+    }
+    kilni_exec_define_dtype(&options, "A", dtype);
+    kilni_exec_define(&options, "V", vector);
+    kilni_exec_define(&options, "BIAS", with->has_bias ? 1 : 0);
+    if (block) {
+        kilni_exec_define(&options, "MR", rows);
+        kilni_exec_define(&options, "NR", vectors);
+    }
+    kilni_exec_define(&options, block ? "BLOCK" : "TILE", 1);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_kernel(exec, "conv.cl", block ? "kiln_conv_block" : "kiln_conv_tile",
+                               &options, &args);
+    }
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_bytes(&args, s, sizeof(*s));
+    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
+    kilni_cl_push_buffer(&args, with->x.buffer);
+    kilni_cl_push_buffer(&args, with->weight.buffer);
+    if (block) {
+        kilni_cl_push_buffer(&args, scratch);
+    }
+    if (with->has_bias) {
+        kilni_cl_push_buffer(&args, with->bias.buffer);
+    }
+    return kilni_exec_launch(exec, &args, items, GROUP);
+}
+
+// ---- operators
+// -------------------------------------------------------------------------------------
+
+static kiln_status run_conv(kilni_exec *exec, const operands *with)
+{
+    const kiln_view *out = &exec->outputs[0];
+    conv_shape s = {.groups = kiln_op_attr_i64(exec->record, KILN_KEY_GROUPS)};
+    kilni_exec_window_init(exec, &s.w, &with->x, out, &with->weight);
+    join_rows(&s.w);
+    s.start[0] = kilni_exec_start(out);
+    s.start[1] = kilni_exec_start(&with->x);
+    s.start[2] = kilni_exec_start(&with->weight);
+    s.start[3] = with->has_bias ? kilni_exec_start(&with->bias) : 0;
+    s.images = with->x.dims[0] * s.groups;
+    s.channels = with->weight.dims[1];
+    s.outputs = with->weight.dims[0] / s.groups;
+    s.positions = product_of(s.w.out);
+    s.depth = s.channels * product_of(s.w.taps);
+    bool few = s.outputs < DIRECT_CHANNELS / (kilni_exec_is_block(exec) ? 2 : 1);
+    return few || s.depth > INT32_MAX ? launch_direct(exec, &s, with)
+                                      : launch_product(exec, &s, with);
+}
+
+kiln_status kilni_exec_conv(kilni_exec *exec)
+{
+    operands with = {.has_bias = exec->record->n_inputs == 3};
+    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &with.x);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_dense(exec, &exec->inputs[1], &with.weight);
+    }
+    if (st == KILN_STATUS_OK && with.has_bias) {
+        st = kilni_exec_dense(exec, &exec->inputs[2], &with.bias);
+    }
+    return st == KILN_STATUS_OK ? run_conv(exec, &with) : st;
+}
+
+/* Input `index`, less its zero point, as i32. A zero point for each row of the first axis, or one.
+ */
+static kiln_status shift(kilni_exec *exec, unsigned index, kiln_view *out_view)
+{
+    bool has_zero = exec->record->n_inputs > index + 2;
+    const kiln_view *zero = has_zero ? &exec->inputs[index + 2] : &exec->inputs[index];
+    kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32};
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    kiln_view input;
+    kiln_status st = kilni_exec_dense(exec, &exec->inputs[index], &input);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    int64_t count = kilni_exec_count(&input);
+    bool each = has_zero && zero->rank == 1;
+    desc.rank = (uint8_t)input.rank;
+    memcpy(desc.dims, input.dims, sizeof(desc.dims));
+    *out_view = kiln_view_dense(&desc, NULL);
+    st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
+    kilni_exec_define_dtype(&options, "A", input.dtype);
+    kilni_exec_define(&options, "ZERO", has_zero ? 1 : 0);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_kernel(exec, "conv_integer.cl", "kiln_conv_integer_shift", &options, &args);
+    }
+    if (st != KILN_STATUS_OK || count == 0) {
+        return st;
+    }
+    int64_t chunk = kilni_exec_is_block(exec) ? 4096 : 4;
+    kilni_cl_push_buffer(&args, out_view->buffer);
+    kilni_cl_push_buffer(&args, input.buffer);
+    kilni_cl_push_buffer(&args, zero->buffer);
+    kilni_cl_push_i64(&args, kilni_exec_start(&input));
+    kilni_cl_push_i64(&args, kilni_exec_start(zero));
+    kilni_cl_push_i64(&args, each ? zero->strides[0] : 0);
+    kilni_cl_push_i64(&args, count);
+    kilni_cl_push_i64(&args, each ? count / input.dims[0] : count);
+    kilni_cl_push_i64(&args, chunk);
+    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(count, chunk), 256);
+}
+
+kiln_status kilni_exec_conv_integer(kilni_exec *exec)
+{
+    operands with = {.has_bias = false};
+    kiln_status st = shift(exec, 0, &with.x);
+    if (st == KILN_STATUS_OK) {
+        st = shift(exec, 1, &with.weight);
+    }
+    return st == KILN_STATUS_OK ? run_conv(exec, &with) : st;
+}
