@@ -496,6 +496,9 @@ int main(int argc, char **argv)
         tested->ops->close(tested);
     }
     judge->ops->close(judge);
+#ifdef KILN_TEST_WITH_REMOTE
+    remote_host_stop();
+#endif
     kiln_config_destroy(env.config);
     return status;
 }
