@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 static const bench_entry entries[] = {
+    {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll},
     {"elementwise", "a fused chain of five operations against a copy kernel and the unfused run",
      bench_elementwise},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
