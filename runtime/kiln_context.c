@@ -87,6 +87,9 @@ void kilni_context_release(kiln_context *context)
 
 void kiln_context_destroy(kiln_context *context)
 {
+    if (context != NULL) {
+        kilni_gradsync_remove_all(context);
+    }
     kilni_context_release(context);
 }
 

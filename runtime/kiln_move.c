@@ -403,8 +403,9 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
     return status;
 }
 
-static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *desc, move *self,
-                                  kiln_tensor **out_tensor, kiln_error *err)
+static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *desc,
+                                  kiln_param_id param, move *self, kiln_tensor **out_tensor,
+                                  kiln_error *err)
 {
     if ((device->backend->ops->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
         0) {
@@ -415,6 +416,7 @@ static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *d
     if (tensor == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
     }
+    tensor->param = param;
     *out_tensor = tensor;
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     if (status != KILN_STATUS_OK || self == NULL) {
@@ -431,11 +433,12 @@ static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *d
 }
 
 /// Makes the target's tensor; `self` NULL: one without elements, which is there at once.
-static kiln_status receive(kiln_device *device, const kiln_tensor_desc *desc, move *self,
+static kiln_status receive(kiln_device *device, const kiln_tensor *tensor, move *self,
                            kiln_tensor **out_tensor, kiln_error *err)
 {
+    kiln_param_id param = kiln_tensor_param(tensor);
     pthread_mutex_lock(&device->lock);
-    kiln_status status = receive_locked(device, desc, self, out_tensor, err);
+    kiln_status status = receive_locked(device, &tensor->desc, param, self, out_tensor, err);
     pthread_mutex_unlock(&device->lock);
     if (status != KILN_STATUS_OK) {
         kiln_release(*out_tensor);
@@ -461,7 +464,7 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
     self->bytes = kiln_tensor_bytes(tensor);
     status = lend(tensor, self, err);
     if (status == KILN_STATUS_OK) {
-        status = receive(device, &tensor->desc, self, out_tensor, err);
+        status = receive(device, tensor, self, out_tensor, err);
         if (status != KILN_STATUS_OK) {
             pthread_mutex_lock(&self->source->lock);
             kilni_place_clear(self->source, &self->input);
@@ -496,6 +499,5 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
         status = kilni_tensor_place(tensor, err);
     }
     pthread_mutex_unlock(&tensor->device->lock);
-    return status == KILN_STATUS_OK ? receive(device, &tensor->desc, NULL, out_tensor, err)
-                                    : status;
+    return status == KILN_STATUS_OK ? receive(device, tensor, NULL, out_tensor, err) : status;
 }

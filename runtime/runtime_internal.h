@@ -31,6 +31,7 @@ struct kiln_context {
     size_t n_providers;
     kiln_device *devices; ///< list through `next` (lock); not owned
     kilni_mover *mover; ///< made when first needed (lock)
+    kiln_gradsync *jobs; ///< list through `next` (lock); each has one hold
 };
 
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
@@ -43,6 +44,7 @@ kiln_status kilni_library_symbol(kiln_context *context, const char *file, const 
                                  void **out_address, kiln_error *err);
 /// Ends what was begun; none of it holds a device any more. Takes NULL.
 void kilni_mover_destroy(kilni_mover *mover);
+void kilni_gradsync_remove_all(kiln_context *context);
 void kilni_context_retain(kiln_context *context);
 void kilni_context_release(kiln_context *context);
 
@@ -108,6 +110,7 @@ struct kiln_tensor {
     bool shared; ///< queued on more than one stream: its last use is not known
     bool captured; ///< stands for a value of a graph: never placed itself
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
+    kiln_param_id param; ///< 0: stands for no parameter
     kilni_arrival *arrival; ///< NULL: the value is here, or will be computed here
     kilni_place place;
     kiln_tensor_desc desc; ///< id, dtype, rank and dims never change

@@ -76,6 +76,7 @@ void device_set_close(device_set *set)
     for (uint32_t i = 0; i < set->count; i++) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         if (set->devices[i] != NULL) {
+            KILN_CHECK_INT(kiln_sync(set->devices[i], NULL), KILN_STATUS_OK);
             kiln_device_stats_get(set->devices[i], &stats);
             KILN_CHECK_INT(stats.tensors_live, 0);
             KILN_CHECK_INT(stats.backend.bytes_used, 0);

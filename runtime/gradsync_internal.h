@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_GRADSYNC_INTERNAL_H
+#define KILN_RUNTIME_GRADSYNC_INTERNAL_H
+
+/// What gradsync.c (jobs) and gradsync_epoch.c (what members do in them) share. A job's lock is the
+/// outermost: calls on devices and groups are made under it, which is what gives all devices one
+/// order of issue.
+
+#include "collective.h"
+#include "runtime_internal.h"
+
+enum { KILNI_GRADSYNC_MEMBERS = 64, KILNI_GRADSYNC_BUCKET = 32 };
+
+/// One parameter in one epoch.
+typedef struct kilni_param {
+    kiln_param_id id;
+    uint64_t wants; ///< members that registered it
+    uint64_t has; ///< and those that submitted it
+    kiln_tensor_desc desc; ///< of the first gradient
+    struct kilni_launch *launch; ///< NULL: not on its way
+    int64_t offset; ///< in the launch's tensors
+    kiln_tensor *gradients[KILNI_GRADSYNC_MEMBERS]; ///< from submit to launch
+    kiln_tensor *results[KILNI_GRADSYNC_MEMBERS]; ///< from sync to the member's next epoch
+    struct kilni_param *next; ///< in the order of registration
+} kilni_param;
+
+/// One collective call: a parameter, or several small ones one after another.
+typedef struct kilni_launch {
+    bool is_bucket;
+    kiln_tensor *outputs[KILNI_GRADSYNC_MEMBERS]; ///< by member
+    struct kilni_launch *next;
+} kilni_launch;
+
+typedef struct kilni_epoch {
+    uint64_t number;
+    uint64_t registered; ///< members
+    kilni_param *params;
+    kilni_launch *launches;
+    struct kilni_epoch *next;
+} kilni_epoch;
+
+typedef struct kilni_sum { ///< what a member has accumulated and not submitted
+    kiln_param_id id;
+    kiln_tensor *tensor;
+    struct kilni_sum *next;
+} kilni_sum;
+
+typedef struct kilni_job_member {
+    uint64_t epoch; ///< the one it is in, or was in last; 0: none
+    bool in_epoch; ///< registered and not synced
+    kilni_sum *sums;
+} kilni_job_member;
+
+typedef struct kilni_subset { ///< the group of the members of a parameter
+    uint64_t mask;
+    kiln_collective *group;
+    struct kilni_subset *next;
+} kilni_subset;
+
+struct kiln_gradsync {
+    atomic_uint refs;
+    kiln_context *context; ///< held
+    char *name;
+    struct kiln_gradsync *next; ///< the context's lock
+    // Never change:
+    uint32_t count;
+    uint64_t everyone;
+    kiln_device *devices[KILNI_GRADSYNC_MEMBERS]; ///< held until closed
+    char op[8];
+    uint64_t deadline_ns;
+    uint64_t bucket_bytes;
+    bool over_mpi;
+    char *select;
+    pthread_mutex_t lock; ///< guards what follows
+    pthread_cond_t changed;
+    bool closed;
+    bool torn_down;
+    uint32_t users; ///< threads inside
+    kiln_error failure; ///< code 0: none
+    uint64_t finished; ///< members that have no more batches in this round
+    kilni_job_member members[KILNI_GRADSYNC_MEMBERS];
+    kilni_epoch *epochs; ///< in the order of their numbers
+    kilni_subset *subsets;
+};
+
+/// Drops what an epoch holds.
+void kilni_epoch_free(const kiln_env *env, kilni_epoch *epoch);
+void kilni_sums_free(const kiln_env *env, kilni_sum *sums);
+
+#endif
