@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Data-parallel training: a perceptron with one hidden layer learns handwritten digits on several
+// devices at once, and under mpirun on the devices of all processes. Every device takes its share
+// of each batch; gradients are averaged by kiln_gradsync; each device then makes the same optimiser
+// step (Adam). The losses do not depend on the number of devices, but for rounding.
+#include "kiln.h"
+
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 8, PIXELS = 64, HIDDEN = 128, CLASSES = 10 };
+enum { TRAINED = 1437, HELD_OUT = 360, BATCH = 96, STEPS = TRAINED / BATCH };
+enum { W1, B1, W2, B2, PARAMS, LOSS = PARAMS }; // the loss travels as one more gradient
+
+typedef struct options {
+    int devices;
+    int epochs;
+    const char *device; ///< NULL: OpenCL devices
+    const char *folder; ///< of images.npy and labels.npy
+    const char *picture;
+    bool quiet;
+} options;
+
+typedef struct model { ///< on one device: parameters, and Adam's two moments of each
+    kiln_device *device;
+    kiln_tensor *values[PARAMS];
+    kiln_tensor *means[PARAMS];
+    kiln_tensor *squares[PARAMS];
+} model;
+
+typedef struct trainer {
+    options options;
+    kiln_context *context;
+    kiln_gradsync *job;
+    uint32_t first; ///< of this process's devices among all
+    uint32_t total;
+    model models[MOST];
+    unsigned char *images;
+    unsigned char *labels;
+    float *losses; ///< by epoch
+} trainer;
+
+static const int64_t shapes[PARAMS][2] = {
+    {PIXELS, HIDDEN}, {1, HIDDEN}, {HIDDEN, CLASSES}, {1, CLASSES}};
+
+// ---- data
+// ----------------------------------------------------------------------------------------
+
+/// The elements of a .npy file of bytes.
+static unsigned char *load(const char *folder, const char *name, size_t bytes, kiln_error *err)
+{
+    char path[1024];
+    unsigned char head[10];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    unsigned char *data = malloc(bytes);
+    bool ok = file != NULL && data != NULL && fread(head, 1, 10, file) == 10 &&
+              memcmp(head, "\x93NUMPY", 6) == 0 &&
+              fseek(file, 10 + head[8] + 256 * head[9], SEEK_SET) == 0 &&
+              fread(data, 1, bytes, file) == bytes;
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (!ok) {
+        free(data);
+        data = NULL;
+        (void)kiln_fail(err, NOT_FOUND, "%s is not there, or not what export_digits.py writes",
+                        path);
+    }
+    return data;
+}
+
+static uint64_t draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/// Pixels in [0, 1] and rows with a one at the label, of `count` digits.
+static kiln_status make_batch(const trainer *self, const model *on, const uint32_t *digits,
+                              int64_t count, kiln_tensor **out_x, kiln_tensor **out_y,
+                              kiln_error *err)
+{
+    static float x[TRAINED * PIXELS];
+    static float y[TRAINED * CLASSES];
+    const int64_t x_dims[] = {count, PIXELS};
+    const int64_t y_dims[] = {count, CLASSES};
+    memset(y, 0, (size_t)count * CLASSES * sizeof(*y));
+    for (int64_t i = 0; i < count; i++) {
+        for (int k = 0; k < PIXELS; k++) {
+            x[i * PIXELS + k] = (float)self->images[digits[i] * PIXELS + (uint32_t)k] / 16;
+        }
+        y[i * CLASSES + self->labels[digits[i]]] = 1;
+    }
+    kiln_status status = kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, x_dims, x, out_x, err);
+    return status == KILN_STATUS_OK
+               ? kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, y_dims, y, out_y, err)
+               : status;
+}
+
+// ---- the model
+// -----------------------------------------------------------------------------------
+
+/// The same values on every device and in every process.
+static kiln_status init_model(model *on, kiln_error *err)
+{
+    uint64_t state = 1;
+    float data[PIXELS * HIDDEN];
+    kiln_status status = KILN_STATUS_OK;
+    for (int p = 0; p < PARAMS && status == KILN_STATUS_OK; p++) {
+        int64_t count = shapes[p][0] * shapes[p][1];
+        float width = shapes[p][0] == 1 ? 0 : sqrtf(6.0f / (float)shapes[p][0]);
+        for (int64_t i = 0; i < count; i++) {
+            data[i] = width * ((float)(draw(&state) % 20001) / 10000 - 1);
+        }
+        KILN_TRY(out, status,
+                 kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, shapes[p], data, &on->values[p],
+                                    err));
+        KILN_TRY(
+            out, status,
+            kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, shapes[p], NULL, &on->means[p], err));
+        KILN_TRY(out, status,
+                 kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, shapes[p], NULL, &on->squares[p],
+                                    err));
+    }
+out:
+    return status;
+}
+
+static void free_model(model *on)
+{
+    for (int p = 0; p < PARAMS; p++) {
+        kiln_release(on->values[p]);
+        kiln_release(on->means[p]);
+        kiln_release(on->squares[p]);
+    }
+    kiln_device_release(on->device);
+}
+
+/// relu(x W1 + b1) and the logarithms of the classes' probabilities.
+static kiln_status forward(const model *on, kiln_tensor *x, kiln_tensor **out_hidden,
+                           kiln_tensor **out_log, kiln_error *err)
+{
+    kiln_tensor *t[4] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_matmul(x, on->values[W1], false, false, &t[0], err));
+    KILN_TRY(out, status, kiln_add(t[0], on->values[B1], &t[1], err));
+    KILN_TRY(out, status, kiln_relu(t[1], out_hidden, err));
+    KILN_TRY(out, status, kiln_matmul(*out_hidden, on->values[W2], false, false, &t[2], err));
+    KILN_TRY(out, status, kiln_add(t[2], on->values[B2], &t[3], err));
+    KILN_TRY(out, status, kiln_log_softmax(t[3], /*axis=*/1, out_log, err));
+out:
+    for (int i = 0; i < 4; i++) {
+        kiln_release(t[i]);
+    }
+    return status;
+}
+
+/// Gradients of the mean of -y log p, and that mean, all over this device's share of the batch.
+static kiln_status backward(const model *on, kiln_tensor *x, kiln_tensor *y, kiln_tensor *hidden,
+                            kiln_tensor *log, int64_t count, kiln_tensor **gradients,
+                            kiln_error *err)
+{
+    const int64_t rows[] = {0};
+    const int64_t all[] = {0, 1};
+    const kiln_number share = kiln_f64(-1.0 / (double)count);
+    kiln_tensor *t[5] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_mul_scalar(y, share, &t[0], err));
+    KILN_TRY(out, status, kiln_mul(t[0], log, &t[1], err));
+    KILN_TRY(out, status, kiln_sum(t[1], all, 2, true, &gradients[LOSS], err));
+    KILN_TRY(out, status, kiln_log_softmax_backward(log, t[0], /*axis=*/1, &t[2], err));
+    KILN_TRY(out, status, kiln_matmul(hidden, t[2], true, false, &gradients[W2], err));
+    KILN_TRY(out, status, kiln_sum(t[2], rows, 1, true, &gradients[B2], err));
+    KILN_TRY(out, status, kiln_matmul(t[2], on->values[W2], false, true, &t[3], err));
+    KILN_TRY(out, status, kiln_relu_backward(hidden, t[3], &t[4], err));
+    KILN_TRY(out, status, kiln_matmul(x, t[4], true, false, &gradients[W1], err));
+    KILN_TRY(out, status, kiln_sum(t[4], rows, 1, true, &gradients[B1], err));
+out:
+    for (int i = 0; i < 5; i++) {
+        kiln_release(t[i]);
+    }
+    return status;
+}
+
+/// One parameter's step of Adam (Kingma and Ba, 2015): an elementwise chain, which is fused.
+static kiln_status adam(model *on, int p, kiln_tensor *gradient, int step, double rate,
+                        kiln_error *err)
+{
+    const double keep1 = 0.9;
+    const double keep2 = 0.999;
+    const double decay = 0.1; // of the weights, decoupled (Loshchilov and Hutter, 2019)
+    double scale = rate * sqrt(1 - pow(keep2, step)) / (1 - pow(keep1, step));
+    kiln_tensor *t[10] = {NULL};
+    kiln_tensor *mean = NULL;
+    kiln_tensor *square = NULL;
+    kiln_tensor *value = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_mul_scalar(on->means[p], kiln_f64(keep1), &t[0], err));
+    KILN_TRY(out, status, kiln_mul_scalar(gradient, kiln_f64(1 - keep1), &t[1], err));
+    KILN_TRY(out, status, kiln_add(t[0], t[1], &mean, err));
+    KILN_TRY(out, status, kiln_mul_scalar(on->squares[p], kiln_f64(keep2), &t[2], err));
+    KILN_TRY(out, status, kiln_mul(gradient, gradient, &t[3], err));
+    KILN_TRY(out, status, kiln_mul_scalar(t[3], kiln_f64(1 - keep2), &t[4], err));
+    KILN_TRY(out, status, kiln_add(t[2], t[4], &square, err));
+    KILN_TRY(out, status, kiln_sqrt(square, &t[5], err));
+    KILN_TRY(out, status, kiln_add_scalar(t[5], kiln_f64(1e-8), &t[6], err));
+    KILN_TRY(out, status, kiln_div(mean, t[6], &t[7], err));
+    KILN_TRY(out, status, kiln_mul_scalar(t[7], kiln_f64(scale), &t[8], err));
+    KILN_TRY(out, status, kiln_mul_scalar(on->values[p], kiln_f64(1 - rate * decay), &t[9], err));
+    KILN_TRY(out, status, kiln_sub(t[9], t[8], &value, err));
+    kiln_tensor *before[] = {on->means[p], on->squares[p], on->values[p]};
+    on->means[p] = mean;
+    on->squares[p] = square;
+    on->values[p] = value;
+    mean = square = value = NULL;
+    for (int i = 0; i < 3; i++) {
+        kiln_release(before[i]);
+    }
+out:
+    for (int i = 0; i < 10; i++) {
+        kiln_release(t[i]);
+    }
+    kiln_release(mean);
+    kiln_release(square);
+    kiln_release(value);
+    return status;
+}
+
+// ---- training
+// ------------------------------------------------------------------------------------
+
+static const kiln_param_id ids[PARAMS + 1] = {1, 2, 3, 4, 5};
+
+/// A device's part of a step: its share of the batch, forward and back, gradients handed in.
+/// Nothing waits.
+static kiln_status begin_step(trainer *self, uint32_t member, const uint32_t *batch,
+                              kiln_error *err)
+{
+    const model *on = &self->models[member];
+    int64_t share = BATCH / self->total;
+    const uint32_t *digits = batch + (int64_t)(self->first + member) * share;
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    kiln_tensor *hidden = NULL;
+    kiln_tensor *log = NULL;
+    kiln_tensor *gradients[PARAMS + 1] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_gradsync_register(self->job, member, ids, PARAMS + 1, err));
+    KILN_TRY(out, status, make_batch(self, on, digits, share, &x, &y, err));
+    KILN_TRY(out, status, forward(on, x, &hidden, &log, err));
+    KILN_TRY(out, status, backward(on, x, y, hidden, log, share, gradients, err));
+    for (int p = PARAMS; p >= 0; p--) {
+        kiln_tensor_set_param(gradients[p], ids[p]);
+        KILN_TRY(out, status, kiln_gradsync_submit(self->job, member, gradients[p], err));
+    }
+out:
+    for (int p = 0; p <= PARAMS; p++) {
+        kiln_release(gradients[p]);
+    }
+    kiln_release(x);
+    kiln_release(y);
+    kiln_release(hidden);
+    kiln_release(log);
+    return status;
+}
+
+static kiln_status end_step(trainer *self, uint32_t member, int step, float *out_loss,
+                            kiln_error *err)
+{
+    kiln_status status = kiln_gradsync_sync(self->job, member, err);
+    for (int p = 0; p <= PARAMS && status == KILN_STATUS_OK; p++) {
+        kiln_tensor *gradient = NULL;
+        status = kiln_gradsync_gradient(self->job, member, ids[p], &gradient, err);
+        if (status == KILN_STATUS_OK && p < PARAMS) {
+            double left = 1 - (double)step / (STEPS * self->options.epochs + 1);
+            status = adam(&self->models[member], p, gradient, step, 0.01 * left, err);
+        } else if (status == KILN_STATUS_OK && member == 0) {
+            status = kiln_read(gradient, out_loss, sizeof(*out_loss), err);
+        }
+        kiln_release(gradient);
+    }
+    return status;
+}
+
+static void show(const trainer *self, int epoch, float loss)
+{
+    enum { WIDTH = 40 };
+    char bar[WIDTH + 1];
+    int done = (epoch + 1) * WIDTH / self->options.epochs;
+    if (self->options.quiet || self->first != 0) {
+        return;
+    }
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', (size_t)done);
+    bar[WIDTH] = '\0';
+    printf("\repoch %d of %d [%s] loss %.4f", epoch + 1, self->options.epochs, bar, (double)loss);
+    fflush(stdout);
+}
+
+static kiln_status train(trainer *self, kiln_error *err)
+{
+    uint32_t order[TRAINED];
+    uint64_t state = 42;
+    uint32_t members = (uint32_t)self->options.devices;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < TRAINED; i++) {
+        order[i] = i;
+    }
+    for (int epoch = 0; epoch < self->options.epochs; epoch++) {
+        float sum = 0;
+        for (uint32_t i = TRAINED - 1; i > 0; i--) { // the same order in every process
+            uint32_t other = (uint32_t)(draw(&state) % (i + 1));
+            uint32_t kept = order[i];
+            order[i] = order[other];
+            order[other] = kept;
+        }
+        for (int step = 0; step < STEPS; step++) {
+            float loss = 0;
+            for (uint32_t m = 0; m < members; m++) {
+                KILN_TRY(out, status, begin_step(self, m, order + step * BATCH, err));
+            }
+            for (uint32_t m = 0; m < members; m++) {
+                KILN_TRY(out, status, end_step(self, m, epoch * STEPS + step + 1, &loss, err));
+            }
+            sum += loss;
+        }
+        self->losses[epoch] = sum / STEPS;
+        show(self, epoch, self->losses[epoch]);
+    }
+out:
+    return status;
+}
+
+/// How many of the held-out digits the first device's model gets right.
+static kiln_status test(trainer *self, int *out_right, kiln_error *err)
+{
+    uint32_t digits[HELD_OUT];
+    int64_t guesses[HELD_OUT];
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    kiln_tensor *hidden = NULL;
+    kiln_tensor *log = NULL;
+    kiln_tensor *guess = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < HELD_OUT; i++) {
+        digits[i] = TRAINED + i;
+    }
+    KILN_TRY(out, status, make_batch(self, &self->models[0], digits, HELD_OUT, &x, &y, err));
+    KILN_TRY(out, status, forward(&self->models[0], x, &hidden, &log, err));
+    KILN_TRY(out, status, kiln_argmax(log, /*axis=*/1, false, false, &guess, err));
+    KILN_TRY(out, status, kiln_read(guess, guesses, sizeof(guesses), err));
+    *out_right = 0;
+    for (int i = 0; i < HELD_OUT; i++) {
+        *out_right += guesses[i] == self->labels[TRAINED + i];
+    }
+out:
+    kiln_release(x);
+    kiln_release(y);
+    kiln_release(hidden);
+    kiln_release(log);
+    kiln_release(guess);
+    return status;
+}
+
+/// The losses as a picture: SVG, a logarithmic axis from 0.001 to 10.
+static kiln_status plot(const trainer *self, kiln_error *err)
+{
+    enum { WIDTH = 640, HEIGHT = 400, EDGE = 50 };
+    FILE *file = fopen(self->options.picture, "w");
+    if (file == NULL) {
+        return kiln_fail(err, PERMISSION_DENIED, "%s cannot be written", self->options.picture);
+    }
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            "font-family=\"sans-serif\" font-size=\"12\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+            WIDTH, HEIGHT);
+    for (int power = -3; power <= 1; power++) {
+        double y = HEIGHT - EDGE - (power + 3) / 4.0 * (HEIGHT - 2 * EDGE);
+        fprintf(file,
+                "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"8\" y=\"%.1f\">%g</text>\n",
+                EDGE, y, WIDTH - EDGE, y + 4, pow(10, power));
+    }
+    fprintf(file, "<text x=\"%d\" y=\"%d\">epoch, 1 to %d; loss on %u devices</text>\n", EDGE,
+            HEIGHT - 16, self->options.epochs, self->total);
+    fprintf(file, "<polyline fill=\"none\" stroke=\"#c33\" stroke-width=\"2\" points=\"");
+    for (int i = 0; i < self->options.epochs; i++) {
+        double loss = fmin(10, fmax(0.001, (double)self->losses[i]));
+        fprintf(file, "%.1f,%.1f ",
+                EDGE + (double)i / fmax(1, self->options.epochs - 1) * (WIDTH - 2 * EDGE),
+                HEIGHT - EDGE - (log10(loss) + 3) / 4 * (HEIGHT - 2 * EDGE));
+    }
+    fprintf(file, "\"/>\n</svg>\n");
+    return fclose(file) == 0 ? KILN_STATUS_OK
+                             : kiln_fail(err, DATA_LOSS, "%s is not whole", self->options.picture);
+}
+
+// ---- set up
+// --------------------------------------------------------------------------------------
+
+static uint32_t number_of(const char *first, const char *second)
+{
+    const char *text = getenv(first) != NULL ? getenv(first) : getenv(second);
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+static bool is_under_mpi(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") != NULL || getenv("PMI_SIZE") != NULL;
+}
+
+static kiln_status open_models(trainer *self, kiln_error *err)
+{
+    uint32_t members = (uint32_t)self->options.devices;
+    kiln_status status = kiln_context_create(NULL, &self->context, err);
+    self->total = members;
+    if (is_under_mpi()) {
+        self->total = members * number_of("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
+        self->first = members * number_of("OMPI_COMM_WORLD_RANK", "PMI_RANK");
+    }
+    if (BATCH % self->total != 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a batch of %d is not shared evenly by %u devices",
+                         BATCH, self->total);
+    }
+    for (uint32_t m = 0; m < members && status == KILN_STATUS_OK; m++) {
+        char address[64];
+        snprintf(address, sizeof(address), "%s:%u",
+                 self->options.device != NULL ? self->options.device : "opencl", m);
+        status = kiln_device_open(self->context, address, &self->models[m].device, err);
+        if (status == KILN_STATUS_OK) {
+            status = init_model(&self->models[m], err);
+        }
+    }
+    return status;
+}
+
+static kiln_status start(trainer *self, kiln_error *err)
+{
+    kiln_device *devices[MOST] = {NULL};
+    kiln_gradsync_options sync = KILN_GRADSYNC_OPTIONS_INIT;
+    kiln_status status = open_models(self, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    self->losses = calloc((size_t)self->options.epochs, sizeof(*self->losses));
+    self->images = load(self->options.folder, "images.npy", (TRAINED + HELD_OUT) * PIXELS, err);
+    self->labels = self->images != NULL
+                       ? load(self->options.folder, "labels.npy", TRAINED + HELD_OUT, err)
+                       : NULL;
+    if (self->labels == NULL || self->losses == NULL) {
+        return KILN_STATUS_NOT_FOUND;
+    }
+    for (int m = 0; m < self->options.devices; m++) {
+        devices[m] = self->models[m].device;
+    }
+    sync.over_mpi = is_under_mpi();
+    return kiln_gradsync_start(self->context, "digits", devices, (size_t)self->options.devices,
+                               &sync, &self->job, err);
+}
+
+static int run(trainer *self)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    int right = 0;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, start(self, &err));
+    KILN_TRY(out, status, train(self, &err));
+    KILN_TRY(out, status, test(self, &right, &err));
+    if (self->options.picture != NULL && self->first == 0) {
+        KILN_TRY(out, status, plot(self, &err));
+    }
+    if (self->first == 0) {
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(self->models[0].device, &stats);
+        printf("%s%u devices: loss %.6f after 1 epoch, %.6f after %d; %.2f %% of %d held-out "
+               "digits; %llu of %llu operations fused\n",
+               self->options.quiet ? "" : "\n", self->total, (double)self->losses[0],
+               (double)self->losses[self->options.epochs - 1], self->options.epochs,
+               100.0 * right / HELD_OUT, HELD_OUT, (unsigned long long)stats.ops_fused,
+               (unsigned long long)stats.ops_recorded);
+    }
+out:
+    if (status != KILN_STATUS_OK) {
+        fprintf(stderr, "train_digits: %s\n", err.message);
+    }
+    fflush(NULL);
+    if (status != KILN_STATUS_OK && is_under_mpi()) {
+        _exit(1); // MPI's own end would wait for a process that is lost
+    }
+    kiln_gradsync_release(self->job);
+    for (int m = 0; m < MOST; m++) {
+        free_model(&self->models[m]);
+    }
+    kiln_context_destroy(self->context);
+    free(self->images);
+    free(self->labels);
+    free(self->losses);
+    return status != KILN_STATUS_OK || right * 100 < 97 * HELD_OUT;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    options *self = state->input;
+    switch (key) {
+    case 'n':
+        self->devices = (int)strtol(text, NULL, 10);
+        break;
+    case 'e':
+        self->epochs = (int)strtol(text, NULL, 10);
+        break;
+    case 'd':
+        self->device = text;
+        break;
+    case 'f':
+        self->folder = text;
+        break;
+    case 'p':
+        self->picture = text;
+        break;
+    case 'q':
+        self->quiet = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (self->devices < 1 || self->devices > MOST || self->epochs < 1 || self->epochs > 10000) {
+        argp_error(state, "1 to %d devices, 1 to 10000 epochs", MOST);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_option table[] = {
+        {"devices", 'n', "N", 0, "devices of each process (default: 2)", 0},
+        {"epochs", 'e', "N", 0, "times through the training set (default: 40)", 0},
+        {"device", 'd', "KIND", 0, "opencl or reference (default: opencl)", 0},
+        {"data", 'f', "FOLDER", 0, "of images.npy and labels.npy", 0},
+        {"picture", 'p', "FILE", 0, "where to draw the loss, as SVG", 0},
+        {"quiet", 'q', NULL, 0, "no progress bar", 0},
+        {0}};
+    static const struct argp argp = {
+        table, parse,
+        NULL,  "Trains a perceptron on handwritten digits, on several devices at once.",
+        NULL,  NULL,
+        NULL};
+    trainer self = {.options = {.devices = 2, .epochs = 40, .folder = "examples/train_digits"}};
+    argp_parse(&argp, argc, argv, 0, NULL, &self.options);
+    // PoCL shows as many devices as this says, and reads it once; elsewhere it means nothing.
+    (void)setenv("POCL_DEVICES", "pthread pthread pthread pthread pthread pthread pthread pthread",
+                 /*overwrite=*/0);
+    return run(&self);
+}
