@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A run of operations of a tape under numbers of its own: tensors, symbols and scalars dense from 0
+// Some operations of a tape under numbers of their own: tensors, symbols and scalars dense from 0
 // in order of first sight, as the ABI wants them for a block. Knows which operation defines and
 // which drops a tensor. How that looks in the ABI's structs is op_view.c.
 #include "fusion_host_internal.h"
 
-void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape,
-                                 uint32_t first)
+void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape)
 {
     view->tape = tape;
-    view->first = first;
     view->n_ops = 0;
     view->n_tensors = 0;
     view->n_symbols = 0;
-    view->scalar_base = first == 0 ? 0 : tape->marks[first - 1].n_scalars;
+    view->n_scalars = 0;
     kilni_fuse_map_clear(&view->tensor_map);
     kilni_fuse_map_clear(&view->symbol_map);
 }
 
 void kilni_fuse_block_view_fini(kilni_fuse_block_view *view, const kiln_env *env)
 {
+    kiln_free(env, view->ops);
+    kiln_free(env, view->scalars);
     kiln_free(env, view->tensors);
     kiln_free(env, view->defined);
     kiln_free(env, view->dropped);
@@ -45,6 +45,10 @@ static bool reserve(kilni_fuse_block_view *view, const kiln_op_record *record)
                            sizeof *view->symbols) &&
            kilni_fuse_grow(env, &view->marks, &view->marks_capacity, (uint64_t)view->n_ops + 1,
                            sizeof *view->marks) &&
+           kilni_fuse_grow(env, &view->ops, &view->ops_capacity, (uint64_t)view->n_ops + 1,
+                           sizeof *view->ops) &&
+           kilni_fuse_grow(env, &view->scalars, &view->scalars_capacity,
+                           (uint64_t)view->n_scalars + record->n_attrs, sizeof *view->scalars) &&
            kilni_fuse_map_reserve(&view->tensor_map, env, operands) &&
            kilni_fuse_map_reserve(&view->symbol_map, env, operands * KILN_MAX_RANK + 1);
 }
@@ -82,9 +86,8 @@ static uint32_t see_tensor(kilni_fuse_block_view *view, uint32_t tape_tensor)
     return tensor;
 }
 
-bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view)
+bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t op)
 {
-    uint32_t op = view->first + view->n_ops;
     const kiln_op_record *record = &view->tape->ops[op];
     const uint32_t *refs = view->tape->marks[op].refs;
     if (!reserve(view, record)) {
@@ -99,13 +102,26 @@ bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view)
     for (uint32_t i = 0; i < record->n_outputs; i++) {
         view->defined[see_tensor(view, refs[record->n_inputs + i])] = view->n_ops;
     }
+    uint32_t scalar = op == 0 ? 0 : view->tape->marks[op - 1].n_scalars;
+    for (; scalar < view->tape->marks[op].n_scalars; scalar++) {
+        view->scalars[view->n_scalars++] = scalar;
+    }
     view->marks[view->n_ops] = (kilni_fuse_block_mark){
         .n_tensors = view->n_tensors,
         .n_symbols = view->n_symbols,
-        .n_scalars = view->tape->marks[op].n_scalars - view->scalar_base,
+        .n_scalars = view->n_scalars,
     };
-    view->n_ops++;
+    view->ops[view->n_ops++] = op;
     return true;
+}
+
+/* The maps forget only as a whole, so what stays is taken in again. */
+void kilni_fuse_block_view_cut(kilni_fuse_block_view *view, uint32_t n_ops)
+{
+    kilni_fuse_block_view_reset(view, view->tape);
+    for (uint32_t i = 0; i < n_ops; i++) {
+        (void)kilni_fuse_block_view_extend(view, view->ops[i]); // has its memory already
+    }
 }
 
 uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t tape_tensor)

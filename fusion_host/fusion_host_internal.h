@@ -5,7 +5,8 @@
 /// What the files of fusion_host share: the tape (a segment in relative form), plans and their
 /// store, plugins and their host services, positions of the search, scores. Reading order:
 /// relative.c, plan_store.c, stream.c, then elf_note.c, loader.c, registry.c, then engine.c,
-/// op_view.c, search.c, translate.c, score.c, plan_build.c, explain.c.
+/// op_view.c, hazards.c, position.c, search.c, translate.c, score.c, order.c, plan_build.c,
+/// explain.c.
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -300,31 +301,18 @@ typedef struct kilni_fuse_ask { ///< a value that a fuser wanted to see
     int64_t value;
 } kilni_fuse_ask;
 
-/// One builder at one position of the search.
-typedef struct kilni_fuse_trial {
-    kf_builder *builder;
-    uint32_t fed;
-    uint32_t len;
-    uint32_t launches;
-    bool closed;
-    bool ready;
-    bool broken; ///< broke the contract: no candidate
-    kilni_fuse_diag diag;
-    kilni_fuse_ask asks[KILNI_FUSE_MAX_ASKS];
-    uint32_t n_asks;
-} kilni_fuse_trial;
-
 typedef struct kilni_fuse_block_mark { ///< numbers given out up to and including an operation
     uint32_t n_tensors;
     uint32_t n_symbols;
     uint32_t n_scalars;
 } kilni_fuse_block_mark;
 
-/// A run of operations under block-relative numbers, extended one operation at a time.
+/// Operations of a tape under block-relative numbers, extended one operation at a time.
 typedef struct kilni_fuse_block_view {
     const kilni_fuse_tape *tape;
-    uint32_t first;
+    uint32_t *ops; ///< of the tape, ascending
     uint32_t n_ops;
+    uint32_t ops_capacity;
     kilni_fuse_map tensor_map;
     kilni_fuse_map symbol_map;
     uint32_t *tensors; ///< block -> tape
@@ -337,16 +325,19 @@ typedef struct kilni_fuse_block_view {
     uint32_t *symbols;
     uint32_t n_symbols;
     uint32_t symbols_capacity;
-    uint32_t scalar_base; ///< tape scalar of block scalar 0
+    uint32_t *scalars; ///< block -> tape
+    uint32_t n_scalars;
+    uint32_t scalars_capacity;
     kilni_fuse_block_mark *marks;
     uint32_t marks_capacity;
 } kilni_fuse_block_view;
 
-void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape,
-                                 uint32_t first);
+void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape);
 void kilni_fuse_block_view_fini(kilni_fuse_block_view *view, const kiln_env *env);
-/// Takes in the next operation. False when there is no memory.
-bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view);
+/// Takes in one more operation of the tape, behind those before. False when there is no memory.
+bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t tape_op);
+/// Back to the first `n_ops` operations.
+void kilni_fuse_block_view_cut(kilni_fuse_block_view *view, uint32_t n_ops);
 uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t tape_tensor);
 uint32_t kilni_fuse_block_symbol(const kilni_fuse_block_view *view, uint32_t tape_symbol);
 int64_t kilni_fuse_block_symbol_value(const kilni_fuse_block_view *view, uint32_t symbol);
@@ -367,13 +358,78 @@ typedef struct kilni_fuse_fuser {
     kilni_fuse_host *host;
 } kilni_fuse_fuser;
 
-/// The trials of all fusers from one position on.
-typedef struct kilni_fuse_position {
+/// One builder and the operations that it has taken, from a seed on. An operation that it does not
+/// take is left out, and the builder goes on with those that do not depend on it.
+typedef struct kilni_fuse_trial {
+    kf_builder *builder;
     kilni_fuse_block_view view;
+    uint32_t scanned; ///< operations of the tape that were looked at
+    uint32_t idle; ///< since one was taken, drops not counted
+    uint32_t len;
+    uint32_t launches;
+    bool finished; ///< takes no more, whatever comes
+    bool ready;
+    bool broken; ///< broke the contract: no candidate
+    uint8_t *marks; ///< per operation of the tape: KILNI_FUSE_INSIDE, KILNI_FUSE_BEHIND
+    uint32_t marks_capacity;
+    kilni_fuse_diag diag; ///< why it left the first operation out after the last that it took
+    uint32_t diag_op; ///< that operation, or KILNI_FUSE_NONE
+    kilni_fuse_ask asks[KILNI_FUSE_MAX_ASKS];
+    uint32_t n_asks;
+} kilni_fuse_trial;
+
+enum { ///< kilni_fuse_trial.marks
+    KILNI_FUSE_INSIDE = 1, ///< taken
+    KILNI_FUSE_BEHIND = 2 ///< depends on what was taken, and must run after it
+};
+
+enum {
+    KILNI_FUSE_PATIENCE = 6, ///< operations that a builder may leave out in a row
+    KILNI_FUSE_MAX_FEEDS = 100000 ///< of one search; what is left then runs alone
+};
+
+/// Blocks that were chosen before, and who defines what: the hazards of a search.
+typedef struct kilni_fuse_hazards {
+    const kilni_fuse_tape *tape;
+    uint32_t n_ops; ///< of the tape, known here
+    uint32_t *definer; ///< per tape tensor: operation, or KILNI_FUSE_NONE
+    uint32_t definer_capacity;
+    uint32_t n_tensors;
+    uint32_t *unit; ///< per operation: block that took it, or KILNI_FUSE_NONE
+    uint32_t unit_capacity;
+    uint32_t n_units;
+    uint8_t *reached; ///< scratch: per operation as kilni_fuse_trial.marks
+    uint32_t reached_capacity;
+    bool *unit_reached; ///< scratch
+    uint32_t unit_reached_capacity;
+    uint32_t feeds; ///< operations shown so far
+} kilni_fuse_hazards;
+
+/// Learns the operations up to `end`; forgets everything when the tape is another or shorter.
+bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape *tape,
+                              uint32_t end);
+void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards);
+void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env);
+/// False when taking `op` in would make the block depend on itself.
+bool kilni_fuse_hazards_allow(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
+                              uint32_t op);
+/// Notes that `op` is not taken: it may lie behind the block now.
+void kilni_fuse_hazards_leave_out(const kilni_fuse_hazards *hazards, kilni_fuse_trial *trial,
+                                  uint32_t op);
+/// Once an operation was taken: do blocks chosen before still not depend on what they give? False:
+/// it must be given back.
+bool kilni_fuse_hazards_hold(kilni_fuse_hazards *hazards, kilni_fuse_trial *trial);
+/// Is everything that reads the dropped tensor inside the block?
+bool kilni_fuse_hazards_drop(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
+                             uint32_t op);
+
+/// The trials of all fusers from one seed on.
+typedef struct kilni_fuse_position {
     kilni_fuse_trial *trials; ///< one per fuser of the engine
+    kilni_fuse_hazards hazards; ///< of the search that starts here
+    uint32_t seed;
     bool started;
-    bool all_closed;
-    bool stopped; ///< by an operation that no fuser may see
+    bool finished; ///< every trial is
 } kilni_fuse_position;
 
 struct kiln_fuse_engine {
@@ -421,9 +477,9 @@ void kilni_fuse_position_init(kilni_fuse_position *position);
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Stops the trials: the tape under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
-/// Feeds operations [first, end) to the fusers until all are closed.
+/// Lets the fusers take from operations [seed, end) until all are finished.
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
-                                     const kilni_fuse_tape *tape, uint32_t first, uint32_t end,
+                                     kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,
                                      kiln_error *err);
 
 /// What is wrong with a builder's answer, or NULL; and the end of such a trial, with a strike.
@@ -464,7 +520,7 @@ struct kilni_fuse_verdict {
 };
 
 typedef struct kilni_fuse_block {
-    uint32_t first;
+    const uint32_t *ops; ///< of the tape, ascending
     uint32_t len;
     uint32_t fuser;
     kiln_program *program;
@@ -472,12 +528,13 @@ typedef struct kilni_fuse_block {
     uint32_t n_tensors;
     const uint32_t *symbols;
     uint32_t n_symbols;
+    const uint32_t *scalars;
     uint32_t n_scalars;
-    uint32_t scalar_base;
+    uint32_t reach; ///< operations that had to be seen before the block was settled
     kilni_fuse_score score;
 } kilni_fuse_block;
 
-/// The blocks that cover the first `n_covered` operations; what lies between them runs alone.
+/// The blocks that cover the first `n_covered` operations; what is in none runs alone.
 typedef struct kilni_fuse_blocks {
     kilni_fuse_block *blocks;
     uint32_t n_blocks;
@@ -492,18 +549,25 @@ typedef struct kilni_fuse_blocks {
 } kilni_fuse_blocks;
 
 /// Chooses blocks for the first `n_ops` operations of the tape. Without `full` it covers only what
-/// cannot grow any more, followed by an operation other than a drop; n_covered == 0 says that it is
-/// better to wait. `first` holds the trials from operation 0 on. Programs and texts live in
-/// `arena`.
+/// cannot change any more, followed by an operation other than a drop; n_covered == 0 says that it
+/// is better to wait. `first` holds the trials from the first operation on. Programs and texts live
+/// in `arena`.
 kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
                               bool full, kilni_fuse_position *first, kiln_arena *arena,
                               kilni_fuse_blocks *out_blocks, kiln_error *err);
 void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env);
 
+/// The order in which blocks and single operations run: what is needed comes first, otherwise as
+/// recorded. Block numbers, or KILNI_FUSE_SINGLE | operation. A block that cannot be ordered is
+/// dissolved. `out_order` has room for n_covered entries.
+#define KILNI_FUSE_SINGLE (1u << 31)
+kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blocks,
+                             uint32_t *out_order, uint32_t *out_count, kiln_error *err);
+
 /// Blocks to steps: launches, operations alone, and after which step each dropped tensor dies.
 /// Takes over the arena.
 kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
-                                  const kilni_fuse_blocks *blocks, kiln_arena *arena,
+                                  kilni_fuse_blocks *blocks, kiln_arena *arena,
                                   kilni_fuse_plan **out_plan, kiln_error *err);
 
 /// A fuser's program, copied into `arena` and verified as hostile input against the block's first

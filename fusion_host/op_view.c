@@ -143,8 +143,9 @@ static bool fill_attr(kilni_fuse_op_view *storage, uint32_t slot, const kiln_att
     }
 }
 
+/* `first_scalar`: the block's number of the operation's first scalar. */
 static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
-                           uint32_t tape_op)
+                           uint32_t tape_op, uint32_t first_scalar)
 {
     const kiln_op_record *record = &view->tape->ops[tape_op];
     const kiln_op_signature *signature = kiln_op_info_of(record->op)->signature;
@@ -156,7 +157,7 @@ static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_v
             storage->attrs[count++] = (kf_attr){.key = (uint32_t)spec->key,
                                                 .type = KF_TYPE_SCALAR,
                                                 .count = abi_type(view->tape->scalars[scalar].type),
-                                                .v = {.i = (int64_t)scalar - view->scalar_base}};
+                                                .v = {.i = first_scalar++}};
             scalar++;
         } else if (spec->role == KILN_ROLE_IDENTITY) {
             count += fill_attr(storage, count, spec, &record->attrs[i]);
@@ -168,7 +169,8 @@ static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_v
 const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
                                      uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks)
 {
-    uint32_t tape_op = view->first + op;
+    uint32_t tape_op = view->ops[op];
+    uint32_t first_scalar = op == 0 ? 0 : view->marks[op - 1].n_scalars;
     const kiln_op_record *record = &view->tape->ops[tape_op];
     const uint32_t *refs = view->tape->marks[tape_op].refs;
     const kiln_op_info *info = kiln_op_info_of(record->op);
@@ -182,7 +184,7 @@ const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fu
                           .version = info->since,
                           .n_inputs = record->n_inputs,
                           .n_outputs = record->n_outputs,
-                          .n_attrs = fill_attrs(storage, view, tape_op),
+                          .n_attrs = fill_attrs(storage, view, tape_op, first_scalar),
                           .position = op,
                           .inputs = storage->operands,
                           .outputs = storage->operands + record->n_inputs,

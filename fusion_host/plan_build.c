@@ -11,6 +11,8 @@ typedef struct builder {
     const kilni_fuse_tape *tape;
     const kilni_fuse_blocks *blocks;
     kiln_arena *arena;
+    const uint32_t *order; ///< as kilni_fuse_order gives it
+    uint32_t n_order;
     kiln_plan_step *steps;
     uint32_t n_steps;
     uint32_t *last_use; ///< per tape tensor: step that uses it last, or NONE
@@ -47,10 +49,11 @@ static void use_args(builder *b, const kilni_fuse_block *block, uint32_t launch,
     }
 }
 
-static void add_host_op(builder *b, uint32_t op)
+static void add_host_op(builder *b, uint32_t op, uint32_t block)
 {
     use_operands(b, op, b->n_steps);
-    b->steps[b->n_steps++] = (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .index = op};
+    b->steps[b->n_steps++] =
+        (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .block = block, .index = op};
 }
 
 static void add_block(builder *b, uint32_t index)
@@ -59,8 +62,7 @@ static void add_block(builder *b, uint32_t index)
     for (uint32_t i = 0; i < block->program->n_steps; i++) {
         const kiln_program_step *step = &block->program->steps[i];
         if (step->kind == KILN_STEP_HOST_OP) {
-            add_host_op(b, block->first + step->index);
-            b->steps[b->n_steps - 1].block = index;
+            add_host_op(b, block->ops[step->index], index);
             continue;
         }
         use_args(b, block, step->index, b->n_steps);
@@ -75,26 +77,36 @@ static void add_drop(builder *b, uint32_t op)
 {
     uint32_t tensor = b->tape->marks[op].refs[0];
     if (b->n_steps == 0) {
-        b->steps[b->n_steps++] = (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .index = op};
+        b->steps[b->n_steps++] =
+            (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .block = KILNI_FUSE_NONE, .index = op};
     }
     b->drop_step[tensor] = b->n_steps - 1;
 }
 
+/* The drops right behind an operation, and those before the first one. */
+static void add_drops(builder *b, uint32_t from)
+{
+    for (uint32_t op = from; op < b->blocks->n_covered && b->tape->ops[op].op == KILN_OP_DROP;
+         op++) {
+        add_drop(b, op);
+    }
+}
+
 static void add_steps(builder *b)
 {
-    uint32_t block = 0;
-    uint32_t op = 0;
-    while (op < b->blocks->n_covered) {
-        uint32_t end = op + 1;
-        if (block < b->blocks->n_blocks && b->blocks->blocks[block].first == op) {
-            end = op + b->blocks->blocks[block].len;
-            add_block(b, block++);
-        } else if (b->tape->ops[op].op != KILN_OP_DROP) {
-            add_host_op(b, op);
+    add_drops(b, 0);
+    for (uint32_t i = 0; i < b->n_order; i++) {
+        if ((b->order[i] & KILNI_FUSE_SINGLE) != 0) {
+            uint32_t op = b->order[i] & ~KILNI_FUSE_SINGLE;
+            add_host_op(b, op, KILNI_FUSE_NONE);
+            add_drops(b, op + 1);
+            continue;
         }
-        for (; op < end; op++) {
-            if (b->tape->ops[op].op == KILN_OP_DROP) {
-                add_drop(b, op);
+        const kilni_fuse_block *block = &b->blocks->blocks[b->order[i]];
+        add_block(b, b->order[i]);
+        for (uint32_t k = 0; k < block->len; k++) {
+            if (b->tape->ops[block->ops[k]].op != KILN_OP_DROP) {
+                add_drops(b, block->ops[k] + 1);
             }
         }
     }
@@ -140,24 +152,17 @@ static bool add_deaths(builder *b, uint32_t n_tensors)
 static bool fill_block(kiln_arena *arena, const kiln_fuse_engine *engine,
                        const kilni_fuse_block *block, kiln_plan_block *out)
 {
-    uint32_t *scalars = kiln_arena_alloc(arena, block->n_scalars * sizeof *scalars);
-    if (scalars == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < block->n_scalars; i++) {
-        scalars[i] = block->scalar_base + i;
-    }
     *out = (kiln_plan_block){
         .program = block->program,
         .fuser = kiln_arena_copy(arena, engine->fusers[block->fuser].name,
                                  strlen(engine->fusers[block->fuser].name) + 1),
-        .first_op = block->first,
+        .ops = block->ops,
         .n_ops = block->len,
         .tensors = block->tensors,
         .n_tensors = block->n_tensors,
         .symbols = block->symbols,
         .n_symbols = block->n_symbols,
-        .scalars = scalars,
+        .scalars = block->scalars,
         .n_scalars = block->n_scalars,
         .predicted_ns = (uint64_t)block->score.adjusted_ns,
         .baseline_ns = (uint64_t)block->score.baseline_ns,
@@ -191,18 +196,20 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
         plan->plan.n_blocks = i + 1;
         fusers[i] = block->fuser;
         plan->guarded = plan->guarded || block->program->guard.count > 0;
-        for (uint32_t op = block->first; op < block->first + block->len; op++) {
-            plan->n_ops_fused += tape->ops[op].op != KILN_OP_DROP;
+        for (uint32_t op = 0; op < block->len; op++) {
+            plan->n_ops_fused += tape->ops[block->ops[op]].op != KILN_OP_DROP;
         }
     }
     return true;
 }
 
 static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
-                        const kilni_fuse_blocks *blocks, kiln_arena *arena)
+                        const kilni_fuse_blocks *blocks, const uint32_t *order, uint32_t n_order,
+                        kiln_arena *arena)
 {
     uint32_t n_tensors = plan->plan.n_tensors;
-    builder b = {.tape = tape, .blocks = blocks, .arena = arena};
+    builder b = {
+        .tape = tape, .blocks = blocks, .arena = arena, .order = order, .n_order = n_order};
     b.steps = kiln_arena_alloc(arena, count_steps(blocks) * sizeof *b.steps);
     b.last_use = kiln_alloc_array(tape->env, (size_t)n_tensors * 2 + 1, sizeof *b.last_use);
     bool ok = b.steps != NULL && b.last_use != NULL;
@@ -219,19 +226,28 @@ static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
 }
 
 kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
-                                  const kilni_fuse_blocks *blocks, kiln_arena *arena,
+                                  kilni_fuse_blocks *blocks, kiln_arena *arena,
                                   kilni_fuse_plan **out_plan, kiln_error *err)
 {
+    uint32_t *order = kiln_arena_alloc(arena, blocks->n_covered * sizeof *order);
+    uint32_t n_order = 0;
+    if (order != NULL) {
+        kiln_status status = kilni_fuse_order(tape, blocks, order, &n_order, err);
+        if (status != KILN_STATUS_OK) {
+            kiln_arena_fini(arena);
+            return status;
+        }
+    }
     const kilni_fuse_mark *end = &tape->marks[blocks->n_covered - 1];
     kilni_fuse_plan *plan = kiln_arena_alloc(arena, sizeof *plan);
-    bool ok = plan != NULL;
+    bool ok = plan != NULL && order != NULL;
     if (ok) {
         plan->plan.n_ops = blocks->n_covered;
         plan->plan.n_tensors = end->n_tensors;
         plan->plan.n_symbols = end->n_symbols;
         plan->plan.n_scalars = end->n_scalars;
         ok = fill_blocks(plan, engine, tape, blocks, arena) &&
-             build_steps(plan, tape, blocks, arena);
+             build_steps(plan, tape, blocks, order, n_order, arena);
     }
     if (!ok) {
         kiln_arena_fini(arena);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One position of the search: every fuser has a builder there and is shown the operations one by
-// one until it closes. Answers values that a builder asks for and notes them, for they become
-// guards of its plan. A builder that breaks the contract is no candidate and its fuser gets a
-// strike. Who wins is decided in search.c.
+// One seed of the search: every fuser has a builder there and is shown the operations from it on,
+// one by one. What a builder does not take is left out, as long as nothing that it takes later
+// depends on it; after a few of these in a row it is finished. Answers values that a builder asks
+// for and notes them, for they become guards of its plan. A builder that breaks the contract is no
+// candidate and its fuser gets a strike. Who wins is decided in search.c.
 #include <stdio.h>
 #include <string.h>
 
@@ -24,15 +25,19 @@ void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_en
         }
     }
     position->started = false;
+    kilni_fuse_hazards_forget(&position->hazards);
 }
 
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine)
 {
     for (uint32_t i = 0; position->trials != NULL && i < engine->n_fusers; i++) {
-        engine->fusers[i].plugin->table.builder_destroy(position->trials[i].builder);
+        kilni_fuse_trial *trial = &position->trials[i];
+        engine->fusers[i].plugin->table.builder_destroy(trial->builder);
+        kilni_fuse_block_view_fini(&trial->view, engine->env);
+        kiln_free(engine->env, trial->marks);
     }
     kiln_free(engine->env, position->trials);
-    kilni_fuse_block_view_fini(&position->view, engine->env);
+    kilni_fuse_hazards_fini(&position->hazards, engine->env);
     *position = (kilni_fuse_position){0};
 }
 
@@ -42,13 +47,21 @@ static void say(kilni_fuse_diag *diag, const char *text)
     snprintf(diag->text, sizeof diag->text, "%s", text);
 }
 
-static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial)
+static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
+                        const kilni_fuse_tape *tape, uint32_t seed)
 {
     const kilni_fuse_fuser *f = &engine->fusers[fuser];
     kf_builder *builder = trial->builder;
-    *trial = (kilni_fuse_trial){.builder = builder};
+    const kilni_fuse_trial kept = *trial;
+    *trial = (kilni_fuse_trial){.builder = builder,
+                                .view = kept.view,
+                                .scanned = seed,
+                                .diag_op = KILNI_FUSE_NONE,
+                                .marks = kept.marks,
+                                .marks_capacity = kept.marks_capacity};
+    kilni_fuse_block_view_reset(&trial->view, tape);
     if (!kilni_fuse_fuser_enabled(f)) {
-        trial->closed = true;
+        trial->finished = true;
         say(&trial->diag, "disabled after three failures");
         return;
     }
@@ -58,14 +71,14 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
         kilni_fuse_host_listen(f->host, NULL);
         if (status != KF_OK || trial->builder == NULL) {
             trial->builder = NULL;
-            trial->closed = true;
+            trial->finished = true;
             say(&trial->diag, "could not make a builder");
         }
     }
 }
 
 static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine,
-                         const kilni_fuse_tape *tape, uint32_t first, kiln_error *err)
+                         const kilni_fuse_tape *tape, uint32_t seed, kiln_error *err)
 {
     if (position->trials == NULL && engine->n_fusers > 0) {
         position->trials =
@@ -74,19 +87,14 @@ static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
         }
     }
-    kilni_fuse_block_view_reset(&position->view, tape, first);
     position->started = true;
-    position->stopped = false;
+    position->finished = false;
+    position->seed = seed;
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
-        start_trial(engine, i, &position->trials[i]);
+        start_trial(engine, i, &position->trials[i], tape, seed);
     }
     return KILN_STATUS_OK;
 }
-
-typedef struct answers { ///< what a builder may ask about the block: behind kf_block
-    kilni_fuse_position *position;
-    kilni_fuse_trial *trial;
-} answers;
 
 bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask)
 {
@@ -104,14 +112,14 @@ bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask)
 
 static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
 {
-    const answers *a = block->ctx;
-    const kilni_fuse_block_view *view = &a->position->view;
+    kilni_fuse_trial *trial = block->ctx;
+    const kilni_fuse_block_view *view = &trial->view;
     if (out == NULL || symbol >= view->n_symbols) {
         return KF_E_INVALID;
     }
     int64_t value = kilni_fuse_block_symbol_value(view, symbol);
     kilni_fuse_ask ask = {.ref = symbol, .value = value};
-    if (symbol != 0 && !kilni_fuse_trial_ask(a->trial, ask)) {
+    if (symbol != 0 && !kilni_fuse_trial_ask(trial, ask)) {
         return KF_E_UNSUPPORTED;
     }
     *out = value;
@@ -120,13 +128,13 @@ static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
 
 static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar *out)
 {
-    const answers *a = block->ctx;
-    const kilni_fuse_block_view *view = &a->position->view;
+    kilni_fuse_trial *trial = block->ctx;
+    const kilni_fuse_block_view *view = &trial->view;
     if (out == NULL || view->n_ops == 0 || scalar >= view->marks[view->n_ops - 1].n_scalars) {
         return KF_E_INVALID;
     }
-    const kiln_attr *attr = &view->tape->scalars[view->scalar_base + scalar];
-    if (!kilni_fuse_trial_ask(a->trial, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
+    const kiln_attr *attr = &view->tape->scalars[view->scalars[scalar]];
+    if (!kilni_fuse_trial_ask(trial, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
         return KF_E_UNSUPPORTED;
     }
     *out = (kf_scalar){.type = (uint32_t)attr->type};
@@ -143,7 +151,7 @@ const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial
     if (state->status > KF_CLOSED || state->ready > 1) {
         return "gave a state that there is not";
     }
-    if (state->len > trial->fed) {
+    if (state->len > trial->view.n_ops) {
         return "claims more operations than it was shown";
     }
     if (state->ready == 1 && state->len == 0) {
@@ -155,83 +163,150 @@ const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial
 void kilni_fuse_trial_break(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
                             const char *reason)
 {
-    trial->closed = true;
+    trial->finished = true;
     trial->broken = true;
     trial->ready = false;
     say(&trial->diag, reason);
     kilni_fuse_fuser_strike(engine, fuser, reason);
 }
 
-static void feed_trial(kiln_fuse_engine *engine, kilni_fuse_position *position, uint32_t fuser,
-                       uint32_t op)
+/* Shows the block's last operation to the builder. False when it closed without it. */
+static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial)
 {
     const kilni_fuse_fuser *f = &engine->fusers[fuser];
-    kilni_fuse_trial *trial = &position->trials[fuser];
-    answers context = {position, trial};
     kf_block block = {.struct_size = (uint32_t)sizeof block,
-                      .ctx = &context,
+                      .ctx = trial,
                       .dim_value = dim_value,
                       .scalar_value = scalar_value};
     kf_state state = {.struct_size = (uint32_t)sizeof state};
-    const kf_op *shown =
-        kilni_fuse_op_view_fill(engine->op_view, &position->view, op, trial->asks, trial->n_asks);
-    trial->diag.text[0] = 0;
+    const kf_op *shown = kilni_fuse_op_view_fill(engine->op_view, &trial->view,
+                                                 trial->view.n_ops - 1, trial->asks, trial->n_asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);
     kilni_fuse_host_listen(f->host, NULL);
-    trial->fed = op + 1;
     const char *bad = status == KF_OK ? kilni_fuse_state_fault(&state, trial) : NULL;
     if (status == KF_E_INTERNAL || status == KF_E_INVALID) {
         bad = "failed inside builder_fuse";
     }
     if (bad != NULL) {
         kilni_fuse_trial_break(engine, fuser, trial, bad);
-        return;
+        return true;
     }
-    if (status != KF_OK) {
-        trial->closed = true; // out of memory or not supported: what it had stays
-        return;
+    bool closed = status != KF_OK || state.status == KF_CLOSED;
+    if (closed && (status != KF_OK || state.len < trial->view.n_ops)) {
+        return false;
     }
-    trial->closed = state.status == KF_CLOSED;
+    trial->finished = closed;
     trial->ready = state.ready == 1;
     trial->len = state.len;
     trial->launches = state.launches;
+    return true;
 }
 
-static void note_closed(kilni_fuse_position *position, uint32_t n_fusers)
+/* Puts the builder back to what it was before the operation at hand. */
+static void give_back(const kf_plugin *table, kilni_fuse_trial *trial, kf_builder *before,
+                      uint32_t n_asks, uint32_t op)
 {
-    position->all_closed = true;
-    for (uint32_t i = 0; i < n_fusers; i++) {
-        position->all_closed = position->all_closed && position->trials[i].closed;
+    table->builder_destroy(trial->builder);
+    trial->builder = before;
+    trial->n_asks = n_asks;
+    trial->marks[op] = 0;
+    kilni_fuse_block_view_cut(&trial->view, trial->view.n_ops - 1);
+}
+
+/* Offers one operation; it is taken, or everything is as before. */
+static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t fuser,
+                  kilni_fuse_trial *trial, uint32_t op)
+{
+    const kf_plugin *table = &engine->fusers[fuser].plugin->table;
+    const kilni_fuse_trial old = *trial;
+    kf_builder *before = NULL;
+    if (!kilni_fuse_block_view_extend(&trial->view, op)) {
+        trial->finished = true;
+        return false;
+    }
+    if (table->builder_clone(trial->builder, &before) != KF_OK) {
+        before = NULL;
+    }
+    hazards->feeds++;
+    trial->marks[op] = KILNI_FUSE_INSIDE;
+    trial->diag.text[0] = 0;
+    trial->diag_op = op;
+    bool taken = show(engine, fuser, trial);
+    if (taken && !trial->broken && !kilni_fuse_hazards_hold(hazards, trial)) {
+        taken = false;
+        say(&trial->diag, "would depend on itself through another block");
+    }
+    if (taken) {
+        table->builder_destroy(before);
+        return true;
+    }
+    give_back(table, trial, before, old.n_asks, op);
+    trial->finished = before == NULL; // nothing to go on with
+    trial->ready = before != NULL && old.ready;
+    trial->len = old.len;
+    trial->launches = old.launches;
+    if (old.idle > 0) {
+        trial->diag = old.diag; // the first reason is the one that counts
+        trial->diag_op = old.diag_op;
+    }
+    return false;
+}
+
+static bool is_offered(const kilni_fuse_hazards *hazards, kilni_fuse_trial *trial, uint32_t op)
+{
+    const kilni_fuse_tape *tape = hazards->tape;
+    if (tape->ops[op].op == KILN_OP_DROP) {
+        return kilni_fuse_hazards_drop(hazards, trial, op);
+    }
+    return kilni_fuse_hazards_allow(hazards, trial, op) && !tape->marks[op].empty_extent &&
+           hazards->unit[op] == KILNI_FUSE_NONE && hazards->feeds < KILNI_FUSE_MAX_FEEDS;
+}
+
+static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t fuser,
+                 kilni_fuse_trial *trial, uint32_t end)
+{
+    while (!trial->finished && trial->scanned < end) {
+        uint32_t op = trial->scanned++;
+        bool is_drop = hazards->tape->ops[op].op == KILN_OP_DROP;
+        bool seed = trial->view.n_ops == 0 && trial->idle == 0;
+        bool taken = is_offered(hazards, trial, op) && offer(engine, hazards, fuser, trial, op);
+        if (is_drop) {
+            continue;
+        }
+        if (taken) {
+            trial->idle = 0;
+            continue;
+        }
+        trial->idle++;
+        kilni_fuse_hazards_leave_out(hazards, trial, op);
+        trial->finished = trial->finished || seed || trial->idle >= KILNI_FUSE_PATIENCE;
     }
 }
 
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
-                                     const kilni_fuse_tape *tape, uint32_t first, uint32_t end,
+                                     kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,
                                      kiln_error *err)
 {
+    kiln_status status = KILN_STATUS_OK;
     if (!position->started) {
-        kiln_status status = start(position, engine, tape, first, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
+        status = start(position, engine, hazards->tape, seed, err);
     }
-    note_closed(position, engine->n_fusers);
-    while (!position->all_closed && !position->stopped && first + position->view.n_ops < end) {
-        uint32_t op = position->view.n_ops;
-        if (tape->marks[first + op].empty_extent) {
-            position->stopped = true;
-            break;
-        }
-        if (!kilni_fuse_block_view_extend(&position->view)) {
+    position->finished = true;
+    for (uint32_t i = 0; i < engine->n_fusers && status == KILN_STATUS_OK; i++) {
+        kilni_fuse_trial *trial = &position->trials[i];
+        uint32_t known = trial->marks_capacity;
+        if (!kilni_fuse_grow(engine->env, &trial->marks, &trial->marks_capacity, end,
+                             sizeof *trial->marks)) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
         }
-        for (uint32_t i = 0; i < engine->n_fusers; i++) {
-            if (!position->trials[i].closed) {
-                feed_trial(engine, position, i, op);
-            }
+        if (trial->scanned == seed) {
+            memset(trial->marks, 0, trial->marks_capacity);
+        } else if (trial->marks_capacity > known) {
+            memset(trial->marks + known, 0, trial->marks_capacity - known);
         }
-        note_closed(position, engine->n_fusers);
+        scan(engine, hazards, i, trial, end);
+        position->finished = position->finished && trial->finished;
     }
-    return KILN_STATUS_OK;
+    return status;
 }

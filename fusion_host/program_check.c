@@ -199,8 +199,8 @@ static kiln_status flow_launch(flow *f, uint32_t index)
 static kiln_status flow_host_op(flow *f, uint32_t position)
 {
     const kilni_fuse_block_view *view = f->input->view;
-    const kiln_op_record *record = &view->tape->ops[view->first + position];
-    const uint32_t *refs = view->tape->marks[view->first + position].refs;
+    const kiln_op_record *record = &view->tape->ops[view->ops[position]];
+    const uint32_t *refs = view->tape->marks[view->ops[position]].refs;
     if (record->op == KILN_OP_DROP) {
         return kiln_fail(f->err, INVALID_ARGUMENT, "a step runs operation %u, which is a drop",
                          position);

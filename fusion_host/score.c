@@ -119,8 +119,8 @@ double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t laun
     const kilni_fuse_block_view *view = input->view;
     double bytes = 0;
     for (uint32_t op = 0; op < input->len; op++) {
-        const kiln_op_record *record = &view->tape->ops[view->first + op];
-        const uint32_t *refs = view->tape->marks[view->first + op].refs;
+        const kiln_op_record *record = &view->tape->ops[view->ops[op]];
+        const uint32_t *refs = view->tape->marks[view->ops[op]].refs;
         for (uint32_t i = 0; i < record->n_inputs && record->op != KILN_OP_DROP; i++) {
             uint32_t tensor = kilni_fuse_block_tensor(view, refs[i]);
             bool first_sight =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The search: a segment in, blocks out. At each position the fusers that are ready are described,
-// verified and scored; the best takes its block, and the search goes on behind it. Blocks are runs
-// of neighbours here; what calls this does not depend on that. What a program may contain is
-// checked in translate.c.
+// The search: a segment in, blocks out. From each operation that is in no block yet, every fuser
+// gathers what it can (position.c); those that are ready are described, verified and scored, the
+// best takes its block, and the search goes on with what is left, holes inside blocks included.
+// What a program may contain is checked in translate.c.
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +13,7 @@
 typedef struct contest { ///< the candidates of one position
     kiln_fuse_engine *engine;
     kilni_fuse_position *position;
+    kilni_fuse_hazards *hazards;
     kiln_arena *arena;
     kilni_fuse_blocks *blocks;
     kilni_fuse_candidate best;
@@ -34,7 +35,7 @@ static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
     }
     kilni_fuse_verdict *verdict = &b->verdicts[b->n_verdicts++];
     *verdict = (kilni_fuse_verdict){
-        .first_op = c->position->view.first, .fuser = fuser, .name = "", .reason = ""};
+        .first_op = c->position->seed, .fuser = fuser, .name = "", .reason = ""};
     return verdict;
 }
 
@@ -42,20 +43,20 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
 {
     char text[224];
     if (trial->diag.text[0] == 0) {
-        verdict->reason = trial->closed ? "declined without a reason" : "wants more operations";
+        verdict->reason = trial->finished ? "declined without a reason" : "wants more operations";
         return;
     }
     if (trial->diag.op_index == KF_NONE) {
         verdict->reason = keep_text(c, trial->diag.text);
         return;
     }
-    const kilni_fuse_block_view *view = &c->position->view;
+    const kilni_fuse_block_view *view = &trial->view;
     uint32_t op = trial->diag.op_index;
-    if (op >= view->n_ops) {
+    if (op > view->n_ops || trial->diag_op == KILNI_FUSE_NONE) {
         verdict->reason = keep_text(c, trial->diag.text);
         return;
     }
-    op += view->first;
+    op = op < view->n_ops ? view->ops[op] : trial->diag_op;
     snprintf(text, sizeof text, "operation %u (%s): %s", op,
              kiln_op_info_of(view->tape->ops[op].op)->name, trial->diag.text);
     verdict->reason = keep_text(c, text);
@@ -130,11 +131,11 @@ static void score(contest *c, const kilni_fuse_translation *input, int64_t claim
         if (step->kind == KILN_STEP_LAUNCH) {
             s->launches++;
         } else {
-            alone_ns += kilni_fuse_score_baseline(device, tape, input->view->first + step->index);
+            alone_ns += kilni_fuse_score_baseline(device, tape, input->view->ops[step->index]);
         }
     }
     for (uint32_t i = 0; i < input->len; i++) {
-        s->baseline_ns += kilni_fuse_score_baseline(device, tape, input->view->first + i);
+        s->baseline_ns += kilni_fuse_score_baseline(device, tape, input->view->ops[i]);
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
     s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + alone_ns;
@@ -185,7 +186,7 @@ static void judge(contest *c, uint32_t fuser)
         give_reason(c, verdict, trial);
         return;
     }
-    kilni_fuse_translation input = {.view = &c->position->view,
+    kilni_fuse_translation input = {.view = &trial->view,
                                     .len = trial->len,
                                     .device = &c->engine->device,
                                     .facts = c->engine->facts,
@@ -216,7 +217,7 @@ static void judge(contest *c, uint32_t fuser)
 static bool add_guards(contest *c, const kilni_fuse_trial *trial)
 {
     kilni_fuse_blocks *b = c->blocks;
-    const kilni_fuse_block_view *view = &c->position->view;
+    const kilni_fuse_block_view *view = &trial->view;
     for (uint32_t i = 0; i < trial->n_asks; i++) {
         if (!trial->asks[i].is_scalar) {
             continue; // in the program's own guard
@@ -225,10 +226,10 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
                              (uint64_t)b->n_guards + 1, sizeof *b->guards)) {
             return false;
         }
-        uint32_t scalar = view->scalar_base + trial->asks[i].ref;
-        if (scalar >= view->tape->marks[view->first + trial->len - 1].n_scalars) {
+        if (trial->asks[i].ref >= view->marks[trial->len - 1].n_scalars) {
             continue; // behind the block, so the block does not depend on it
         }
+        uint32_t scalar = view->scalars[trial->asks[i].ref];
         b->guards[b->n_guards++] = (kilni_fuse_scalar_guard){scalar, view->tape->scalars[scalar]};
     }
     return true;
@@ -237,15 +238,16 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
 static bool add_block(contest *c)
 {
     kilni_fuse_blocks *b = c->blocks;
-    const kilni_fuse_block_view *view = &c->position->view;
+    const kilni_fuse_trial *trial = &c->position->trials[c->best.fuser];
+    const kilni_fuse_block_view *view = &trial->view;
     const kilni_fuse_block_mark *end = &view->marks[c->best.score.len - 1];
     if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity, (uint64_t)b->n_blocks + 1,
                          sizeof *b->blocks)) {
         return false;
     }
-    kilni_fuse_block *block = &b->blocks[b->n_blocks++];
+    kilni_fuse_block *block = &b->blocks[b->n_blocks];
     *block = (kilni_fuse_block){
-        .first = view->first,
+        .ops = kiln_arena_copy(c->arena, view->ops, c->best.score.len * sizeof(uint32_t)),
         .len = c->best.score.len,
         .fuser = c->best.fuser,
         .program = c->best.program,
@@ -253,12 +255,16 @@ static bool add_block(contest *c)
         .n_tensors = end->n_tensors,
         .symbols = kiln_arena_copy(c->arena, view->symbols, end->n_symbols * sizeof(uint32_t)),
         .n_symbols = end->n_symbols,
+        .scalars = kiln_arena_copy(c->arena, view->scalars, end->n_scalars * sizeof(uint32_t)),
         .n_scalars = end->n_scalars,
-        .scalar_base = view->scalar_base,
         .score = c->best.score,
     };
-    return block->tensors != NULL && block->symbols != NULL &&
-           add_guards(c, &c->position->trials[c->best.fuser]);
+    for (uint32_t i = 0; i < block->len; i++) {
+        c->hazards->unit[view->ops[i]] = b->n_blocks;
+    }
+    c->hazards->n_units = ++b->n_blocks;
+    return block->ops != NULL && block->tensors != NULL && block->symbols != NULL &&
+           block->scalars != NULL && add_guards(c, trial);
 }
 
 static void say_who_won(contest *c, uint32_t first_verdict)
@@ -282,38 +288,56 @@ static void say_who_won(contest *c, uint32_t first_verdict)
     }
 }
 
-/* Lets the fusers contest the operations from the position on; gives how many the winner covers, 0
- * when none. */
-static kiln_status choose(contest *c, uint32_t *out_len, kiln_error *err)
+/* Lets the fusers contest what they gathered; the winner's block is added. */
+static kiln_status choose(contest *c, kiln_error *err)
 {
     uint32_t first_verdict = c->blocks->n_verdicts;
     for (uint32_t i = 0; i < c->engine->n_fusers; i++) {
         judge(c, i);
     }
     say_who_won(c, first_verdict);
-    *out_len = c->has_best ? c->best.score.len : 0;
-    if (c->has_best && !add_block(c)) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a block");
-    }
-    return KILN_STATUS_OK;
+    return !c->has_best || add_block(c)
+               ? KILN_STATUS_OK
+               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a block");
 }
 
-/* Feeds and decides one position; `*out_len` is how far it reaches, 0 when a fuser wants more
- * operations. */
-static kiln_status search_at(contest *c, const kilni_fuse_tape *tape, uint32_t at, uint32_t n_ops,
-                             bool full, uint32_t *out_len, kiln_error *err)
+/* What is settled of the segment: blocks and verdicts up to a cut that no block crosses. */
+typedef struct settled {
+    uint32_t cut;
+    uint32_t n_blocks;
+    uint32_t n_verdicts;
+    uint32_t n_guards;
+} settled;
+
+static uint32_t last_op(const kilni_fuse_blocks *blocks)
 {
-    kilni_fuse_position *position = c->position;
-    *out_len = 0;
-    kiln_status status = kilni_fuse_position_feed(position, c->engine, tape, at, n_ops, err);
-    bool open = !position->all_closed && !position->stopped;
-    if (status == KILN_STATUS_OK && (full || !open)) {
-        uint32_t len = 0;
-        status = choose(c, &len, err);
-        *out_len = len > 0 ? len : 1;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        uint32_t end = blocks->blocks[i].ops[blocks->blocks[i].len - 1] + 1;
+        last = end > last ? end : last;
     }
-    if (position == &c->engine->scratch) {
-        kilni_fuse_position_reset(position, c->engine);
+    return last;
+}
+
+/* Before seed `at`, everything earlier is decided; when no block reaches past it, it is a cut. */
+static void note_cut(const kilni_fuse_blocks *blocks, uint32_t at, settled *s)
+{
+    if (last_op(blocks) <= at) {
+        *s = (settled){at, blocks->n_blocks, blocks->n_verdicts, blocks->n_guards};
+    }
+}
+
+static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool full, bool *out_wait,
+                               kiln_error *err)
+{
+    kiln_status status =
+        kilni_fuse_position_feed(c->position, c->engine, c->hazards, seed, n_ops, err);
+    *out_wait = !full && !c->position->finished;
+    if (status == KILN_STATUS_OK && !*out_wait) {
+        status = choose(c, err);
+    }
+    if (c->position == &c->engine->scratch) {
+        kilni_fuse_position_reset(c->position, c->engine);
     }
     return status;
 }
@@ -322,34 +346,42 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
                               bool full, kilni_fuse_position *first, kiln_arena *arena,
                               kilni_fuse_blocks *out_blocks, kiln_error *err)
 {
-    kilni_fuse_blocks settled = *out_blocks; // up to here an operation other than a drop follows
-    uint32_t at = 0;
-    while (at < n_ops) {
+    kilni_fuse_hazards *hazards = &first->hazards;
+    settled safe = {0};
+    bool wait = false;
+    bool leading = true;
+    if (!kilni_fuse_hazards_learn(hazards, tape, n_ops)) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
+    }
+    for (uint32_t i = 0; i < n_ops; i++) {
+        hazards->unit[i] = KILNI_FUSE_NONE;
+    }
+    hazards->n_units = 0;
+    hazards->feeds = 0;
+    for (uint32_t at = 0; at < n_ops && !wait; at++) {
         if (tape->ops[at].op == KILN_OP_DROP) {
-            at++;
             continue;
         }
-        settled = *out_blocks;
-        settled.n_covered = at;
+        note_cut(out_blocks, at, &safe);
+        if (hazards->unit[at] != KILNI_FUSE_NONE) {
+            continue;
+        }
         contest c = {.engine = engine,
-                     .position = at == 0 ? first : &engine->scratch,
+                     .position = leading ? first : &engine->scratch,
+                     .hazards = hazards,
                      .arena = arena,
                      .blocks = out_blocks};
-        uint32_t len = 0;
-        kiln_status status = search_at(&c, tape, at, n_ops, full, &len, err);
+        leading = false;
+        kiln_status status = search_from(&c, at, n_ops, full, &wait, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        if (len == 0) {
-            break;
-        }
-        at += len;
     }
-    out_blocks->n_covered = full ? at : settled.n_covered;
+    out_blocks->n_covered = full ? n_ops : safe.cut;
     if (!full) {
-        out_blocks->n_blocks = settled.n_blocks;
-        out_blocks->n_verdicts = settled.n_verdicts;
-        out_blocks->n_guards = settled.n_guards;
+        out_blocks->n_blocks = safe.n_blocks;
+        out_blocks->n_verdicts = safe.n_verdicts;
+        out_blocks->n_guards = safe.n_guards;
     }
     return KILN_STATUS_OK;
 }

@@ -488,12 +488,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_formula_eval(const kiln_formula *formul
 // ---- plans: what to do with a segment of operations
 // ------------------------------------------------
 
-/// A run of operations that one program covers. The maps turn block-relative numbers into the
-/// segment's. `state` is for the executor, which sets `state_free` with it.
+/// Operations that one program covers. The maps turn block-relative numbers into the segment's.
+/// `state` is for the executor, which sets `state_free` with it.
 typedef struct kiln_plan_block {
     const kiln_program *program;
     const char *fuser; ///< id of the fuser, for people
-    uint32_t first_op; ///< position in the segment
+    const uint32_t *ops; ///< positions in the segment, ascending; drops among them
     uint32_t n_ops;
     const uint32_t *tensors; ///< block tensor -> segment tensor
     uint32_t n_tensors;
@@ -509,7 +509,7 @@ typedef struct kiln_plan_block {
 
 typedef struct kiln_plan_step {
     kiln_step_kind kind;
-    uint32_t block; ///< LAUNCH: which block
+    uint32_t block; ///< which block; of an operation that is in none UINT32_MAX
     uint32_t index; ///< LAUNCH: launch of its program; HOST_OP: operation of the segment
     const uint32_t *dies; ///< segment tensors that nobody uses after this step
     uint32_t n_dies;

@@ -741,8 +741,9 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_blocks; i++) {
         const kiln_plan_block *block = &segment->plan->blocks[i];
         info.blocks++;
-        for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
-            info.ops_fused += kiln_op_info_of(segment->ops[op].op)->cls != KILN_CLASS_CONTROL;
+        for (uint32_t k = 0; k < block->n_ops; k++) {
+            kiln_op op = segment->ops[block->ops[k]].op;
+            info.ops_fused += kiln_op_info_of(op)->cls != KILN_CLASS_CONTROL;
         }
     }
     info.steps = segment != NULL ? segment->plan->n_steps : 0;

@@ -425,7 +425,8 @@ static kiln_status prepare_block(const block_view *view, kiln_error *err)
 static void run_block_unfused(const block_view *view)
 {
     const kiln_plan_block *block = view->block;
-    for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
+    for (uint32_t at = 0; at < block->n_ops; at++) {
+        uint32_t op = block->ops[at];
         const kiln_op_record *record = &view->run->segment->ops[op];
         for (size_t i = 0; i < record->n_outputs; i++) {
             kilni_place_clear(view->run->device,
@@ -534,8 +535,8 @@ static void count_block(const kilni_run *run, block_run *current)
     }
     current->counted = true;
     run->device->blocks_fused++;
-    for (uint32_t op = block->first_op; op < block->first_op + block->n_ops; op++) {
-        if (kiln_op_info_of(run->segment->ops[op].op)->cls != KILN_CLASS_CONTROL) {
+    for (uint32_t at = 0; at < block->n_ops; at++) {
+        if (kiln_op_info_of(run->segment->ops[block->ops[at]].op)->cls != KILN_CLASS_CONTROL) {
             run->device->ops_fused++;
         }
     }
@@ -562,22 +563,10 @@ static bool enter_block(const kilni_run *run, uint32_t block, block_run *current
     return !current->unfused;
 }
 
-/// The block that an operation is in, or UINT32_MAX.
-static uint32_t block_of(const kiln_plan *plan, uint32_t op)
-{
-    for (uint32_t i = 0; i < plan->n_blocks; i++) {
-        if (op >= plan->blocks[i].first_op &&
-            op - plan->blocks[i].first_op < plan->blocks[i].n_ops) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
-}
-
 /// An operation alone; one that is a step of a block runs only while the block does.
 static void run_host_step(const kilni_run *run, const kiln_plan_step *step, block_run *current)
 {
-    uint32_t block = block_of(run->segment->plan, step->index);
+    uint32_t block = step->block;
     if (block == UINT32_MAX) {
         run_op(run, step, step->index);
     } else if (enter_block(run, block, current)) {

@@ -201,10 +201,11 @@ static void describe(const kiln_fuse_segment *segment, char *text, size_t capaci
     size_t at = strlen(text);
     for (uint32_t i = 0; i < segment->plan->n_steps && at < capacity; i++) {
         const kiln_plan_step *step = &segment->plan->steps[i];
-        const kiln_plan_block *block = &segment->plan->blocks[step->block];
         if (step->kind == KILN_STEP_LAUNCH) {
-            at += (size_t)snprintf(text + at, capacity - at, "%s%s[%u+%u]", at > 0 ? " " : "",
-                                   block->fuser, block->first_op, block->n_ops);
+            const kiln_plan_block *block = &segment->plan->blocks[step->block];
+            bool run = block->ops[block->n_ops - 1] - block->ops[0] + 1 == block->n_ops;
+            at += (size_t)snprintf(text + at, capacity - at, "%s%s[%u%c%u]", at > 0 ? " " : "",
+                                   block->fuser, block->ops[0], run ? '+' : '/', block->n_ops);
         } else {
             at += (size_t)snprintf(text + at, capacity - at, "%s%s", at > 0 ? " " : "",
                                    kiln_op_info_of(segment->ops[step->index].op)->name);

@@ -260,9 +260,9 @@ static void test_op_view(void)
         (void)fixture_op(&f, KILN_OP_SUB, &b, &a);
         kilni_fuse_block_view view = {0};
         kilni_fuse_op_view *storage = kilni_fuse_op_view_create(&f.env);
-        kilni_fuse_block_view_reset(&view, &f.stream->tapes[f.stream->active], 1);
-        KILN_CHECK(kilni_fuse_block_view_extend(&view));
-        KILN_CHECK(kilni_fuse_block_view_extend(&view));
+        kilni_fuse_block_view_reset(&view, &f.stream->tapes[f.stream->active]);
+        KILN_CHECK(kilni_fuse_block_view_extend(&view, 1));
+        KILN_CHECK(kilni_fuse_block_view_extend(&view, 2));
         kilni_fuse_ask ask = {.ref = 2, .value = 48};
         const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 0, &ask, 1);
         KILN_CHECK_INT(op->kind, KF_OP_ADD_SCALAR);
@@ -318,9 +318,9 @@ static void test_attributes_shown(void)
         KILN_CHECK_NEAR(tape->scalars[0].v.f, 0.01, 1e-12);
         kilni_fuse_block_view view = {0};
         kilni_fuse_op_view *storage = kilni_fuse_op_view_create(&f.env);
-        kilni_fuse_block_view_reset(&view, tape, 0);
+        kilni_fuse_block_view_reset(&view, tape);
         for (int i = 0; i < 3; i++) {
-            KILN_CHECK(kilni_fuse_block_view_extend(&view));
+            KILN_CHECK(kilni_fuse_block_view_extend(&view, (uint32_t)i));
         }
         const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 1, NULL, 0);
         bool has_last = false;

@@ -76,12 +76,13 @@ static void test_blocks_and_holes(void)
         fixture_drop(&f, &e);
         (void)g;
         KILN_CHECK_STR(fixture_run(&f, true),
-                       "test.chain/chain[0+2] matmul-3 test.chain/chain[3+5]-4-5;");
+                       "test.chain/chain[0+2] matmul-3 test.chain/chain[3/4]-4-5;");
     }
     fixture_close(&f);
 }
 
-/* As operations come, a block leaves as soon as it is complete and something follows it. */
+/* As operations come, a block leaves as soon as it is settled: nothing of the last few operations
+ * joined it, and something follows it. */
 static void test_hands_out_early(void)
 {
     fuse_fixture f;
@@ -92,15 +93,126 @@ static void test_hands_out_early(void)
         KILN_CHECK_STR(fixture_run(&f, false), "");
         kiln_tensor_desc c = fixture_op(&f, KILN_OP_EXP, &b, NULL);
         fixture_drop(&f, &b);
-        KILN_CHECK_STR(fixture_run(&f, false), "");
-        kiln_tensor_desc d = fixture_op(&f, KILN_OP_MATMUL, &c, &a);
-        KILN_CHECK_STR(fixture_run(&f, false), "test.chain/chain[0+3]-2;");
+        kiln_tensor_desc d = c;
+        for (int i = 0; i < KILNI_FUSE_PATIENCE - 1; i++) {
+            d = fixture_op(&f, KILN_OP_MATMUL, &d, &a);
+            KILN_CHECK_STR(fixture_run(&f, false), "");
+        }
+        d = fixture_op(&f, KILN_OP_MATMUL, &d, &a);
+        KILN_CHECK_STR(fixture_run(&f, false),
+                       "test.chain/chain[0+3]-2 matmul matmul matmul matmul matmul;");
         KILN_CHECK_INT(kiln_fuse_stream_pending(f.stream), 1);
         fixture_drop(&f, &c);
         KILN_CHECK_STR(fixture_run(&f, false), "");
         (void)fixture_op(&f, KILN_OP_RELU, &d, NULL);
         KILN_CHECK_STR(fixture_run(&f, false), "matmul-3;");
         KILN_CHECK_STR(fixture_run(&f, true), "relu;");
+    }
+    fixture_close(&f);
+}
+
+// ---- blocks between others ---------------------------------------------------------------------
+
+static void test_interleaved_blocks_both_fuse(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc a = fixture_vector(&f, 1024);
+        kiln_tensor_desc b = fixture_vector(&f, 500);
+        for (int i = 0; i < 3; i++) {
+            a = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+            b = fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        }
+        KILN_CHECK_STR(fixture_run(&f, true), "test.chain/chain[0/3] test.chain/chain[1/3];");
+    }
+    fixture_close(&f);
+}
+
+/* Views, creations, casts to another dtype and other operators in between do not end a block. */
+static void test_others_do_not_break_a_block(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {32, 32};
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc m = fixture_input(&f, 2, square);
+        kiln_tensor_desc a = fixture_vector(&f, 1024);
+        const kiln_attr axes = {.type = KILN_ATTR_I64_LIST};
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        kiln_tensor_desc t = fixture_record(&f, KILN_OP_PERMUTE, &m, 1, &axes, 1);
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_EXP, &b, NULL);
+        fixture_drop(&f, &b);
+        (void)fixture_op(&f, KILN_OP_MATMUL, &t, &m);
+        fixture_drop(&f, &t);
+        (void)fixture_op(&f, KILN_OP_RELU, &c, NULL);
+        fixture_drop(&f, &c);
+        KILN_CHECK_STR(fixture_run(&f, true), "test.chain/chain[0/5]-3-5 permute matmul-4;");
+    }
+    fixture_close(&f);
+}
+
+/* Two chains that meet are one block; the reader in the middle runs behind it. */
+static void test_blocks_merge(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {32, 32};
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc x = fixture_input(&f, 2, square);
+        kiln_tensor_desc y = fixture_input(&f, 2, square);
+        kiln_tensor_desc a = fixture_op(&f, KILN_OP_NEG, &x, NULL);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_EXP, &y, NULL);
+        (void)fixture_op(&f, KILN_OP_MATMUL, &a, &b);
+        (void)fixture_op(&f, KILN_OP_ADD, &a, &b);
+        fixture_drop(&f, &a); // read by the product too: the block must write it
+        KILN_CHECK_STR(fixture_run(&f, true), "test.chain/chain[0/3] matmul-3;");
+    }
+    fixture_close(&f);
+}
+
+/* What depends on an operation that depends on the block cannot be in it. */
+static void test_no_block_depends_on_itself(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {32, 32};
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc x = fixture_input(&f, 2, square);
+        kiln_tensor_desc a = fixture_op(&f, KILN_OP_NEG, &x, NULL);
+        kiln_tensor_desc b = fixture_op(&f, KILN_OP_EXP, &a, NULL);
+        kiln_tensor_desc c = fixture_op(&f, KILN_OP_MATMUL, &b, &x);
+        kiln_tensor_desc d = fixture_op(&f, KILN_OP_ADD, &c, &a);
+        (void)fixture_op(&f, KILN_OP_RELU, &d, NULL);
+        (void)fixture_op(&f, KILN_OP_RELU, &b, NULL);
+        KILN_CHECK_STR(fixture_run(&f, true),
+                       "test.chain/chain[0/3] matmul test.chain/chain[3+2];");
+    }
+    fixture_close(&f);
+}
+
+static kiln_tensor_desc reshaped(fuse_fixture *f, const kiln_tensor_desc *x, uint32_t rank)
+{
+    static const int64_t shapes[3][2] = {{0}, {1024}, {32, 32}};
+    const kiln_attr shape = {.type = KILN_ATTR_I64_LIST, .count = rank, .v.ints = shapes[rank]};
+    return fixture_record(f, KILN_OP_RESHAPE, x, 1, &shape, 1);
+}
+
+/* Blocks between which dependences ran both ways would wait for each other: the second takes only
+ * what does not close the circle, and the first waits for what it needs. */
+static void test_two_blocks_never_wait_for_each_other(void)
+{
+    fuse_fixture f;
+    const int64_t square[] = {32, 32};
+    if (fixture_open(&f, one)) {
+        kiln_tensor_desc x = fixture_vector(&f, 1024);
+        kiln_tensor_desc y = fixture_input(&f, 2, square);
+        kiln_tensor_desc a1 = fixture_op(&f, KILN_OP_NEG, &x, NULL);
+        kiln_tensor_desc b1 = fixture_op(&f, KILN_OP_EXP, &y, NULL);
+        kiln_tensor_desc to_a = reshaped(&f, &b1, 1);
+        kiln_tensor_desc to_b = reshaped(&f, &a1, 2);
+        kiln_tensor_desc a2 = fixture_op(&f, KILN_OP_ADD, &a1, &to_a);
+        kiln_tensor_desc b2 = fixture_op(&f, KILN_OP_ADD, &b1, &to_b);
+        (void)fixture_op(&f, KILN_OP_RELU, &a2, NULL);
+        (void)fixture_op(&f, KILN_OP_RELU, &b2, NULL);
+        KILN_CHECK_STR(fixture_run(&f, true), "exp reshape test.chain/chain[0/3] reshape "
+                                              "test.chain/chain[5/2];");
     }
     fixture_close(&f);
 }
@@ -414,7 +526,7 @@ static void test_failed_block_is_not_chosen_again(void)
             (void)chain(&f, &a, &b);
             const kiln_fuse_segment *s = fixture_next(&f, true);
             KILN_CHECK_INT(s->plan->n_blocks, 1);
-            KILN_CHECK_INT(s->plan->blocks[0].first_op, i == 0 ? 0 : 1); // another program
+            KILN_CHECK_INT(s->plan->blocks[0].ops[0], i == 0 ? 0 : 1); // another program
             if (i == 0) {
                 kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause);
                 KILN_CHECK_INT(s->plan->n_steps, 1); // still there while it runs
@@ -534,7 +646,11 @@ static void test_explain(void)
 
 KILN_TEST_MAIN(
     "unit/fusion_host/search", KILN_TEST(test_one_block), KILN_TEST(test_blocks_and_holes),
-    KILN_TEST(test_hands_out_early), KILN_TEST(test_grouping_does_not_depend_on_when_one_looks),
+    KILN_TEST(test_hands_out_early), KILN_TEST(test_interleaved_blocks_both_fuse),
+    KILN_TEST(test_others_do_not_break_a_block), KILN_TEST(test_blocks_merge),
+    KILN_TEST(test_no_block_depends_on_itself),
+    KILN_TEST(test_two_blocks_never_wait_for_each_other),
+    KILN_TEST(test_grouping_does_not_depend_on_when_one_looks),
     KILN_TEST(test_repeated_needs_no_fuser_and_no_memory),
     KILN_TEST(test_no_fuser_sees_an_empty_tensor),
     KILN_TEST(test_load_order_never_changes_the_winner), KILN_TEST(test_ties_break_by_name),

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What may go into one block together: the block, taken as one node, must not depend on itself, be
+// it through operations that run alone or through blocks chosen before; and a drop goes in only
+// when everything that reads the tensor is inside. Tensors are defined once, so nothing else can go
+// wrong.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape *tape,
+                              uint32_t end)
+{
+    if (hazards->tape != tape || hazards->n_ops > end) {
+        kilni_fuse_hazards_forget(hazards);
+        hazards->tape = tape;
+    }
+    uint32_t n_tensors = end == 0 ? 0 : tape->marks[end - 1].n_tensors;
+    if (!kilni_fuse_grow(tape->env, &hazards->definer, &hazards->definer_capacity, n_tensors,
+                         sizeof *hazards->definer) ||
+        !kilni_fuse_grow(tape->env, &hazards->unit, &hazards->unit_capacity, end,
+                         sizeof *hazards->unit) ||
+        !kilni_fuse_grow(tape->env, &hazards->reached, &hazards->reached_capacity, end,
+                         sizeof *hazards->reached) ||
+        !kilni_fuse_grow(tape->env, &hazards->unit_reached, &hazards->unit_reached_capacity, end,
+                         sizeof *hazards->unit_reached)) {
+        return false;
+    }
+    for (; hazards->n_tensors < n_tensors; hazards->n_tensors++) {
+        hazards->definer[hazards->n_tensors] = KILNI_FUSE_NONE;
+    }
+    for (; hazards->n_ops < end; hazards->n_ops++) {
+        const kiln_op_record *record = &tape->ops[hazards->n_ops];
+        const uint32_t *refs = tape->marks[hazards->n_ops].refs;
+        hazards->unit[hazards->n_ops] = KILNI_FUSE_NONE;
+        for (uint32_t i = 0; i < record->n_outputs; i++) {
+            hazards->definer[refs[record->n_inputs + i]] = hazards->n_ops;
+        }
+    }
+    return true;
+}
+
+void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards)
+{
+    hazards->tape = NULL;
+    hazards->n_ops = 0;
+    hazards->n_tensors = 0;
+    hazards->n_units = 0;
+    hazards->feeds = 0;
+}
+
+void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)
+{
+    kiln_free(env, hazards->definer);
+    kiln_free(env, hazards->unit);
+    kiln_free(env, hazards->reached);
+    kiln_free(env, hazards->unit_reached);
+    *hazards = (kilni_fuse_hazards){0};
+}
+
+/* Does an operation read what one of these marks says? */
+static bool reads(const kilni_fuse_hazards *hazards, const uint8_t *marks, uint32_t op,
+                  uint32_t wanted)
+{
+    const uint32_t *refs = hazards->tape->marks[op].refs;
+    for (uint32_t i = 0; i < hazards->tape->ops[op].n_inputs; i++) {
+        uint32_t definer = hazards->definer[refs[i]];
+        if (definer != KILNI_FUSE_NONE && (marks[definer] & wanted) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool kilni_fuse_hazards_allow(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
+                              uint32_t op)
+{
+    return trial->marks[op] != KILNI_FUSE_BEHIND &&
+           !reads(hazards, trial->marks, op, KILNI_FUSE_BEHIND);
+}
+
+void kilni_fuse_hazards_leave_out(const kilni_fuse_hazards *hazards, kilni_fuse_trial *trial,
+                                  uint32_t op)
+{
+    if (reads(hazards, trial->marks, op, KILNI_FUSE_BEHIND | KILNI_FUSE_INSIDE)) {
+        trial->marks[op] = KILNI_FUSE_BEHIND;
+    }
+}
+
+/* Everything that depends on the block, blocks chosen before as one node each. */
+static void reach_out(kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial)
+{
+    bool changed = true;
+    memset(hazards->unit_reached, 0, hazards->n_units * sizeof *hazards->unit_reached);
+    for (uint32_t op = 0; op < hazards->n_ops; op++) {
+        bool inside = op < trial->scanned && trial->marks[op] == KILNI_FUSE_INSIDE;
+        hazards->reached[op] = inside ? KILNI_FUSE_INSIDE : 0;
+    }
+    while (changed) {
+        changed = false;
+        for (uint32_t op = 0; op < hazards->n_ops; op++) {
+            uint32_t unit = hazards->unit[op];
+            bool with_unit = unit != KILNI_FUSE_NONE && hazards->unit_reached[unit];
+            if (hazards->reached[op] != 0 ||
+                (!with_unit &&
+                 !reads(hazards, hazards->reached, op, KILNI_FUSE_BEHIND | KILNI_FUSE_INSIDE))) {
+                continue;
+            }
+            hazards->reached[op] = KILNI_FUSE_BEHIND;
+            changed = true;
+            if (unit != KILNI_FUSE_NONE) {
+                hazards->unit_reached[unit] = true;
+            }
+        }
+    }
+}
+
+bool kilni_fuse_hazards_hold(kilni_fuse_hazards *hazards, kilni_fuse_trial *trial)
+{
+    if (hazards->n_units == 0) {
+        return true; // recorded in order: what was left out before cannot depend on it
+    }
+    reach_out(hazards, trial);
+    for (uint32_t i = 0; i < trial->view.n_ops; i++) {
+        if (reads(hazards, hazards->reached, trial->view.ops[i], KILNI_FUSE_BEHIND)) {
+            return false;
+        }
+    }
+    for (uint32_t op = 0; op < hazards->n_ops && op < trial->marks_capacity; op++) {
+        if (hazards->unit[op] != KILNI_FUSE_NONE && hazards->reached[op] == KILNI_FUSE_BEHIND) {
+            trial->marks[op] = KILNI_FUSE_BEHIND;
+        }
+    }
+    return true;
+}
+
+bool kilni_fuse_hazards_drop(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
+                             uint32_t op)
+{
+    uint32_t tensor = hazards->tape->marks[op].refs[0];
+    if (kilni_fuse_block_tensor(&trial->view, tensor) == KILNI_FUSE_NONE) {
+        return false;
+    }
+    for (uint32_t i = 0; i < op; i++) {
+        const kiln_op_record *record = &hazards->tape->ops[i];
+        const uint32_t *refs = hazards->tape->marks[i].refs;
+        for (uint32_t k = 0; k < record->n_inputs; k++) {
+            if (refs[k] == tensor && record->op != KILN_OP_DROP &&
+                trial->marks[i] != KILNI_FUSE_INSIDE) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The order in which blocks and single operations run. What a step needs comes before it; apart
+// from that they stay as recorded, a block where its first operation was. Should blocks wait for
+// each other after all, the first of them is dissolved and its operations run alone.
+#include <string.h>
+
+#include "fusion_host_internal.h"
+
+typedef struct order {
+    const kilni_fuse_tape *tape;
+    kilni_fuse_blocks *blocks;
+    uint32_t *unit; ///< per operation: block, or KILNI_FUSE_NONE
+    uint32_t *definer; ///< per tensor: operation, or KILNI_FUSE_NONE
+    bool *done; ///< per operation
+} order;
+
+static bool is_ready(const order *o, uint32_t op, uint32_t block)
+{
+    const uint32_t *refs = o->tape->marks[op].refs;
+    for (uint32_t i = 0; i < o->tape->ops[op].n_inputs; i++) {
+        uint32_t definer = o->definer[refs[i]];
+        if (definer != KILNI_FUSE_NONE && !o->done[definer] &&
+            (block == KILNI_FUSE_NONE || o->unit[definer] != block)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool block_is_ready(const order *o, uint32_t block)
+{
+    const kilni_fuse_block *b = &o->blocks->blocks[block];
+    for (uint32_t i = 0; i < b->len; i++) {
+        if (o->tape->ops[b->ops[i]].op != KILN_OP_DROP && !is_ready(o, b->ops[i], block)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Runs what can run, in one pass over the operations that are left; gives how much that was. */
+static uint32_t pass(order *o, uint32_t *out_order, uint32_t *count)
+{
+    uint32_t before = *count;
+    for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
+        uint32_t block = o->unit[op];
+        if (o->done[op]) {
+            continue;
+        }
+        if (o->tape->ops[op].op == KILN_OP_DROP && block == KILNI_FUSE_NONE) {
+            o->done[op] = true;
+            continue;
+        }
+        if (block == KILNI_FUSE_NONE ? !is_ready(o, op, block) : !block_is_ready(o, block)) {
+            continue;
+        }
+        out_order[(*count)++] = block == KILNI_FUSE_NONE ? KILNI_FUSE_SINGLE | op : block;
+        o->done[op] = true;
+        for (uint32_t i = 0; block != KILNI_FUSE_NONE && i < o->blocks->blocks[block].len; i++) {
+            o->done[o->blocks->blocks[block].ops[i]] = true;
+        }
+    }
+    return *count - before;
+}
+
+static uint32_t count_left(const order *o)
+{
+    uint32_t left = 0;
+    for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
+        left += !o->done[op];
+    }
+    return left;
+}
+
+static void dissolve_first(const order *o)
+{
+    for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
+        uint32_t block = o->unit[op];
+        if (!o->done[op] && block != KILNI_FUSE_NONE) {
+            for (uint32_t i = 0; i < o->blocks->blocks[block].len; i++) {
+                o->unit[o->blocks->blocks[block].ops[i]] = KILNI_FUSE_NONE;
+            }
+            o->blocks->blocks[block].len = 0;
+            return;
+        }
+    }
+}
+
+static void learn(order *o)
+{
+    for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
+        const kiln_op_record *record = &o->tape->ops[op];
+        const uint32_t *refs = o->tape->marks[op].refs;
+        o->unit[op] = KILNI_FUSE_NONE;
+        for (uint32_t i = 0; i < record->n_outputs; i++) {
+            o->definer[refs[record->n_inputs + i]] = op;
+        }
+    }
+    for (uint32_t b = 0; b < o->blocks->n_blocks; b++) {
+        for (uint32_t i = 0; i < o->blocks->blocks[b].len; i++) {
+            o->unit[o->blocks->blocks[b].ops[i]] = b;
+        }
+    }
+}
+
+kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blocks,
+                             uint32_t *out_order, uint32_t *out_count, kiln_error *err)
+{
+    uint32_t n_tensors = tape->marks[blocks->n_covered - 1].n_tensors;
+    order o = {.tape = tape, .blocks = blocks};
+    o.unit = kiln_alloc_array(tape->env, (size_t)blocks->n_covered + n_tensors, sizeof *o.unit);
+    o.done = kiln_alloc_array(tape->env, blocks->n_covered, sizeof *o.done);
+    *out_count = 0;
+    if (o.unit == NULL || o.done == NULL) {
+        kiln_free(tape->env, o.unit);
+        kiln_free(tape->env, o.done);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plan");
+    }
+    o.definer = o.unit + blocks->n_covered;
+    memset(o.definer, 0xFF, n_tensors * sizeof *o.definer);
+    learn(&o);
+    while (count_left(&o) > 0) {
+        if (pass(&o, out_order, out_count) == 0 && count_left(&o) > 0) {
+            dissolve_first(&o);
+        }
+    }
+    kiln_free(tape->env, o.unit);
+    kiln_free(tape->env, o.done);
+    return KILN_STATUS_OK;
+}
