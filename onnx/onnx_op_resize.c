@@ -230,7 +230,8 @@ void kilni_onnx_op_resize(kilni_onnx_call *call)
     }
 }
 
-/* The older operator: scales only (an attribute before version 9), from the corner. */
+/* The older operator: scales only (an attribute before version 9, two before 7), from the corner.
+ */
 void kilni_onnx_op_upsample(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -241,6 +242,12 @@ void kilni_onnx_op_upsample(kilni_onnx_call *call)
     if (scales == NULL && attr != NULL && attr->type == KILNI_ONNX_ATTR_FLOATS) {
         const int64_t dims[] = {attr->count};
         scales = kilni_onnx_const_data(call, KILN_DTYPE_F32, 1, dims, attr->floats);
+    }
+    if (call->version < 7) {
+        const int64_t dims[] = {4};
+        const float values[] = {1, 1, (float)kilni_onnx_attr_float(call, "height_scale", 1),
+                                (float)kilni_onnx_attr_float(call, "width_scale", 1)};
+        scales = kilni_onnx_const_data(call, KILN_DTYPE_F32, 1, dims, values);
     }
     if (kilni_onnx_ok(call)) {
         resize_axes(call, &plan, x, scales, &none);

@@ -181,6 +181,12 @@ void kilni_onnx_op_expand(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_expand(call, x, dims, rank));
 }
 
+/* A number that the first version takes in the data's own type. */
+static kilni_onnx_ref as_integers(kilni_onnx_call *call, uint32_t input)
+{
+    return kilni_onnx_cast(call, kilni_onnx_opt(call, input), KILN_DTYPE_I64);
+}
+
 /* Version 1 gives the times and the axis as inputs of one number. */
 void kilni_onnx_op_tile(kilni_onnx_call *call)
 {
@@ -256,7 +262,11 @@ void kilni_onnx_op_slice(kilni_onnx_call *call)
 /* Lengths of the parts: given, or as equal as can be with a shorter last one. */
 static void split_lengths(kilni_onnx_call *call, int64_t length, kilni_onnx_ints *parts)
 {
-    if (numbers(call, "split", 1, parts)) {
+    bool given = kilni_onnx_opt(call, 1) != NULL && call->version < 2;
+    if (given) {
+        *parts = kilni_onnx_value_ints(call, as_integers(call, 1));
+    }
+    if (given || numbers(call, "split", 1, parts)) {
         if (parts->count != call->n_outputs) {
             KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%u lengths for %u outputs", parts->count,
                             call->n_outputs);
@@ -349,6 +359,28 @@ static void pad_amounts(kilni_onnx_call *call, uint32_t rank, int64_t padding[2 
     }
 }
 
+/* Elements from the other end, round and round when there are more than one turn of them. */
+static kilni_onnx_ref wrap_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
+                                int64_t begin, int64_t end)
+{
+    int64_t length = x->desc.dims[axis];
+    const int64_t dims[] = {length + begin + end};
+    if (begin == 0 && end == 0) {
+        return x;
+    }
+    if (length == 0 || dims[0] < 0 || dims[0] > KILNI_ONNX_MAX_LIST || begin > dims[0] - end) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "axis %u of length %lld cannot wrap %lld and %lld",
+                        axis, (long long)length, (long long)begin, (long long)end);
+        return NULL;
+    }
+    kilni_onnx_ref indices = kilni_onnx_scratch(call, KILN_DTYPE_I64, 1, dims);
+    int64_t *places = indices == NULL ? NULL : indices->owned;
+    for (int64_t i = 0; places != NULL && i < dims[0]; i++) {
+        places[i] = ((i - begin) % length + length) % length;
+    }
+    return kilni_onnx_indexed(call, KILN_OP_SELECT, x, indices, axis);
+}
+
 void kilni_onnx_op_pad(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -357,11 +389,19 @@ void kilni_onnx_op_pad(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    if (strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 &&
+    bool wraps = call->version >= 19 && strcmp(mode, "wrap") == 0;
+    if (!wraps && strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 &&
         strcmp(mode, "reflect") != 0) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "padding mode '%s' is not supported", mode);
     }
     pad_amounts(call, x->desc.rank, padding);
+    for (uint32_t i = 0; wraps && kilni_onnx_ok(call) && i < x->desc.rank; i++) {
+        x = wrap_axis(call, x, i, padding[i], padding[x->desc.rank + i]);
+    }
+    if (wraps) {
+        kilni_onnx_out(call, 0, x);
+        return;
+    }
     kiln_number value = pad_value(call, x);
     kilni_onnx_out(call, 0, kilni_onnx_pad(call, x, padding, mode, value));
 }
