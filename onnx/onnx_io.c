@@ -254,6 +254,7 @@ static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *
 {
     const kiln_onnx_model *model = session->model;
     session->steps_run = 0;
+    kiln_graph_fix_shapes(session->device);
     kiln_status st = check_names(model, inputs, n_inputs, err);
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < model->n_inputs; i++) {
         st = bind_input(session, &model->inputs[i], inputs, n_inputs, &bound[i], err);

@@ -398,6 +398,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_end(kiln_device *device, kiln_ten
                                                    size_t n_outputs, kiln_graph **out_graph,
                                                    kiln_error *err);
 
+/// Says within a capture that what is recorded follows from the shapes of its inputs: the graph
+/// runs with these shapes only, and refuses others instead of computing something else. An importer
+/// says it. Nothing happens when this thread captures nothing. Ownership: n/a. Lifetime: n/a.
+/// Thread: that of begin. Errors: none.
+KILN_API void kiln_graph_fix_shapes(kiln_device *device);
+
 /// Gives up a capture that was begun; nothing happens when there is none.
 /// Ownership: n/a. Lifetime: n/a. Thread: that of begin. Errors: none.
 KILN_API void kiln_graph_cancel(kiln_device *device);

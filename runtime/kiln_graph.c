@@ -24,6 +24,7 @@ struct kiln_graph {
     kiln_device *device;
     size_t n_inputs;
     size_t n_outputs;
+    bool fixed; ///< bound to no other shapes
     binding *bindings; ///< the first is what was captured
     kiln_tensor **leftover_inputs; ///< of a binding that failed, released without the lock
     kiln_tensor **leftover_outputs;
@@ -310,6 +311,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         graph->device = kiln_device_retain(device);
         graph->n_inputs = stream->n_inputs;
         graph->n_outputs = n_outputs;
+        graph->fixed = stream->fixed;
         stream->inputs = NULL;
         unlist(device, stream);
         status = binding_create(device, stream, &graph->bindings, err);
@@ -338,6 +340,16 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     }
     *out_graph = graph;
     return KILN_STATUS_OK;
+}
+
+void kiln_graph_fix_shapes(kiln_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    kilni_stream *stream = find_capture(device, kiln_thread_id());
+    if (stream != NULL) {
+        stream->fixed = true;
+    }
+    pthread_mutex_unlock(&device->lock);
 }
 
 void kiln_graph_destroy(kiln_graph *graph)
@@ -506,6 +518,28 @@ static bool fits(const kiln_graph *graph, const binding *bound, kiln_tensor *con
     return true;
 }
 
+static kiln_status refuse_shapes(const kiln_graph *graph, kiln_tensor *const *inputs,
+                                 kiln_error *err)
+{
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        const kiln_tensor_desc *captured = &graph->bindings->inputs[i]->desc;
+        const kiln_tensor_desc *given = &inputs[i]->desc;
+        if (!kiln_desc_same_shape(captured, given)) {
+            uint32_t axis = 0;
+            while (axis < captured->rank && captured->dims[axis] == given->dims[axis]) {
+                axis++;
+            }
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "input %zu has rank %u and length %lld at axis %u, the graph was "
+                             "captured for rank %u and %lld: capture it anew",
+                             i, given->rank, (long long)given->dims[axis % KILN_MAX_RANK],
+                             axis % KILN_MAX_RANK, captured->rank,
+                             (long long)captured->dims[axis % KILN_MAX_RANK]);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
 /// The binding for the shapes of `inputs`; `*out_evicted` is to be freed without the lock.
 static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
                                 binding **out_evicted, kiln_error *err)
@@ -522,6 +556,9 @@ static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, b
     }
     if (last == NULL) {
         return kiln_fail(err, INTERNAL, "a graph without a binding");
+    }
+    if (graph->fixed) {
+        return refuse_shapes(graph, inputs, err);
     }
     if (graph->bindings->segment == NULL) {
         *out_bound = graph->bindings;

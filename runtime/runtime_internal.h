@@ -93,6 +93,7 @@ typedef struct kilni_stream {
     kiln_fuse_engine *engine; ///< that plans it
     kiln_fuse_stream *queue;
     bool capturing; ///< nothing is handed out: a graph is being recorded
+    bool fixed; ///< of a capture: its graph runs with the captured shapes only
     bool replaying; ///< belongs to a finished graph
     uint32_t persistent; ///< open scopes of persistent allocations
     kiln_tensor **inputs; ///< of a capture, held

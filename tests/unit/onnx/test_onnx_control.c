@@ -260,6 +260,48 @@ static void test_condition_in_a_capture(void)
     pw_free(&bytes);
 }
 
+/* Lengths become attributes of what is recorded: other shapes are refused, not computed wrongly. */
+static void test_captures_keep_their_shapes(void)
+{
+    fixture f;
+    const int64_t dims[2][2] = {{4, 2}, {6, 2}};
+    kiln_tensor *x[2] = {NULL};
+    kiln_tensor *z = NULL;
+    kiln_graph *graph_run = NULL;
+    pw graph = {0};
+    pw info = pw_value_info("x", 1, (const int64_t[]){-1, 2}, 2);
+    pw_message(&graph, 11, &info);
+    add_untyped(&graph, 12, "z");
+    pw node = pw_node("Split", NAMES("x"), NAMES("z", "rest"));
+    pw_message(&graph, 1, &node);
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes) == KILN_STATUS_OK)) {
+        for (int i = 0; i < 2; i++) {
+            KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_F32, 2, dims[i], NULL, &x[i],
+                                          &f.err) == KILN_STATUS_OK);
+        }
+        const kiln_onnx_input input = {.name = "x", .tensor = x[0]};
+        KILN_CHECK(kiln_graph_begin(f.device, &x[0], 1, &f.err) == KILN_STATUS_OK);
+        KILN_CHECK_STR(kiln_onnx_session_run(f.session, &input, 1, &z, 1, &f.err) == KILN_STATUS_OK
+                           ? ""
+                           : f.err.message,
+                       "");
+        KILN_CHECK(kiln_graph_end(f.device, &z, 1, &graph_run, &f.err) == KILN_STATUS_OK);
+        kiln_release(z);
+        KILN_CHECK(kiln_graph_run(graph_run, &x[0], 1, &z, 1, &f.err) == KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_tensor_dims(z)[0], 2);
+        kiln_release(z);
+        KILN_CHECK_INT(kiln_graph_run(graph_run, &x[1], 1, &z, 1, &f.err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(f.err.message, "input 0 has rank 2 and length 6 at axis 0");
+        kiln_graph_destroy(graph_run);
+        kiln_release(x[0]);
+        kiln_release(x[1]);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
 // ---- sequences and optionals ------------------------------------------------
 
 static void test_sequence_positions(void)
@@ -406,5 +448,6 @@ static void test_training_is_noted(void)
 
 KILN_TEST_MAIN("unit/onnx/test_onnx_control", KILN_TEST(test_loop_rounds),
                KILN_TEST(test_loops_that_cannot_run), KILN_TEST(test_condition_in_a_capture),
-               KILN_TEST(test_sequence_positions), KILN_TEST(test_outputs_that_are_sequences),
-               KILN_TEST(test_sparse_constants), KILN_TEST(test_training_is_noted))
+               KILN_TEST(test_captures_keep_their_shapes), KILN_TEST(test_sequence_positions),
+               KILN_TEST(test_outputs_that_are_sequences), KILN_TEST(test_sparse_constants),
+               KILN_TEST(test_training_is_noted))
