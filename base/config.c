@@ -106,6 +106,9 @@ static kiln_status parse_value(kiln_knob knob, const char *text, int64_t *out_va
                          "%s: '%s' is no number; digits, with K, M or G behind them", row->name,
                          text);
     }
+    if (row->type == TYPE_INT && *out_value < 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: %s is below 0", row->name, text);
+    }
     if (row->type == TYPE_BOOL && !parse_bool(text, out_value)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: '%s' is neither 0 nor 1", row->name, text);
     }

@@ -4,6 +4,7 @@
 // kernels gets an operation.
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cl_internal.h"
 
@@ -216,6 +217,17 @@ static kiln_status open_queue(kilni_cl_backend *backend, kiln_error *err)
                               : kilni_cl_fail(NULL, err, code, "a queue on %s", backend->info.name);
 }
 
+// Kernels from nowhere would be the embedded ones, which is not what was asked for.
+static kiln_status check_kernel_dir(const kiln_env *env, kiln_error *err)
+{
+    const char *folder = kiln_config_string(env->config, KILN_KNOB_KERNEL_DIR);
+    struct stat info;
+    bool good =
+        folder == NULL || folder[0] == '\0' || (stat(folder, &info) == 0 && S_ISDIR(info.st_mode));
+    return good ? KILN_STATUS_OK
+                : kiln_fail(err, NOT_FOUND, "kernel-dir: there is no folder %s", folder);
+}
+
 // Without a store everything works, each process compiling for itself.
 static void open_store(kilni_cl_backend *backend)
 {
@@ -248,6 +260,7 @@ static kiln_status open_backend(const kiln_env *env, const char *address,
     backend->base.ops = &cl_ops;
     backend->env = env;
     pthread_mutex_init(&backend->reader.lock, NULL);
+    KILN_TRY(out, status, check_kernel_dir(env, err));
     KILN_TRY(out, status,
              kilni_cl_device_find(env, address, &backend->platform, &backend->device, err));
     KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln devices`: every device of every provider with what it stores and computes, and on request
 // its facts.
-// What is a device and in which order they come is decided by the providers.
+// What is a device and in which order they come is decided by the providers. The one that the knob
+// `device` names is marked; a name that is none of them is an error.
 
 #include "cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct devices_options {
     bool verbose;
@@ -63,6 +65,39 @@ static void print_usage(kiln_device *device)
     print_usage_row(device, KILN_USAGE_ACCELERATED, "accelerates");
 }
 
+/// Whether the knob means this address: the same text, or its scheme alone for the first of it.
+static bool is_chosen(const char *knob, const char *address)
+{
+    size_t length = strlen(knob);
+    bool scheme = length > 0 && strncmp(address, knob, length) == 0 &&
+                  (strcmp(address + length, ":0") == 0 ||
+                   (knob[length - 1] == ':' && strcmp(address + length, "0") == 0));
+    return strcmp(knob, address) == 0 || scheme;
+}
+
+/// Devices elsewhere and those that only compute for tests are not listed: the first are not asked,
+/// the others opened, so that a wrong name is told here.
+static kiln_status check_choice(kiln_context *context, const char *knob, bool found,
+                                kiln_error *err)
+{
+    if (knob[0] == '\0' || found) {
+        return KILN_STATUS_OK;
+    }
+    if (strstr(knob, "://") != NULL || strncmp(knob, "unix:", 5) == 0) {
+        printf("%-12s opened when none is named, by the knob device; not asked now\n", knob);
+        return KILN_STATUS_OK;
+    }
+    kiln_device *device = NULL;
+    kiln_status status = kiln_device_open(context, knob, &device, err);
+    if (status != KILN_STATUS_OK) {
+        return kiln_error_context(err, "the knob device");
+    }
+    printf("%-12s %s (the knob device says it)\n", kiln_device_address(device),
+           kiln_device_info_of(device)->name);
+    kiln_device_release(device);
+    return KILN_STATUS_OK;
+}
+
 int cmd_devices(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -76,13 +111,17 @@ int cmd_devices(int argc, char **argv)
     if (cli_open_context(&none, &context, &err) != KILN_STATUS_OK) {
         return cli_fail("devices", &err);
     }
+    const char *knob = kiln_config_string(kiln_context_env(context)->config, KILN_KNOB_DEVICE);
+    bool found = false;
     int result = CLI_OK;
     char address[64];
     char line[192];
     for (size_t i = 0; kiln_device_describe(context, i, address, line, &err) == KILN_STATUS_OK &&
                        result == CLI_OK;
          i++) {
-        printf("%-12s %s\n", address, line);
+        bool chosen = is_chosen(knob, address);
+        found = found || chosen;
+        printf("%-12s %s%s\n", address, line, chosen ? " (the knob device says it)" : "");
         kiln_device *device = NULL;
         if (kiln_device_open(context, address, &device, &err) != KILN_STATUS_OK) {
             result = cli_fail("devices", &err);
@@ -93,6 +132,9 @@ int cmd_devices(int argc, char **argv)
         }
         print_usage(device);
         kiln_device_release(device);
+    }
+    if (result == CLI_OK && check_choice(context, knob, found, &err) != KILN_STATUS_OK) {
+        result = cli_fail("devices", &err);
     }
     kiln_context_destroy(context);
     return result;

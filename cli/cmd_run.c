@@ -269,30 +269,32 @@ static kiln_status draw(const char *path, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-static kiln_status write_outputs(const run_options *options, const model_run *run, kiln_error *err)
+static kiln_status write_outputs(const model_run *run, kiln_error *err)
 {
-    for (size_t i = 0; i < options->n_outputs; i++) {
-        const char *equals = strchr(options->outputs[i], '=');
-        const char *path = equals != NULL ? equals + 1 : options->outputs[i];
-        size_t index = i;
-        for (size_t k = 0; equals != NULL && k < run->n_outputs; k++) {
-            size_t length = (size_t)(equals - options->outputs[i]);
-            if (strlen(run->names[k]) == length &&
-                strncmp(run->names[k], options->outputs[i], length) == 0) {
-                index = k;
-                equals = NULL;
-            }
-        }
-        if (equals != NULL || index >= run->n_outputs) {
-            return kiln_fail(err, NOT_FOUND, "the model has no output for --output %s",
-                             options->outputs[i]);
-        }
-        kiln_status status = npy_write(path, &run->outputs[index], err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; status == KILN_STATUS_OK && i < run->n_wanted; i++) {
+        status = npy_write(run->wanted_path[i], &run->outputs[run->wanted_index[i]], err);
     }
-    return KILN_STATUS_OK;
+    return status;
+}
+
+static kiln_status show_results(const run_options *options, const model_run *run, kiln_error *err)
+{
+    if (!run->report.computes) {
+        printf("no results: this device computes nothing\n");
+        return run->n_wanted == 0 && options->expected == NULL
+                   ? KILN_STATUS_OK
+                   : kiln_fail(err, FAILED_PRECONDITION,
+                               "--output and --expected want a device that computes");
+    }
+    for (size_t i = 0; i < run->n_outputs; i++) {
+        print_output(run->names[i], &run->outputs[i]);
+    }
+    if (run->n_outputs > 0) {
+        print_class(&run->outputs[0]);
+    }
+    return options->expected != NULL && run->n_outputs > 0 ? compare(&run->outputs[0], options, err)
+                                                           : KILN_STATUS_OK;
 }
 
 int cmd_run(int argc, char **argv)
@@ -304,24 +306,19 @@ int cmd_run(int argc, char **argv)
     run_options options = {.repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
-    model_run run = {0};
+    model_run run = {.n_wanted = options.n_outputs};
+    memcpy(run.wanted, options.outputs, sizeof(run.wanted));
     kiln_status status = model_run_execute(&options.device, options.model, options.inputs,
                                            options.n_inputs, (uint32_t)options.repeat, &run, &err);
     if (status == KILN_STATUS_OK && options.draw && options.n_inputs > 0) {
         status = draw(options.inputs[0].path, &err);
     }
-    for (size_t i = 0; i < run.n_outputs && status == KILN_STATUS_OK; i++) {
-        print_output(run.names[i], &run.outputs[i]);
-    }
-    if (status == KILN_STATUS_OK && run.n_outputs > 0) {
-        print_class(&run.outputs[0]);
-    }
-    if (status == KILN_STATUS_OK && options.expected != NULL && run.n_outputs > 0) {
-        status = compare(&run.outputs[0], &options, &err);
+    if (status == KILN_STATUS_OK) {
+        status = show_results(&options, &run, &err);
     }
     if (status == KILN_STATUS_OK) {
         print_report(&run.report);
-        status = write_outputs(&options, &run, &err);
+        status = write_outputs(&run, &err);
     }
     model_run_free(&run);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);

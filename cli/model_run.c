@@ -49,6 +49,29 @@ static kiln_status find_input(const model_session *self, const model_run_input *
                      input->name, count > 0 ? infos[0].name : "none");
 }
 
+kiln_status model_run_find_output(const kiln_onnx_model *model, const char *text, size_t place,
+                                  size_t *out_index, const char **out_path, kiln_error *err)
+{
+    size_t count = 0;
+    const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(model, &count);
+    const char *equals = strchr(text, '=');
+    size_t index = place;
+    for (size_t i = 0; equals != NULL && i < count; i++) {
+        size_t length = (size_t)(equals - text);
+        if (strlen(infos[i].name) == length && strncmp(infos[i].name, text, length) == 0) {
+            *out_index = i;
+            *out_path = equals + 1;
+            return KILN_STATUS_OK;
+        }
+    }
+    if (equals != NULL || index >= count) {
+        return kiln_fail(err, NOT_FOUND, "the model has no output for --output %s", text);
+    }
+    *out_index = index;
+    *out_path = text;
+    return KILN_STATUS_OK;
+}
+
 /// An array of zeros of the model's shape; lengths that it leaves open are 1.
 static kiln_status make_zeros(const kiln_onnx_value_info *info, npy_array *out_array,
                               kiln_error *err)
@@ -289,6 +312,7 @@ static void fill_report(model_session *self, model_run *run)
     model_run_report *report = &run->report;
     snprintf(report->device_name, sizeof(report->device_name), "%s (%s)",
              kiln_device_address(self->device), kiln_device_info_of(self->device)->name);
+    report->computes = strncmp(kiln_device_address(self->device), "null", 4) != 0;
     report->build_ns = (double)stats.backend.build_ns;
     report->ops = stats.ops_recorded;
     report->ops_fused = stats.ops_fused;
@@ -313,14 +337,32 @@ static void copy_names(model_session *self, model_run *run)
     }
 }
 
+/// With the model alone, before a device is opened.
+static kiln_status find_outputs(const char *path, model_run *run, kiln_error *err)
+{
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    kiln_onnx_model *model = NULL;
+    kiln_status status =
+        run->n_wanted > 0 ? kiln_onnx_model_open(&env, path, &model, err) : KILN_STATUS_OK;
+    for (size_t i = 0; status == KILN_STATUS_OK && i < run->n_wanted; i++) {
+        status = model_run_find_output(model, run->wanted[i], i, &run->wanted_index[i],
+                                       &run->wanted_path[i], err);
+    }
+    kiln_onnx_model_close(model);
+    return status;
+}
+
 kiln_status model_run_execute(const cli_device_options *device, const char *model,
                               const model_run_input *inputs, size_t n_inputs, uint32_t repeats,
                               model_run *run, kiln_error *err)
 {
     model_session session;
+    kiln_status status = find_outputs(model, run, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     uint64_t start = kiln_time_ns();
-    kiln_status status = model_session_open(&session, device, model, inputs, n_inputs,
-                                            /*zeros=*/false, err);
+    status = model_session_open(&session, device, model, inputs, n_inputs, /*zeros=*/false, err);
     if (status == KILN_STATUS_OK) {
         status = run_once(&session, run, err);
     }

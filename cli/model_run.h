@@ -19,6 +19,11 @@ typedef struct model_run_input {
 /// room.
 bool model_run_parse_input(model_run_input inputs[MODEL_RUN_MAX_IO], size_t *n_inputs, char *text);
 
+/// Output that "[NAME=]FILE", as --output takes it, means when it is the one at `place`;
+/// `*out_path` is the file. Errors: NOT_FOUND when the model has none such.
+kiln_status model_run_find_output(const kiln_onnx_model *model, const char *text, size_t place,
+                                  size_t *out_index, const char **out_path, kiln_error *err);
+
 /// A model on a device with its inputs uploaded, and captured as a graph when it can be.
 typedef struct model_session {
     kiln_context *context;
@@ -48,6 +53,7 @@ kiln_status model_session_run(model_session *session, kiln_tensor **out_tensors,
 
 typedef struct model_run_report {
     char device_name[256];
+    bool computes; ///< false on the null device: results say nothing
     double first_ns; ///< from opening the model file to the first result on the host
     double repeat_ns; ///< median
     double build_ns;
@@ -61,6 +67,10 @@ typedef struct model_run_report {
 } model_run_report;
 
 typedef struct model_run {
+    const char *wanted[MODEL_RUN_MAX_IO]; ///< "[NAME=]FILE": checked before anything runs
+    size_t n_wanted;
+    size_t wanted_index[MODEL_RUN_MAX_IO];
+    const char *wanted_path[MODEL_RUN_MAX_IO];
     const char *names[MODEL_RUN_MAX_IO];
     char name_text[MODEL_RUN_MAX_IO][64];
     npy_array outputs[MODEL_RUN_MAX_IO];
@@ -68,9 +78,9 @@ typedef struct model_run {
     model_run_report report;
 } model_run;
 
-/// Runs once, then `repeats` times, and closes everything. Ownership: `*run` is the caller's
-/// (model_run_free, also after a failure). Lifetime: until freed. Thread: any. Errors: as
-/// model_session_open, and of the run.
+/// Looks for the wanted outputs, runs once, then `repeats` times, and closes everything. Ownership:
+/// `*run` is the caller's (model_run_free, also after a failure). Lifetime: until freed. Thread:
+/// any. Errors: as model_session_open and model_run_find_output, and of the run.
 kiln_status model_run_execute(const cli_device_options *device, const char *model,
                               const model_run_input *inputs, size_t n_inputs, uint32_t repeats,
                               model_run *run, kiln_error *err);

@@ -59,7 +59,8 @@ static kiln_status parse_type(const char *header, kiln_dtype *out_dtype, kiln_er
             return KILN_STATUS_OK;
         }
     }
-    return kiln_fail(err, UNIMPLEMENTED, "element type %.12s is not supported", value);
+    return kiln_fail(err, UNIMPLEMENTED, "element type %.*s is not supported",
+                     (int)strcspn(value + 1, "'"), value + 1);
 }
 
 static kiln_status parse_shape(const char *header, npy_array *array, kiln_error *err)
@@ -181,6 +182,10 @@ static kiln_status read_data(FILE *file, npy_array *array, kiln_error *err)
     size_t left = (size_t)(info.st_size - at);
     if (array->bytes > left) {
         return kiln_fail(err, DATA_LOSS, "the file ends %zu bytes early", array->bytes - left);
+    }
+    if (array->bytes < left) {
+        return kiln_fail(err, DATA_LOSS, "the file goes on for %zu bytes behind its array",
+                         left - array->bytes);
     }
     array->data = malloc(array->bytes > 0 ? array->bytes : 1);
     if (array->data == NULL) {

@@ -61,12 +61,14 @@ static bool add_name(const kiln_env *env, name_list *list, char *name)
 }
 
 /* The libraries of a folder, sorted. One that cannot be read has none. */
-static bool list_folder(const kiln_env *env, const char *folder, name_list *out_list)
+static bool list_folder(const kiln_env *env, const char *folder, kilni_fuse_trust trust,
+                        name_list *out_list)
 {
     DIR *dir = opendir(folder);
     if (dir == NULL) {
-        kiln_log_write(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin folder %s cannot be read",
-                       folder);
+        bool asked = trust == KILNI_FUSE_TRUST_PATH;
+        kiln_log_write(env, asked ? KILN_LOG_WARN : KILN_LOG_INFO, KILNI_FUSE_MODULE,
+                       "plugin folder %s cannot be read", folder);
         return true;
     }
     bool ok = true;
@@ -121,7 +123,7 @@ static kiln_status add_folder(kiln_fuse_registry *registry, const char *folder,
 {
     name_list list = {0};
     kiln_status status = KILN_STATUS_OK;
-    if (!list_folder(registry->env, folder, &list)) {
+    if (!list_folder(registry->env, folder, trust, &list)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to list plugins");
     }
     for (uint32_t i = 0; i < list.count && status == KILN_STATUS_OK; i++) {
@@ -173,6 +175,36 @@ static void sort_plugins(kiln_fuse_registry *registry)
     }
 }
 
+static bool has_plugin(const kiln_fuse_registry *registry, const char *id, size_t length)
+{
+    for (uint32_t i = 0; i < registry->n_plugins; i++) {
+        const char *other = registry->plugins[i]->info.id;
+        if (other != NULL && strlen(other) == length && strncmp(other, id, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names in the list of plugins that nothing has: most likely misspelt. */
+static void warn_of_unknown(const kiln_fuse_registry *registry)
+{
+    const char *list = kiln_config_string(registry->env->config, KILN_KNOB_PLUGINS);
+    if (list == NULL || strcmp(list, "off") == 0) {
+        return;
+    }
+    for (list += strspn(list, ", "); *list != 0; list += strspn(list, ", ")) {
+        size_t length = strcspn(list, ", ");
+        size_t minus = list[0] == '-' ? 1 : 0;
+        if (!has_plugin(registry, list + minus, length - minus)) {
+            kiln_log_write(registry->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                           "plugins: no plugin has the id %.*s", (int)(length - minus),
+                           list + minus);
+        }
+        list += length;
+    }
+}
+
 kiln_status kiln_fuse_registry_create(const kiln_env *env,
                                       const kiln_fuse_registry_options *options,
                                       kiln_fuse_registry **out_registry, kiln_error *err)
@@ -196,6 +228,7 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
         return status;
     }
     sort_plugins(registry);
+    warn_of_unknown(registry);
     *out_registry = registry;
     return KILN_STATUS_OK;
 }

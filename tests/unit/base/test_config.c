@@ -82,7 +82,7 @@ static void test_types(void)
         {"cache-limit", "12", 12, KILN_STATUS_OK},
         {"cache-limit", "3K", 3072, KILN_STATUS_OK},
         {"cache-limit", "5m", 5 << 20, KILN_STATUS_OK},
-        {"cache-limit", "-1", -1, KILN_STATUS_OK},
+        {"cache-limit", "-1", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"cache-limit", "8589934591G", (int64_t)8589934591 << 30, KILN_STATUS_OK},
         {"cache-limit", "8589934592G", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"cache-limit", "99999999999999999999", 0, KILN_STATUS_INVALID_ARGUMENT},

@@ -132,12 +132,37 @@ def damaged_arrays():
         "type.npy": npy("<c8", "(1, 1, 8, 8)", floats * 2),
         "big.npy": npy("<f4", "(99999999999, 99999999999, 9)", floats),
         "negative.npy": npy("<f4", "(-1, 8)", floats),
+        "long.npy": good + b"\0",
         "rank.npy": npy("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 64)", floats),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, data in bad.items():
             run = kiln("run", MODEL, "--input", write(folder, name, data), *FAST)
             expect_error(run, name)
+
+
+@case
+def unknown_types_of_arrays_are_named():
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "big.npy", npy(">f4", "(1, 1, 8, 8)", bytes(256)))
+        expect_error(kiln("run", MODEL, "--input", path, *FAST), "element type >f4 is not supported")
+
+
+@case
+def outputs_are_looked_for_first():
+    run = kiln("run", MODEL, "--input", "/nowhere.npy", "--output", "nothing=/tmp/x.npy", *FAST)
+    expect_error(run, "no output for --output nothing=")
+    run = kiln("run", MODEL, "--input", INPUT, "--output", "/dev/null", "--output", "more.npy", *FAST)
+    expect_error(run, "no output for --output more.npy")
+
+
+@case
+def null_device_has_no_results():
+    run = kiln("run", MODEL, "--input", INPUT, "--device", "null:0", "--repeat", "0")
+    expect(run, 0, "no results: this device computes nothing", "operations:")
+    assert "predicted" not in run.stdout, run.stdout
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--device", "null:0", "--expected", INPUT),
+                 "want a device that computes")
 
 
 @case
@@ -177,7 +202,13 @@ def plugins_off():
 def bad_knobs():
     expect_error(kiln("run", MODEL, "--input", INPUT, "--set", "nonsense=1"), "nonsense")
     expect_error(kiln("config", "--set", "memory-budget=lots"), "memory-budget")
+    expect_error(kiln("config", "--set", "memory-budget=-5"), "memory-budget", "-5")
     expect(kiln("config", "--set", "memory-budget=1G"), 0, "flag")
+    run = kiln("run", MODEL, "--input", INPUT, KILN_KERNEL_DIR="/nowhere")
+    expect_error(run, "kernel-dir: there is no folder /nowhere")
+    run = kiln("plugin", "list", KILN_PLUGIN_PATH="/nowhere", KILN_PLUGINS="-org.kiln.bogus")
+    assert "plugin folder /nowhere cannot be read" in run.stderr, run.stderr
+    assert "no plugin has the id org.kiln.bogus" in run.stderr, run.stderr
     expect(kiln("config", KILN_LOG="debug"), 0, "environment")
 
 
@@ -191,6 +222,8 @@ def explains_blocks():
 def lists_things():
     expect(kiln("devices"), 0, "opencl:0")
     expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32")
+    expect(kiln("devices", KILN_DEVICE="reference"), 0, "(the knob device says it)")
+    expect_error(kiln("devices", KILN_DEVICE="abacus"), "abacus")
     expect(kiln("ops"), 0, "matmul", "conv")
     expect(kiln("ops", "conv"), 0, "dilations")
     expect_error(kiln("ops", "nonsense"), "nonsense")
