@@ -184,16 +184,16 @@ void kilni_onnx_op_expand(kilni_onnx_call *call)
 /* A number that the first version takes in the data's own type. */
 static kilni_onnx_ref as_integers(kilni_onnx_call *call, uint32_t input)
 {
-    return kilni_onnx_cast(call, kilni_onnx_opt(call, input), KILN_DTYPE_I64);
+    return kilni_onnx_cast(call, kilni_onnx_in(call, input), KILN_DTYPE_I64);
 }
 
 /* Version 1 gives the times and the axis as inputs of one number. */
 void kilni_onnx_op_tile(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ints repeats = kilni_onnx_value_ints(call, kilni_onnx_in(call, 1));
+    kilni_onnx_ints repeats = kilni_onnx_value_ints(call, as_integers(call, 1));
     if (kilni_onnx_ok(call) && call->version < 6) {
-        int64_t axis = kilni_onnx_value_number(call, kilni_onnx_in(call, 2)).v.i;
+        int64_t axis = kilni_onnx_value_number(call, as_integers(call, 2)).v.i;
         uint32_t at = kilni_onnx_axis(call, axis, x->desc.rank);
         int64_t times = repeats.count > 0 ? repeats.v[0] : 1;
         repeats.count = x->desc.rank;
