@@ -12,23 +12,37 @@ kilni_coll_extent fixture_extent(uint32_t ranks)
 bool fixture_init(fixture *fix, uint32_t ranks, uint64_t deadline_ms,
                   kiln_coll_memory *const *memories)
 {
+    return fixture_init_delayed(fix, ranks, deadline_ms, /*delay_us=*/0, memories);
+}
+
+bool fixture_init_delayed(fixture *fix, uint32_t ranks, uint64_t deadline_ms, uint32_t delay_us,
+                          kiln_coll_memory *const *memories)
+{
     *fix = (fixture){.env = {.allocator = kiln_allocator_default()}, .ranks = ranks};
     kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
     options.ranks = ranks;
     options.ranks_per_node = fixture_extent(ranks).node;
     options.deadline_ns = deadline_ms * 1000000;
     bool ok = KILN_CHECK_INT(kiln_coll_group_create(&fix->env, &options, &fix->group, NULL), 0);
+    if (ok && delay_us > 0) {
+        ok = KILN_CHECK_INT(kilni_coll_hub_create(&fix->env, ranks, &fix->hub, NULL), 0);
+    }
     for (uint32_t i = 0; i < ranks && ok; i++) {
         kiln_coll_memory *memory = NULL;
+        kiln_coll_transport *transport = NULL;
+        if (fix->hub != NULL) {
+            delayed_init(&fix->transports[i], kilni_coll_hub_end(fix->hub, i), i, delay_us);
+            transport = &fix->transports[i].base;
+        }
         if (memories == NULL) {
             ok = KILN_CHECK_INT(kiln_coll_host_memory_create(&fix->env, &fix->memory[i], NULL), 0);
             memory = fix->memory[i];
         } else {
             memory = memories[i];
         }
-        ok = ok &&
-             KILN_CHECK_INT(
-                 kiln_coll_member_create(fix->group, i, memory, NULL, &fix->members[i], NULL), 0);
+        ok = ok && KILN_CHECK_INT(kiln_coll_member_create(fix->group, i, memory, transport,
+                                                          &fix->members[i], NULL),
+                                  0);
     }
     return ok;
 }
@@ -42,6 +56,7 @@ void fixture_fini(fixture *fix)
         kiln_coll_host_memory_destroy(fix->memory[i]);
     }
     kiln_coll_group_destroy(fix->group);
+    kilni_coll_hub_destroy(fix->hub);
 }
 
 void fixture_run(fixture *fix, const kiln_coll_call *calls, kiln_status *out_status,

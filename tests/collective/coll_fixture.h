@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
 #define KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
 
-#include "collective_internal.h"
+#include "coll_delayed.h"
 
 enum { FIXTURE_RANKS = 17 };
 
@@ -13,6 +13,8 @@ typedef struct fixture {
     kiln_coll_group *group;
     kiln_coll_memory *memory[FIXTURE_RANKS];
     kiln_coll_member *members[FIXTURE_RANKS];
+    kiln_coll_hub *hub; ///< with delays: under the transports
+    delayed_transport transports[FIXTURE_RANKS];
 } fixture;
 
 /// Groups have nodes where the ranks allow: of two where they are even, else of three.
@@ -22,6 +24,9 @@ kilni_coll_extent fixture_extent(uint32_t ranks);
 /// not NULL these are used instead and stay the caller's.
 bool fixture_init(fixture *fix, uint32_t ranks, uint64_t deadline_ms,
                   kiln_coll_memory *const *memories);
+/// The same over a transport with delays of up to `delay_us` and no shared memory.
+bool fixture_init_delayed(fixture *fix, uint32_t ranks, uint64_t deadline_ms, uint32_t delay_us,
+                          kiln_coll_memory *const *memories);
 void fixture_fini(fixture *fix);
 
 /// Starts `calls[rank]` on every rank from this thread, then waits for all. `out_status` and

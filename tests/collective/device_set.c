@@ -2,6 +2,7 @@
 // Opening and closing of device sets, and the server behind "remote".
 #include "device_set.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,11 +55,74 @@ static const char *host_start(device_set *set, kiln_error *err)
 }
 #endif
 
+// ---- a device that fails
+// ----------------------------------------------------------------------------
+
+static atomic_int reads_left;
+static atomic_int uploads_left;
+static atomic_int executes_left;
+static kiln_backend_ops failing_ops;
+static const kiln_backend_ops *real_ops;
+
+static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                void *out_data, size_t bytes, kiln_error *err)
+{
+    return atomic_fetch_sub(&reads_left, 1) == 1
+               ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
+               : real_ops->read(backend, buffer, offset, out_data, bytes, err);
+}
+
+static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                  const void *source, size_t bytes, kiln_error *err)
+{
+    return atomic_fetch_sub(&uploads_left, 1) == 1
+               ? kiln_fail(err, DEVICE_LOST, "an upload failed on purpose")
+               : real_ops->upload(backend, buffer, offset, source, bytes, err);
+}
+
+static kiln_status failing_execute(kiln_backend *backend, const kiln_op_record *record,
+                                   const kiln_view *inputs, const kiln_view *outputs,
+                                   kiln_error *err)
+{
+    return atomic_fetch_sub(&executes_left, 1) == 1
+               ? kiln_fail(err, DEVICE_LOST, "an operation failed on purpose")
+               : real_ops->execute(backend, record, inputs, outputs, err);
+}
+
+static kiln_status open_failing(const kiln_env *env, const char *address,
+                                kiln_backend **out_backend, kiln_error *err, void *user)
+{
+    (void)user;
+    (void)address;
+    const kiln_backend_provider *reference = kiln_ir_reference_provider();
+    kiln_status status = reference->open(env, "reference", out_backend, err, reference->user);
+    if (status == KILN_STATUS_OK) {
+        real_ops = (*out_backend)->ops;
+        failing_ops = *real_ops;
+        failing_ops.read = failing_read;
+        failing_ops.upload = failing_upload;
+        failing_ops.execute = failing_execute;
+        (*out_backend)->ops = &failing_ops;
+    }
+    return status;
+}
+
+static const kiln_backend_provider failing_provider = {
+    .struct_size = sizeof(kiln_backend_provider), .scheme = "failing", .open = open_failing};
+
+void device_set_fail_at(int reads, int uploads, int executes)
+{
+    atomic_store(&reads_left, reads);
+    atomic_store(&uploads_left, uploads);
+    atomic_store(&executes_left, executes);
+}
+
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count)
 {
     kiln_error err = KILN_ERROR_INIT;
     *set = (device_set){.count = count};
-    bool ok = kiln_context_create(NULL, &set->context, &err) == KILN_STATUS_OK;
+    bool ok = kiln_context_create(NULL, &set->context, &err) == KILN_STATUS_OK &&
+              kiln_context_add_provider(set->context, &failing_provider, &err) == KILN_STATUS_OK;
     for (uint32_t i = 0; i < count && ok; i++) {
         bool remote = strcmp(addresses[i], "remote") == 0;
         const char *address = remote ? host_start(set, &err) : addresses[i];
@@ -76,7 +140,8 @@ void device_set_close(device_set *set)
     for (uint32_t i = 0; i < set->count; i++) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         if (set->devices[i] != NULL) {
-            KILN_CHECK_INT(kiln_sync(set->devices[i], NULL), KILN_STATUS_OK);
+            kiln_status synced = kiln_sync(set->devices[i], NULL); // a failure may be the test's
+            KILN_CHECK(synced == KILN_STATUS_OK || synced == KILN_STATUS_DEVICE_LOST);
             kiln_device_stats_get(set->devices[i], &stats);
             KILN_CHECK_INT(stats.tensors_live, 0);
             KILN_CHECK_INT(stats.backend.bytes_used, 0);

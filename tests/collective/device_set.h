@@ -15,9 +15,13 @@ typedef struct device_set {
     void *host; ///< of the remote device
 } device_set;
 
-/// Opens the addresses; "remote" stands for a reference device behind a server. False, with the
-/// case failed, when one cannot be opened.
+/// Opens the addresses; "remote" stands for a reference device behind a server, "failing" for one
+/// that fails where device_set_fail_at says. False, with the case failed, when one cannot be
+/// opened.
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count);
+
+/// The n-th read, upload or operation from now on fails on "failing"; 0: none does.
+void device_set_fail_at(int reads, int uploads, int executes);
 
 /// Checks that no tensor, buffer or byte is left on any device, and closes them.
 void device_set_close(device_set *set);

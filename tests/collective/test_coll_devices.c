@@ -402,6 +402,61 @@ static void test_let_go(void)
     scene_fini(&self);
 }
 
+/// Device 1 fails at its n-th operation, read or upload of a call, for all n: all results give the
+/// same error, which names it, or are whole; the group says so from then on.
+static bool fail_once(int reads, int uploads, int executes)
+{
+    static const setting failing = {3, {"reference:0", "failing", "reference:1"}};
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_error first = KILN_ERROR_INIT;
+    int failed = 0;
+    device_set_fail_at(0, 0, 0);
+    bool ok =
+        scene_init(&self, &failing, NULL) && make_inputs(&self, KILN_DTYPE_F32, COUNT, inputs);
+    device_set_fail_at(reads, uploads, executes);
+    ok =
+        ok && KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "mean", sums, NULL), 0);
+    for (uint32_t rank = 0; rank < self.count && ok; rank++) {
+        kiln_error err = KILN_ERROR_INIT;
+        if (kiln_collective_resolve(sums[rank], &err) != KILN_STATUS_OK) {
+            first = failed++ == 0 ? err : first;
+            KILN_CHECK_INT(err.code, KILN_STATUS_DEVICE_LOST);
+            KILN_CHECK_CONTAINS(err.message, "rank 1: ");
+            KILN_CHECK_STR(err.message, first.message);
+        }
+    }
+    if (failed > 0) {
+        int32_t rank = -1;
+        KILN_CHECK_INT(kiln_collective_status(self.group, &rank, NULL), KILN_STATUS_DEVICE_LOST);
+        KILN_CHECK_INT(rank, 1);
+        release_all(&self, sums);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "mean", sums, NULL),
+                       KILN_STATUS_DEVICE_LOST);
+        KILN_CHECK(sums[0] == NULL);
+    }
+    release_all(&self, sums);
+    release_all(&self, inputs);
+    scene_fini(&self);
+    return failed > 0;
+}
+
+static void test_failing_device(void)
+{
+    int reached[3] = {0};
+    while (reached[0] < 50 && fail_once(reached[0] + 1, 0, 0)) {
+        reached[0]++;
+    }
+    while (reached[1] < 50 && fail_once(0, reached[1] + 1, 0)) {
+        reached[1]++;
+    }
+    while (reached[2] < 50 && fail_once(0, 0, reached[2] + 1)) {
+        reached[2]++;
+    }
+    KILN_CHECK(reached[0] > 0 && reached[1] > 0 && reached[0] + reached[1] + reached[2] < 100);
+}
+
 static void test_refusals(void)
 {
     scene self;
@@ -463,6 +518,7 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_unresolved, "unresolved, reference", &references),
         KILN_TEST_PARAM(test_let_go, "let go, reference", &references),
         KILN_TEST(test_refusals),
+        KILN_TEST(test_failing_device),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_operations, "operations, opencl", &opencl),
         KILN_TEST_PARAM(test_operations, "operations, mixed", &mixed),

@@ -287,13 +287,15 @@ static void test_bad_groups(void)
 typedef struct faulty_case {
     kiln_coll_algorithm algorithm;
     kiln_dtype dtype;
+    uint32_t delay_us; ///< of the transport
 } faulty_case;
 
-static const faulty_case ring_f32 = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_F32};
-static const faulty_case ring_f16 = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_F16};
-static const faulty_case centralised = {KILN_COLL_ALL_REDUCE_CENTRALISED, KILN_DTYPE_BF16};
-static const faulty_case tree = {KILN_COLL_ALL_REDUCE_TREE, KILN_DTYPE_F16};
-static const faulty_case doubling = {KILN_COLL_ALL_REDUCE_DOUBLING, KILN_DTYPE_F32};
+static const faulty_case ring_f32 = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_F32, 0};
+static const faulty_case ring_f16 = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_F16, 0};
+static const faulty_case centralised = {KILN_COLL_ALL_REDUCE_CENTRALISED, KILN_DTYPE_BF16, 0};
+static const faulty_case tree = {KILN_COLL_ALL_REDUCE_TREE, KILN_DTYPE_F16, 0};
+static const faulty_case delayed = {KILN_COLL_ALL_REDUCE_RING, KILN_DTYPE_BF16, 200};
+static const faulty_case doubling = {KILN_COLL_ALL_REDUCE_DOUBLING, KILN_DTYPE_F32, 0};
 
 static void adapt(const faulty_case *what, uint32_t ranks, kiln_coll_call *calls)
 {
@@ -320,7 +322,7 @@ static bool run_failing(const faulty_case *what, uint32_t failing, unsigned k)
         faulty_init(&memories[i], &env);
         bases[i] = &memories[i].base;
     }
-    bool ok = fixture_init(&fix, RANKS, 60000, bases);
+    bool ok = fixture_init_delayed(&fix, RANKS, 60000, what->delay_us, bases);
     bool reached = false;
     fill_calls(&data, RANKS, calls);
     adapt(what, RANKS, calls);
@@ -530,5 +532,6 @@ KILN_TEST_MAIN("collective/failures", KILN_TEST(test_sound_group), KILN_TEST(tes
                KILN_TEST_PARAM(test_failing_memory, "failing memory, centralised", &centralised),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, tree", &tree),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, doubling", &doubling),
+               KILN_TEST_PARAM(test_failing_memory, "failing memory, delays", &delayed),
                KILN_TEST(test_work_that_does_not_end), KILN_TEST(test_slow_memories),
                KILN_TEST(test_threads), KILN_TEST(test_no_memory))

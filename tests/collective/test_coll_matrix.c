@@ -459,6 +459,21 @@ static void test_every_rank_count(void)
     }
 }
 
+/// Ranks that share no memory, and messages that are late.
+static void test_delays(void)
+{
+    static const uint32_t rank_counts[] = {2, 3, 4, 6, 9};
+    for (size_t r = 0; r < sizeof rank_counts / sizeof rank_counts[0]; r++) {
+        fixture fix;
+        if (fixture_init_delayed(&fix, rank_counts[r], 60000, /*delay_us=*/60, NULL)) {
+            run_algorithms(&fix, KILN_DTYPE_F32, KILN_COLL_SUM);
+            run_algorithms(&fix, KILN_DTYPE_F16, KILN_COLL_MEAN);
+            run_algorithms(&fix, KILN_DTYPE_I16, KILN_COLL_PROD);
+        }
+        fixture_fini(&fix);
+    }
+}
+
 static void test_every_dtype_and_op(void)
 {
     static const uint32_t rank_counts[] = {1, 2, 3, 5};
@@ -525,6 +540,6 @@ static void test_repeats_bit_for_bit(void)
     fixture_fini(&fix);
 }
 
-KILN_TEST_MAIN("collective/matrix", KILN_TEST(test_every_rank_count),
+KILN_TEST_MAIN("collective/matrix", KILN_TEST(test_every_rank_count), KILN_TEST(test_delays),
                KILN_TEST(test_every_dtype_and_op), KILN_TEST(test_long),
                KILN_TEST(test_repeats_bit_for_bit))

@@ -540,6 +540,45 @@ static void test_failures(void)
     }
 }
 
+/// A member's device fails while gradients are reduced: all members hear the same.
+static void test_failing_device(void)
+{
+    static const char *const addresses[MEMBERS] = {"reference:0", "reference:1", "failing",
+                                                   "reference:2"};
+    for (int n = 1; n <= 2; n++) {
+        scene self;
+        kiln_error errors[MEMBERS] = {KILN_ERROR_INIT};
+        kiln_tensor *last[MEMBERS] = {NULL};
+        uint32_t failed = 0;
+        device_set_fail_at(0, 0, 0);
+        bool ok = scene_open(&self, addresses, NULL);
+        if (ok) {
+            register_all(&self);
+        }
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            ok = KILN_CHECK_INT(submit(&self, m, 1, 3, 1, NULL), 0);
+            last[m] = gradient(&self, m, 2, 40, 1);
+        }
+        device_set_fail_at(n, 0, 0); // a read of what is sent
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            ok = ok && KILN_CHECK_INT(kiln_gradsync_submit(self.job, m, last[m], NULL), 0);
+            kiln_release(last[m]);
+        }
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            failed += kiln_gradsync_sync(self.job, m, &errors[m]) != KILN_STATUS_OK;
+        }
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            if (errors[m].code != 0) {
+                KILN_CHECK_CONTAINS(errors[m].message, "a read failed on purpose");
+                KILN_CHECK_CONTAINS(errors[m].message, "2: ");
+            }
+        }
+        KILN_CHECK(failed > 0 &&
+                   kiln_gradsync_register(self.job, 0, NULL, 0, NULL) == KILN_STATUS_DEVICE_LOST);
+        scene_close(&self);
+    }
+}
+
 static void test_refusals(void)
 {
     scene self;
@@ -792,12 +831,19 @@ static void test_param_ids(void)
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
-        KILN_TEST(test_epochs),       KILN_TEST(test_participants),
-        KILN_TEST(test_accumulation), KILN_TEST(test_uneven_rounds),
-        KILN_TEST(test_orders),       KILN_TEST(test_orders_with_mistakes),
-        KILN_TEST(test_failures),     KILN_TEST(test_refusals),
-        KILN_TEST(test_names),        KILN_TEST(test_start_and_close_race),
-        KILN_TEST(test_threads),      KILN_TEST(test_close_while_pending),
+        KILN_TEST(test_epochs),
+        KILN_TEST(test_participants),
+        KILN_TEST(test_accumulation),
+        KILN_TEST(test_uneven_rounds),
+        KILN_TEST(test_orders),
+        KILN_TEST(test_orders_with_mistakes),
+        KILN_TEST(test_failures),
+        KILN_TEST(test_refusals),
+        KILN_TEST(test_failing_device),
+        KILN_TEST(test_names),
+        KILN_TEST(test_start_and_close_race),
+        KILN_TEST(test_threads),
+        KILN_TEST(test_close_while_pending),
         KILN_TEST(test_param_ids),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call

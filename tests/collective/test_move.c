@@ -2,7 +2,6 @@
 // Moving tensors: every pair of devices times every dtype and several lengths, a program that goes
 // over all of them, uses before the bytes have come, and failures on the way.
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,73 +193,25 @@ static void test_let_go(void)
 // ---- failures
 // ---------------------------------------------------------------------------------------
 
-/// A reference device whose n-th read or upload fails.
-static atomic_int reads_left;
-static atomic_int uploads_left;
-static kiln_backend_ops failing_ops;
-static const kiln_backend_ops *real_ops;
-
-static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                                void *out_data, size_t bytes, kiln_error *err)
-{
-    return atomic_fetch_sub(&reads_left, 1) == 1
-               ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
-               : real_ops->read(backend, buffer, offset, out_data, bytes, err);
-}
-
-static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                                  const void *source, size_t bytes, kiln_error *err)
-{
-    return atomic_fetch_sub(&uploads_left, 1) == 1
-               ? kiln_fail(err, DEVICE_LOST, "an upload failed on purpose")
-               : real_ops->upload(backend, buffer, offset, source, bytes, err);
-}
-
-static kiln_status open_failing(const kiln_env *env, const char *address,
-                                kiln_backend **out_backend, kiln_error *err, void *user)
-{
-    (void)user;
-    (void)address;
-    const kiln_backend_provider *reference = kiln_ir_reference_provider();
-    kiln_status status = reference->open(env, "reference", out_backend, err, reference->user);
-    if (status == KILN_STATUS_OK) {
-        real_ops = (*out_backend)->ops;
-        failing_ops = *real_ops;
-        failing_ops.read = failing_read;
-        failing_ops.upload = failing_upload;
-        (*out_backend)->ops = &failing_ops;
-    }
-    return status;
-}
-
 /// The move fails after `reads` or `uploads` chunks: the copy's first use says so, the source stays
 /// readable, a later move goes through.
 static void check_failing(int reads, int uploads)
 {
-    static const kiln_backend_provider provider = {
-        .struct_size = sizeof(kiln_backend_provider), .scheme = "failing", .open = open_failing};
+    static const char *const source_fails[] = {"failing", "reference"};
+    static const char *const target_fails[] = {"reference", "failing"};
     static unsigned char data[9 << 20];
     const int64_t count = sizeof data;
-    bool source_fails = reads > 0;
-    kiln_context *context = NULL;
-    kiln_device *devices[2] = {NULL, NULL};
+    device_set set;
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
     kiln_tensor *more = NULL;
     kiln_error err = KILN_ERROR_INIT;
-    atomic_store(&reads_left, 0);
-    atomic_store(&uploads_left, 0);
-    bool ok =
-        KILN_CHECK_INT(kiln_context_create(NULL, &context, NULL), 0) &&
-        KILN_CHECK_INT(kiln_context_add_provider(context, &provider, NULL), 0) &&
-        KILN_CHECK_INT(kiln_device_open(context, "failing", &devices[source_fails ? 0 : 1], NULL),
-                       0) &&
-        KILN_CHECK_INT(kiln_device_open(context, "reference", &devices[source_fails ? 1 : 0], NULL),
-                       0) &&
-        KILN_CHECK_INT(kiln_tensor_create(devices[0], KILN_DTYPE_U8, 1, &count, data, &x, NULL), 0);
-    atomic_store(&reads_left, reads);
-    atomic_store(&uploads_left, uploads);
-    if (ok && KILN_CHECK_INT(kiln_to_device(x, devices[1], &y, &err), 0)) {
+    device_set_fail_at(0, 0, 0);
+    bool ok = device_set_open(&set, reads > 0 ? source_fails : target_fails, 2) &&
+              KILN_CHECK_INT(
+                  kiln_tensor_create(set.devices[0], KILN_DTYPE_U8, 1, &count, data, &x, NULL), 0);
+    device_set_fail_at(reads, uploads, 0);
+    if (ok && KILN_CHECK_INT(kiln_to_device(x, set.devices[1], &y, &err), 0)) {
         KILN_CHECK_INT(kiln_read(y, data, sizeof data, &err), KILN_STATUS_DEVICE_LOST);
         KILN_CHECK_CONTAINS(err.message, "on purpose");
         KILN_CHECK_CONTAINS(err.message, "moving 9437184 bytes from");
@@ -268,14 +219,12 @@ static void check_failing(int reads, int uploads)
         KILN_CHECK_INT(kiln_read(more, data, sizeof data, &err), KILN_STATUS_DEVICE_LOST);
         kiln_release(more);
         kiln_release(y);
-        KILN_CHECK_INT(kiln_to_device(x, devices[1], &y, &err), 0);
+        KILN_CHECK_INT(kiln_to_device(x, set.devices[1], &y, &err), 0);
         KILN_CHECK_INT(kiln_read(y, data, sizeof data, &err), KILN_STATUS_OK);
     }
     kiln_release(x);
     kiln_release(y);
-    kiln_device_release(devices[0]);
-    kiln_device_release(devices[1]);
-    kiln_context_destroy(context);
+    device_set_close(&set);
 }
 
 static void test_failures(void)
