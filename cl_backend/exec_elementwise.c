@@ -158,13 +158,16 @@ kiln_status kilni_exec_elementwise(kilni_exec *exec)
 {
     kiln_op op = exec->record->op;
     elementwise e = {.op = kiln_op_info_of(op)->name};
+    if (op == KILN_OP_CONTIGUOUS) {
+        return kilni_exec_copy(exec, &exec->inputs[0], &exec->outputs[0]);
+    }
     if (twin_of(op) != NULL) {
         return run_binary(exec, twin_of(op));
     }
     if (kiln_op_info_of(op)->signature == kiln_op_info_of(KILN_OP_ADD)->signature) {
         return run_binary(exec, e.op);
     }
-    bool raw = op == KILN_OP_WHERE || op == KILN_OP_MASK_FILL || op == KILN_OP_CONTIGUOUS;
+    bool raw = op == KILN_OP_WHERE || op == KILN_OP_MASK_FILL;
     unsigned masks = kiln_op_info_of(op)->signature->mask_inputs;
     kiln_dtype result = exec->outputs[0].dtype;
     add_operand(&e, &exec->outputs[0], raw ? kilni_exec_raw(result) : result);
@@ -181,6 +184,14 @@ kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kil
 {
     kiln_dtype dtype = kilni_exec_raw(target->dtype);
     elementwise e = {.op = "contiguous"};
+    kilni_exec_loops loops;
+    kilni_exec_loops_init(&loops, target->dims, target->rank);
+    kilni_exec_loops_add(&loops, target);
+    kilni_exec_loops_add(&loops, source);
+    kilni_exec_loops_merge(&loops, 0, NULL);
+    if (kilni_exec_transposes(&loops)) {
+        return kilni_exec_transpose(exec, &loops, dtype, source->buffer, target->buffer);
+    }
     add_operand(&e, target, dtype);
     add_operand(&e, source, dtype);
     return launch(exec, &e);

@@ -160,6 +160,12 @@ typedef struct kilni_exec_window {
 void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const kiln_view *in,
                             const kiln_view *out, const kiln_view *kernel);
 
+/// Whether a copy with these merged loops (operand 0 the target, 1 the source) turns tiles, and the
+/// copy that does (exec_transpose.c). `dtype` is unsigned, of the elements' size.
+bool kilni_exec_transposes(const kilni_exec_loops *loops);
+kiln_status kilni_exec_transpose(kilni_exec *exec, const kilni_exec_loops *loops, kiln_dtype dtype,
+                                 kiln_buffer *source, kiln_buffer *target);
+
 // ---- kernels
 // -------------------------------------------------------------------------------------------
 

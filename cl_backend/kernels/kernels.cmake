@@ -5,6 +5,7 @@ set(kiln_cl_kernels
     elementwise.cl
     arange.cl
     pad.cl
+    transpose.cl
     gather.cl
     argwhere.cl
     nms.cl
@@ -30,6 +31,7 @@ set(kiln_cl_exec
     exec_shape.c
     exec_elementwise.c
     exec_move.c
+    exec_transpose.c
     exec_gather.c
     exec_search.c
     exec_scatter.c

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Copies where the axis that runs densely in the result is not the one that does in the input: tiles
+// are turned in registers on CPUs, in local memory on GPUs. Elements of type KILN_O (unsigned) are
+// only moved. y runs densely in the input, x in the result.
+//
+//   KILN_GROUP  1: a work-group for a tile; 0: a work-item for a block of tiles of KILN_V x KILN_V
+
+typedef struct kiln_transpose_shape {
+    long x;
+    long y;
+    long in_stride;  // along x
+    long out_stride; // along y
+    long in_start;
+    long out_start;
+    long x_blocks;
+    long y_blocks;
+    long planes;
+    long rank; // of the planes
+    long dims[8];
+    long in_strides[8];
+    long out_strides[8];
+} kiln_transpose_shape;
+
+#define S K_S(KILN_O)
+#define T K_V(S)
+
+typedef struct kiln_place {
+    long in;
+    long out;
+    long x; // first of the block
+    long y;
+} kiln_place;
+
+static inline kiln_place place_of(const kiln_transpose_shape *s, long block, int side)
+{
+    kiln_place at = {s->in_start, s->out_start, block % s->x_blocks * side, 0};
+    block /= s->x_blocks;
+    at.y = block % s->y_blocks * side;
+    long plane = block / s->y_blocks;
+    for (int d = (int)s->rank - 1; d >= 0; d--) {
+        const long above = plane / s->dims[d];
+        const long i = plane - above * s->dims[d];
+        at.in += i * s->in_strides[d];
+        at.out += i * s->out_strides[d];
+        plane = above;
+    }
+    return at;
+}
+
+#if KILN_GROUP
+
+enum { SIDE = 32, ROWS = 8 };
+
+__kernel __attribute__((reqd_work_group_size(SIDE *ROWS, 1, 1))) void
+kiln_transpose(kiln_transpose_shape s, __global S *out, __global const S *in)
+{
+    __local S tile[SIDE][SIDE + 1]; // a place free in each row: no bank conflicts
+    const kiln_place at = place_of(&s, (long)get_group_id(0), SIDE);
+    const int column = (int)get_local_id(0) % SIDE;
+    const int row = (int)get_local_id(0) / SIDE;
+    for (int i = row; i < SIDE; i += ROWS) {
+        if (at.x + i < s.x && at.y + column < s.y) {
+            tile[i][column] = in[at.in + (at.x + i) * s.in_stride + at.y + column];
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = row; i < SIDE; i += ROWS) {
+        if (at.x + column < s.x && at.y + i < s.y) {
+            out[at.out + (at.y + i) * s.out_stride + at.x + column] = tile[column][i];
+        }
+    }
+}
+
+#else
+
+// Elements of a and b in turn, of their first and of their second half. As many rounds as KILN_V has
+// bits turn a tile: row i of a round meets row i + KILN_V / 2 (a perfect shuffle, Stone 1971).
+#if KILN_V == 16
+enum { ROUNDS = 4 };
+#define LOW(a, b)                                                                                  \
+    ((T)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, \
+         b.s7))
+#define HIGH(a, b)                                                                                 \
+    ((T)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, \
+         b.sf))
+#else
+enum { ROUNDS = 3 };
+#define LOW(a, b) ((T)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3))
+#define HIGH(a, b) ((T)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7))
+#endif
+
+static inline void turn(__global S *to, long to_stride, __global const S *from, long from_stride)
+{
+    T rows[KILN_V];
+    T next[KILN_V];
+    K_UNROLLED
+    for (int i = 0; i < KILN_V; i++) {
+        rows[i] = K_CAT(vload, KILN_V)(0, from + i * from_stride);
+    }
+    K_UNROLLED
+    for (int round = 0; round < ROUNDS; round++) {
+        K_UNROLLED
+        for (int i = 0; i < KILN_V / 2; i++) {
+            next[2 * i] = LOW(rows[i], rows[i + KILN_V / 2]);
+            next[2 * i + 1] = HIGH(rows[i], rows[i + KILN_V / 2]);
+        }
+        K_UNROLLED
+        for (int i = 0; i < KILN_V; i++) {
+            rows[i] = next[i];
+        }
+    }
+    K_UNROLLED
+    for (int i = 0; i < KILN_V; i++) {
+        K_CAT(vstore, KILN_V)(rows[i], 0, to + i * to_stride);
+    }
+}
+
+__kernel void kiln_transpose(kiln_transpose_shape s, __global S *out, __global const S *in)
+{
+    const kiln_place at = place_of(&s, (long)get_global_id(0), KILN_SIDE);
+    const long x_end = min(at.x + KILN_SIDE, s.x);
+    const long y_end = min(at.y + KILN_SIDE, s.y);
+    for (long x = at.x; x < x_end; x += KILN_V) {
+        for (long y = at.y; y < y_end; y += KILN_V) {
+            __global const S *from = in + at.in + x * s.in_stride + y;
+            __global S *to = out + at.out + y * s.out_stride + x;
+            if (x + KILN_V <= x_end && y + KILN_V <= y_end) {
+                turn(to, s.out_stride, from, s.in_stride);
+                continue;
+            }
+            const long wide = min((long)KILN_V, x_end - x);
+            const long high = min((long)KILN_V, y_end - y);
+            for (long j = 0; j < high; j++) {
+                for (long i = 0; i < wide; i++) {
+                    to[j * s.out_stride + i] = from[i * s.in_stride + j];
+                }
+            }
+        }
+    }
+}
+
+#endif
