@@ -237,6 +237,7 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const shape *s, int64
     d.length = c->input->dims[c->input->rank - 1];
     define_instance(exec, c, false, &options);
     kilni_exec_define(&options, "VALUES", values != NULL ? 1 : 0);
+    kilni_exec_define_dtype(&options, "RAW", kilni_exec_raw(c->input->dtype));
     kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_decode", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;

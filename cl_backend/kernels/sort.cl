@@ -14,6 +14,7 @@
 //   KILN_BYTES    of a key: 4, 8, 16
 //   KILN_FROM     1: tiles, runs and select begin with elements of type KILN_A; 0: with keys
 //   KILN_INDEXED, KILN_DESCENDING
+//   KILN_RAW      the unsigned type of KILN_A's size, for values that only move
 
 typedef struct kiln_sort_shape {
     long lines;
@@ -334,7 +335,8 @@ __kernel void kiln_sort_decode(kiln_sort_shape s, __global const E *keys, long r
         const long place = (long)(key & 0xfffffffful);
 #endif
 #if KILN_VALUES
-        values[values_start + at] = in[s.start + line * s.length + place];
+        ((__global K_S(KILN_RAW) *)values)[values_start + at] =
+            ((__global const K_S(KILN_RAW) *)in)[s.start + line * s.length + place];
 #endif
         indices[indices_start + at] = place;
 #else
