@@ -250,6 +250,7 @@ typedef struct arg_shape { ///< kiln_argreduce_shape of the kernel
     int64_t stride;
     int64_t in_start;
     int64_t out_start;
+    int64_t columns;
     int64_t rank;
     int64_t dims[8];
     int64_t strides[8];
@@ -275,23 +276,49 @@ static void arg_shape_init(const kilni_exec *exec, arg_shape *s)
     memcpy(s->strides, loops.strides[0], sizeof(s->strides));
 }
 
+/* Work-items of the forms without groups. On CPUs vectors run along the axis where it is dense,
+ * else across results that are neighbours in the input; a lane's place has to fit 31 bits. */
+static int64_t arg_cut(const kilni_exec *exec, arg_shape *s, uint32_t vector,
+                       kilni_exec_options *options)
+{
+    int64_t last = s->rank - 1;
+    if (!kilni_exec_is_block(exec) || s->length >= INT32_MAX) {
+        return s->outputs;
+    }
+    kilni_exec_define(options, "V", vector);
+    if (s->stride != 1 && s->rank > 0 && s->strides[last] == 1 && s->dims[last] >= vector) {
+        s->columns = s->dims[last];
+        s->rank--;
+        kilni_exec_define(options, "ACROSS", 1);
+        kilni_exec_define(options, "NC", COLUMN_VECTORS);
+        return s->outputs / s->columns *
+               kilni_exec_ceil_div(s->columns, (int64_t)COLUMN_VECTORS * vector);
+    }
+    if (s->length < ITEM_WORK) {
+        int64_t units = 4 * (int64_t)exec->backend->info.compute_units;
+        int64_t fair = kilni_exec_ceil_div(s->outputs, units);
+        s->each = ITEM_WORK / s->length < fair ? ITEM_WORK / s->length : fair;
+    }
+    if (s->stride == 1 && s->length >= 2 * (int64_t)vector) {
+        kilni_exec_define(options, "ALONG", 1);
+    }
+    return kilni_exec_ceil_div(s->outputs, s->each);
+}
+
 kiln_status kilni_exec_argreduce(kilni_exec *exec)
 {
     arg_shape s = {.each = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
+    kiln_dtype dtype = exec->inputs[0].dtype;
     arg_shape_init(exec, &s);
-    bool block = kilni_exec_is_block(exec);
-    bool group = !block && s.length >= GROUP / 4;
-    if (block && s.length < ITEM_WORK) {
-        int64_t fair =
-            kilni_exec_ceil_div(s.outputs, 4 * (int64_t)exec->backend->info.compute_units);
-        s.each = ITEM_WORK / s.length < fair ? ITEM_WORK / s.length : fair;
-    }
-    kilni_exec_define_dtype(&options, "A", exec->inputs[0].dtype);
+    bool group = !kilni_exec_is_block(exec) && s.length >= GROUP / 4;
+    kilni_exec_define_dtype(&options, "A", dtype);
     kilni_exec_define(&options, "SMALLEST", exec->record->op == KILN_OP_ARGMIN ? 1 : 0);
     kilni_exec_define(&options, "LAST", kiln_op_attr_i64(exec->record, KILN_KEY_LAST) != 0 ? 1 : 0);
     kilni_exec_define(&options, "GROUP", group ? GROUP : 0);
+    int64_t items =
+        group ? s.outputs * GROUP : arg_cut(exec, &s, kilni_exec_vector(exec, dtype), &options);
     kiln_status st = kilni_exec_kernel(exec, "argreduce.cl", "kiln_argreduce", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;
@@ -299,6 +326,5 @@ kiln_status kilni_exec_argreduce(kilni_exec *exec)
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_buffer(&args, exec->inputs[0].buffer);
-    int64_t items = group ? s.outputs * GROUP : kilni_exec_ceil_div(s.outputs, s.each);
     return kilni_exec_launch(exec, &args, items, group ? GROUP : 64);
 }

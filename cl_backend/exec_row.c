@@ -3,7 +3,7 @@
 // a view that is not dense works on a copy.
 #include "exec_internal.h"
 
-enum { GROUP = 256, ITEM_WORK = 4096 };
+enum { GROUP = 256, ITEM_WORK = 4096, COLUMN_VECTORS = 8 };
 
 typedef struct softmax { ///< of dense [outer, length, inner]
     kiln_view input;
@@ -13,6 +13,7 @@ typedef struct softmax { ///< of dense [outer, length, inner]
     int64_t inner;
     int64_t each;
     int64_t items;
+    int64_t vectors; ///< of columns that a work-item takes
     size_t group;
     const char *form;
 } softmax;
@@ -22,9 +23,10 @@ static void softmax_cut(const kilni_exec *exec, softmax *s, uint32_t vector)
     bool block = kilni_exec_is_block(exec);
     s->each = 1;
     s->group = 64;
+    s->vectors = block ? COLUMN_VECTORS : 1;
     if (s->inner > 1) {
         s->form = "COLUMNS";
-        s->items = s->outer * kilni_exec_ceil_div(s->inner, vector);
+        s->items = s->outer * kilni_exec_ceil_div(s->inner, vector * s->vectors);
     } else if (block || s->length < GROUP / 4) {
         int64_t fair =
             kilni_exec_ceil_div(s->outer, 4 * (int64_t)exec->backend->info.compute_units);
@@ -47,6 +49,7 @@ static kiln_status softmax_launch(kilni_exec *exec, const softmax *s, uint32_t v
     kilni_exec_define(&options, "LOG", exec->record->op == KILN_OP_LOG_SOFTMAX ? 1 : 0);
     kilni_exec_define(&options, "V", vector);
     kilni_exec_define(&options, s->form, s->group == GROUP ? GROUP : 1);
+    kilni_exec_define(&options, "NC", s->vectors);
     kiln_status st = kilni_exec_kernel(exec, "softmax.cl", "kiln_softmax", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;

@@ -3,7 +3,8 @@
 // sum of exponentials, result. Defines: KILN_A, KILN_LOG, and one of
 //
 //   KILN_ROWS     inner is 1: a work-item for `each` rows, vectors along the row
-//   KILN_COLUMNS  a work-item for KILN_V neighbouring columns
+//   KILN_COLUMNS  a work-item for KILN_NC vectors of neighbouring columns: on CPUs several, for each
+//                 element of a column lies on a page of its own
 //   KILN_GROUP    inner is 1: a work-group of that size for a row
 
 #define C K_C(KILN_A)
@@ -114,18 +115,50 @@ __kernel void kiln_softmax(__global K_S(KILN_A) *out, __global const K_S(KILN_A)
                            long out_start, long in_start, long outer, long length, long inner,
                            long each)
 {
-    const long chunks = (inner + KILN_V - 1) / KILN_V;
+    const long chunks = (inner + KILN_V * KILN_NC - 1) / (KILN_V * KILN_NC);
     const long row = (long)get_global_id(0) / chunks;
-    const long column = ((long)get_global_id(0) - row * chunks) * KILN_V;
+    long column = ((long)get_global_id(0) - row * chunks) * (KILN_V * KILN_NC);
+    const long end = min(column + KILN_V * KILN_NC, inner);
     if (row >= outer) {
         return;
     }
     __global const K_S(KILN_A) *p = in + in_start + row * length * inner + column;
     __global K_S(KILN_A) *q = out + out_start + row * length * inner + column;
-    if (column + KILN_V <= inner) {
+    if (column + KILN_V * KILN_NC <= end) {
+        T largest[KILN_NC];
+        T sum[KILN_NC];
+        K_UNROLLED
+        for (int n = 0; n < KILN_NC; n++) {
+            largest[n] = (T)(-INFINITY);
+            sum[n] = (T)(0);
+        }
+        for (long j = 0; j < length; j++) {
+            K_UNROLLED
+            for (int n = 0; n < KILN_NC; n++) {
+                const T x = K_LDV(KILN_A, p + j * inner + n * KILN_V);
+                largest[n] = LARGER_V(largest[n], x);
+            }
+        }
+        for (long j = 0; j < length; j++) {
+            K_UNROLLED
+            for (int n = 0; n < KILN_NC; n++) {
+                sum[n] += exp(K_LDV(KILN_A, p + j * inner + n * KILN_V) - largest[n]);
+            }
+        }
+        for (long j = 0; j < length; j++) {
+            K_UNROLLED
+            for (int n = 0; n < KILN_NC; n++) {
+                const T x = K_LDV(KILN_A, p + j * inner + n * KILN_V);
+                K_STV(KILN_A, q + j * inner + n * KILN_V, RESULT(x, largest[n], sum[n]));
+            }
+        }
+        return;
+    }
+    for (; column + KILN_V <= end; column += KILN_V, p += KILN_V, q += KILN_V) {
         COLUMN(K_LDV(KILN_A, p + j * inner), K_STV(KILN_A, q + j * inner, y))
-    } else {
-        const int count = (int)(inner - column);
+    }
+    if (column < end) {
+        const int count = (int)(end - column);
         COLUMN(gather_a(p + j * inner, 1, count), scatter_o(q + j * inner, 1, count, y))
     }
 }

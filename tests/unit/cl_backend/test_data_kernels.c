@@ -304,6 +304,52 @@ static void long_scatters(trial *t)
     }
 }
 
+/* Wide enough for whole vectors across results, with some left over. */
+static void wide_columns(trial *t)
+{
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64, KILN_DTYPE_U8};
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        for (int way = 0; way < 4; way++) {
+            check_long(t, &(call){.op = way < 2 ? KILN_OP_ARGMAX : KILN_OP_ARGMIN,
+                                  .inputs = {shaped(dtypes[i], 50, 150)},
+                                  .n_inputs = 1,
+                                  .attrs = {integer(way & 1), truth(false), truth(way == 3)},
+                                  .n_attrs = 3});
+        }
+    }
+    check_long(t, &(call){.op = KILN_OP_SOFTMAX,
+                          .inputs = {shaped(KILN_DTYPE_F32, 40, 300)},
+                          .n_inputs = 1,
+                          .attrs = {integer(0)},
+                          .n_attrs = 1});
+}
+
+/* Tiles, and what is left at both of their sides. */
+static void large_transposes(trial *t)
+{
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_U8, KILN_DTYPE_BF16, KILN_DTYPE_F32,
+                                        KILN_DTYPE_I64};
+    static const int64_t turned[] = {0, 2, 1};
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        kiln_tensor_desc planes = {.id = 1, .dtype = dtypes[i], .rank = 3, .dims = {3, 150, 139}};
+        check_long(t, &(call){.op = KILN_OP_PERMUTE,
+                              .inputs = {planes},
+                              .n_inputs = 1,
+                              .attrs = {{KILN_ATTR_I64_LIST, 3, {.ints = turned}}},
+                              .n_attrs = 1});
+    }
+}
+
+static void test_wide_columns(void)
+{
+    in_both_forms(wide_columns);
+}
+
+static void test_large_transposes(void)
+{
+    in_both_forms(large_transposes);
+}
+
 static void test_long_sorts(void)
 {
     in_both_forms(long_sorts);
@@ -369,4 +415,5 @@ static void test_hostile_indices(void)
 
 KILN_TEST_MAIN("unit/cl_backend/data_kernels", KILN_TEST(test_samples), KILN_TEST(test_long_sorts),
                KILN_TEST(test_long_selections), KILN_TEST(test_long_cumulatives),
-               KILN_TEST(test_long_scatters), KILN_TEST(test_hostile_indices))
+               KILN_TEST(test_long_scatters), KILN_TEST(test_wide_columns),
+               KILN_TEST(test_large_transposes), KILN_TEST(test_hostile_indices))
