@@ -9,7 +9,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { FIRST_PAUSE_MS = 20, MOST_PAUSE_MS = 1000 };
+enum { FIRST_PAUSE_MS = 20, MOST_PAUSE_MS = 1000, OPEN_ATTEMPTS = 3 };
+
+static void pause_ms(uint64_t ms)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(ms / 1000),
+                                   .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&pause, NULL);
+}
 
 // ---- Hello and Welcome
 // ----------------------------------------------------------------------------
@@ -83,7 +90,11 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
     if (self->is_open) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = dial(self, &stream, err);
+    kiln_status status = KILN_STATUS_UNAVAILABLE;
+    for (int i = 0; i < OPEN_ATTEMPTS && status == KILN_STATUS_UNAVAILABLE; i++) {
+        pause_ms(i > 0 ? FIRST_PAUSE_MS : 0);
+        status = dial(self, &stream, err);
+    }
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -131,13 +142,6 @@ static bool is_passing(kiln_status status)
     return status == KILN_STATUS_UNAVAILABLE || status == KILN_STATUS_CANCELLED ||
            status == KILN_STATUS_INTERNAL || status == KILN_STATUS_UNKNOWN ||
            status == KILN_STATUS_DEADLINE_EXCEEDED || status == KILN_STATUS_OK;
-}
-
-static void pause_ms(uint64_t ms)
-{
-    const struct timespec pause = {.tv_sec = (time_t)(ms / 1000),
-                                   .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&pause, NULL);
 }
 
 /// Goes on over a new connection, when the server still has the session.

@@ -6,7 +6,7 @@
 
 #include "remote_internal.h"
 
-enum { TELL_FRAMES = 16 };
+enum { TELL_FRAMES = 16, BREAK_MS = 50 };
 
 void kilni_rpc_link_init(kilni_rpc_link *link, const kiln_env *env)
 {
@@ -153,6 +153,12 @@ static kiln_status receive_any(kilni_rpc_link *link, int64_t timeout_ms, kilni_r
     kiln_status status =
         kilni_rpc_receive(link->stream, timeout_ms, &out_inbox->message, out_end, &link->why);
     link->cut = status != KILN_STATUS_OK && kilni_rpc_is_broken(link->stream);
+    // A connection that breaks looks like a client that has finished, but for the end of the call.
+    if (*out_end && link->resumable && kilni_rpc_is_ended(link->stream, BREAK_MS)) {
+        *out_end = false;
+        link->cut = true;
+        status = kiln_fail(&link->why, UNAVAILABLE, "the connection is gone");
+    }
     if (status != KILN_STATUS_OK && err != NULL) {
         *err = link->why;
     }

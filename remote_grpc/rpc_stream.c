@@ -99,13 +99,38 @@ void kilni_grpc_stream_free(kilni_rpc_stream *stream)
     grpc_shutdown();
 }
 
+/// The status comes behind the messages, and only when these have been taken. Of a client.
+static void await_status(kilni_rpc_stream *stream)
+{
+    gpr_timespec deadline = kilni_grpc_after(STATUS_WAIT_MS);
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+    bool more = stream->status_pending;
+    op.data.recv_message.recv_message = &stream->arriving;
+    while (more) {
+        stream->receiving =
+            stream->receiving || kilni_grpc_start(stream, &op, 1, KILNI_TAG_RECEIVE);
+        if (!stream->receiving) {
+            break;
+        }
+        grpc_event event = grpc_completion_queue_pluck(
+            stream->queue, &stream->tags[KILNI_TAG_RECEIVE], deadline, NULL);
+        stream->receiving = event.type == GRPC_QUEUE_TIMEOUT;
+        more = event.type == GRPC_OP_COMPLETE && event.success != 0 && stream->arriving != NULL;
+        if (!stream->receiving) {
+            grpc_byte_buffer_destroy(stream->arriving);
+            stream->arriving = NULL;
+        }
+    }
+    if (stream->status_pending && kilni_grpc_wait(stream, KILNI_TAG_STATUS, deadline)) {
+        stream->status_pending = false;
+    }
+}
+
 kiln_status kilni_grpc_broken(kilni_rpc_stream *stream, kiln_error *err)
 {
     char text[160] = "the connection is gone";
-    atomic_store(&stream->broken, true);
-    if (stream->channel != NULL && stream->status_pending &&
-        kilni_grpc_wait(stream, KILNI_TAG_STATUS, kilni_grpc_after(STATUS_WAIT_MS))) {
-        stream->status_pending = false;
+    if (!atomic_exchange(&stream->broken, true) && stream->channel != NULL) {
+        await_status(stream);
     }
     if (stream->channel != NULL && !stream->status_pending) {
         size_t length = GRPC_SLICE_LENGTH(stream->code_text);
@@ -337,9 +362,8 @@ void kilni_rpc_stream_close(kilni_rpc_stream *stream, const kiln_error *status)
         finish_server(stream, status);
     } else if (stream->call != NULL) {
         kilni_rpc_finish_sending(stream);
-        if (!kilni_rpc_is_broken(stream) && stream->status_pending &&
-            kilni_grpc_wait(stream, KILNI_TAG_STATUS, kilni_grpc_after(STATUS_WAIT_MS))) {
-            stream->status_pending = false;
+        if (!atomic_exchange(&stream->broken, true)) {
+            await_status(stream);
         }
     }
     if (stream->status_pending) {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_WAIT_MS = 300000, REPLY_BYTES = 64 };
+enum { MOST_WAIT_MS = 300000, REPLY_BYTES = 64, BREAK_MS = 5 };
 
 struct kilni_rpc_exposures {
     const kiln_env *env;
@@ -301,9 +301,14 @@ static kiln_status send_all(const kiln_env *env, kilni_rpc_stream *stream,
         status = kilni_rpc_receive(stream, MOST_WAIT_MS, &message, &end, err);
     }
     kilni_rpc_message_free(&message);
-    return status == KILN_STATUS_OK && !end
-               ? kiln_fail(err, INVALID_ARGUMENT, "a fetch is one request")
-               : status;
+    if (status == KILN_STATUS_OK && !end) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a fetch is one request");
+    }
+    // A connection that breaks looks like a client that has finished, but for the end of the call.
+    if (status == KILN_STATUS_OK && kilni_rpc_is_ended(stream, BREAK_MS)) {
+        return kiln_fail(err, UNAVAILABLE, "the other server went away");
+    }
+    return status;
 }
 
 void kilni_rpc_serve_fetch(const kiln_env *env, kilni_rpc_exposures *exposures,

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // ---- a pair
 // --------------------------------------------------------------------------------------
@@ -12,6 +13,7 @@ bool pair_context(pair *self)
 {
     memset(self, 0, sizeof(*self));
     return PAIR_OK(self, kiln_context_create(NULL, &self->context, &self->err)) &&
+           PAIR_OK(self, kiln_context_set(self->context, "remote-timeout", "4000", &self->err)) &&
            PAIR_OK(self,
                    kiln_context_add_provider(self->context, kiln_rpc_provider(), &self->err)) &&
            PAIR_OK(self,
@@ -184,4 +186,11 @@ float hand_float(const void *bytes, size_t index)
     float value = 0;
     memcpy(&value, (const char *)bytes + index * sizeof(value), sizeof(value));
     return value;
+}
+
+void pause_us(unsigned long us)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(us / 1000000),
+                                   .tv_nsec = (long)(us % 1000000) * 1000};
+    (void)nanosleep(&pause, NULL);
 }

@@ -59,6 +59,8 @@ void hand_run(hand *self, const kiln_op_record *records, size_t count, uint64_t 
 void hand_negate(hand *self, int64_t count, uint64_t from, uint64_t to);
 kiln_tensor_desc hand_floats(uint64_t id, int64_t count);
 
+void pause_us(unsigned long us);
+
 /// Bytes of a message may lie at any address.
 float hand_float(const void *bytes, size_t index);
 

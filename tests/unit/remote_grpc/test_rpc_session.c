@@ -581,6 +581,7 @@ static void test_server_goes_away(void)
         return;
     }
     kiln_tensor *x = pair_upload(&self, 1, dims, NULL);
+    PAIR_OK(&self, kiln_sync(self.remote, &self.err));
     kiln_rpc_server_destroy(self.server);
     self.server = NULL;
     KILN_CHECK(kiln_read(x, back, sizeof(back), &self.err) != KILN_STATUS_OK);

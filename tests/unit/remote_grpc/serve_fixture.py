@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the scripts that test `kiln serve` share: a server process, certificates, a count of cases."""
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+
+class Server:
+    """`kiln serve` with a free port, or what `listen` says; stopped at the end of a with block."""
+
+    def __init__(self, kiln, *options, listen="127.0.0.1:0", device="reference"):
+        command = [kiln, "serve", "--device", device, "--listen", listen, *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.line = self.process.stdout.readline().strip()
+        if " at " not in self.line:
+            raise RuntimeError(f"{' '.join(command)}: {self.line} {self.process.stderr.read()}")
+        self.addresses = self.line.split(" at ", 1)[1].split()
+        self.address = self.addresses[0]
+        self.target = self.address.split("://", 1)[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            return self.process.wait(timeout=60)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process.stderr.close()
+
+
+def make_certificates(folder):
+    """An authority, a server's and a client's certificate, and a client's of nobody's authority."""
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    def authority(name):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                f"{name}.key", "-out", f"{name}.pem", "-days", "2", "-subj", f"/CN={name}")
+
+    def signed(name, by, names):
+        with open(os.path.join(folder, f"{name}.ext"), "w", encoding="ascii") as file:
+            file.write(f"subjectAltName={names}\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{by}.pem", "-CAkey", f"{by}.key",
+                "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext")
+
+    authority("ca")
+    authority("other")
+    signed("server", "ca", "IP:127.0.0.1,DNS:localhost")
+    signed("client", "ca", "DNS:client")
+    signed("stranger", "other", "DNS:stranger")
+    return lambda name: os.path.join(folder, name)
+
+
+def run_cases(suite, cases):
+    """Runs functions that take a temporary folder; prints the harness's count line."""
+    words = [word for word in sys.argv[1:] if word.startswith("case_")]
+    failed = 0
+    passed = 0
+    for case in cases:
+        if words and case.__name__ not in words:
+            continue
+        with tempfile.TemporaryDirectory(prefix="kiln-serve-") as folder:
+            try:
+                case(folder)
+                passed += 1
+            except Exception:  # pylint: disable=broad-except
+                failed += 1
+                print(f"FAIL {suite} {case.__name__}")
+                traceback.print_exc(file=sys.stdout)
+    print(f"kiln-test: {passed} passed, {failed} failed, 0 skipped")
+    sys.exit(1 if failed else 0)

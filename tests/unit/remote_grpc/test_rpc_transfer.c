@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Tensors from server to server: counts, secrets, waiting, checksums, peers, and what the client
+// sees of it.
+
+#include "remote_fixture.h"
+#include "rpc_transfer.h"
+#include "tcp_proxy.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COUNT = 1 << 19 }; ///< floats: two replies
+
+/// Two servers of one device; the second may fetch from the first, and with `both` the first from
+/// the second.
+typedef struct two {
+    pair a;
+    pair b;
+    char names[2][96];
+} two;
+
+static bool serve_at(pair *self, const char *name, const char *peer, uint64_t max_bytes)
+{
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    const char *const listen[] = {name, "127.0.0.1:0"};
+    const char *const peers[] = {peer};
+    options.listen = listen;
+    options.n_listen = 2;
+    options.fetch_peers = peers;
+    options.n_fetch_peers = peer != NULL;
+    options.advertise = name;
+    options.max_bytes = max_bytes;
+    return pair_context(self) && PAIR_OK(self, kiln_rpc_server_create(&self->local, 1, &options,
+                                                                      &self->server, &self->err));
+}
+
+static bool two_open(two *self, bool both, bool allowed)
+{
+    for (int i = 0; i < 2; i++) {
+        snprintf(self->names[i], sizeof(self->names[i]), "unix:/tmp/kiln-transfer-%d-%d",
+                 (int)getpid(), i);
+    }
+    return serve_at(&self->a, self->names[0], both ? self->names[1] : NULL, 0) &&
+           serve_at(&self->b, self->names[1], allowed ? self->names[0] : NULL, 0);
+}
+
+static void two_close(two *self)
+{
+    pair_close(&self->a);
+    pair_close(&self->b);
+}
+
+static void make_secret(unsigned char *out_secret, unsigned char seed)
+{
+    for (int i = 0; i < KILNI_RPC_TOKEN; i++) {
+        out_secret[i] = (unsigned char)(seed * 7 + i);
+    }
+}
+
+static void hand_expose(hand *self, uint64_t transfer, uint64_t buffer, uint32_t count,
+                        uint32_t expiry_ms)
+{
+    kilni_rpc_frame frame = {0};
+    frame.body.which_body = kiln_v1_Frame_expose_tag;
+    kiln_v1_Expose *expose = &frame.body.body.expose;
+    *expose = (kiln_v1_Expose){
+        .transfer = transfer, .buffer = buffer, .count = count, .expiry_ms = expiry_ms};
+    expose->secret.size = KILNI_RPC_TOKEN;
+    make_secret(expose->secret.bytes, 1);
+    hand_send(self, &frame);
+}
+
+static uint32_t hand_obtain(hand *self, const char *address, uint64_t transfer, uint64_t buffer,
+                            uint64_t total, uint32_t wait_ms, unsigned char seed)
+{
+    kilni_rpc_frame frame = {0};
+    frame.body.which_body = kiln_v1_Frame_obtain_tag;
+    kiln_v1_Obtain *obtain = &frame.body.body.obtain;
+    *obtain = (kiln_v1_Obtain){
+        .transfer = transfer, .buffer = buffer, .total = total, .wait_ms = wait_ms};
+    obtain->secret.size = KILNI_RPC_TOKEN;
+    make_secret(obtain->secret.bytes, seed);
+    snprintf(obtain->address, sizeof(obtain->address), "%s", address);
+    return hand_ask(self, &frame);
+}
+
+// ---- between sessions
+// ----------------------------------------------------------------------------
+
+static void test_count_secret_expiry(void)
+{
+    two self;
+    hand source;
+    hand target;
+    const float data[] = {1, 2};
+    if (!two_open(&self, false, true) || !hand_open(&source, &self.a) ||
+        !hand_open(&target, &self.b)) {
+        return;
+    }
+    const char *from = self.names[0];
+    hand_write(&source, 1, 0, 8, data, 8);
+    hand_expose(&source, 5, 1, 2, 60000);
+    KILN_CHECK_INT(hand_fence(&source), 0);
+    KILN_CHECK_INT(hand_obtain(&target, from, 5, 1, 8, 200, 2), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(hand_obtain(&target, from, 5, 1, 12, 200, 1), KILN_STATUS_INVALID_ARGUMENT);
+    for (uint64_t i = 0; i < 2; i++) {
+        KILN_CHECK_INT(hand_obtain(&target, from, 5, 2 + i, 8, 5000, 1), 0);
+        KILN_CHECK_INT(hand_read(&target, 2 + i, 0, 8), 0);
+        KILN_CHECK(hand_float(target.frame->data, 1) == 2.0f);
+    }
+    KILN_CHECK_INT(hand_obtain(&target, from, 5, 4, 8, 200, 1), KILN_STATUS_DEADLINE_EXCEEDED);
+    // Whoever uses what did not come is told why.
+    KILN_CHECK_INT(hand_read(&target, 4, 0, 8), KILN_STATUS_DEADLINE_EXCEEDED);
+    hand_expose(&source, 6, 1, 1, 1);
+    KILN_CHECK_INT(hand_fence(&source), 0);
+    pause_us(600000);
+    KILN_CHECK_INT(hand_obtain(&target, from, 6, 5, 8, 100, 1), KILN_STATUS_DEADLINE_EXCEEDED);
+    hand_expose(&source, 7, 1, 1, 60000);
+    kilni_rpc_frame withdraw = {0};
+    withdraw.body.which_body = kiln_v1_Frame_withdraw_tag;
+    withdraw.body.body.withdraw.transfer = 7;
+    hand_send(&source, &withdraw);
+    KILN_CHECK_INT(hand_fence(&source), 0);
+    KILN_CHECK_INT(hand_obtain(&target, from, 7, 6, 8, 100, 1), KILN_STATUS_DEADLINE_EXCEEDED);
+    hand_expose(&source, 8, 1, 1, 60000);
+    hand_expose(&source, 8, 1, 1, 60000);
+    KILN_CHECK_INT(hand_fence(&source), KILN_STATUS_ALREADY_EXISTS);
+    hand_close(&source);
+    hand_close(&target);
+    two_close(&self);
+}
+
+static void test_refusals(void)
+{
+    two self;
+    hand client;
+    if (!two_open(&self, false, false) || !hand_open(&client, &self.b)) {
+        return;
+    }
+    KILN_CHECK_INT(hand_obtain(&client, self.names[0], 1, 1, 8, 100, 1),
+                   KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(hand_obtain(&client, "nonsense", 1, 1, 8, 100, 1), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(hand_obtain(&client, self.names[1], 1, 1, UINT64_C(1) << 60, 100, 1),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
+    hand_expose(&client, 1, 99, 1, 1000);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_NOT_FOUND);
+    hand_expose(&client, 1, 99, 0, 1000);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+    hand_close(&client);
+    two_close(&self);
+}
+
+typedef struct fetcher {
+    const pair *server;
+    const char *from;
+    uint32_t code;
+    uint64_t ns;
+    uint32_t wait_ms;
+} fetcher;
+
+static void *fetch_one(void *pointer)
+{
+    fetcher *self = pointer;
+    hand client;
+    if (hand_open(&client, self->server)) {
+        uint64_t start = kiln_time_ns();
+        self->code = hand_obtain(&client, self->from, 9, 1, 8, self->wait_ms, 1);
+        self->ns = kiln_time_ns() - start;
+    }
+    hand_close(&client);
+    return NULL;
+}
+
+/// Five come before it is exposed; three get it, and two wait until their time is over.
+static void test_fetch_first_and_exact_count(void)
+{
+    enum { FETCHERS = 5, COPIES = 3, WAIT_MS = 1500 };
+    two self;
+    hand source;
+    fetcher fetchers[FETCHERS];
+    pthread_t threads[FETCHERS];
+    const float data[] = {1, 2};
+    if (!two_open(&self, false, true) || !hand_open(&source, &self.a)) {
+        return;
+    }
+    for (int i = 0; i < FETCHERS; i++) {
+        fetchers[i] = (fetcher){
+            .server = &self.b, .from = self.names[0], .code = UINT32_MAX, .wait_ms = WAIT_MS};
+        KILN_CHECK_INT(pthread_create(&threads[i], NULL, fetch_one, &fetchers[i]), 0);
+    }
+    pause_us(300000);
+    hand_write(&source, 1, 0, 8, data, 8);
+    hand_expose(&source, 9, 1, COPIES, 60000);
+    KILN_CHECK_INT(hand_fence(&source), 0);
+    int served = 0;
+    int late = 0;
+    for (int i = 0; i < FETCHERS; i++) {
+        pthread_join(threads[i], NULL);
+        served += fetchers[i].code == KILN_STATUS_OK;
+        late += fetchers[i].code == KILN_STATUS_DEADLINE_EXCEEDED &&
+                fetchers[i].ns > UINT64_C(1000000) * (WAIT_MS - 300);
+    }
+    KILN_CHECK_INT(served, COPIES);
+    KILN_CHECK_INT(late, FETCHERS - COPIES);
+    hand_close(&source);
+    two_close(&self);
+}
+
+/// Within the quota only if every exposure is let go: and what is not fetched ends with its
+/// session.
+static void test_memory_returns(void)
+{
+    two self;
+    hand source;
+    hand target;
+    float *data = calloc(COUNT, sizeof(*data));
+    const uint64_t bytes = COUNT * sizeof(*data);
+    snprintf(self.names[0], sizeof(self.names[0]), "unix:/tmp/kiln-transfer-%d-0", (int)getpid());
+    snprintf(self.names[1], sizeof(self.names[1]), "unix:/tmp/kiln-transfer-%d-1", (int)getpid());
+    data[COUNT - 1] = 7;
+    if (!serve_at(&self.a, self.names[0], NULL, 2 * bytes + 100) ||
+        !serve_at(&self.b, self.names[1], self.names[0], 0) || !hand_open(&source, &self.a) ||
+        !hand_open(&target, &self.b)) {
+        return;
+    }
+    for (uint64_t at = 0; at < bytes; at += KILNI_RPC_CHUNK) {
+        hand_write(&source, 1, at, bytes, (const char *)data + at, KILNI_RPC_CHUNK);
+    }
+    for (uint64_t i = 1; i <= 10; i++) {
+        uint32_t code = UINT32_MAX;
+        for (int wait = 0; wait < 400 && code != 0; wait++) {
+            hand_expose(&source, i, 1, 1, 60000);
+            code = hand_fence(&source);
+            pause_us(code != 0 ? 5000 : 0); // the source hears a moment later that it was fetched
+        }
+        KILN_CHECK_INT(code, 0);
+        hand_expose(&source, 1000 + i, 1, 1, 60000); // does not fit beside the other
+        KILN_CHECK_INT(hand_fence(&source), KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK_INT(hand_obtain(&target, self.names[0], i, 1, bytes, 5000, 1), 0);
+    }
+    KILN_CHECK_INT(hand_read(&target, 1, bytes - 4, 4), 0);
+    KILN_CHECK(hand_float(target.frame->data, 0) == 7.0f);
+    pause_us(300000);
+    hand_expose(&source, 77, 1, 1, 60000);
+    KILN_CHECK_INT(hand_fence(&source), 0);
+    hand_close(&source);
+    KILN_CHECK_INT(hand_obtain(&target, self.names[0], 77, 2, bytes, 300, 1),
+                   KILN_STATUS_DEADLINE_EXCEEDED);
+    hand_close(&target);
+    two_close(&self);
+    free(data);
+}
+
+// ---- a server that lies
+// ---------------------------------------------------------------------------
+
+typedef struct liar {
+    kilni_rpc_listener *listener;
+    pthread_t thread;
+    bool short_of; ///< sends less than was asked for; otherwise another checksum
+} liar;
+
+static void *lie(void *pointer)
+{
+    liar *self = pointer;
+    kilni_rpc_stream *stream = NULL;
+    while ((stream = kilni_rpc_accept(self->listener)) != NULL) {
+        kilni_rpc_message message = {0};
+        kiln_error err = KILN_ERROR_INIT;
+        bool end = false;
+        // total 8, offset 0, both halves of the checksum 0, 8 bytes of data
+        static const char wrong[] = "\x08\x08\x19\0\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\x7a\x08"
+                                    "abcdefgh";
+        (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
+        kilni_rpc_message_free(&message);
+        if (!self->short_of) {
+            (void)!kilni_rpc_send_bytes(stream, wrong, sizeof(wrong) - 1, &err);
+            (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
+            kilni_rpc_message_free(&message);
+        }
+        kilni_rpc_stream_close(stream, NULL);
+    }
+    return NULL;
+}
+
+static void test_checksum(void)
+{
+    liar other = {0};
+    pair self;
+    hand client;
+    char name[96];
+    const kiln_env env = {.allocator = kiln_allocator_default()};
+    kiln_error err = KILN_ERROR_INIT;
+    int port = 0;
+    static const char *const listen[] = {"127.0.0.1:0"};
+    const kilni_rpc_listen_options options = {
+        .addresses = listen, .n_addresses = 1, .out_ports = &port};
+    if (!KILN_CHECK_INT(kilni_rpc_listen(&env, &options, &other.listener, &err), KILN_STATUS_OK)) {
+        return;
+    }
+    KILN_CHECK_INT(pthread_create(&other.thread, NULL, lie, &other), 0);
+    snprintf(name, sizeof(name), "grpc://127.0.0.1:%d", port);
+    kiln_rpc_server_options mine = KILN_RPC_SERVER_OPTIONS_INIT;
+    const char *const peers[] = {name};
+    mine.fetch_peers = peers;
+    mine.n_fetch_peers = 1;
+    if (pair_open(&self, &mine) && hand_open(&client, &self)) {
+        KILN_CHECK_INT(hand_obtain(&client, name, 1, 1, 8, 500, 1), KILN_STATUS_DATA_LOSS);
+        other.short_of = true;
+        KILN_CHECK(hand_obtain(&client, name, 1, 1, 8, 500, 1) != 0);
+        KILN_CHECK(hand_read(&client, 1, 0, 8) != 0);
+        hand_close(&client);
+        pair_close(&self);
+    }
+    kilni_rpc_listener_shutdown(other.listener);
+    pthread_join(other.thread, NULL);
+    kilni_rpc_listener_close(other.listener);
+}
+
+// ---- through the runtime
+// --------------------------------------------------------------------------
+
+static float *make_data(void)
+{
+    float *data = calloc(COUNT, sizeof(*data));
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = (float)(i % 771);
+    }
+    return data;
+}
+
+/// kiln_to_device between two servers: with the target's leave its bytes do not pass the client,
+/// and without it they do; the result is the same.
+static void move_between(bool allowed)
+{
+    two self;
+    const int64_t dims[] = {COUNT};
+    float *data = make_data();
+    float *back = calloc(COUNT, sizeof(*back));
+    kilni_rpc_address direct;
+    char address[96];
+    kiln_device *source = NULL;
+    kiln_device *target = NULL;
+    kiln_tensor *moved = NULL;
+    if (!two_open(&self, false, allowed)) {
+        return;
+    }
+    pair *client = &self.a;
+    PAIR_OK(client, kilni_rpc_address_parse(kiln_rpc_server_address(self.a.server, 1), &direct,
+                                            &client->err));
+    tcp_proxy *proxy = proxy_start(direct.port);
+    snprintf(address, sizeof(address), "grpc://127.0.0.1:%d", proxy_port(proxy));
+    PAIR_OK(client, kiln_device_open(client->context, address, &source, &client->err));
+    PAIR_OK(client, kiln_device_open(client->context, self.names[1], &target, &client->err));
+    client->remote = source;
+    kiln_tensor *x = pair_upload(client, 1, dims, data);
+    PAIR_OK(client, kiln_sync(source, &client->err));
+    proxy_arm(proxy, PROXY_DOWN, 0, false);
+    PAIR_OK(client, kiln_to_device(x, target, &moved, &client->err));
+    PAIR_OK(client, kiln_read(moved, back, COUNT * sizeof(*back), &client->err));
+    KILN_CHECK(memcmp(back, data, COUNT * sizeof(*back)) == 0);
+    KILN_CHECK((proxy_bytes(proxy, PROXY_DOWN) < 65536) == allowed);
+    kiln_release(moved);
+    kiln_release(x);
+    kiln_device_release(target);
+    kiln_device_release(source);
+    client->remote = NULL;
+    proxy_stop(proxy);
+    two_close(&self);
+    free(data);
+    free(back);
+}
+
+static void test_move_directly(void)
+{
+    move_between(true);
+}
+
+static void test_move_through_client(void)
+{
+    move_between(false);
+}
+
+/// Source and target are two devices of one server.
+static void test_same_server(void)
+{
+    pair self;
+    const int64_t dims[] = {COUNT};
+    float *data = make_data();
+    float *back = calloc(COUNT, sizeof(*back));
+    char address[96];
+    kiln_device *other = NULL;
+    kiln_tensor *moved = NULL;
+    if (!pair_context(&self)) {
+        return;
+    }
+    kiln_device *const devices[] = {self.local, self.local};
+    PAIR_OK(&self, kiln_rpc_server_create(devices, 2, NULL, &self.server, &self.err));
+    PAIR_OK(&self, kiln_device_open(self.context, kiln_rpc_server_address(self.server, 0),
+                                    &self.remote, &self.err));
+    snprintf(address, sizeof(address), "%s/1", kiln_rpc_server_address(self.server, 0));
+    PAIR_OK(&self, kiln_device_open(self.context, address, &other, &self.err));
+    kiln_tensor *x = pair_upload(&self, 1, dims, data);
+    PAIR_OK(&self, kiln_to_device(x, other, &moved, &self.err));
+    PAIR_OK(&self, kiln_read(moved, back, COUNT * sizeof(*back), &self.err));
+    KILN_CHECK(memcmp(back, data, COUNT * sizeof(*back)) == 0);
+    kiln_release(moved);
+    kiln_release(x);
+    kiln_device_release(other);
+    snprintf(address, sizeof(address), "%s/2", kiln_rpc_server_address(self.server, 0));
+    KILN_CHECK_INT(kiln_device_open(self.context, address, &other, &self.err),
+                   KILN_STATUS_NOT_FOUND);
+    pair_close(&self);
+    free(data);
+    free(back);
+}
+
+typedef struct traveller {
+    const two *servers;
+    int from;
+    bool good;
+} traveller;
+
+static void *travel(void *pointer)
+{
+    enum { ROUNDS = 10, SMALL = 1000 };
+    traveller *self = pointer;
+    pair client;
+    kiln_device *ends[2] = {NULL, NULL};
+    const int64_t dims[] = {SMALL};
+    float data[SMALL];
+    float back[SMALL];
+    bool good = pair_context(&client);
+    for (int i = 0; i < 2 && good; i++) {
+        good = PAIR_OK(&client, kiln_device_open(client.context, self->servers->names[i], &ends[i],
+                                                 &client.err));
+    }
+    client.remote = ends[self->from];
+    for (int round = 0; round < ROUNDS && good; round++) {
+        kiln_tensor *moved = NULL;
+        for (int i = 0; i < SMALL; i++) {
+            data[i] = (float)(i + round + self->from);
+        }
+        kiln_tensor *x = pair_upload(&client, 1, dims, data);
+        good = PAIR_OK(&client, kiln_to_device(x, ends[1 - self->from], &moved, &client.err)) &&
+               PAIR_OK(&client, kiln_read(moved, back, sizeof(back), &client.err)) &&
+               memcmp(back, data, sizeof(back)) == 0;
+        kiln_release(moved);
+        kiln_release(x);
+    }
+    kiln_device_release(ends[0]);
+    kiln_device_release(ends[1]);
+    client.remote = NULL;
+    pair_close(&client);
+    self->good = good;
+    return NULL;
+}
+
+/// There and back at the same time, by several clients: nobody waits for ever.
+static void test_no_deadlock(void)
+{
+    enum { CLIENTS = 4 };
+    two self;
+    traveller travellers[CLIENTS];
+    pthread_t threads[CLIENTS];
+    if (!two_open(&self, true, true)) {
+        return;
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        travellers[i] = (traveller){.servers = &self, .from = i % 2};
+        KILN_CHECK_INT(pthread_create(&threads[i], NULL, travel, &travellers[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        KILN_CHECK(travellers[i].good);
+    }
+    two_close(&self);
+}
+
+KILN_TEST_MAIN("unit/remote_grpc/transfer", KILN_TEST(test_count_secret_expiry),
+               KILN_TEST(test_refusals), KILN_TEST(test_fetch_first_and_exact_count),
+               KILN_TEST(test_memory_returns), KILN_TEST(test_checksum),
+               KILN_TEST(test_move_directly), KILN_TEST(test_move_through_client),
+               KILN_TEST(test_same_server), KILN_TEST(test_no_deadlock))

@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`kiln serve` from outside: where it listens, whom it lets in, health and reflection, a client in another language,
+and the library that links no OpenCL. Arguments: kiln, the source folder, client_only, libkiln_client.so."""
+import importlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import time
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from serve_fixture import Server, make_certificates, run_cases
+
+KILN, SOURCE, CLIENT_ONLY, CLIENT_LIBRARY = sys.argv[1:5]
+
+
+def run(*command, env=None, code=0):
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False,
+                          timeout=120)
+    assert done.returncode == code, (command, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def compute(address, env=None, code=0):
+    return run(CLIENT_ONLY, address, env=env, code=code)
+
+
+def same(channel, method, request, answer=grpc.StatusCode.OK):
+    """A call of bytes."""
+    try:
+        reply = channel.unary_unary(method)(request, timeout=20)
+        assert answer == grpc.StatusCode.OK, reply
+        return reply
+    except grpc.RpcError as error:
+        assert error.code() == answer, error
+        return None
+
+
+# ---- listening
+
+
+def case_one_line_says_where(folder):
+    path = os.path.join(folder, "socket")
+    with Server(KILN, "--listen", f"unix:{path}") as server:
+        assert server.line.startswith("kiln serve: reference at grpc://127.0.0.1:"), server.line
+        assert server.addresses[1] == f"unix:{path}", server.line
+        assert os.stat(path).st_mode & 0o777 == 0o600, oct(os.stat(path).st_mode)
+        for address in server.addresses:
+            assert compute(address) == "2 4 6\n"
+        refused = run(KILN, "serve", "--device", "reference", "--listen", f"unix:{path}", code=1)
+        assert "listens" in refused and refused.count("\n") == 1, refused
+        assert server.stop() == 0
+
+
+def case_refuses_beyond_loopback(folder):
+    where = ["--device", "reference", "--listen", "0.0.0.0:0"]
+    refused = run(KILN, "serve", *where, code=1)
+    assert refused.count("\n") == 1 and "beyond loopback" in refused and "--insecure-i-know" in refused, refused
+    path = make_certificates(folder)
+    tls = ["--tls-cert", path("server.pem"), "--tls-key", path("server.key")]
+    assert "beyond loopback" in run(KILN, "serve", *where, *tls, code=1)
+    with Server(KILN, "--insecure-i-know", listen="0.0.0.0:0") as server:
+        assert compute(server.address.replace("0.0.0.0", "127.0.0.1")) == "2 4 6\n"
+    with Server(KILN, *tls, "--client-ca", path("ca.pem"), listen="0.0.0.0:0") as server:
+        assert server.address.startswith("grpcs://")
+    assert "certificate" in run(KILN, "serve", "--device", "reference", "--tls-cert", path("server.pem"), code=1)
+
+
+def case_default_address(_):
+    with Server(KILN) as server:
+        assert compute("grpc:", {"KILN_REMOTE_ADDRESS": server.address}) == "2 4 6\n"
+        assert "127.0.0.1:1" in compute("grpc:", {"KILN_REMOTE_ADDRESS": "grpc://127.0.0.1:1"}, code=1)
+
+
+# ---- who may
+
+
+def case_client_certificates(folder):
+    path = make_certificates(folder)
+    with Server(KILN, "--tls-cert", path("server.pem"), "--tls-key", path("server.key"),
+                "--client-ca", path("ca.pem")) as server:
+        known = {"KILN_REMOTE_CA": path("ca.pem"), "KILN_REMOTE_CERT": path("client.pem"),
+                 "KILN_REMOTE_KEY": path("client.key")}
+        assert compute(server.address, known) == "2 4 6\n"
+        assert compute(server.address.replace("127.0.0.1", "localhost"), known) == "2 4 6\n"
+        stranger = {**known, "KILN_REMOTE_CERT": path("stranger.pem"), "KILN_REMOTE_KEY": path("stranger.key")}
+        for env in (stranger, {"KILN_REMOTE_CA": path("ca.pem")}, {**known, "KILN_REMOTE_CA": path("other.pem")}):
+            said = compute(server.address, env, code=1)
+            assert said.count("\n") >= 1, said
+        assert compute(server.address.replace("grpcs", "grpc"), {}, code=1)
+        assert "both" in compute(server.address, {"KILN_REMOTE_CERT": path("client.pem")}, code=1)
+
+
+def case_tokens(folder):
+    path = make_certificates(folder)
+    for name, text in (("tokens", "first-token\nsecond-token\n"), ("good", "second-token\n"), ("bad", "second-toke\n"),
+                       ("empty", "\n")):
+        with open(path(name), "w", encoding="ascii") as file:
+            file.write(text)
+    with Server(KILN, "--tls-cert", path("server.pem"), "--tls-key", path("server.key"),
+                "--token-file", path("tokens")) as server:
+        trust = {"KILN_REMOTE_CA": path("ca.pem")}
+        assert compute(server.address, {**trust, "KILN_REMOTE_TOKEN_FILE": path("good")}) == "2 4 6\n"
+        assert "token" in compute(server.address, {**trust, "KILN_REMOTE_TOKEN_FILE": path("bad")}, code=1)
+        assert "token" in compute(server.address, trust, code=1)
+        assert "token" in compute(server.address, {**trust, "KILN_REMOTE_TOKEN_FILE": path("empty")}, code=1)
+    with Server(KILN, "--token-file", path("tokens")) as server:
+        with grpc.insecure_channel(server.target) as channel:
+            assert same(channel, "/grpc.health.v1.Health/Check", b"") == b"\x08\x01"
+            same(channel, "/kiln.v1.Compute/Info", b"", grpc.StatusCode.UNAUTHENTICATED)
+    said = compute("grpc://192.0.2.1:9", {"KILN_REMOTE_TOKEN_FILE": path("good")}, code=1)
+    assert "in the clear" in said, said
+
+
+# ---- health, reflection
+
+
+def case_health_and_drain(_):
+    with Server(KILN, "--grace", "20") as server, grpc.insecure_channel(server.target) as channel:
+        assert same(channel, "/grpc.health.v1.Health/Check", b"") == b"\x08\x01"
+        assert same(channel, "/grpc.health.v1.Health/Check", b"\x0a\x0fkiln.v1.Compute") == b"\x08\x01"
+        same(channel, "/grpc.health.v1.Health/Check", b"\x0a\x01x", grpc.StatusCode.NOT_FOUND)
+        same(channel, "/kiln.v1.Compute/Nothing", b"", grpc.StatusCode.UNIMPLEMENTED)
+        unknown = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"\x0a\x01x", timeout=60)
+        assert next(unknown) == b"\x08\x03"
+        unknown.cancel()
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60)
+        assert next(watch) == b"\x08\x01"
+        hello = b"\x12\x02\x08\x01"
+        outgoing = queue.Queue()
+        session = channel.stream_stream("/kiln.v1.Compute/Session")(iter(outgoing.get, None), timeout=60)
+        outgoing.put(b"\x08\x01" + hello)
+        next(session)
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watch) == b"\x08\x02"
+        assert same(channel, "/grpc.health.v1.Health/Check", b"") == b"\x08\x02"
+        try:  # new sessions are refused, the one that runs goes on
+            next(channel.stream_stream("/kiln.v1.Compute/Session")(iter([b"\x08\x01" + hello]), timeout=20))
+            assert False, "a session was begun while the server drains"
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        outgoing.put(b"\x08\x02\x42\x00")  # a fence
+        assert b"\x08\x02" in next(session)
+        begun = time.monotonic()
+        outgoing.put(None)
+        assert server.process.wait(timeout=30) == 0
+        assert time.monotonic() - begun < 15
+
+
+def reflect(channel, version, messages, **fields):
+    method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    call = channel.stream_stream(method, request_serializer=lambda m: m.SerializeToString(),
+                                 response_deserializer=messages.ServerReflectionResponse.FromString)
+    return next(call(iter([messages.ServerReflectionRequest(host="h", **fields)]), timeout=20))
+
+
+def case_reflection(folder):
+    """A client that knows only reflection: it finds the service, its messages, and calls Info."""
+    subprocess.run(["protoc", "-I/usr/share/grpc-proto", f"--python_out={folder}",
+                    "grpc/reflection/v1/reflection.proto", "grpc/reflection/v1alpha/reflection.proto"], check=True)
+    # The package `grpc` is taken by grpcio: the generated modules are loaded by their path.
+    with Server(KILN) as server, grpc.insecure_channel(server.target) as channel:
+        for version in ("v1", "v1alpha"):
+            spec = importlib.util.spec_from_file_location(
+                f"reflection_{version}", os.path.join(folder, f"grpc/reflection/{version}/reflection_pb2.py"))
+            messages = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(messages)
+            listed = reflect(channel, version, messages, list_services="*").list_services_response.service
+            names = {each.name for each in listed}
+            assert {"kiln.v1.Compute", "grpc.health.v1.Health", f"grpc.reflection.{version}.ServerReflection"} <= names
+            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoReply.Device", "kiln.v1.Graph"):
+                reply = reflect(channel, version, messages, file_containing_symbol=symbol)
+                assert reply.original_request.file_containing_symbol == symbol and reply.valid_host == "h"
+                assert reply.file_descriptor_response.file_descriptor_proto, symbol
+            missing = reflect(channel, version, messages, file_containing_symbol="kiln.v1.Nothing")
+            assert missing.error_response.error_code == 5, missing
+            by_name = reflect(channel, version, messages, file_by_filename="kiln/v1/ir.proto")
+            assert len(by_name.file_descriptor_response.file_descriptor_proto) == 1
+        reply = reflect(channel, version, messages, file_containing_symbol="kiln.v1.Compute")
+        pool = descriptor_pool.DescriptorPool()
+        files = [descriptor_pb2.FileDescriptorProto.FromString(each)
+                 for each in reply.file_descriptor_response.file_descriptor_proto]
+        for each in reversed(files):
+            pool.Add(each)
+        kind = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("kiln.v1.InfoReply"))
+        info = kind.FromString(same(channel, "/kiln.v1.Compute/Info", b""))
+        names = {row.name for row in info.operators}
+        table = run(KILN, "ops").split("\n")
+        assert {"add", "matmul"} <= names and info.devices[0].name == "reference evaluator", info
+        assert any(line.startswith("add ") for line in table)
+
+
+# ---- clients
+
+
+def case_python_from_proto(_):
+    with Server(KILN) as server:
+        said = run(os.path.join(SOURCE, "examples/remote_python/remote_python.py"), server.target)
+        for part in ("a matrix product", "a fused chain", "a graph run ten times", "an error, and the session goes on"):
+            assert part in said, said
+
+
+def case_client_library_links_no_opencl(_):
+    for path in (CLIENT_LIBRARY, CLIENT_ONLY):
+        needed = run("ldd", path)
+        assert "libgrpc" in needed and "not found" not in needed, needed
+        assert "OpenCL" not in needed and "clblast" not in needed and "libkiln.so" not in needed, needed
+    mapped = run("sh", "-c", f"LD_DEBUG=files {CLIENT_ONLY} reference 2>&1")
+    assert "2 4 6" in mapped and "libOpenCL" not in mapped and "clblast" not in mapped
+
+
+run_cases("unit/remote_grpc/serve",
+          [case_one_line_says_where, case_refuses_beyond_loopback, case_default_address, case_client_certificates,
+           case_tokens, case_health_and_drain, case_reflection, case_python_from_proto,
+           case_client_library_links_no_opencl])
