@@ -44,6 +44,7 @@ kiln_status bench_elementwise(const bench_options *options, kiln_error *err);
 kiln_status bench_ops(const bench_options *options, kiln_error *err);
 kiln_status bench_overhead(const bench_options *options, kiln_error *err);
 kiln_status bench_coll(const bench_options *options, kiln_error *err);
+kiln_status bench_remote(const bench_options *options, kiln_error *err);
 kiln_status bench_start(const bench_options *options, kiln_error *err);
 
 /// One line of the table, or one JSON object. `bench_header` before the first.

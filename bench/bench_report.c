@@ -15,6 +15,10 @@ static const bench_entry entries[] = {
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead},
     {"start", "time to the first result of a new process, with cold and warm caches", bench_start},
+#ifdef KILN_WITH_REMOTE
+    {"remote", "a device behind gRPC on loopback, beside raw sockets and a bare ping-pong",
+     bench_remote},
+#endif
 };
 
 const bench_entry *bench_at(size_t index)

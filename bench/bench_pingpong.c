@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The peer of a remote operation: messages of 16 bytes to and fro on one open stream over a Unix
+// socket, on gRPC's C core and nothing above it. In a library of its own.
+
+#include "remote_internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+kiln_status kiln_bench_pingpong(const kiln_env *env, uint32_t rounds, double *out_us,
+                                kiln_error *err);
+
+static void *echo(void *pointer)
+{
+    kilni_rpc_stream *stream = kilni_rpc_accept(pointer);
+    kiln_status status = stream != NULL ? KILN_STATUS_OK : KILN_STATUS_UNAVAILABLE;
+    bool end = false;
+    while (status == KILN_STATUS_OK && !end) {
+        kilni_rpc_message message = {0};
+        char bytes[16];
+        status = kilni_rpc_receive(stream, -1, &message, &end, NULL);
+        if (status == KILN_STATUS_OK && !end && message.length <= sizeof(bytes)) {
+            kilni_rpc_message_copy(&message, 0, message.length, bytes);
+            status = kilni_rpc_send_bytes(stream, bytes, message.length, NULL);
+        }
+        kilni_rpc_message_free(&message);
+    }
+    kilni_rpc_stream_close(stream, NULL);
+    return NULL;
+}
+
+static kiln_status play(const kiln_env *env, const char *name, uint32_t rounds, double *out_us,
+                        kiln_error *err)
+{
+    static const char bytes[16] = "ping";
+    kilni_rpc_address address;
+    kilni_rpc_stream *stream = NULL;
+    kiln_status status = kilni_rpc_address_parse(name, &address, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_connect(env, &address, NULL, "/ping/pong", 5000, &stream, err);
+    }
+    uint64_t start = kiln_time_ns();
+    for (uint32_t i = 0; i < rounds && status == KILN_STATUS_OK; i++) {
+        kilni_rpc_message message = {0};
+        bool end = false;
+        status = kilni_rpc_send_bytes(stream, bytes, sizeof(bytes), err);
+        if (status == KILN_STATUS_OK) {
+            status = kilni_rpc_receive(stream, -1, &message, &end, err);
+        }
+        kilni_rpc_message_free(&message);
+    }
+    *out_us = (double)(kiln_time_ns() - start) / rounds / 1000;
+    kilni_rpc_stream_close(stream, NULL);
+    return status;
+}
+
+__attribute__((visibility("default"))) kiln_status
+kiln_bench_pingpong(const kiln_env *env, uint32_t rounds, double *out_us, kiln_error *err)
+{
+    char name[64];
+    pthread_t thread;
+    int port = 0;
+    kilni_rpc_listener *listener = NULL;
+    snprintf(name, sizeof(name), "unix:/tmp/kiln-pingpong-%d", (int)getpid());
+    const char *const listen[] = {name};
+    const kilni_rpc_listen_options options = {
+        .addresses = listen, .n_addresses = 1, .out_ports = &port};
+    kiln_status status = kilni_rpc_listen(env, &options, &listener, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (pthread_create(&thread, NULL, echo, listener) != 0) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a ping-pong");
+    } else {
+        status = play(env, name, rounds, out_us, err);
+        kilni_rpc_listener_shutdown(listener);
+        pthread_join(thread, NULL);
+    }
+    kilni_rpc_listener_shutdown(listener);
+    kilni_rpc_listener_close(listener);
+    (void)unlink(name + 5);
+    return status;
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A device behind gRPC: `kiln serve` in another process. Bytes up and down beside a raw socket that
+// copies as many; operations in a row on one session; one small operation with its result beside a
+// bare ping-pong on gRPC's C core. Rounds are interleaved.
+
+#define _GNU_SOURCE // pipe2
+#include "bench.h"
+#include "bench_socket.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS = 7, MAX_ROUNDS = 101, OPERATIONS = 200000, TRIPS = 3000 };
+static const size_t bulk_bytes = 256u << 20;
+
+// ---- the server
+// ----------------------------------------------------------------------------------
+
+typedef struct child {
+    pid_t process;
+    char tcp[64];
+    char path[64];
+} child;
+
+static void stop_child(child *self)
+{
+    if (self->process > 0) {
+        (void)kill(self->process, SIGTERM);
+        (void)waitpid(self->process, NULL, 0);
+        (void)unlink(self->path + strlen("unix:"));
+    }
+}
+
+static kiln_status read_line(int fd, char *out_line, size_t capacity, kiln_error *err)
+{
+    size_t length = 0;
+    while (length + 1 < capacity && read(fd, out_line + length, 1) == 1 &&
+           out_line[length] != '\n') {
+        length++;
+    }
+    out_line[length] = '\0';
+    return strstr(out_line, "grpc://") != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, UNAVAILABLE, "kiln serve did not start");
+}
+
+static kiln_status start_child(const bench_options *options, const char *device, child *out_child,
+                               kiln_error *err)
+{
+    extern char **environ;
+    char line[512];
+    int ends[2];
+    posix_spawn_file_actions_t actions;
+    snprintf(out_child->path, sizeof(out_child->path), "unix:/tmp/kiln-bench-%d", (int)getpid());
+    char *const argv[] = {"kiln",     "serve",       "--device", (char *)(uintptr_t)device,
+                          "--listen", "127.0.0.1:0", "--listen", out_child->path,
+                          "--grace",  "1",           NULL};
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return kiln_fail(err, UNAVAILABLE, "no pipe for a server");
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    int failed = posix_spawn(&out_child->process, options->program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    (void)close(ends[1]);
+    kiln_status status = failed == 0 ? read_line(ends[0], line, sizeof(line), err)
+                                     : kiln_fail(err, UNAVAILABLE, "cannot start kiln serve");
+    (void)close(ends[0]);
+    if (status == KILN_STATUS_OK) {
+        (void)sscanf(strstr(line, "grpc://"), "%63s", out_child->tcp);
+    }
+    return status;
+}
+
+// ---- bytes
+// -------------------------------------------------------------------------------------
+
+static double gigabytes(uint64_t ns)
+{
+    return (double)bulk_bytes / (double)ns;
+}
+
+static kiln_status upload(kiln_device *device, const void *data, kiln_tensor **out_tensor,
+                          uint64_t *out_ns, kiln_error *err)
+{
+    const int64_t dims[] = {(int64_t)(bulk_bytes / sizeof(float))};
+    uint64_t start = kiln_time_ns();
+    kiln_status status = kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims, data, out_tensor, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(device, err);
+    }
+    *out_ns = kiln_time_ns() - start;
+    return status;
+}
+
+/// The result of an operation, so that the device has it.
+static kiln_status download(kiln_device *device, kiln_tensor *source, void *data, uint64_t *out_ns,
+                            kiln_error *err)
+{
+    kiln_tensor *result = NULL;
+    kiln_status status = kiln_neg(source, &result, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(device, err);
+    }
+    uint64_t start = kiln_time_ns();
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(result, data, bulk_bytes, err);
+    }
+    *out_ns = kiln_time_ns() - start;
+    kiln_release(result);
+    return status;
+}
+
+typedef struct bulk_samples {
+    double up[MAX_ROUNDS];
+    double down[MAX_ROUNDS];
+    double raw_up[MAX_ROUNDS];
+    double raw_down[MAX_ROUNDS];
+} bulk_samples;
+
+static kiln_status bulk_round(kiln_device *device, bench_socket *raw, float *data,
+                              bulk_samples *samples, uint32_t round, kiln_error *err)
+{
+    kiln_tensor *tensor = NULL;
+    uint64_t ns[4] = {1, 1, 1, 1};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, bench_socket_copy(raw, data, bulk_bytes, /*up=*/true, &ns[0], err));
+    KILN_TRY(out, status, upload(device, data, &tensor, &ns[1], err));
+    KILN_TRY(out, status, bench_socket_copy(raw, data, bulk_bytes, /*up=*/false, &ns[2], err));
+    KILN_TRY(out, status, download(device, tensor, data, &ns[3], err));
+    samples->raw_up[round] = gigabytes(ns[0]);
+    samples->up[round] = gigabytes(ns[1]);
+    samples->raw_down[round] = gigabytes(ns[2]);
+    samples->down[round] = gigabytes(ns[3]);
+out:
+    kiln_release(tensor);
+    return status;
+}
+
+static void report(const bench_options *options, const char *name, double value, const char *unit,
+                   const char *against, double ratio, double bar, const char *device,
+                   uint32_t samples)
+{
+    const bench_result result = {.name = name,
+                                 .value = value,
+                                 .unit = unit,
+                                 .against = against,
+                                 .ratio = ratio,
+                                 .bar = bar,
+                                 .peer_version = "loopback, two processes",
+                                 .device = device,
+                                 .samples = samples};
+    bench_report(options, &result);
+}
+
+static kiln_status bulk(const bench_options *options, kiln_device *device, const char *served,
+                        uint32_t rounds, kiln_error *err)
+{
+    bulk_samples *samples = malloc(sizeof(*samples));
+    float *data = malloc(bulk_bytes);
+    bench_socket *raw = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    if (samples == NULL || data == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bulk_bytes);
+        goto out;
+    }
+    memset(data, 1, bulk_bytes);
+    KILN_TRY(out, status, bench_socket_open(bulk_bytes, &raw, err));
+    for (uint32_t i = 0; i <= rounds; i++) { // the first one warms up
+        KILN_TRY(out, status, bulk_round(device, raw, data, samples, i > 0 ? i - 1 : 0, err));
+    }
+    double up = bench_quantile(samples->up, rounds, 0.5);
+    double down = bench_quantile(samples->down, rounds, 0.5);
+    double raw_up = bench_quantile(samples->raw_up, rounds, 0.5);
+    double raw_down = bench_quantile(samples->raw_down, rounds, 0.5);
+    report(options, "upload 256 MiB", up, "GB/s", "raw socket", up / raw_up, 0.5, served, rounds);
+    report(options, "download 256 MiB", down, "GB/s", "raw socket", down / raw_down, 0.5, served,
+           rounds);
+out:
+    bench_socket_close(raw);
+    free(samples);
+    free(data);
+    return status;
+}
+
+// ---- operations
+// ----------------------------------------------------------------------------------
+
+/// One long chain; nothing is waited for until its end.
+static kiln_status pipeline_round(kiln_device *device, kiln_tensor *x, double *out_per_s,
+                                  kiln_error *err)
+{
+    kiln_tensor *last = kiln_retain(x);
+    kiln_status status = KILN_STATUS_OK;
+    uint64_t start = kiln_time_ns();
+    for (int i = 0; i < OPERATIONS && status == KILN_STATUS_OK; i++) {
+        kiln_tensor *next = NULL;
+        status = kiln_add(last, x, &next, err);
+        kiln_release(last);
+        last = next;
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(device, err);
+    }
+    *out_per_s = OPERATIONS * 1e9 / (double)(kiln_time_ns() - start);
+    kiln_release(last);
+    return status;
+}
+
+static kiln_status trip_round(kiln_tensor *x, double *out_us, kiln_error *err)
+{
+    float back[4];
+    kiln_status status = KILN_STATUS_OK;
+    uint64_t start = kiln_time_ns();
+    for (int i = 0; i < TRIPS && status == KILN_STATUS_OK; i++) {
+        kiln_tensor *y = NULL;
+        status = kiln_add(x, x, &y, err);
+        if (status == KILN_STATUS_OK) {
+            status = kiln_read(y, back, sizeof(back), err);
+        }
+        kiln_release(y);
+    }
+    *out_us = (double)(kiln_time_ns() - start) / TRIPS / 1000;
+    return status;
+}
+
+/// The bare ping-pong is in a library of its own, so that nothing else loads gRPC.
+typedef kiln_status (*pingpong_fn)(const kiln_env *env, uint32_t rounds, double *out_us,
+                                   kiln_error *err);
+
+static kiln_status load_pingpong(pingpong_fn *out_function, kiln_error *err)
+{
+    void *library = dlopen("libkiln_bench_peer.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *symbol = library != NULL ? dlsym(library, "kiln_bench_pingpong") : NULL;
+    if (symbol == NULL) {
+        return kiln_fail(err, NOT_FOUND, "no ping-pong to compare with: %s", dlerror());
+    }
+    memcpy(out_function, &symbol, sizeof(symbol));
+    return KILN_STATUS_OK;
+}
+
+static kiln_status operations(const bench_options *options, kiln_context *context,
+                              kiln_device *device, const char *served, uint32_t rounds,
+                              kiln_error *err)
+{
+    const int64_t dims[] = {4};
+    double per_s[MAX_ROUNDS];
+    double trip_us[MAX_ROUNDS];
+    double bare_us[MAX_ROUNDS];
+    pingpong_fn pingpong = NULL;
+    kiln_tensor *x = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, load_pingpong(&pingpong, err));
+    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims, NULL, &x, err));
+    for (uint32_t i = 0; i <= rounds; i++) { // the first one warms up
+        uint32_t at = i > 0 ? i - 1 : 0;
+        KILN_TRY(out, status, pipeline_round(device, x, &per_s[at], err));
+        KILN_TRY(out, status, pingpong(kiln_context_env(context), TRIPS, &bare_us[at], err));
+        KILN_TRY(out, status, trip_round(x, &trip_us[at], err));
+    }
+    double rate = bench_quantile(per_s, rounds, 0.5);
+    double trip = bench_quantile(trip_us, rounds, 0.5);
+    double bare = bench_quantile(bare_us, rounds, 0.5);
+    report(options, "pipelined operations", rate, "/s", "200,000 a second", rate / 200000, 1.0,
+           served, rounds);
+    report(options, "one operation and its result", trip, "us", "C-core ping-pong", bare / trip,
+           0.2, served, rounds);
+out:
+    kiln_release(x);
+    return status;
+}
+
+// ---- all of it
+// ------------------------------------------------------------------------------------
+
+kiln_status bench_remote(const bench_options *options, kiln_error *err)
+{
+    const char *served = options->device != NULL ? options->device : "null";
+    uint32_t rounds = options->samples > 0 ? options->samples : ROUNDS;
+    child server = {0};
+    kiln_context *context = NULL;
+    kiln_device *tcp = NULL;
+    kiln_device *local = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    rounds = rounds < MAX_ROUNDS ? rounds : MAX_ROUNDS;
+    KILN_TRY(out, status, start_child(options, served, &server, err));
+    KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, status, kiln_device_open(context, server.tcp, &tcp, err));
+    KILN_TRY(out, status, kiln_device_open(context, server.path, &local, err));
+    bench_header(options);
+    KILN_TRY(out, status, bulk(options, tcp, served, rounds, err));
+    KILN_TRY(out, status, operations(options, context, local, served, rounds, err));
+out:
+    kiln_device_release(local);
+    kiln_device_release(tcp);
+    kiln_context_destroy(context);
+    stop_child(&server);
+    return status;
+}
