@@ -208,7 +208,11 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     if (engine == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
-    *engine = (kiln_fuse_engine){.registry = registry, .env = env, .device = *device, .epoch = 1};
+    *engine = (kiln_fuse_engine){.registry = registry,
+                                 .env = env,
+                                 .device = *device,
+                                 .epoch = 1,
+                                 .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;
@@ -225,6 +229,10 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     bool programs = (device->features & KILN_FEATURE_PROGRAMS) != 0;
     if (status == KILN_STATUS_OK && options->fusion_off == 0 && programs) {
         status = add_fusers(engine, err);
+        engine->store = engine->n_fusers > 0 ? options->store : NULL;
+    }
+    if (status == KILN_STATUS_OK && !kilni_fuse_disk_init(engine)) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
     if (status != KILN_STATUS_OK) {
         kiln_fuse_engine_destroy(engine);

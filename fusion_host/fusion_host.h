@@ -81,7 +81,7 @@ typedef struct kiln_fuse_engine_options {
     uint32_t fusion_off; ///< 1: no fuser takes part; every plan runs operations one by one
     uint32_t max_segment; ///< operations before a segment is cut; 0: 256
     uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
-    kiln_store *store; ///< plans and winners on disk; NULL: none
+    kiln_store *store; ///< plans on disk, as long as the engine; NULL: none
 } kiln_fuse_engine_options;
 
 #define KILN_FUSE_ENGINE_OPTIONS_INIT                                                              \
@@ -98,6 +98,7 @@ typedef struct kiln_fuse_stats {
     uint64_t blocks_fused; ///< blocks with a program in the segments handed out
     uint64_t ops_fused;
     uint64_t strikes;
+    uint64_t plans_loaded; ///< found on disk: neither searched nor found in memory
 } kiln_fuse_stats;
 
 /// Makes a fuser of each loaded kind for the device; those that decline it are left out.

@@ -405,7 +405,7 @@ typedef struct kilni_fuse_hazards {
     uint32_t feeds; ///< operations shown so far
 } kilni_fuse_hazards;
 
-/// Learns the operations up to `end`; forgets everything when the tape is another or shorter.
+/// Learns the operations up to `end`, none of them in a block yet.
 bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape *tape,
                               uint32_t end);
 void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards);
@@ -444,6 +444,9 @@ struct kiln_fuse_engine {
     kilni_fuse_host **hosts;
     uint32_t n_hosts;
     kilni_fuse_plan_store plans;
+    kiln_store *store; ///< NULL: plans are not kept on disk
+    kiln_hash128 disk_key; ///< of all that plans depend on beside the operations
+    uint32_t disk_opset; ///< of the operators, part of the key
     kilni_fuse_position scratch; ///< for positions after the first
     kilni_fuse_op_view *op_view;
     kiln_hash128 *banned; ///< keys of programs that failed
@@ -569,6 +572,19 @@ kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blo
 kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                                   kilni_fuse_blocks *blocks, kiln_arena *arena,
                                   kilni_fuse_plan **out_plan, kiln_error *err);
+
+/// Plans on disk. `init` makes the engine's part of the key; `get` fills blocks as a search does,
+/// or gives false: a miss, whatever the reason. `encode` and `decode` are these without the store.
+bool kilni_fuse_disk_init(kiln_fuse_engine *engine);
+void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
+                         bool full, const kilni_fuse_blocks *blocks);
+bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
+                         bool full, kiln_arena *arena, kilni_fuse_blocks *out_blocks);
+bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+                            uint32_t n_ops, const kilni_fuse_blocks *blocks, kiln_string *out);
+bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
+                            const void *bytes, size_t length, kiln_arena *arena,
+                            kilni_fuse_blocks *out_blocks);
 
 /// A fuser's program, copied into `arena` and verified as hostile input against the block's first
 /// `len` operations and the extents at hand. Guards for the values that the fuser asked for are in

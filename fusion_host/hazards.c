@@ -31,11 +31,15 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
     for (; hazards->n_ops < end; hazards->n_ops++) {
         const kiln_op_record *record = &tape->ops[hazards->n_ops];
         const uint32_t *refs = tape->marks[hazards->n_ops].refs;
-        hazards->unit[hazards->n_ops] = KILNI_FUSE_NONE;
         for (uint32_t i = 0; i < record->n_outputs; i++) {
             hazards->definer[refs[record->n_inputs + i]] = hazards->n_ops;
         }
     }
+    for (uint32_t op = 0; op < end; op++) {
+        hazards->unit[op] = KILNI_FUSE_NONE;
+    }
+    hazards->n_units = 0;
+    hazards->feeds = 0;
     return true;
 }
 

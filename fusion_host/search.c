@@ -353,11 +353,6 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
     if (!kilni_fuse_hazards_learn(hazards, tape, n_ops)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
     }
-    for (uint32_t i = 0; i < n_ops; i++) {
-        hazards->unit[i] = KILNI_FUSE_NONE;
-    }
-    hazards->n_units = 0;
-    hazards->feeds = 0;
     for (uint32_t at = 0; at < n_ops && !wait; at++) {
         if (tape->ops[at].op == KILN_OP_DROP) {
             continue;

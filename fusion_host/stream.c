@@ -78,6 +78,25 @@ static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
+/* Without a drain a plan exists only once the fusers at the beginning are finished: before that the
+ * disk is not asked. */
+static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
+{
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    kilni_fuse_position *first = &stream->first;
+    uint32_t seed = 0;
+    while (seed < end && tape->ops[seed].op == KILN_OP_DROP) {
+        seed++;
+    }
+    if (full || seed == end || stream->engine->store == NULL) {
+        return full;
+    }
+    return kilni_fuse_hazards_learn(&first->hazards, tape, end) &&
+           kilni_fuse_position_feed(first, stream->engine, &first->hazards, seed, end, NULL) ==
+               KILN_STATUS_OK &&
+           first->finished;
+}
+
 /* A new plan for the first `end` operations; NULL when it is better to wait. */
 static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
                           kilni_fuse_plan **out_plan, kiln_error *err)
@@ -87,8 +106,12 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
     kilni_fuse_blocks blocks = {0};
     kiln_arena arena;
     kiln_arena_init(&arena, engine->env);
-    kiln_status status =
-        kilni_fuse_search(engine, tape, end, full, &stream->first, &arena, &blocks, err);
+    kiln_status status = KILN_STATUS_OK;
+    bool loaded = may_be_known(stream, end, full) &&
+                  kilni_fuse_disk_get(engine, tape, end, full, &arena, &blocks);
+    if (!loaded) {
+        status = kilni_fuse_search(engine, tape, end, full, &stream->first, &arena, &blocks, err);
+    }
     if (status == KILN_STATUS_OK && blocks.n_covered == 0) {
         stream->node->wait = KILNI_FUSE_WAIT_YES;
         stream->node->wait_epoch = engine->epoch;
@@ -98,7 +121,11 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
     if (*out_plan != NULL) {
         (*out_plan)->full = full;
         kilni_fuse_plan_store_insert(&engine->plans, stream->node, *out_plan);
-        engine->stats.plans_searched++;
+        engine->stats.plans_searched += !loaded;
+        engine->stats.plans_loaded += loaded;
+        if (!loaded) {
+            kilni_fuse_disk_put(engine, tape, end, full, &blocks);
+        }
     }
     kiln_arena_fini(&arena);
     kilni_fuse_blocks_fini(&blocks, engine->env);
