@@ -731,13 +731,8 @@ out:
     return status;
 }
 
-static kiln_status check_sync(const kiln_gradsync *job, uint32_t member, const kilni_epoch *epoch,
-                              kiln_error *err)
+static kiln_status check_sync(uint32_t member, const kilni_epoch *epoch, kiln_error *err)
 {
-    if (!job->members[member].in_epoch) {
-        return kiln_fail(err, FAILED_PRECONDITION, "member %u synced without having registered",
-                         member);
-    }
     for (const kilni_param *param = epoch->params; param != NULL; param = param->next) {
         if ((param->wants & ~param->has & bit_of(member)) != 0) {
             return kiln_fail(err, FAILED_PRECONDITION,
@@ -754,7 +749,10 @@ static kiln_status sync_locked(kiln_gradsync *job, uint32_t member, kiln_error *
 {
     kilni_epoch *epoch = find_epoch(job, job->members[member].epoch);
     kiln_error cause = KILN_ERROR_INIT;
-    kiln_status status = check_sync(job, member, epoch, &cause);
+    if (!job->members[member].in_epoch) { // of something else, such as a loss without parameters
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = check_sync(member, epoch, &cause);
     if (status != KILN_STATUS_OK) {
         return fail_job(job, &cause, err);
     }

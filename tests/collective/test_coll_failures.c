@@ -110,6 +110,32 @@ static void test_late_rank(void)
     fixture_fini(&fix);
 }
 
+/// Rank 1 calls twice where the others call once: the first call is whole, the second ends at the
+/// deadline and names one that did not come.
+static void test_duplicate_call(void)
+{
+    static arrays data;
+    fixture fix;
+    kiln_coll_call calls[3];
+    kiln_status status[3];
+    kiln_error errors[3] = {KILN_ERROR_INIT, KILN_ERROR_INIT, KILN_ERROR_INIT};
+    kiln_coll_request *again = NULL;
+    if (fixture_init(&fix, 3, DEADLINE_MS, NULL)) {
+        fill_calls(&data, 3, calls);
+        fixture_run(&fix, calls, status, NULL);
+        KILN_CHECK_INT(status[0] | status[1] | status[2], KILN_STATUS_OK);
+        KILN_CHECK(data.values[2][5] == 6.0f);
+        KILN_CHECK_INT(kiln_coll_start(fix.members[1], &calls[1], &again, NULL), 0);
+        KILN_CHECK_INT(kiln_coll_wait(again, &errors[1]), KILN_STATUS_DEADLINE_EXCEEDED);
+        status[1] = KILN_STATUS_DEADLINE_EXCEEDED;
+        status[0] = kiln_coll_run(fix.members[0], &calls[0], &errors[0]);
+        status[2] = kiln_coll_run(fix.members[2], &calls[2], &errors[2]);
+        check_same(&fix, status, errors);
+        check_poisoned(&fix, KILN_STATUS_DEADLINE_EXCEEDED, 0, "did not come to call 2");
+    }
+    fixture_fini(&fix);
+}
+
 static void test_rank_that_left(void)
 {
     static arrays data;
@@ -525,8 +551,9 @@ static void test_no_memory(void)
 }
 
 KILN_TEST_MAIN("collective/failures", KILN_TEST(test_sound_group), KILN_TEST(test_late_rank),
-               KILN_TEST(test_rank_that_left), KILN_TEST(test_leaving_with_calls_pending),
-               KILN_TEST(test_disagreement), KILN_TEST(test_bad_calls), KILN_TEST(test_bad_groups),
+               KILN_TEST(test_duplicate_call), KILN_TEST(test_rank_that_left),
+               KILN_TEST(test_leaving_with_calls_pending), KILN_TEST(test_disagreement),
+               KILN_TEST(test_bad_calls), KILN_TEST(test_bad_groups),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, ring f32", &ring_f32),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, ring f16", &ring_f16),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, centralised", &centralised),

@@ -190,6 +190,30 @@ static void test_participants(void)
     scene_close(&self);
 }
 
+/// Members sync between epochs, and in the middle of others' epochs, without having registered:
+/// that means nothing to anybody.
+static void test_unrelated_syncs(void)
+{
+    const kiln_param_id id = 3;
+    scene self;
+    bool ok = scene_open(&self, references, NULL);
+    for (int epoch = 0; epoch < 3 && ok; epoch++) {
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            for (uint32_t k = m; k < MEMBERS && ok; k++) {
+                ok = KILN_CHECK_INT(kiln_gradsync_sync(self.job, k, NULL), 0);
+            }
+            ok = ok && KILN_CHECK_INT(kiln_gradsync_register(self.job, m, &id, 1, NULL), 0) &&
+                 KILN_CHECK_INT(submit(&self, m, id, 4, (float)m, NULL), 0);
+        }
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            ok = KILN_CHECK_INT(kiln_gradsync_sync(self.job, m, NULL), 0) &&
+                 KILN_CHECK_INT(kiln_gradsync_sync(self.job, m, NULL), 0) &&
+                 check_gradient(&self, m, id, 4, 1.5f, 1);
+        }
+    }
+    scene_close(&self);
+}
+
 /// Two batches are added up on each member and nothing is sent; the third is submitted. Divided by
 /// the members, three of four, not by the batches.
 static void test_accumulation(void)
@@ -833,6 +857,7 @@ int main(int argc, char **argv)
     static const kiln_test_case cases[] = {
         KILN_TEST(test_epochs),
         KILN_TEST(test_participants),
+        KILN_TEST(test_unrelated_syncs),
         KILN_TEST(test_accumulation),
         KILN_TEST(test_uneven_rounds),
         KILN_TEST(test_orders),
