@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Moving tensors between devices, of whatever kind. The call prepares both ends and returns; a
-// context's mover carries moves out in their order: one thread reads chunks from the source into
-// two stages, another writes them to the target meanwhile. Backends pin their own staging. A mover
-// never gives up the last hold of a device: closing one waits for its moves instead.
+// context's mover carries moves out in their order, each when both devices have done what was
+// queued before it, so that nobody waits with a device's lock: one thread reads chunks from the
+// source into two stages, another writes them to the target meanwhile. Backends pin their own
+// staging. A mover never gives up the last hold of a device: closing one waits for its moves
+// instead.
 
 #include "runtime_internal.h"
 
@@ -15,6 +17,8 @@ static const size_t chunk_bytes = 4u << 20;
 
 /// What both ends keep until a move has ended.
 typedef struct move {
+    kilni_mover *mover;
+    uint32_t waits; ///< ends whose earlier work goes on; the mover's lock
     kiln_device *source;
     kiln_device *target;
     kilni_place input;
@@ -46,6 +50,56 @@ struct kilni_mover {
     kiln_error failure; ///< of writing the current move
     unsigned char *stages[STAGES]; ///< the reader's; made when needed
 };
+
+// ---- earlier work
+// --------------------------------------------------------------------------------
+
+#ifdef KILN_RUNTIME_CL
+/// An end's earlier work is done, or has failed, which the transfer will find out. On a thread of
+/// the driver.
+static void end_is_ready(kiln_status status, void *user)
+{
+    move *self = user;
+    kilni_mover *mover = self->mover;
+    (void)status;
+    pthread_mutex_lock(&mover->lock);
+    self->waits--;
+    pthread_cond_broadcast(&mover->changed);
+    pthread_mutex_unlock(&mover->lock);
+}
+#endif
+
+/// Lets the move begin only when what is queued on the device by now is done. Without that the
+/// transfer itself would wait. Under the device's lock.
+static void wait_for_work(kiln_device *device, move *self)
+{
+#ifdef KILN_RUNTIME_CL
+    kiln_cl_event *event = NULL;
+    if (!kiln_cl_is(device->backend) ||
+        kiln_cl_mark(device->backend, &event, NULL) != KILN_STATUS_OK) {
+        return;
+    }
+    pthread_mutex_lock(&self->mover->lock);
+    self->waits++;
+    pthread_mutex_unlock(&self->mover->lock);
+    if (kiln_cl_event_after(event, end_is_ready, self, NULL) != KILN_STATUS_OK) {
+        pthread_mutex_lock(&self->mover->lock);
+        self->waits--;
+        pthread_mutex_unlock(&self->mover->lock);
+    }
+    kiln_cl_event_destroy(event);
+#else
+    (void)device, (void)self;
+#endif
+}
+
+/// Under the mover's lock.
+static void await_ends(kilni_mover *mover, const move *self)
+{
+    while (self->waits > 0) {
+        pthread_cond_wait(&mover->changed, &mover->lock);
+    }
+}
 
 // ---- the writer
 // ----------------------------------------------------------------------------------
@@ -287,6 +341,7 @@ static void *read_all(void *user)
             break;
         }
         mover->first = current->next;
+        await_ends(mover, current);
         pthread_mutex_unlock(&mover->lock);
         kiln_error err = KILN_ERROR_INIT;
         err.code = (int32_t)carry_out(mover, current, &err);
@@ -395,8 +450,10 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         status = device->backend->ops->flush(device->backend, err);
     }
-    device->moves += status == KILN_STATUS_OK;
-    if (status != KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
+        device->moves++;
+        wait_for_work(device, self);
+    } else {
         kilni_place_clear(device, &self->input);
     }
     pthread_mutex_unlock(&device->lock);
@@ -429,6 +486,7 @@ static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *d
     tensor->arrival = self->arrival;
     kilni_place_share(&self->output, &tensor->place, &tensor->place.view);
     device->moves++;
+    wait_for_work(device, self);
     return KILN_STATUS_OK;
 }
 
@@ -459,6 +517,7 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
     if (self == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
     }
+    self->mover = mover;
     self->source = tensor->device;
     self->target = device;
     self->bytes = kiln_tensor_bytes(tensor);
@@ -466,6 +525,9 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
     if (status == KILN_STATUS_OK) {
         status = receive(device, tensor, self, out_tensor, err);
         if (status != KILN_STATUS_OK) {
+            pthread_mutex_lock(&mover->lock);
+            await_ends(mover, self);
+            pthread_mutex_unlock(&mover->lock);
             pthread_mutex_lock(&self->source->lock);
             kilni_place_clear(self->source, &self->input);
             leave(self->source);

@@ -131,6 +131,68 @@ static void test_program_over_all(void)
     device_set_close(&set);
 }
 
+#ifdef TEST_WITH_OPENCL
+/// A chain of matrix products that takes a while; it is only queued.
+static kiln_tensor *long_work(kiln_device *device)
+{
+    enum { SIZE = 512, PRODUCTS = 60 };
+    const int64_t dims[] = {SIZE, SIZE};
+    kiln_tensor *x = NULL;
+    bool ok =
+        KILN_CHECK_INT(kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, NULL, &x, NULL), 0);
+    for (int i = 0; i < PRODUCTS && ok; i++) {
+        kiln_tensor *y = NULL;
+        ok = KILN_CHECK_INT(kiln_matmul(x, x, false, false, &y, NULL), 0);
+        kiln_release(x);
+        x = y;
+    }
+    return x;
+}
+
+/// Small operations on both devices, enqueued.
+static bool short_work(device_set *set)
+{
+    const int64_t count = 1;
+    bool ok = true;
+    for (int i = 0; i < 20 && ok; i++) {
+        kiln_tensor *small = NULL;
+        kiln_tensor *more = NULL;
+        kiln_device *device = set->devices[i % 2];
+        ok = KILN_CHECK_INT(kiln_tensor_create(device, KILN_DTYPE_I32, 1, &count, &i, &small, NULL),
+                            0) &&
+             KILN_CHECK_INT(kiln_add(small, small, &more, NULL), 0) &&
+             KILN_CHECK_INT(kiln_flush(device, NULL), 0);
+        kiln_release(small);
+        kiln_release(more);
+    }
+    return ok;
+}
+
+/// Moving the result of long work neither waits nor keeps others from recording on either device.
+static void test_nobody_waits(void)
+{
+    device_set set;
+    kiln_tensor *there = NULL;
+    bool ok = device_set_open(&set, &addresses[2], 2) && short_work(&set);
+    kiln_tensor *warm = ok ? long_work(set.devices[0]) : NULL; // kernels are built
+    KILN_CHECK_INT(ok ? kiln_sync(set.devices[0], NULL) : 1, 0);
+    kiln_release(warm);
+    kiln_tensor *x = ok ? long_work(set.devices[0]) : NULL;
+    uint64_t begin = kiln_time_ns();
+    ok = ok && KILN_CHECK_INT(kiln_to_device(x, set.devices[1], &there, NULL), 0) &&
+         short_work(&set);
+    uint64_t recorded = kiln_time_ns() - begin;
+    float *data = ok ? malloc(kiln_tensor_bytes(there)) : NULL;
+    KILN_CHECK_INT(ok ? kiln_read(there, data, kiln_tensor_bytes(there), NULL) : 1, 0);
+    uint64_t all = kiln_time_ns() - begin;
+    KILN_CHECK(recorded < all / 2);
+    free(data);
+    kiln_release(x);
+    kiln_release(there);
+    device_set_close(&set);
+}
+#endif
+
 typedef struct crosser {
     device_set *set;
     uint32_t number;
@@ -238,6 +300,9 @@ static void test_failures(void)
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
+#ifdef TEST_WITH_OPENCL
+        KILN_TEST(test_nobody_waits),
+#endif
         KILN_TEST(test_pairs),         KILN_TEST(test_long),   KILN_TEST(test_program_over_all),
         KILN_TEST(test_threads_cross), KILN_TEST(test_let_go), KILN_TEST(test_failures),
     };
