@@ -181,6 +181,9 @@ kiln_status kilni_ir_matmul_of(const kiln_op_record *call, kilni_ir_matmul *out_
 /// What attention's scores are multiplied with.
 double kilni_ir_attention_scale(const kiln_op_record *call);
 
+/// Elements of the signal of fft, rfft or irfft, whose input has `dim` along the axis.
+int64_t kilni_ir_signal_length(const kiln_op_record *call, int64_t dim);
+
 /// Broadcasts `dims` into `out_dims` by NumPy's rule; false when lengths disagree.
 bool kilni_ir_broadcast(const int64_t *dims, uint32_t rank, int64_t *out_dims, uint32_t *out_rank);
 

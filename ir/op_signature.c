@@ -742,3 +742,100 @@ const kiln_op_signature kiln_signature_attention = {
     .attrs = {OPTIONAL(SCALE, SCALAR, 0), OPTIONAL(SOFTCAP, SCALAR, 0),
               OPTIONAL(CAUSAL, IDENTITY, 0)},
 };
+
+const kiln_op_signature kiln_signature_einsum = {
+    .inputs = {"inputs"},
+    .min_inputs = 1,
+    .max_inputs = KILN_MAX_INPUTS,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(EQUATION, IDENTITY)},
+};
+
+const kiln_op_signature kiln_signature_lstm = {
+    .inputs = {"x", "weight", "recurrence", "bias", "initial_h", "initial_c", "peephole",
+               "lengths"},
+    .outputs = {"values", "last_h", "last_c"},
+    .min_inputs = 3,
+    .max_inputs = 8,
+    .index_inputs = 1u << 7,
+    .n_attrs = 6,
+    .attrs = {{.key = KILN_KEY_DIRECTION,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "forward"},
+              {.key = KILN_KEY_ACTIVATIONS,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = ""},
+              OPTIONAL(ALPHAS, IDENTITY, 0),
+              OPTIONAL(BETAS, IDENTITY, 0),
+              OPTIONAL(CLIP, IDENTITY, 0),
+              OPTIONAL(INPUT_FORGET, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_gru = {
+    .inputs = {"x", "weight", "recurrence", "bias", "initial_h", "lengths"},
+    .outputs = {"values", "last_h"},
+    .min_inputs = 3,
+    .max_inputs = 6,
+    .index_inputs = 1u << 5,
+    .n_attrs = 6,
+    .attrs = {{.key = KILN_KEY_DIRECTION,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "forward"},
+              {.key = KILN_KEY_ACTIVATIONS,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = ""},
+              OPTIONAL(ALPHAS, IDENTITY, 0),
+              OPTIONAL(BETAS, IDENTITY, 0),
+              OPTIONAL(CLIP, IDENTITY, 0),
+              OPTIONAL(RESET_AFTER, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_rnn = {
+    .inputs = {"x", "weight", "recurrence", "bias", "initial_h", "lengths"},
+    .outputs = {"values", "last_h"},
+    .min_inputs = 3,
+    .max_inputs = 6,
+    .index_inputs = 1u << 5,
+    .n_attrs = 5,
+    .attrs = {{.key = KILN_KEY_DIRECTION,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "forward"},
+              {.key = KILN_KEY_ACTIVATIONS,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = ""},
+              OPTIONAL(ALPHAS, IDENTITY, 0),
+              OPTIONAL(BETAS, IDENTITY, 0),
+              OPTIONAL(CLIP, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_fft = {
+    .inputs = {"real", "imaginary"},
+    .outputs = {"real", "imaginary"},
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(INVERSE, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_rfft = {
+    .inputs = {"x"},
+    .outputs = {"real", "imaginary"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(LENGTH, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_irfft = {
+    .inputs = {"real", "imaginary"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 2,
+    .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(LENGTH, IDENTITY, 0)},
+};

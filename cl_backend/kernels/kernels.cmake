@@ -16,6 +16,7 @@ set(kiln_cl_kernels
     argreduce.cl
     softmax.cl
     norm.cl
+    fft.cl
     batch_norm.cl
     matmul.cl
     conv.cl
@@ -40,6 +41,7 @@ set(kiln_cl_exec
     exec_reduce.c
     exec_row.c
     exec_norm.c
+    exec_fft.c
     exec_matmul.c
     exec_conv.c
     exec_window.c

@@ -137,6 +137,119 @@ def attention(inputs, scale=0, softcap=0, causal=0):
     return powers / np.sum(powers, -1, keepdims=True) @ value
 
 
+# ---- recurrent layers ----
+
+ACTIVATIONS = {  # function of x, alpha, beta; alpha and beta when not given; None: it takes none
+    "relu": (lambda x, a, b: np.maximum(x, 0), None, None),
+    "tanh": (lambda x, a, b: np.tanh(x), None, None),
+    "sigmoid": (lambda x, a, b: sigmoid(x), None, None),
+    "affine": (lambda x, a, b: a * x + b, 1, 0),
+    "leakyrelu": (lambda x, a, b: np.where(x < 0, a * x, x), 0.01, None),
+    "thresholdedrelu": (lambda x, a, b: np.where(x > a, x, 0), 1, None),
+    "scaledtanh": (lambda x, a, b: a * np.tanh(b * x), 1, 1),
+    "hardsigmoid": (lambda x, a, b: np.clip(a * x + b, 0, 1), 0.2, 0.5),
+    "elu": (lambda x, a, b: np.where(x > 0, x, a * np.expm1(x)), 1, None),
+    "softsign": (lambda x, a, b: x / (1 + np.abs(x)), None, None),
+    "softplus": (lambda x, a, b: softplus(x), None, None),
+}
+
+
+def activations(names, alphas, betas, clip):
+    alphas, betas, made = list(alphas), list(betas), []
+    for name in names:
+        function, alpha, beta = ACTIVATIONS[name.lower()]
+        alpha = alphas.pop(0) if alpha is not None and alphas else alpha
+        beta = betas.pop(0) if beta is not None and betas else beta
+        made.append(lambda x, f=function, a=alpha, b=beta: f(
+            np.clip(x, -clip, clip) if clip else x, a, b))
+    return made
+
+
+def lstm_cell(x, h, c, w, r, wb, rb, p, act, forget):
+    f, g, out = act
+    i, o, fg, cg = np.split(x @ w.T + h @ r.T + wb + rb, 4, -1)
+    pi, po, pf = p
+    i = f(i + pi * c)
+    fg = 1 - i if forget else f(fg + pf * c)
+    c = fg * c + i * g(cg)
+    return f(o + po * c) * out(c), c
+
+
+def gru_cell(x, h, w, r, wb, rb, act, after):
+    f, g = act
+    xz, xr, xh = np.split(x @ w.T + wb, 3, -1)
+    rz, rr, rh = np.split(r, 3)
+    bz, br, bh = np.split(rb, 3)
+    z, s = f(xz + h @ rz.T + bz), f(xr + h @ rr.T + br)
+    n = g(xh + (s * (h @ rh.T + bh) if after else (s * h) @ rh.T + bh))
+    return (1 - z) * n + z * h
+
+
+def recurrent(kind, i, direction="forward", activations_=None, alphas=(), betas=(), clip=0,
+              flag=False):
+    x, w, r = i[:3]
+    steps, batch, n, gates = x.shape[0], x.shape[1], r.shape[2], r.shape[1] // r.shape[2]
+    i = list(i) + [None] * 8
+    bias, h0, c0, peep, lengths = (i[3], i[4], i[5], i[6], i[7]) if kind == "lstm" else \
+        (i[3], i[4], None, None, i[5])
+    usual = {"lstm": ["sigmoid", "tanh", "tanh"], "gru": ["sigmoid", "tanh"], "rnn": ["tanh"]}[kind]
+    names = (activations_ or "").split(",") if activations_ else []
+    directions = w.shape[0]
+    act = activations(names + (usual * 2)[len(names):], alphas, betas, clip)
+    spread = lambda t, shape: np.zeros(shape) if t is None else np.broadcast_to(t, shape)
+    bias, peep = spread(bias, (directions, 2 * gates * n)), spread(peep, (directions, 3 * n))
+    h0, c0 = (spread(t, (directions, batch, n)) for t in (h0, c0))
+    y = np.zeros((steps, directions, batch, n))
+    last_h, last_c = np.zeros((2, directions, batch, n))
+    for d in range(directions):
+        h, c = h0[d].astype(np.float64), c0[d].astype(np.float64)
+        wb, rb = np.split(bias[d], 2)
+        own = act[d * len(usual):(d + 1) * len(usual)]
+        order = range(steps)
+        for t in reversed(order) if direction == "reverse" or d == 1 else order:
+            if kind == "lstm":
+                new_h, new_c = lstm_cell(x[t], h, c, w[d], r[d], wb, rb, np.split(peep[d], 3), own, flag)
+            elif kind == "gru":
+                new_h, new_c = gru_cell(x[t], h, w[d], r[d], wb, rb, own, flag), c
+            else:
+                new_h, new_c = own[0](x[t] @ w[d].T + h @ r[d].T + wb + rb), c
+            live = np.ones((batch, 1), bool) if lengths is None else (lengths > t)[:, None]
+            y[t, d] = np.where(live, new_h, 0)
+            h, c = np.where(live, new_h, h), np.where(live, new_c, c)
+        last_h[d], last_c[d] = h, c
+    return (y, last_h, last_c)
+
+
+def recurrent_of(kind, i, a):
+    a = dict(a)
+    a["flag"] = a.pop({"lstm": "input_forget", "gru": "reset_after"}.get(kind, ""), False)
+    a["activations_"] = a.pop("activations", None)
+    return recurrent(kind, i, **a)
+
+
+# ---- Fourier transforms ----
+
+def parts(x):
+    return x.real, x.imag
+
+
+def fft(i, axis=-1, inverse=0):
+    x = i[0] + 1j * i[1] if len(i) > 1 else i[0]
+    return parts((np.fft.ifft if inverse else np.fft.fft)(x, axis=axis) if x.size else x + 0j)
+
+
+def rfft(x, axis=-1, length=0):
+    if x.size:
+        return parts(np.fft.rfft(x, length or None, axis))
+    shape = list(x.shape)
+    shape[axis] = (length or x.shape[axis]) // 2 + 1
+    return parts(np.zeros(shape, complex))
+
+
+def irfft(re, im, shape, axis=-1, length=0):
+    return np.fft.irfft(re + 1j * im, length or None, axis) if re.size else np.zeros(shape)
+
+
 OPERATORS = {
     "prelu": lambda i, a, s: np.where(i[0] < 0, i[0] * i[1], i[0]),
     "hard_sigmoid": lambda i, a, s: np.clip(a.get("alpha", 0.2) * i[0] + a.get("beta", 0.5), 0, 1),
@@ -154,6 +267,13 @@ OPERATORS = {
     "linear_weight_backward": lambda i, a, s: linear_weight_backward(*i),
     "linear_bias_backward": lambda i, a, s: np.sum(i[0], tuple(range(i[0].ndim - 1))),
     "attention": lambda i, a, s: attention(i, **a),
+    "einsum": lambda i, a, s: np.einsum(a["equation"], *i),
+    "lstm": lambda i, a, s: recurrent_of("lstm", i, a),
+    "gru": lambda i, a, s: recurrent_of("gru", i, a),
+    "rnn": lambda i, a, s: recurrent_of("rnn", i, a),
+    "fft": lambda i, a, s: fft(i, **a),
+    "rfft": lambda i, a, s: rfft(i[0], **a),
+    "irfft": lambda i, a, s: irfft(*i, s, **a),
     "softmin": lambda i, a, s: softmin(i[0], **a),
     "softmax_backward": lambda i, a, s: softmax_backward(*i, **a),
     "log_softmax_backward": lambda i, a, s: log_softmax_backward(*i, **a),

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Launches fft.cl. Decides where in one piece of scratch memory rows, twiddle factors and chirp
+// lie, and whether a row stays with one work-item through all passes. Rows that do not lie dense
+// become so in scratch memory.
+#include "exec_internal.h"
+
+#include <string.h>
+
+enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14 };
+
+typedef struct fft { ///< places are in elements from the start of `work`
+    kiln_view in[2]; ///< real and imaginary, swapped for the inverse
+    kiln_view out[2];
+    int parts; ///< which of them are there
+    int64_t rows;
+    int64_t length;
+    int64_t filled; ///< a power of two
+    kiln_dtype dtype; ///< of the tensors
+    kiln_buffer *work;
+    int64_t a, b; ///< rows, and rows again
+    int64_t twiddles;
+    int64_t chirp; ///< -1: the length is a power of two
+    int64_t circle[2]; ///< the chirp's spectrum, and room to find it
+    double factor;
+} fft;
+
+static kiln_status begin(kilni_exec *exec, const fft *f, const char *kernel,
+                         kilni_cl_args *out_args)
+{
+    kilni_exec_options options = {.length = 0};
+    kilni_exec_define_dtype(&options, "A", f->dtype);
+    kilni_exec_define_dtype(&options, "C", kilni_exec_compute(f->dtype));
+    kilni_exec_define(&options, "V", kilni_exec_vector(exec, f->dtype));
+    kiln_status st = kilni_exec_kernel(exec, "fft.cl", kernel, &options, out_args);
+    if (st == KILN_STATUS_OK) {
+        kilni_cl_push_buffer(out_args, f->work);
+    }
+    return st;
+}
+
+static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const int64_t *numbers,
+                          unsigned count, int64_t items)
+{
+    for (unsigned i = 0; i < count; i++) {
+        kilni_cl_push_i64(args, numbers[i]);
+    }
+    return kilni_exec_launch(exec, args, items, GROUP);
+}
+
+static kiln_status pass(kilni_exec *exec, const fft *f, int64_t from, int64_t to, int64_t s,
+                        int64_t rows)
+{
+    kilni_cl_args args;
+    kiln_status st = begin(exec, f, "kiln_fft_pass", &args);
+    int64_t each = kilni_exec_is_block(exec) ? BLOCK_EACH : 1;
+    const int64_t numbers[] = {from, to, f->twiddles, f->filled, s, rows, each};
+    int64_t items = kilni_exec_ceil_div(rows * f->filled / 2, each);
+    return st == KILN_STATUS_OK ? launch(exec, &args, numbers, 7, items) : st;
+}
+
+/* All passes over `rows` rows at *at, with room at *other; the result is at *at. */
+static kiln_status passes(kilni_exec *exec, const fft *f, int64_t rows, int64_t *at, int64_t *other)
+{
+    int64_t units = (int64_t)exec->backend->info.compute_units;
+    bool alone = kilni_exec_is_block(exec) && (rows >= units || f->filled <= SMALL_ROW);
+    kiln_status st = KILN_STATUS_OK;
+    if (alone && f->filled > 1) {
+        kilni_cl_args args;
+        const int64_t numbers[] = {*at, *other, f->twiddles, f->filled, rows};
+        st = begin(exec, f, "kiln_fft_rows", &args);
+        st = st == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, rows) : st;
+    }
+    for (int64_t s = 1; st == KILN_STATUS_OK && s < f->filled; s *= 2) {
+        st = alone ? st : pass(exec, f, *at, *other, s, rows);
+        int64_t swapped = *at;
+        *at = *other;
+        *other = swapped;
+    }
+    return st;
+}
+
+static kiln_status load_rows(kilni_exec *exec, const fft *f)
+{
+    kilni_cl_args args;
+    const int64_t numbers[] = {f->a, f->chirp, f->length, f->filled, f->rows};
+    kiln_status st = begin(exec, f, "kiln_fft_load", &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_buffer(&args, f->in[0].buffer);
+    kilni_cl_push_buffer(&args, f->in[1].buffer);
+    kilni_cl_push_i64(&args, kilni_exec_start(&f->in[0]));
+    kilni_cl_push_i64(&args, kilni_exec_start(&f->in[1]));
+    kilni_cl_push_i32(&args, f->parts);
+    return launch(exec, &args, numbers, 5, f->rows * f->filled);
+}
+
+static kiln_status store_rows(kilni_exec *exec, const fft *f)
+{
+    kilni_cl_args args;
+    const int64_t numbers[] = {f->a, f->chirp, f->length, f->filled, f->rows};
+    kiln_status st = begin(exec, f, "kiln_fft_store", &args);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_buffer(&args, f->out[0].buffer);
+    kilni_cl_push_buffer(&args, f->out[1].buffer);
+    kilni_cl_push_i64(&args, kilni_exec_start(&f->out[0]));
+    kilni_cl_push_i64(&args, kilni_exec_start(&f->out[1]));
+    for (unsigned i = 0; i < 5; i++) {
+        kilni_cl_push_i64(&args, numbers[i]);
+    }
+    if (f->dtype == KILN_DTYPE_F64) {
+        kilni_cl_push_bytes(&args, &f->factor, sizeof(f->factor));
+    } else {
+        kilni_cl_push_f32(&args, (float)f->factor);
+    }
+    return kilni_exec_launch(exec, &args, f->rows * f->length, GROUP);
+}
+
+static kiln_status make_tables(kilni_exec *exec, fft *f)
+{
+    kilni_cl_args args;
+    const int64_t of_twiddles[] = {f->twiddles, f->filled};
+    const int64_t of_chirp[] = {f->chirp, f->circle[0], f->length, f->filled};
+    kiln_status st = begin(exec, f, "kiln_fft_twiddles", &args);
+    if (st == KILN_STATUS_OK) {
+        st = launch(exec, &args, of_twiddles, 2, f->filled / 2);
+    }
+    if (st != KILN_STATUS_OK || f->chirp < 0) {
+        return st;
+    }
+    st = begin(exec, f, "kiln_fft_chirp", &args);
+    if (st == KILN_STATUS_OK) {
+        st = launch(exec, &args, of_chirp, 4, f->filled);
+    }
+    return st == KILN_STATUS_OK ? passes(exec, f, 1, &f->circle[0], &f->circle[1]) : st;
+}
+
+static kiln_status transform(kilni_exec *exec, fft *f)
+{
+    kilni_cl_args args;
+    kiln_status st = make_tables(exec, f);
+    if (st == KILN_STATUS_OK) {
+        st = load_rows(exec, f);
+    }
+    if (st == KILN_STATUS_OK) {
+        st = passes(exec, f, f->rows, &f->a, &f->b);
+    }
+    if (st == KILN_STATUS_OK && f->chirp >= 0) {
+        st = begin(exec, f, "kiln_fft_multiply", &args);
+        const int64_t numbers[] = {f->a, f->circle[0], f->filled, f->rows};
+        st = st == KILN_STATUS_OK ? launch(exec, &args, numbers, 4, f->rows * f->filled) : st;
+        st = st == KILN_STATUS_OK ? passes(exec, f, f->rows, &f->a, &f->b) : st;
+    }
+    return st == KILN_STATUS_OK ? store_rows(exec, f) : st;
+}
+
+static kiln_status place(kilni_exec *exec, fft *f)
+{
+    int64_t all = 2 * f->rows * f->filled;
+    bool power = f->filled == f->length;
+    f->a = 0;
+    f->b = all;
+    f->twiddles = 2 * all;
+    int64_t end = f->twiddles + f->filled;
+    f->chirp = power ? -1 : end;
+    f->circle[0] = end + 2 * f->length;
+    f->circle[1] = f->circle[0] + 2 * f->filled;
+    end = power ? end : f->circle[1] + 2 * f->filled;
+    int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(f->dtype));
+    return kilni_exec_alloc(exec, end * size, &f->work);
+}
+
+static kiln_view with_axis_last(const kiln_view *view, uint32_t axis)
+{
+    kiln_view turned = *view;
+    for (uint32_t i = axis; i + 1 < view->rank; i++) {
+        turned.dims[i] = view->dims[i + 1];
+        turned.strides[i] = view->strides[i + 1];
+    }
+    turned.dims[view->rank - 1] = view->dims[axis];
+    turned.strides[view->rank - 1] = view->strides[axis];
+    return turned;
+}
+
+/* Dense rows for a result: the result itself, or scratch memory to be copied from. */
+static kiln_status rows_for(kilni_exec *exec, const kiln_view *target, kiln_view *out_view)
+{
+    kiln_tensor_desc desc = {.dtype = target->dtype, .rank = (uint8_t)target->rank};
+    memcpy(desc.dims, target->dims, sizeof(desc.dims));
+    *out_view = *target;
+    if (kiln_view_is_contiguous(target)) {
+        return KILN_STATUS_OK;
+    }
+    *out_view = kiln_view_dense(&desc, NULL);
+    return kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
+}
+
+kiln_status kilni_exec_fft(kilni_exec *exec)
+{
+    uint32_t rank = exec->inputs[0].rank;
+    uint32_t axis = kilni_exec_axis(exec, rank);
+    bool inverse = kiln_op_attr_i64(exec->record, KILN_KEY_INVERSE) != 0;
+    bool complex = exec->record->n_inputs > 1;
+    fft f = {.rows = 1,
+             .length = exec->inputs[0].dims[axis],
+             .filled = 1,
+             .dtype = exec->inputs[0].dtype};
+    kiln_view targets[2];
+    kiln_status st = KILN_STATUS_OK;
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+        unsigned from = inverse ? 1 - i : i;
+        const kiln_view turned = with_axis_last(&exec->inputs[complex ? from : 0], axis);
+        targets[i] = with_axis_last(&exec->outputs[from], axis);
+        st = rows_for(exec, &targets[i], &f.out[i]);
+        bool same = i == 1 && !complex;
+        f.in[i] = same ? f.in[0] : turned;
+        if (st == KILN_STATUS_OK && !same) {
+            st = kilni_exec_dense(exec, &turned, &f.in[i]);
+        }
+        f.parts |= complex || from == 0 ? 1 << i : 0;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        f.rows *= i == axis ? 1 : exec->inputs[0].dims[i];
+    }
+    while (f.filled < f.length) {
+        f.filled *= 2;
+    }
+    if (f.filled != f.length) {
+        f.filled *= f.filled < 2 * f.length - 1 ? 2 : 1;
+        f.factor = 1 / (double)f.filled;
+    } else {
+        f.factor = 1;
+    }
+    f.factor /= inverse ? (double)f.length : 1;
+    st = st == KILN_STATUS_OK ? place(exec, &f) : st;
+    st = st == KILN_STATUS_OK ? transform(exec, &f) : st;
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+        if (f.out[i].buffer != targets[i].buffer) {
+            st = kilni_exec_copy(exec, &f.out[i], &targets[i]);
+        }
+    }
+    return st;
+}
