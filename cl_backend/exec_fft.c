@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14 };
+enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128 };
 
 typedef struct fft { ///< places are in elements from the start of `work`
     kiln_view in[2]; ///< real and imaginary, swapped for the inverse
@@ -14,7 +14,8 @@ typedef struct fft { ///< places are in elements from the start of `work`
     int parts; ///< which of them are there
     int64_t rows;
     int64_t length;
-    int64_t filled; ///< a power of two
+    int64_t filled; ///< a power of two, unless `direct`
+    bool direct; ///< by the definition
     kiln_dtype dtype; ///< of the tensors
     kiln_buffer *work;
     int64_t a, b; ///< rows, and rows again
@@ -118,6 +119,21 @@ static kiln_status store_rows(kilni_exec *exec, const fft *f)
     return kilni_exec_launch(exec, &args, f->rows * f->length, GROUP);
 }
 
+/* From a to b, and b becomes a. */
+static kiln_status transform_directly(kilni_exec *exec, fft *f)
+{
+    kilni_cl_args args;
+    const int64_t of_circle[] = {f->twiddles, f->length};
+    const int64_t numbers[] = {f->a, f->b, f->twiddles, f->length, f->rows};
+    kiln_status st = begin(exec, f, "kiln_fft_circle", &args);
+    st = st == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : st;
+    st = st == KILN_STATUS_OK ? load_rows(exec, f) : st;
+    st = st == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_direct", &args) : st;
+    st = st == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, f->rows * f->length) : st;
+    f->a = f->b;
+    return st == KILN_STATUS_OK ? store_rows(exec, f) : st;
+}
+
 static kiln_status make_tables(kilni_exec *exec, fft *f)
 {
     kilni_cl_args args;
@@ -163,7 +179,7 @@ static kiln_status place(kilni_exec *exec, fft *f)
     f->a = 0;
     f->b = all;
     f->twiddles = 2 * all;
-    int64_t end = f->twiddles + f->filled;
+    int64_t end = f->twiddles + (f->direct ? 2 : 1) * f->filled;
     f->chirp = power ? -1 : end;
     f->circle[0] = end + 2 * f->length;
     f->circle[1] = f->circle[0] + 2 * f->filled;
@@ -227,15 +243,18 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
     while (f.filled < f.length) {
         f.filled *= 2;
     }
+    f.direct = f.filled != f.length && f.length <= DIRECT;
+    f.filled = f.direct ? f.length : f.filled;
+    f.factor = 1;
     if (f.filled != f.length) {
         f.filled *= f.filled < 2 * f.length - 1 ? 2 : 1;
         f.factor = 1 / (double)f.filled;
-    } else {
-        f.factor = 1;
     }
     f.factor /= inverse ? (double)f.length : 1;
     st = st == KILN_STATUS_OK ? place(exec, &f) : st;
-    st = st == KILN_STATUS_OK ? transform(exec, &f) : st;
+    if (st == KILN_STATUS_OK) {
+        st = f.direct ? transform_directly(exec, &f) : transform(exec, &f);
+    }
     for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
         if (f.out[i].buffer != targets[i].buffer) {
             st = kilni_exec_copy(exec, &f.out[i], &targets[i]);

@@ -839,3 +839,21 @@ const kiln_op_signature kiln_signature_irfft = {
     .n_attrs = 2,
     .attrs = {OPTIONAL(AXIS, IDENTITY, -1), OPTIONAL(LENGTH, IDENTITY, 0)},
 };
+
+const kiln_op_signature kiln_signature_ctc_loss = {
+    .inputs = {"log_probs", "targets", "input_lengths", "target_lengths"},
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .index_inputs = 7u << 1,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(BLANK, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_ctc_loss_backward = {
+    .inputs = {"log_probs", "grad", "targets", "input_lengths", "target_lengths"},
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .index_inputs = 7u << 2,
+    .n_attrs = 1,
+    .attrs = {OPTIONAL(BLANK, IDENTITY, 0)},
+};

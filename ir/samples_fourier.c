@@ -22,6 +22,7 @@ void kiln_samples_fourier(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         {{.rank = 2, .dims = {0, 4}}, 1, 0, false, false},
         {{.rank = 2, .dims = {2, 130}}, 1, 256, true, true},
         {{.rank = 2, .dims = {5, 97}}, 1, 0, false, false},
+        {{.rank = 2, .dims = {2, 307}}, 1, 301, true, false},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kilni_sample_tensor inputs[2] = {cases[i].x, cases[i].x};

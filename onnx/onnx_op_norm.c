@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's normalisations. Batch normalisation at inference is one operator; the others are written
-// with reductions and elementwise operators, which fusers join.
+// ONNX's normalisations. Those along rows and batch normalisation at inference are one operator;
+// the others are written with reductions and elementwise operators, which fusers join.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -28,20 +28,6 @@ static kilni_onnx_ref inverse_deviation(kilni_onnx_call *call, kilni_onnx_ref va
 {
     kilni_onnx_ref sum = kilni_onnx_scalar(call, KILN_OP_ADD_SCALAR, variance, epsilon);
     return kilni_onnx_unary(call, KILN_OP_RSQRT, sum);
-}
-
-/* [c] as [c, 1, ...], to stand beside axis 1 of `like`. */
-static kilni_onnx_ref per_channel(kilni_onnx_call *call, kilni_onnx_ref x,
-                                  const kilni_onnx_value *like)
-{
-    if (!kilni_onnx_ok(call) || x->desc.rank != 1 || like->desc.rank < 2) {
-        return x;
-    }
-    int64_t dims[KILN_MAX_RANK] = {x->desc.dims[0]};
-    for (uint32_t i = 1; i + 1 < like->desc.rank; i++) {
-        dims[i] = 1;
-    }
-    return kilni_onnx_reshape(call, x, dims, like->desc.rank - 1u);
 }
 
 // ---- batch and instance -----------------------------------------------------
@@ -88,13 +74,25 @@ static void batch_norm_training(kilni_onnx_call *call, const kilni_onnx_ref inpu
     kilni_onnx_ref mean = kilni_onnx_reshape(call, m.mean, channels, 1);
     kilni_onnx_ref variance = kilni_onnx_reshape(call, m.variance, channels, 1);
     const kilni_onnx_ref now[] = {inputs[0], inputs[1], inputs[2], mean, variance};
-    kilni_onnx_out(call, 0, batch_norm(call, now, epsilon));
+    kilni_onnx_ref x = kilni_onnx_in(call, 0); // of rank 1 it is one channel
+    kilni_onnx_ref y = batch_norm(call, now, epsilon);
+    kilni_onnx_out(call, 0, kilni_onnx_reshape(call, y, x->desc.dims, x->desc.rank));
     if (kilni_onnx_wants(call, 1)) {
         kilni_onnx_out(call, 1, blend(call, inputs[3], mean, momentum));
     }
     if (kilni_onnx_wants(call, 2)) {
         kilni_onnx_out(call, 2, blend(call, inputs[4], variance, momentum));
     }
+}
+
+/* Before version 9, spatial = 0: statistics for each element of a sample. */
+static void batch_norm_by_element(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
+                                  double epsilon)
+{
+    kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_SUB, inputs[0], inputs[3]);
+    y = kilni_onnx_binary(call, KILN_OP_MUL, y, inverse_deviation(call, inputs[4], epsilon));
+    y = kilni_onnx_binary(call, KILN_OP_MUL, y, inputs[1]);
+    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_ADD, y, inputs[2]));
 }
 
 void kilni_onnx_op_batch_normalization(kilni_onnx_call *call)
@@ -107,15 +105,28 @@ void kilni_onnx_op_batch_normalization(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    if (inputs[0]->desc.rank < 2 || kilni_onnx_attr_int(call, "spatial", 1) == 0) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "statistics for each element are not supported");
-        return;
+    kilni_onnx_ref x = inputs[0];
+    if (x->desc.rank == 1) { // one channel
+        const int64_t dims[] = {x->desc.dims[0], 1};
+        inputs[0] = kilni_onnx_reshape(call, x, dims, 2);
     }
-    if (kilni_onnx_attr_int(call, "training_mode", 0) != 0) {
+    if (call->version < 9 && kilni_onnx_attr_int(call, "spatial", 1) == 0) {
+        batch_norm_by_element(call, inputs, epsilon);
+    } else if (kilni_onnx_attr_int(call, "training_mode", 0) != 0) {
         batch_norm_training(call, inputs, epsilon);
-        return;
+    } else {
+        kilni_onnx_ref y = batch_norm(call, inputs, epsilon);
+        kilni_onnx_out(call, 0, kilni_onnx_reshape(call, y, x->desc.dims, x->desc.rank));
     }
-    kilni_onnx_out(call, 0, batch_norm(call, inputs, epsilon));
+}
+
+/* One of layer_norm, group_norm and instance_norm. */
+static kilni_onnx_ref row_norm(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
+                               kilni_onnx_ref scale, kilni_onnx_ref bias, const kiln_attr *attrs,
+                               uint32_t n_attrs)
+{
+    const kilni_onnx_ref inputs[] = {x, scale, bias};
+    return kilni_onnx_emit(call, op, inputs, bias == NULL ? 2 : 3, attrs, n_attrs);
 }
 
 void kilni_onnx_op_instance_normalization(kilni_onnx_call *call)
@@ -123,20 +134,38 @@ void kilni_onnx_op_instance_normalization(kilni_onnx_call *call)
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref scale = kilni_onnx_in(call, 1);
     kilni_onnx_ref bias = kilni_onnx_in(call, 2);
-    double epsilon = kilni_onnx_attr_float(call, "epsilon", (double)1e-5f);
-    int64_t axes[KILN_MAX_RANK];
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    if (x->desc.rank < 3) {
+    const kiln_attr epsilon =
+        kilni_onnx_a_f64(kilni_onnx_attr_float(call, "epsilon", (double)1e-5f));
+    if (kilni_onnx_ok(call) && x->desc.rank < 3) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "rank %u has no spatial axis", x->desc.rank);
-        return;
     }
-    moments m = moments_of(call, x, axes, all_but_channel(x, 2, axes));
-    kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_MUL, m.centred,
-                                         inverse_deviation(call, m.variance, epsilon));
-    y = kilni_onnx_binary(call, KILN_OP_MUL, y, per_channel(call, scale, x));
-    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_ADD, y, per_channel(call, bias, x)));
+    kilni_onnx_out(call, 0, row_norm(call, KILN_OP_INSTANCE_NORM, x, scale, bias, &epsilon, 1));
+}
+
+/* Before version 21 scale and bias are given for each group: repeated for its channels. */
+static kilni_onnx_ref for_channels(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref value,
+                                   int64_t groups)
+{
+    if (!kilni_onnx_ok(call) || call->version >= 21 || groups < 1 || x->desc.rank < 2 ||
+        value->desc.rank != 1 || value->desc.dims[0] != groups) {
+        return value;
+    }
+    const int64_t column[] = {groups, 1};
+    const int64_t spread[] = {groups, x->desc.dims[1] / groups};
+    const int64_t channels[] = {spread[0] * spread[1]};
+    value = kilni_onnx_expand(call, kilni_onnx_reshape(call, value, column, 2), spread, 2);
+    return kilni_onnx_reshape(call, value, channels, 1);
+}
+
+void kilni_onnx_op_group_normalization(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    int64_t groups = kilni_onnx_attr_int(call, "num_groups", 0);
+    kilni_onnx_ref scale = for_channels(call, x, kilni_onnx_in(call, 1), groups);
+    kilni_onnx_ref bias = for_channels(call, x, kilni_onnx_in(call, 2), groups);
+    const kiln_attr attrs[] = {kilni_onnx_a_i64(groups), kilni_onnx_a_f64(kilni_onnx_attr_float(
+                                                             call, "epsilon", (double)1e-5f))};
+    kilni_onnx_out(call, 0, row_norm(call, KILN_OP_GROUP_NORM, x, scale, bias, attrs, 2));
 }
 
 // ---- along rows -------------------------------------------------------------
@@ -153,6 +182,13 @@ void kilni_onnx_op_layer_normalization(kilni_onnx_call *call)
         return;
     }
     uint32_t axis = kilni_onnx_axis(call, kilni_onnx_attr_int(call, "axis", -1), x->desc.rank);
+    bool whole = scale->desc.rank + axis <= x->desc.rank &&
+                 (bias == NULL || bias->desc.rank + axis <= x->desc.rank);
+    if (whole && !kilni_onnx_wants(call, 1) && !kilni_onnx_wants(call, 2)) {
+        const kiln_attr attrs[] = {kilni_onnx_a_i64(axis), kilni_onnx_a_f64(epsilon)};
+        kilni_onnx_out(call, 0, row_norm(call, KILN_OP_LAYER_NORM, x, scale, bias, attrs, 2));
+        return;
+    }
     for (uint32_t i = axis; i < x->desc.rank; i++) {
         axes[count++] = i;
     }

@@ -197,6 +197,16 @@
 #define KF_OP_LINEAR_WEIGHT_BACKWARD 342u /* v1: derivative of linear by weight: the sum of x [.., i] turned times grad [.., o] */
 #define KF_OP_LINEAR_BIAS_BACKWARD 343u /* v1: derivative of linear by bias: the sum of grad [.., o] over all axes but the last */
 #define KF_OP_ATTENTION 344u /* v1: softmax of query [.., q, d] times key [.., k, d] turned and scaled, times value [.., k, v]; where mask (false of rank 0 where only bias is given) is true, a key is not seen; bias is added to the scores; who sees nothing gets NaN */
+#define KF_OP_EINSUM 345u /* v1: sum of products over all letters that the result has not, as NumPy's einsum; a repeated letter runs along the diagonal */
+#define KF_OP_LSTM 350u /* v1: x [t, b, i], weight [d, 4h, i], recurrence [d, 4h, h], gates in the order input, output, forget, cell; bias [d, 8h] of x and then of the state; states [d, b, h]; peephole [d, 3h]: input, output, forget; an input to be skipped is 0 of rank 0; lengths [b] end sequences early, whose values are 0 then */
+#define KF_OP_GRU 351u /* v1: as lstm, gates in the order update, reset, hidden */
+#define KF_OP_RNN 352u /* v1: as lstm with one gate, whose activation is the state */
+#define KF_OP_FFT 355u /* v1: discrete Fourier transform along axis; imaginary absent: 0 */
+#define KF_OP_RFFT 356u /* v1: the first length / 2 + 1 elements of fft of a real signal, which is cut or filled with zeros to length */
+#define KF_OP_IRFFT 357u /* v1: the real signal of length elements, 2 * (n - 1) when not given, of which this is rfft */
+#define KF_OP_CTC_LOSS 360u /* v1: connectionist temporal classification: -log of the probability of targets [b, s] under log_probs [t, b, classes]; infinite where no path gives them; lengths are clamped to t and s, labels to the classes */
+#define KF_OP_CTC_LOSS_BACKWARD 361u /* v1: derivative of ctc_loss by log_probs, each an input of its own; 0 where the loss is infinite */
+#define KF_OP_DET 362u /* v1: determinant of the square matrices in the last two axes; of no rows: 1 */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
 #define KF_OPSET_MAX 461u /* the largest number above */

@@ -1498,4 +1498,108 @@ kiln_status kiln_attention(kiln_tensor *query, kiln_tensor *key, kiln_tensor *va
     return kiln_record(NULL, KILN_OP_ATTENTION, inputs, kilni_count_present(inputs, 5), attrs, 3, out_tensor, err);
 }
 
+kiln_status kiln_einsum(kiln_tensor *const *inputs, size_t n_inputs, const char *equation, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_text(equation),
+    };
+    return kiln_record(NULL, KILN_OP_EINSUM, inputs, n_inputs, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_lstm(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *recurrence, kiln_tensor *bias, kiln_tensor *initial_h, kiln_tensor *initial_c, kiln_tensor *peephole, kiln_tensor *lengths, const kiln_lstm_options *options, kiln_tensor **out_values, kiln_tensor **out_last_h, kiln_tensor **out_last_c, kiln_error *err) {
+    kiln_lstm_options defaults = KILN_LSTM_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_text(options->direction),
+        kilni_attr_text(options->activations),
+        kilni_attr_floats(options->alphas, options->n_alphas),
+        kilni_attr_floats(options->betas, options->n_betas),
+        kilni_attr_f64(options->clip),
+        kilni_attr_bool(options->input_forget),
+    };
+    kiln_tensor *const inputs[] = {x, weight, recurrence, bias, initial_h, initial_c, peephole, lengths};
+    kiln_tensor **const outputs[] = {out_values, out_last_h, out_last_c};
+    return kilni_record_several(NULL, KILN_OP_LSTM, inputs, kilni_count_present(inputs, 8), attrs, 6, outputs, err);
+}
+
+kiln_status kiln_gru(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *recurrence, kiln_tensor *bias, kiln_tensor *initial_h, kiln_tensor *lengths, const kiln_gru_options *options, kiln_tensor **out_values, kiln_tensor **out_last_h, kiln_error *err) {
+    kiln_gru_options defaults = KILN_GRU_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_text(options->direction),
+        kilni_attr_text(options->activations),
+        kilni_attr_floats(options->alphas, options->n_alphas),
+        kilni_attr_floats(options->betas, options->n_betas),
+        kilni_attr_f64(options->clip),
+        kilni_attr_bool(options->reset_after),
+    };
+    kiln_tensor *const inputs[] = {x, weight, recurrence, bias, initial_h, lengths};
+    kiln_tensor **const outputs[] = {out_values, out_last_h};
+    return kilni_record_several(NULL, KILN_OP_GRU, inputs, kilni_count_present(inputs, 6), attrs, 6, outputs, err);
+}
+
+kiln_status kiln_rnn(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *recurrence, kiln_tensor *bias, kiln_tensor *initial_h, kiln_tensor *lengths, const kiln_rnn_options *options, kiln_tensor **out_values, kiln_tensor **out_last_h, kiln_error *err) {
+    kiln_rnn_options defaults = KILN_RNN_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_text(options->direction),
+        kilni_attr_text(options->activations),
+        kilni_attr_floats(options->alphas, options->n_alphas),
+        kilni_attr_floats(options->betas, options->n_betas),
+        kilni_attr_f64(options->clip),
+    };
+    kiln_tensor *const inputs[] = {x, weight, recurrence, bias, initial_h, lengths};
+    kiln_tensor **const outputs[] = {out_values, out_last_h};
+    return kilni_record_several(NULL, KILN_OP_RNN, inputs, kilni_count_present(inputs, 6), attrs, 5, outputs, err);
+}
+
+kiln_status kiln_fft(kiln_tensor *real, kiln_tensor *imaginary, int64_t axis, bool inverse, kiln_tensor **out_real, kiln_tensor **out_imaginary, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_bool(inverse),
+    };
+    kiln_tensor *const inputs[] = {real, imaginary};
+    kiln_tensor **const outputs[] = {out_real, out_imaginary};
+    return kilni_record_several(NULL, KILN_OP_FFT, inputs, kilni_count_present(inputs, 2), attrs, 2, outputs, err);
+}
+
+kiln_status kiln_rfft(kiln_tensor *x, int64_t axis, int64_t length, kiln_tensor **out_real, kiln_tensor **out_imaginary, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_i64(length),
+    };
+    kiln_tensor *const inputs[] = {x};
+    kiln_tensor **const outputs[] = {out_real, out_imaginary};
+    return kilni_record_several(NULL, KILN_OP_RFFT, inputs, 1, attrs, 2, outputs, err);
+}
+
+kiln_status kiln_irfft(kiln_tensor *real, kiln_tensor *imaginary, int64_t axis, int64_t length, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(axis),
+        kilni_attr_i64(length),
+    };
+    kiln_tensor *const inputs[] = {real, imaginary};
+    return kiln_record(NULL, KILN_OP_IRFFT, inputs, 2, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_ctc_loss(kiln_tensor *log_probs, kiln_tensor *targets, kiln_tensor *input_lengths, kiln_tensor *target_lengths, int64_t blank, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(blank),
+    };
+    kiln_tensor *const inputs[] = {log_probs, targets, input_lengths, target_lengths};
+    return kiln_record(NULL, KILN_OP_CTC_LOSS, inputs, 4, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_ctc_loss_backward(kiln_tensor *log_probs, kiln_tensor *grad, kiln_tensor *targets, kiln_tensor *input_lengths, kiln_tensor *target_lengths, int64_t blank, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(blank),
+    };
+    kiln_tensor *const inputs[] = {log_probs, grad, targets, input_lengths, target_lengths};
+    return kiln_record(NULL, KILN_OP_CTC_LOSS_BACKWARD, inputs, 5, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_det(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_DET, inputs, 1, NULL, 0, out_tensor, err);
+}
+
 // clang-format on

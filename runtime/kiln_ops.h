@@ -1040,6 +1040,98 @@ KILN_NODISCARD KILN_API kiln_status kiln_linear_bias_backward(kiln_tensor *grad,
 /// Inputs from `mask` on may be NULL.
 KILN_NODISCARD KILN_API kiln_status kiln_attention(kiln_tensor *query, kiln_tensor *key, kiln_tensor *value, kiln_tensor *mask, kiln_tensor *bias, double scale, double softcap, bool causal, kiln_tensor **out_tensor, kiln_error *err);
 
+/// sum of products over all letters that the result has not, as NumPy's einsum; a repeated letter runs along the diagonal.
+/// `equation`: letters of each input's axes, with commas, then -> and the result's.
+KILN_NODISCARD KILN_API kiln_status kiln_einsum(kiln_tensor *const *inputs, size_t n_inputs, const char *equation, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_lstm_options {
+    uint32_t struct_size;
+    const char *direction; ///< forward, reverse or bidirectional
+    const char *activations; ///< names with commas, for each direction; empty: the usual ones
+    const double *alphas; ///< alpha of each activation; empty: the usual ones
+    size_t n_alphas;
+    const double *betas; ///< beta of each activation; empty: the usual ones
+    size_t n_betas;
+    double clip; ///< bound of what activations get; 0: none
+    bool input_forget; ///< the forget gate is 1 - the input gate
+} kiln_lstm_options;
+
+#define KILN_LSTM_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_lstm_options)}
+
+/// x [t, b, i], weight [d, 4h, i], recurrence [d, 4h, h], gates in the order input, output, forget, cell; bias [d, 8h] of x and then of the state; states [d, b, h]; peephole [d, 3h]: input, output, forget; an input to be skipped is 0 of rank 0; lengths [b] end sequences early, whose values are 0 then.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `bias` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_lstm(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *recurrence, kiln_tensor *bias, kiln_tensor *initial_h, kiln_tensor *initial_c, kiln_tensor *peephole, kiln_tensor *lengths, const kiln_lstm_options *options, kiln_tensor **out_values, kiln_tensor **out_last_h, kiln_tensor **out_last_c, kiln_error *err);
+
+typedef struct kiln_gru_options {
+    uint32_t struct_size;
+    const char *direction; ///< forward, reverse or bidirectional
+    const char *activations; ///< names with commas, for each direction; empty: the usual ones
+    const double *alphas; ///< alpha of each activation; empty: the usual ones
+    size_t n_alphas;
+    const double *betas; ///< beta of each activation; empty: the usual ones
+    size_t n_betas;
+    double clip; ///< bound of what activations get; 0: none
+    bool reset_after; ///< the reset gate acts after the matrix product
+} kiln_gru_options;
+
+#define KILN_GRU_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_gru_options)}
+
+/// as lstm, gates in the order update, reset, hidden.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `bias` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_gru(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *recurrence, kiln_tensor *bias, kiln_tensor *initial_h, kiln_tensor *lengths, const kiln_gru_options *options, kiln_tensor **out_values, kiln_tensor **out_last_h, kiln_error *err);
+
+typedef struct kiln_rnn_options {
+    uint32_t struct_size;
+    const char *direction; ///< forward, reverse or bidirectional
+    const char *activations; ///< names with commas, for each direction; empty: the usual ones
+    const double *alphas; ///< alpha of each activation; empty: the usual ones
+    size_t n_alphas;
+    const double *betas; ///< beta of each activation; empty: the usual ones
+    size_t n_betas;
+    double clip; ///< bound of what activations get; 0: none
+} kiln_rnn_options;
+
+#define KILN_RNN_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_rnn_options)}
+
+/// as lstm with one gate, whose activation is the state.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `bias` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_rnn(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *recurrence, kiln_tensor *bias, kiln_tensor *initial_h, kiln_tensor *lengths, const kiln_rnn_options *options, kiln_tensor **out_values, kiln_tensor **out_last_h, kiln_error *err);
+
+/// discrete Fourier transform along axis; imaginary absent: 0.
+/// `axis`: axis; negative counts from the last.
+/// `inverse`: the inverse transform, divided by the length.
+/// Inputs from `imaginary` on may be NULL.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_fft(kiln_tensor *real, kiln_tensor *imaginary, int64_t axis, bool inverse, kiln_tensor **out_real, kiln_tensor **out_imaginary, kiln_error *err);
+
+/// the first length / 2 + 1 elements of fft of a real signal, which is cut or filled with zeros to length.
+/// `axis`: axis; negative counts from the last.
+/// `length`: length of the signal; 0: what the input says.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_rfft(kiln_tensor *x, int64_t axis, int64_t length, kiln_tensor **out_real, kiln_tensor **out_imaginary, kiln_error *err);
+
+/// the real signal of length elements, 2 * (n - 1) when not given, of which this is rfft.
+/// `axis`: axis; negative counts from the last.
+/// `length`: length of the signal; 0: what the input says.
+KILN_NODISCARD KILN_API kiln_status kiln_irfft(kiln_tensor *real, kiln_tensor *imaginary, int64_t axis, int64_t length, kiln_tensor **out_tensor, kiln_error *err);
+
+/// connectionist temporal classification: -log of the probability of targets [b, s] under log_probs [t, b, classes]; infinite where no path gives them; lengths are clamped to t and s, labels to the classes.
+/// `blank`: class that stands for no label.
+KILN_NODISCARD KILN_API kiln_status kiln_ctc_loss(kiln_tensor *log_probs, kiln_tensor *targets, kiln_tensor *input_lengths, kiln_tensor *target_lengths, int64_t blank, kiln_tensor **out_tensor, kiln_error *err);
+
+/// derivative of ctc_loss by log_probs, each an input of its own; 0 where the loss is infinite.
+/// `blank`: class that stands for no label.
+KILN_NODISCARD KILN_API kiln_status kiln_ctc_loss_backward(kiln_tensor *log_probs, kiln_tensor *grad, kiln_tensor *targets, kiln_tensor *input_lengths, kiln_tensor *target_lengths, int64_t blank, kiln_tensor **out_tensor, kiln_error *err);
+
+/// determinant of the square matrices in the last two axes; of no rows: 1.
+KILN_NODISCARD KILN_API kiln_status kiln_det(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
 // clang-format on
 #ifdef __cplusplus
 }

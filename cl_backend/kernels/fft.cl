@@ -1,11 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Complex Fourier transforms of dense rows, in scratch memory of the type of computation: real parts
 // of all rows, then imaginary parts. Lengths that are powers of two by Stockham's passes (Swarztrauber,
-// "FFT algorithms for vector computers", 1984), others as a convolution with a chirp (Bluestein, 1970).
+// "FFT algorithms for vector computers", 1984), short ones by the definition, others as a convolution with a chirp (Bluestein, 1970).
 // Always forward: the inverse swaps real and imaginary parts on its way in and out. Defines: KILN_A.
 
 #define C K_C(KILN_A)
 #define T K_V(K_C(KILN_A))
+
+// exp(-2 pi i k / length) all round the circle.
+__kernel void kiln_fft_circle(__global C *work, long at, long length)
+{
+    const long k = (long)get_global_id(0);
+    if (k < length) {
+        const C x = (C)(2 * k) / (C)length;
+        work[at + k] = cospi(x);
+        work[at + length + k] = -sinpi(x);
+    }
+}
+
+// The sum of the definition, for short rows: what cancels exactly there does so here.
+__kernel void kiln_fft_direct(__global C *work, long from, long to, long circle, long length,
+                              long rows)
+{
+    const long id = (long)get_global_id(0);
+    const long row = id / length;
+    const long k = id - row * length;
+    const long all = rows * length;
+    __global const C *x = work + from + row * length;
+    __global const C *w = work + circle;
+    C real = 0;
+    C imaginary = 0;
+    if (row >= rows) {
+        return;
+    }
+    for (long i = 0, turn = 0; i < length; i++) {
+        real += x[i] * w[turn] - x[all + i] * w[length + turn];
+        imaginary += x[i] * w[length + turn] + x[all + i] * w[turn];
+        turn += k;
+        turn -= turn >= length ? length : 0;
+    }
+    work[to + id] = real;
+    work[to + all + id] = imaginary;
+}
 
 // exp(-2 pi i k / length) for the first half of the circle.
 __kernel void kiln_fft_twiddles(__global C *work, long at, long length)

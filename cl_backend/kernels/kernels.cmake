@@ -17,6 +17,7 @@ set(kiln_cl_kernels
     softmax.cl
     norm.cl
     fft.cl
+    loss.cl
     batch_norm.cl
     matmul.cl
     conv.cl
@@ -42,6 +43,7 @@ set(kiln_cl_exec
     exec_row.c
     exec_norm.c
     exec_fft.c
+    exec_loss.c
     exec_matmul.c
     exec_conv.c
     exec_window.c

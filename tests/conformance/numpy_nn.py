@@ -250,6 +250,50 @@ def irfft(re, im, shape, axis=-1, length=0):
     return np.fft.irfft(re + 1j * im, length or None, axis) if re.size else np.zeros(shape)
 
 
+# ---- ctc ----
+
+def ctc_one(lp, labels, blank):
+    """Loss of one sequence, and how much each class at each step takes part in its paths."""
+    states = [blank] + [s for label in labels for s in (label, blank)]
+    emit = lp[:, states]
+    n, steps = len(states), len(lp)
+    if steps == 0:
+        return (0.0 if n == 1 else np.inf), np.zeros_like(lp)
+    skip = np.array([k > 1 and k % 2 == 1 and states[k] != states[k - 2] for k in range(n)])
+    shift = lambda v, d: np.concatenate((np.full(d, -np.inf), v))[:n]
+    ahead = lambda v, d: np.concatenate((v, np.full(d, -np.inf)))[d:]
+    alpha = np.full((steps, n), -np.inf)
+    alpha[0, :2] = emit[0, :2]
+    for t in range(1, steps):
+        a = alpha[t - 1]
+        alpha[t] = emit[t] + np.logaddexp.reduce(
+            [a, shift(a, 1), np.where(skip, shift(a, 2), -np.inf)])
+    beta = np.full((steps, n), -np.inf)
+    beta[-1, -2:] = 0
+    for t in range(steps - 2, -1, -1):
+        b = beta[t + 1] + emit[t + 1]
+        beta[t] = np.logaddexp.reduce([b, ahead(b, 1), ahead(np.where(skip, b, -np.inf), 2)])
+    whole = np.logaddexp.reduce(alpha[-1, -2:])
+    share = np.zeros_like(lp)
+    if whole > -np.inf:
+        np.add.at(share.T, states, np.exp(alpha + beta - whole).T)
+    return -whole, share
+
+
+def ctc(i, blank=0, backward=False):
+    lp, grad = i[0], i[1] if backward else None
+    targets, lengths, counts = i[-3:]
+    steps, batch, classes = lp.shape
+    losses, grads = np.zeros(batch), np.zeros_like(lp)
+    for n in range(batch):
+        live = min(max(int(lengths[n]), 0), steps)
+        labels = np.clip(targets[n, :min(max(int(counts[n]), 0), targets.shape[1])], 0, classes - 1)
+        losses[n], share = ctc_one(lp[:live, n], labels.tolist(), blank)
+        if backward:
+            grads[:live, n] = -grad[n] * share
+    return grads if backward else losses
+
+
 OPERATORS = {
     "prelu": lambda i, a, s: np.where(i[0] < 0, i[0] * i[1], i[0]),
     "hard_sigmoid": lambda i, a, s: np.clip(a.get("alpha", 0.2) * i[0] + a.get("beta", 0.5), 0, 1),
@@ -274,6 +318,9 @@ OPERATORS = {
     "fft": lambda i, a, s: fft(i, **a),
     "rfft": lambda i, a, s: rfft(i[0], **a),
     "irfft": lambda i, a, s: irfft(*i, s, **a),
+    "ctc_loss": lambda i, a, s: ctc(i, **a),
+    "ctc_loss_backward": lambda i, a, s: ctc(i, backward=True, **a),
+    "det": lambda i, a, s: np.linalg.det(i[0]),
     "softmin": lambda i, a, s: softmin(i[0], **a),
     "softmax_backward": lambda i, a, s: softmax_backward(*i, **a),
     "log_softmax_backward": lambda i, a, s: log_softmax_backward(*i, **a),
