@@ -48,6 +48,9 @@ struct kilni_rpc_stream {
     atomic_bool broken; ///< a batch failed: nothing more can be sent
 };
 
+/// One more hold of gRPC, which says nothing on its own.
+void kilni_grpc_init(void);
+
 gpr_timespec kilni_grpc_after(int64_t ms);
 gpr_timespec kilni_grpc_forever(void);
 

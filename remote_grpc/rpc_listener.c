@@ -104,7 +104,7 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     if (listener == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a server");
     }
-    grpc_init();
+    kilni_grpc_init();
     listener->env = env;
     listener->server = make_server();
     listener->queue = grpc_completion_queue_create_for_next(NULL);

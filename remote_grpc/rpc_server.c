@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 10000, OTHER_CALLS = 64 };
+enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 3000, OTHER_CALLS = 64 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
@@ -67,18 +67,20 @@ static kilni_rpc_session *take_waiting(kiln_rpc_server *server, uint64_t now)
     return found;
 }
 
-/// The session that Hello names, when the token is right and no other thread serves it any more.
-static kilni_rpc_session *resume_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
-                                         kilni_rpc_stream *stream)
+/// The session that Hello names, when the token is right; NULL when there is none. Errors:
+/// UNAVAILABLE while another thread still works for it.
+static kiln_status resume_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
+                                  kilni_rpc_stream *stream, kilni_rpc_session **out_session,
+                                  kiln_error *err)
 {
+    kiln_status status = KILN_STATUS_OK;
     uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * TAKEOVER_MS;
     pthread_mutex_lock(&server->lock);
     kilni_rpc_session *found = NULL;
     for (;;) {
         found = *find_session(server, hello->session);
         if (found == NULL || hello->token.size != KILNI_RPC_TOKEN ||
-            !kilni_rpc_same_secret(found->token, hello->token.bytes, KILNI_RPC_TOKEN) ||
-            kiln_time_ns() >= deadline) {
+            !kilni_rpc_same_secret(found->token, hello->token.bytes, KILNI_RPC_TOKEN)) {
             found = NULL;
             break;
         }
@@ -88,13 +90,18 @@ static kilni_rpc_session *resume_session(kiln_rpc_server *server, const kiln_v1_
             server->resumed++;
             break;
         }
+        if (kiln_time_ns() >= deadline) {
+            status = kiln_fail(err, UNAVAILABLE, "the session is still at work; come back");
+            break;
+        }
         if (found->active != NULL) {
             kilni_rpc_cancel(found->active);
         }
         wait_change(server, HOUSEKEEPING_MS);
     }
     pthread_mutex_unlock(&server->lock);
-    return found;
+    *out_session = status == KILN_STATUS_OK ? found : NULL;
+    return status;
 }
 
 static kiln_status new_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
@@ -178,7 +185,7 @@ static void serve_session(kiln_rpc_server *server, kilni_rpc_stream *stream)
                            hello->version, KILNI_RPC_VERSION);
     }
     if (status == KILN_STATUS_OK && hello->session != 0) {
-        session = resume_session(server, hello, stream);
+        status = resume_session(server, hello, stream, &session, &err);
     }
     if (status == KILN_STATUS_OK && session == NULL) {
         status = new_session(server, hello, stream, &session, &err);

@@ -5,8 +5,10 @@
 
 #include "rpc_grpc.h"
 
-#include <grpc/support/alloc.h>
+#include <grpc/support/log.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,13 +64,34 @@ void kilni_grpc_destroy_queue(grpc_completion_queue *queue, bool pluck)
     grpc_completion_queue_destroy(queue);
 }
 
+static void say_nothing(gpr_log_func_args *args)
+{
+    (void)args;
+}
+
+/// The library does not print: what went wrong is in the status. GRPC_VERBOSITY, when it is set,
+/// lets gRPC speak for itself.
+static void silence(void)
+{
+    if (getenv("GRPC_VERBOSITY") == NULL) {
+        gpr_set_log_function(say_nothing);
+    }
+}
+
+void kilni_grpc_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, silence);
+    grpc_init();
+}
+
 kilni_rpc_stream *kilni_grpc_stream_new(const kiln_env *env)
 {
     kilni_rpc_stream *stream = kiln_alloc(env, sizeof(*stream));
     if (stream == NULL) {
         return NULL;
     }
-    grpc_init();
+    kilni_grpc_init();
     stream->env = env;
     stream->queue = grpc_completion_queue_create_for_pluck(NULL);
     stream->code_text = grpc_empty_slice();

@@ -361,13 +361,12 @@ static void test_coverage(void)
 static const kiln_backend_provider *provider_of(const char *address)
 {
     const kiln_backend_provider *providers[] = {
-        kiln_ir_reference_provider(),
-        kiln_ir_null_provider(),
+        kiln_ir_reference_provider(), kiln_ir_null_provider(),
 #ifdef KILN_TEST_WITH_CL
         kiln_cl_provider(),
 #endif
 #ifdef KILN_TEST_WITH_REMOTE
-        kiln_rpc_provider(),
+        kiln_rpc_provider(),          kiln_rpc_tls_provider(),
 #endif
     };
     for (size_t i = 0; i < sizeof(providers) / sizeof(providers[0]); i++) {
@@ -451,11 +450,13 @@ static bool open_backends(const char *address)
 }
 
 /* Hundreds of programs that run once: storing them would compile each a second time on PoCL. */
-static bool cache_off(void)
+/// The environment is read only for a server's sake: whom to trust, and who one is.
+static bool cache_off(const char *address)
 {
     kiln_error err = KILN_ERROR_INIT;
+    bool remote = strncmp(address, "grpcs:", 6) == 0;
     bool ok =
-        kiln_config_create(&env.allocator, NULL, false, &env.config, &err) == KILN_STATUS_OK &&
+        kiln_config_create(&env.allocator, NULL, remote, &env.config, &err) == KILN_STATUS_OK &&
         kiln_config_set(env.config, "cache-dir", "off", KILN_ORIGIN_FLAG, &err) == KILN_STATUS_OK;
     if (!ok) {
         fprintf(stderr, "conformance: %s\n", err.message);
@@ -471,7 +472,7 @@ int main(int argc, char **argv)
     const char *address = take_options(&argc, argv);
     char suite[96];
     env.allocator = kiln_allocator_default();
-    if (!cache_off()) {
+    if (!cache_off(address)) {
         return 3;
     }
     snprintf(suite, sizeof(suite), "conformance/%s", address);

@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The same through grpc:// and grpcs:// as on the device itself: the operator suite, the digits, and ONNX's node tests.
+Arguments: kiln, the source folder, the conformance program. KILN_TEST_ALL=1 tries every dtype, and all of ONNX's
+folders on PoCL too."""
+import os
+import re
+import subprocess
+import sys
+
+from serve_fixture import Server, make_certificates, run_cases
+
+KILN, SOURCE, CONFORMANCE = sys.argv[1:4]
+DATA = "/usr/share/libonnx-testdata/data"
+ONNX = [f"{DATA}/{name}" for name in ("node", "simple", "pytorch-operator", "pytorch-converted")]
+ALL = os.environ.get("KILN_TEST_ALL") == "1"
+
+
+def run(*command, env=None):
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False,
+                          timeout=1500)
+    assert done.returncode == 0, (command, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout
+
+
+def both(folder, device, check):
+    """Runs `check(address, environment)` against a plain server and one with TLS and client certificates."""
+    path = make_certificates(folder)
+    tls = ["--tls-cert", path("server.pem"), "--tls-key", path("server.key"), "--client-ca", path("ca.pem")]
+    env = {"KILN_REMOTE_CA": path("ca.pem"), "KILN_REMOTE_CERT": path("client.pem"), "KILN_REMOTE_KEY": path("client.key")}
+    with Server(KILN, device=device) as server:
+        check(server.address, {})
+    with Server(KILN, *tls, device=device) as server:
+        assert server.address.startswith("grpcs://")
+        check(server.address, env)
+
+
+def case_operators(folder):
+    dtypes = "f64,f32,f16,bf16,i64,i32,i16,i8,u64,u32,u16,u8,bool" if ALL else "f32,i64,u8,bool"
+
+    def check(address, env):
+        said = run(CONFORMANCE, f"--backend={address}", f"--dtypes={dtypes}", env=env)
+        passed, failed = map(int, re.search(r"(\d+) passed, (\d+) failed", said).groups())
+        print(f"    {address.split(':')[0]}: {passed} cases, {dtypes.count(',') + 1} dtypes")
+        assert passed > 100 and failed == 0, said
+
+    both(folder, "reference", check)
+
+
+def digits(address, env=None):
+    said = run(KILN, "run", f"{SOURCE}/examples/digits/digits.onnx", "--input", f"{SOURCE}/examples/digits/three.npy",
+               "--device", address, env=env)
+    return [line for line in said.split("\n") if line.startswith(("log_probability", "predicted"))]
+
+
+def case_digits(folder):
+    expected = digits("reference")
+    assert expected[1] == "predicted class: 3", expected
+
+    def check(address, env):
+        assert digits(address, env) == expected, (digits(address, env), expected)
+
+    both(folder, "reference", check)
+
+
+def suite(address, folders, env=None):
+    return run(KILN, "check-onnx", "--device", address, *folders, env=env).strip().split("\n")[-1]
+
+
+def case_onnx(folder):
+    device = "opencl:0" if ALL else "reference"
+    folders = ONNX if ALL else ONNX[:1]
+    expected = suite(device, folders)
+    assert int(expected.split()[0]) > 700, expected
+    print(f"    {device}: {expected}")
+
+    def check(address, env):
+        got = suite(address, folders, env)
+        assert got == expected, (address, got, expected)
+
+    both(folder, device, check)
+
+
+run_cases("unit/remote_grpc/models", [case_operators, case_digits, case_onnx])
