@@ -11,6 +11,8 @@ static const bench_entry entries[] = {
     {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll},
     {"elementwise", "a fused chain of five operations against a copy kernel and the unfused run",
      bench_elementwise},
+    {"fusion", "softmax, norms, an optimiser step and others in primitives against a copy kernel",
+     bench_fusion},
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead},

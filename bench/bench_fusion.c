@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Fused blocks in primitives: each case beside the copy kernel (bytes that must move, per second),
+// the same operations unfused, and PyTorch eager on as many threads, through bench_fusion_peers.py;
+// a peer that is not there is named. Rounds are interleaved.
+
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 7, MAX_ROUNDS = 51, REPEATS = 2, COPY_ELEMENTS = 16 * 1024 * 1024, TENSORS = 200 };
+
+typedef struct material { ///< what a case reads
+    kiln_tensor *x; ///< [4096, its columns]
+    kiln_tensor *y; ///< the same
+    kiln_tensor *mask; ///< the same, bool
+    kiln_tensor *weight; ///< [columns]
+    kiln_tensor *small[4]; ///< [16384], of the optimiser's step
+} material;
+
+typedef struct fusion_case {
+    const char *name;
+    int64_t columns;
+    double passes; ///< tensors of x's size that must be read or written
+    kiln_status (*record)(const material *m, kiln_tensor **out, size_t *n_out, kiln_error *err);
+} fusion_case;
+
+// ---- recording ---------------------------------------------------------------------------------
+
+/// Tensors made while a case is recorded; `keep` takes one out, the rest is released at the end.
+typedef struct pad {
+    kiln_tensor *made[16];
+    size_t count;
+    kiln_status status;
+    kiln_error *err;
+} pad;
+
+static kiln_tensor *note(pad *p, kiln_tensor *made)
+{
+    if (made != NULL) {
+        p->made[p->count++] = made;
+    }
+    return made;
+}
+
+/// One more operation, unless one before has failed; `made` is the caller's variable.
+#define STEP(p, call)                                                                              \
+    ((p)->status != KILN_STATUS_OK ? NULL : (made = NULL, (p)->status = (call), note((p), made)))
+
+static kiln_tensor *keep(pad *p, kiln_tensor *tensor)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->made[i] == tensor) {
+            p->made[i] = p->made[--p->count];
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+static kiln_status finish(pad *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        kiln_release(p->made[i]);
+    }
+    return p->status;
+}
+
+static const int64_t rows[] = {1};
+
+static kiln_status record_gelu(const material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *s = STEP(&p, kiln_mul_scalar(m->x, kiln_f64(0.70710678118654752), &made, err));
+    kiln_tensor *e = STEP(&p, kiln_erf(s, &made, err));
+    kiln_tensor *f = STEP(&p, kiln_add_scalar(e, kiln_f64(1), &made, err));
+    kiln_tensor *h = STEP(&p, kiln_mul_scalar(m->x, kiln_f64(0.5), &made, err));
+    kiln_tensor *y = STEP(&p, kiln_mul(h, f, &made, err));
+    out[0] = keep(&p, y);
+    *n_out = 1;
+    return finish(&p);
+}
+
+static kiln_status record_softmax(const material *m, kiln_tensor **out, size_t *n_out,
+                                  kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *most = STEP(&p, kiln_max(m->x, rows, 1, true, &made, err));
+    kiln_tensor *moved = STEP(&p, kiln_sub(m->x, most, &made, err));
+    kiln_tensor *e = STEP(&p, kiln_exp(moved, &made, err));
+    kiln_tensor *sum = STEP(&p, kiln_sum(e, rows, 1, true, &made, err));
+    out[0] = keep(&p, STEP(&p, kiln_div(e, sum, &made, err)));
+    *n_out = 1;
+    return finish(&p);
+}
+
+static kiln_tensor *layer_norm(pad *p, const material *m, kiln_tensor *x)
+{
+    kiln_tensor *made = NULL;
+    kiln_tensor *mean = STEP(p, kiln_mean(x, rows, 1, true, &made, p->err));
+    kiln_tensor *moved = STEP(p, kiln_sub(x, mean, &made, p->err));
+    kiln_tensor *square = STEP(p, kiln_mul(moved, moved, &made, p->err));
+    kiln_tensor *variance = STEP(p, kiln_mean(square, rows, 1, true, &made, p->err));
+    kiln_tensor *shifted = STEP(p, kiln_add_scalar(variance, kiln_f64(1e-5), &made, p->err));
+    kiln_tensor *scale = STEP(p, kiln_rsqrt(shifted, &made, p->err));
+    kiln_tensor *normal = STEP(p, kiln_mul(moved, scale, &made, p->err));
+    kiln_tensor *weighted = STEP(p, kiln_mul(normal, m->weight, &made, p->err));
+    return STEP(p, kiln_add(weighted, m->weight, &made, p->err));
+}
+
+static kiln_status record_layer_norm(const material *m, kiln_tensor **out, size_t *n_out,
+                                     kiln_error *err)
+{
+    pad p = {.err = err};
+    out[0] = keep(&p, layer_norm(&p, m, m->x));
+    *n_out = 1;
+    return finish(&p);
+}
+
+static kiln_status record_rms_norm(const material *m, kiln_tensor **out, size_t *n_out,
+                                   kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *square = STEP(&p, kiln_mul(m->x, m->x, &made, err));
+    kiln_tensor *mean = STEP(&p, kiln_mean(square, rows, 1, true, &made, err));
+    kiln_tensor *shifted = STEP(&p, kiln_add_scalar(mean, kiln_f64(1e-5), &made, err));
+    kiln_tensor *scale = STEP(&p, kiln_rsqrt(shifted, &made, err));
+    kiln_tensor *normal = STEP(&p, kiln_mul(m->x, scale, &made, err));
+    out[0] = keep(&p, STEP(&p, kiln_mul(normal, m->weight, &made, err)));
+    *n_out = 1;
+    return finish(&p);
+}
+
+static kiln_status record_log_sum_exp(const material *m, kiln_tensor **out, size_t *n_out,
+                                      kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *most = STEP(&p, kiln_max(m->x, rows, 1, true, &made, err));
+    kiln_tensor *e = STEP(&p, kiln_sub(m->x, most, &made, err));
+    kiln_tensor *powers = STEP(&p, kiln_exp(e, &made, err));
+    kiln_tensor *sum = STEP(&p, kiln_sum(powers, rows, 1, true, &made, err));
+    kiln_tensor *log = STEP(&p, kiln_log(sum, &made, err));
+    out[0] = keep(&p, STEP(&p, kiln_add(log, most, &made, err)));
+    *n_out = 1;
+    return finish(&p);
+}
+
+/// Mean and variance over one axis from one pass: of the elements and of their squares.
+static kiln_status moments(const material *m, const int64_t *axes, kiln_tensor **out, size_t *n_out,
+                           kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *square = STEP(&p, kiln_mul(m->x, m->x, &made, err));
+    kiln_tensor *mean = STEP(&p, kiln_mean(m->x, axes, 1, true, &made, err));
+    kiln_tensor *squares = STEP(&p, kiln_mean(square, axes, 1, true, &made, err));
+    kiln_tensor *of_mean = STEP(&p, kiln_mul(mean, mean, &made, err));
+    out[1] = keep(&p, STEP(&p, kiln_sub(squares, of_mean, &made, err)));
+    out[0] = keep(&p, mean);
+    *n_out = 2;
+    return finish(&p);
+}
+
+static kiln_status record_moments(const material *m, kiln_tensor **out, size_t *n_out,
+                                  kiln_error *err)
+{
+    return moments(m, rows, out, n_out, err);
+}
+
+static kiln_status record_columns(const material *m, kiln_tensor **out, size_t *n_out,
+                                  kiln_error *err)
+{
+    static const int64_t columns[] = {0};
+    return moments(m, columns, out, n_out, err);
+}
+
+static kiln_status record_dropout_norm(const material *m, kiln_tensor **out, size_t *n_out,
+                                       kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *dropped = STEP(&p, kiln_mask_fill(m->x, m->mask, kiln_f64(0), &made, err));
+    kiln_tensor *scaled = STEP(&p, kiln_mul_scalar(dropped, kiln_f64(1 / 0.9), &made, err));
+    kiln_tensor *sum = STEP(&p, kiln_add(scaled, m->y, &made, err));
+    out[0] = keep(&p, layer_norm(&p, m, sum));
+    out[1] = keep(&p, sum);
+    *n_out = 2;
+    return finish(&p);
+}
+
+/// Two chains whose operations come in turn.
+static kiln_status record_interleaved(const material *m, kiln_tensor **out, size_t *n_out,
+                                      kiln_error *err)
+{
+    pad p = {.err = err};
+    kiln_tensor *made = NULL;
+    kiln_tensor *a = m->x, *b = m->small[0];
+    for (int i = 0; i < 3; i++) {
+        a = STEP(&p, kiln_mul_scalar(a, kiln_f64(1.5), &made, err));
+        b = STEP(&p, kiln_add_scalar(b, kiln_f64(0.5), &made, err));
+        a = STEP(&p, kiln_relu(a, &made, err));
+        b = STEP(&p, kiln_neg(b, &made, err));
+    }
+    out[0] = keep(&p, a);
+    out[1] = keep(&p, b);
+    *n_out = 2;
+    return finish(&p);
+}
+
+/// m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g g; p - lr m / (sqrt(v) + eps), for 200 small tensors.
+static kiln_status record_adam(const material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    *n_out = 0;
+    for (int i = 0; i < TENSORS && status == KILN_STATUS_OK; i++) {
+        pad p = {.err = err};
+        kiln_tensor *made = NULL;
+        kiln_tensor *g = m->small[3];
+        kiln_tensor *m1 = STEP(&p, kiln_mul_scalar(m->small[1], kiln_f64(0.9), &made, err));
+        kiln_tensor *m2 = STEP(&p, kiln_mul_scalar(g, kiln_f64(0.1), &made, err));
+        kiln_tensor *mean = STEP(&p, kiln_add(m1, m2, &made, err));
+        kiln_tensor *square = STEP(&p, kiln_mul(g, g, &made, err));
+        kiln_tensor *v1 = STEP(&p, kiln_mul_scalar(m->small[2], kiln_f64(0.999), &made, err));
+        kiln_tensor *v2 = STEP(&p, kiln_mul_scalar(square, kiln_f64(0.001), &made, err));
+        kiln_tensor *variance = STEP(&p, kiln_add(v1, v2, &made, err));
+        kiln_tensor *root = STEP(&p, kiln_sqrt(variance, &made, err));
+        kiln_tensor *shifted = STEP(&p, kiln_add_scalar(root, kiln_f64(1e-8), &made, err));
+        kiln_tensor *step = STEP(&p, kiln_div(mean, shifted, &made, err));
+        kiln_tensor *scaled = STEP(&p, kiln_mul_scalar(step, kiln_f64(1e-3), &made, err));
+        kiln_tensor *next = STEP(&p, kiln_sub(m->small[0], scaled, &made, err));
+        out[(*n_out)++] = keep(&p, next);
+        out[(*n_out)++] = keep(&p, mean);
+        out[(*n_out)++] = keep(&p, variance);
+        status = finish(&p);
+    }
+    return status;
+}
+
+static const fusion_case cases[] = {
+    {"gelu", 4096, 2, record_gelu},
+    {"softmax", 4096, 2, record_softmax},
+    {"layer_norm", 1024, 2, record_layer_norm},
+    {"rms_norm", 4096, 2, record_rms_norm},
+    {"log_sum_exp", 4096, 1, record_log_sum_exp},
+    {"moments", 4096, 1, record_moments},
+    {"moments_columns", 4096, 1, record_columns},
+    {"dropout_norm", 4096, 4.25, record_dropout_norm},
+    {"interleaved", 4096, 2, record_interleaved},
+    {"adam", 0, 7, record_adam},
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]), OUTPUTS = 3 * TENSORS };
+
+// ---- timing ------------------------------------------------------------------------------------
+
+static kiln_status time_case(kiln_device *device, const fusion_case *c, const material *m,
+                             double *out_seconds, kiln_error *err)
+{
+    static kiln_tensor *results[OUTPUTS];
+    kiln_status status = kiln_sync(device, err);
+    uint64_t start = kiln_time_ns();
+    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
+        size_t count = 0;
+        status = c->record(m, results, &count, err);
+        if (status == KILN_STATUS_OK) {
+            status = kiln_flush(device, err); // while the results are held: they are written
+        }
+        for (size_t k = 0; k < count; k++) {
+            kiln_release(results[k]);
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(device, err);
+    }
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
+    return status;
+}
+
+static double bytes_of(const fusion_case *c)
+{
+    double size = c->columns > 0 ? 4096.0 * (double)c->columns * 4 : TENSORS * 16384.0 * 4;
+    return c->passes * size;
+}
+
+typedef struct peer_time {
+    char name[32];
+    double seconds;
+} peer_time;
+
+/// The times of PyTorch; the count is 0 when it is not there.
+static size_t ask_peer(peer_time *times, uint32_t threads, char *version, size_t capacity)
+{
+    char command[512], line[128];
+    size_t count = 0;
+    snprintf(command, sizeof(command), "/usr/bin/python3 '%s/bench_fusion_peers.py' %u 2>/dev/null",
+             KILN_BENCH_DIR, threads);
+    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a command of ours
+    while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL) {
+        char word[64];
+        if (sscanf(line, "version %63s", word) == 1) {
+            snprintf(version, capacity, "torch %s", word);
+        } else if (count < CASES &&
+                   sscanf(line, "%31s %lf", times[count].name, &times[count].seconds) == 2) {
+            count++;
+        }
+    }
+    if (pipe != NULL) {
+        pclose(pipe);
+    }
+    return count;
+}
+
+static kiln_status run_case(const bench_options *options, kiln_device *device, const fusion_case *c,
+                            const material *m, bench_copy *copy, double peer_s,
+                            const char *peer_version, uint32_t rounds, kiln_error *err)
+{
+    double fused[MAX_ROUNDS], plain[MAX_ROUNDS], copies[MAX_ROUNDS], ignored = 0;
+    kiln_status status = KILN_STATUS_OK;
+    for (int warm = 0; warm < 4; warm++) {
+        KILN_TRY(out, status, kiln_device_set_fusion(device, warm % 2 == 1, err));
+        KILN_TRY(out, status, time_case(device, c, m, &ignored, err));
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        KILN_TRY(out, status, bench_copy_time(copy, REPEATS, &copies[i], err));
+        KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
+        KILN_TRY(out, status, time_case(device, c, m, &fused[i], err));
+        KILN_TRY(out, status, kiln_device_set_fusion(device, false, err));
+        KILN_TRY(out, status, time_case(device, c, m, &plain[i], err));
+    }
+    double rate = bytes_of(c) / bench_quantile(fused, rounds, 0.5) / 1e9;
+    double copy_rate = 2.0 * 4 * COPY_ELEMENTS / bench_quantile(copies, rounds, 0.5) / 1e9;
+    bench_result row = {.name = c->name,
+                        .value = rate,
+                        .unit = "GB/s",
+                        .against = "copy kernel",
+                        .ratio = rate / copy_rate,
+                        .bar = bytes_of(c) >= 64 << 20 ? 0.85 : 0,
+                        .peer_version = bench_copy_shape(copy),
+                        .device = kiln_device_info_of(device)->name,
+                        .samples = rounds};
+    bench_report(options, &row);
+    row.against = "unfused";
+    row.ratio = bench_quantile(plain, rounds, 0.5) / bench_quantile(fused, rounds, 0.5);
+    row.bar = 0;
+    row.peer_version = "Kiln, one operation at a time";
+    bench_report(options, &row);
+    if (peer_s > 0) {
+        row.against = "PyTorch eager";
+        row.ratio = peer_s / bench_quantile(fused, rounds, 0.5);
+        row.bar = 1;
+        row.peer_version = peer_version;
+        bench_report(options, &row);
+    }
+out:
+    return status;
+}
+
+// ---- material ----------------------------------------------------------------------------------
+
+static void release(material *m)
+{
+    kiln_release(m->x);
+    kiln_release(m->y);
+    kiln_release(m->mask);
+    kiln_release(m->weight);
+    for (int i = 0; i < 4; i++) {
+        kiln_release(m->small[i]);
+    }
+    memset(m, 0, sizeof(*m));
+}
+
+static kiln_status make(kiln_device *device, int64_t columns, const float *host, material *m,
+                        kiln_error *err)
+{
+    const int64_t dims[] = {4096, columns > 0 ? columns : 1}, small[] = {16384};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, host, &m->x, err));
+    KILN_TRY(out, status,
+             kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, host + 77, &m->y, err));
+    KILN_TRY(out, status, kiln_greater_scalar(m->x, kiln_f64(0.8), &m->mask, err));
+    KILN_TRY(out, status,
+             kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims + 1, host, &m->weight, err));
+    for (int i = 0; i < 4; i++) {
+        KILN_TRY(out, status,
+                 kiln_tensor_create(device, KILN_DTYPE_F32, 1, small, host, &m->small[i], err));
+    }
+    status = kiln_sync(device, err);
+out:
+    return status;
+}
+
+kiln_status bench_fusion(const bench_options *options, kiln_error *err)
+{
+    enum { ELEMENTS = 4096 * 4096 + 100 };
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    bench_copy *copy = NULL;
+    material m = {0};
+    peer_time times[CASES];
+    char version[80] = "";
+    uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
+    uint32_t rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
+    kiln_status status = KILN_STATUS_OK;
+    float *host = malloc(ELEMENTS * sizeof(float));
+    if (host == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+    }
+    for (uint32_t i = 0, state = 1; i < ELEMENTS; i++) {
+        state = state * 1664525u + 1013904223u;
+        host[i] = (float)(state >> 8) / 16777216.0f + 0.001f;
+    }
+    KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
+    const kiln_device_info *info = kiln_device_info_of(device);
+    size_t n_times = info->type != KILN_DEVICE_CPU
+                         ? 0
+                         : ask_peer(times, info->compute_units, version, sizeof(version));
+    if (n_times == 0) {
+        fprintf(stderr, "PyTorch %s: left out\n",
+                info->type == KILN_DEVICE_CPU ? "is not there (python3-torch)"
+                                              : "is compared on processors only");
+    }
+    KILN_TRY(out, status, bench_copy_create(info->name, sizeof(float) * COPY_ELEMENTS, &copy, err));
+    bench_header(options);
+    for (size_t i = 0; i < CASES; i++) {
+        double peer_s = 0;
+        for (size_t k = 0; k < n_times; k++) {
+            peer_s = strcmp(times[k].name, cases[i].name) == 0 ? times[k].seconds : peer_s;
+        }
+        KILN_TRY(out, status, make(device, cases[i].columns, host, &m, err));
+        KILN_TRY(out, status,
+                 run_case(options, device, &cases[i], &m, copy, peer_s, version, rounds, err));
+        release(&m);
+    }
+out:
+    release(&m);
+    bench_copy_destroy(copy);
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+    free(host);
+    return status;
+}
