@@ -2,7 +2,8 @@
 // Reference meaning of operators that go along one axis in order: cumulative ones, sorts, the k
 // largest, the largest with its index; and of the cross product. Decides the order of elements (NaN
 // above everything, -0 equal to 0, equals by their place) and that cumulative sums of floats are
-// carried in double.
+// carried in double with what rounding loses.
+#include <math.h>
 #include <string.h>
 
 #include "reference_internal.h"
@@ -50,6 +51,15 @@ static kilni_ref_value times(kilni_ref_value a, kilni_ref_value b, kiln_dtype dt
                                      : (kilni_ref_value){.u = a.u * b.u};
 }
 
+/* What `sum` = a + b has lost by rounding; 0 where it is not finite (Neumaier, 1974). */
+static double lost_by(double a, double b, double sum)
+{
+    if (!isfinite(sum)) {
+        return 0;
+    }
+    return fabs(a) >= fabs(b) ? (a - sum) + b : (b - sum) + a;
+}
+
 static kiln_status cumulate(const kiln_op_record *call, const kiln_view *inputs,
                             const kiln_view *outputs, kilni_ref_value start, fold_fn fold,
                             kiln_error *err)
@@ -57,18 +67,24 @@ static kiln_status cumulate(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view views[] = {inputs[0], outputs[0]};
     bool exclusive = kiln_op_attr_i64(call, KILN_KEY_EXCLUSIVE) != 0;
     bool reverse = kiln_op_attr_i64(call, KILN_KEY_REVERSE) != 0;
+    bool sums = fold == plus && kilni_ref_is_float(views[0].dtype);
     lines l;
     kiln_status st = lines_init(&l, call, views, 2, err);
     for (; st == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
         kilni_ref_value so_far = start;
+        kilni_ref_value result = start;
+        double lost = 0;
         for (int64_t i = 0; i < l.length; i++) {
             int64_t place = reverse ? l.length - 1 - i : i;
             int64_t to = l.walk.at[1] + place * views[1].strides[l.axis];
             kilni_ref_value x =
                 kilni_ref_load(&views[0], l.walk.at[0] + place * views[0].strides[l.axis]);
             kilni_ref_value with = fold(so_far, x, views[0].dtype);
-            kilni_ref_store(&views[1], to, exclusive ? so_far : with);
+            lost += sums ? lost_by(so_far.f, x.f, with.f) : 0;
+            kilni_ref_value now = sums ? kilni_ref_of_float(with.f + lost) : with;
+            kilni_ref_store(&views[1], to, exclusive ? result : now);
             so_far = with;
+            result = now;
         }
     }
     return st;
