@@ -72,6 +72,12 @@ static kiln_status launch_tiles(kilni_exec *exec, const sort *c, shape *s, bool 
     while (s->padded < TILE && s->padded < s->length) {
         s->padded *= 2;
     }
+    bool selects = s->keep < s->tile;
+    s->each = 2;
+    while (s->each < s->keep) {
+        s->each *= 2;
+    }
+    kilni_exec_define(&options, "SELECT", selects ? 1 : 0);
     kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_tiles", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;

@@ -18,7 +18,7 @@
 
 typedef struct kiln_sort_shape {
     long lines;
-    long each;
+    long each;   // lines of a work-item; places of a merge; sorted keys of a selecting work-group
     long length; // of a line
     long tile;   // keys of a tile, a run, or of one of the two runs that become one
     long tiles;  // of a line
@@ -109,6 +109,16 @@ static inline E key_of(C x, long place)
 
 #if KILN_GROUP
 
+static inline void order_pair(__local E *tile, int low, int width, bool down)
+{
+    const E a = tile[low];
+    const E b = tile[low + width];
+    if (down ? LESS(a, b) : LESS(b, a)) {
+        tile[low] = b;
+        tile[low + width] = a;
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(KILN_GROUP, 1, 1))) void
 kiln_sort_tiles(kiln_sort_shape s, __global E *keys, INPUT *in)
 {
@@ -124,21 +134,44 @@ kiln_sort_tiles(kiln_sort_shape s, __global E *keys, INPUT *in)
         const long i = number * s.tile + at % padded;
         tile[at] = line < s.lines && i < s.length ? KEY(in, line, i) : LAST;
     }
-    for (int size = 2; size <= padded; size *= 2) {
+    // a selection sorts no more than it keeps, then throws away half of what is left each time
+#if KILN_SELECT
+    const int sorted = (int)s.each;
+#else
+    const int sorted = padded;
+#endif
+    for (int size = 2; size <= sorted; size *= 2) {
         for (int width = size / 2; width > 0; width /= 2) {
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int pair = lane; pair < KILN_TILE / 2; pair += KILN_GROUP) {
                 const int low = 2 * width * (pair / width) + pair % width;
-                const E a = tile[low];
-                const E b = tile[low + width];
-                const bool down = (low & (padded - 1) & size) != 0;
-                if (down ? LESS(a, b) : LESS(b, a)) {
-                    tile[low] = b;
-                    tile[low + width] = a;
-                }
+                order_pair(tile, low, width, (low & (sorted - 1) & size) != 0);
             }
         }
     }
+#if KILN_SELECT
+    for (int left = padded / sorted / 2 * sorted; left >= sorted; left /= 2) {
+        // the least of two sorted parts: each of one against the other backwards, which leaves a
+        // bitonic part
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int at = lane; at < left * (int)lines_each; at += KILN_GROUP) {
+            const int i = at % left;
+            const int low = at / left * padded + i;
+            const int high = low - i % sorted + left + sorted - 1 - i % sorted;
+            const E a = tile[low];
+            const E b = tile[high];
+            tile[low] = LESS(b, a) ? b : a;
+        }
+        for (int width = sorted / 2; width > 0; width /= 2) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int at = lane; at < left / 2 * (int)lines_each; at += KILN_GROUP) {
+                const int pair = at % (left / 2);
+                const int low = at / (left / 2) * padded + 2 * width * (pair / width) + pair % width;
+                order_pair(tile, low, width, false);
+            }
+        }
+    }
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);
     // a whole sort writes what is there; a selection writes `keep` keys of each tile
     const long row = s.keep < s.tile ? s.keep * s.tiles : s.length;
