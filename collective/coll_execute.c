@@ -119,8 +119,53 @@ static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_
     return transport->ops->post(transport, &send->message, err);
 }
 
+typedef struct written_receive {
+    kiln_coll_memory *memory;
+    kiln_coll_area area;
+    kiln_status status;
+    kiln_error error;
+} written_receive;
+
+static void write_received(const void *data, size_t bytes, void *user)
+{
+    written_receive *self = user;
+    (void)bytes; // the area's
+    self->status = self->memory->ops->write(self->memory, &self->area, data, &self->error);
+}
+
+/// For a memory that takes bytes from where the sender has them.
+static kiln_status receive_written(execution *exec, const kilni_coll_step *step, kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    written_receive received = {.memory = exec->memory,
+                                .area = area_of(exec, step->target, step->count)};
+    kiln_coll_message message = {.is_send = false,
+                                 .peer = step->peer,
+                                 .sequence = exec->run->sequence,
+                                 .bytes = kiln_coll_area_bytes(&received.area),
+                                 .take = write_received,
+                                 .user = &received};
+    kiln_status status = transport->ops->post(transport, &message, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status =
+        transport->ops->wait(transport, &message, kiln_time_ns() + exec->run->deadline_ns, err);
+    if (status != KILN_STATUS_OK) {
+        transport->ops->cancel(transport, &message);
+        return status;
+    }
+    if (received.status != KILN_STATUS_OK && err != NULL) {
+        *err = received.error;
+    }
+    return received.status;
+}
+
 static kiln_status step_receive(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
+    if (exec->memory->ops->write != NULL) {
+        return receive_written(exec, step, err);
+    }
     kiln_coll_transport *transport = exec->run->transport;
     kiln_coll_message message = {.is_send = false, .peer = step->peer};
     kiln_coll_area area = area_of(exec, step->target, step->count);

@@ -286,7 +286,9 @@ static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll
     kiln_coll_hub *hub = end->hub;
     bool fits = sent->bytes == message->bytes && sent->sequence == message->sequence;
     pthread_mutex_unlock(&hub->mutex);
-    if (fits) {
+    if (fits && message->take != NULL) {
+        message->take(sent->data, sent->bytes, message->user);
+    } else if (fits) {
         memcpy(message->data, sent->data, sent->bytes);
     }
     pthread_mutex_lock(&hub->mutex);

@@ -273,6 +273,10 @@ typedef struct kiln_coll_memory_ops {
     /// Ends a mapping; what was written is seen by all later work.
     kiln_status (*unmap)(kiln_coll_memory *memory, const kiln_coll_area *area,
                          kiln_coll_access access, void *pointer, kiln_error *err);
+    /// Copies bytes of the host over the area, before it returns or not at all. NULL: areas are
+    /// mapped for that.
+    kiln_status (*write)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *data,
+                         kiln_error *err);
     /// Calls `done` when all work issued so far has ended. On an error it is not called.
     kiln_status (*after)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                          kiln_error *err);
@@ -304,6 +308,9 @@ typedef struct kiln_coll_message {
     uint64_t sequence; ///< number of the call; messages of one pair arrive in the order posted
     void *data;
     size_t bytes;
+    /// Of a receive: called instead of copying to `data`, with what has come. NULL: copy.
+    void (*take)(const void *data, size_t bytes, void *user);
+    void *user;
     // The transport's own:
     uint32_t state;
     uint32_t sender;

@@ -10,6 +10,8 @@
 #include "cl_backend.h"
 #endif
 
+static const size_t kept_staging_bytes = 256u << 20;
+
 static kiln_backend *backend_of(kiln_coll_memory *memory)
 {
     return ((kilni_device_memory *)memory)->device->backend;
@@ -63,7 +65,7 @@ static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *t
 // Where the backend maps, a mapping is the device's memory or the driver's copy of it; elsewhere it
 // is a copy of ours, filled by a read and brought back by an upload.
 
-static bool maps(kiln_coll_memory *memory)
+static bool is_opencl(kiln_coll_memory *memory)
 {
 #ifdef KILN_RUNTIME_CL
     return kiln_cl_is(backend_of(memory));
@@ -71,6 +73,68 @@ static bool maps(kiln_coll_memory *memory)
     (void)memory;
     return false;
 #endif
+}
+
+/// Where the device's memory is the host's. Elsewhere the backend's own staging, which is pinned,
+/// is faster than what a driver does to map.
+static bool maps(kiln_coll_memory *memory)
+{
+    kiln_backend *backend = backend_of(memory);
+    return is_opencl(memory) &&
+           (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+}
+
+// Blocks of the host are kept between mappings: fresh ones cost a page fault for every page.
+
+static kilni_staging *find_staging(kilni_device_memory *self, const void *pointer)
+{
+    kilni_staging *block = self->staging;
+    while (block != NULL && block->data != pointer) {
+        block = block->next;
+    }
+    return block;
+}
+
+static kilni_staging *take_staging(kilni_device_memory *self, size_t bytes)
+{
+    const kiln_env *env = &self->device->context->env;
+    kilni_staging *block = self->staging;
+    while (block != NULL && (block->is_used || block->bytes < bytes)) {
+        block = block->next;
+    }
+    if (block == NULL) {
+        block = kiln_alloc(env, sizeof(*block));
+        void *data = block == NULL
+                         ? NULL
+                         : env->allocator.alloc(env->allocator.user, bytes, /*alignment=*/64);
+        if (data == NULL) {
+            kiln_free(env, block);
+            return NULL;
+        }
+        *block = (kilni_staging){.data = data, .bytes = bytes, .next = self->staging};
+        self->staging = block;
+    }
+    block->is_used = true;
+    return block;
+}
+
+/// At the end of a call: a call of other lengths shall not find blocks of all earlier ones.
+static void drop_staging(kilni_device_memory *self, size_t most_bytes)
+{
+    const kiln_env *env = &self->device->context->env;
+    size_t kept = 0;
+    for (kilni_staging **link = &self->staging; *link != NULL;) {
+        kilni_staging *block = *link;
+        kept += block->bytes;
+        if (block->is_used || kept <= most_bytes) {
+            link = &block->next;
+            continue;
+        }
+        kept -= block->bytes;
+        *link = block->next;
+        kiln_free(env, block->data);
+        kiln_free(env, block);
+    }
 }
 
 static kiln_status map_shared(kiln_coll_memory *memory, const kiln_coll_area *area,
@@ -101,36 +165,44 @@ static kiln_status map_copy(kiln_coll_memory *memory, const kiln_coll_area *area
                             kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
-    const kiln_allocator *allocator =
-        &((kilni_device_memory *)memory)->device->context->env.allocator;
     size_t bytes = kiln_coll_area_bytes(area);
-    void *staging = allocator->alloc(allocator->user, bytes, /*alignment=*/64);
-    if (staging == NULL) {
+    kilni_staging *block = take_staging((kilni_device_memory *)memory, bytes);
+    if (block == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
     }
     kiln_status status = KILN_STATUS_OK;
     if (access == KILN_COLL_READ) {
         status = backend->ops->read(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
-                                    staging, bytes, err);
+                                    block->data, bytes, err);
     }
-    if (status != KILN_STATUS_OK) {
-        allocator->free(allocator->user, staging);
-        return status;
-    }
-    *out_pointer = staging;
-    return KILN_STATUS_OK;
+    block->is_used = status == KILN_STATUS_OK;
+    *out_pointer = status == KILN_STATUS_OK ? block->data : NULL;
+    return status;
 }
 
 static kiln_status unmap_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
                               kiln_coll_access access, void *pointer, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
+    kilni_staging *block = find_staging((kilni_device_memory *)memory, pointer);
     kiln_status status = KILN_STATUS_OK;
     if (access == KILN_COLL_WRITE) {
         status = backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
                                       pointer, kiln_coll_area_bytes(area), err);
     }
-    kiln_free(&((kilni_device_memory *)memory)->device->context->env, pointer);
+    block->is_used = false;
+    return status;
+}
+
+static kiln_status memory_write(kiln_coll_memory *memory, const kiln_coll_area *area,
+                                const void *data, kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    lock(memory);
+    kiln_status status =
+        backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset, data,
+                             kiln_coll_area_bytes(area), err);
+    unlock(memory);
     return status;
 }
 
@@ -310,7 +382,7 @@ static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done
     kiln_backend *backend = backend_of(memory);
     kiln_status status = KILN_STATUS_OK;
 #ifdef KILN_RUNTIME_CL
-    if (maps(memory)) {
+    if (is_opencl(memory)) {
         kiln_cl_event *event = NULL;
         lock(memory);
         status = kiln_cl_mark(backend, &event, err);
@@ -337,6 +409,7 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     kiln_device *device = ((kilni_device_memory *)memory)->device;
     kilni_rank_call *call = event;
     lock(memory);
+    drop_staging((kilni_device_memory *)memory, kept_staging_bytes);
     kilni_rank_call_free(device, call, result);
     unlock(memory);
 }
@@ -355,17 +428,33 @@ static const kiln_coll_memory_ops memory_ops = {
     .signal = memory_signal,
 };
 
+static const kiln_coll_memory_ops copying_ops = {
+    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops),
+    .name = "device, copying",
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .copy = memory_copy,
+    .convert = memory_convert,
+    .reduce = memory_reduce,
+    .map = memory_map,
+    .unmap = memory_unmap,
+    .write = memory_write,
+    .after = memory_after,
+    .signal = memory_signal,
+};
+
 kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
                                      kiln_error *err)
 {
-    memory->base.ops = &memory_ops;
     memory->device = kiln_device_retain(device);
+    memory->base.ops = maps(&memory->base) ? &memory_ops : &copying_ops;
     return kiln_coll_host_memory_create(&device->context->env, &memory->host, err);
 }
 
 void kilni_device_memory_fini(kilni_device_memory *memory)
 {
     kiln_coll_host_memory_destroy(memory->host);
+    drop_staging(memory, 0);
     kiln_device_release(memory->device);
 }
 

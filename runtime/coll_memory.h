@@ -8,9 +8,17 @@
 #include "collective.h"
 #include "runtime_internal.h"
 
+typedef struct kilni_staging { ///< of the host, for a mapping
+    void *data;
+    size_t bytes;
+    bool is_used;
+    struct kilni_staging *next;
+} kilni_staging;
+
 typedef struct kilni_device_memory {
     kiln_coll_memory base;
     kiln_device *device; ///< held
+    kilni_staging *staging; ///< the worker's, under the device's lock
     kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
 } kilni_device_memory;
 
