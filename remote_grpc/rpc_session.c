@@ -10,7 +10,10 @@
 
 const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", NULL};
 
-enum { MOST_UNTAKEN = 64 << 20 }; ///< bytes of answers that the client has not acknowledged
+enum { ///< answers that the client has not acknowledged
+    MOST_UNTAKEN = 64 << 20, ///< bytes
+    MOST_UNTAKEN_FRAMES = 4096
+};
 
 // ---- answers
 // -------------------------------------------------------------------------------------
@@ -73,11 +76,6 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
     kilni_rpc_staging *staging = NULL;
     bool owned = false;
     take_failure(session, &cause);
-    if (session->link.kept_bytes > MOST_UNTAKEN) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED,
-                         "%llu bytes of answers are not acknowledged; send `ack`",
-                         (unsigned long long)session->link.kept_bytes);
-    }
     if (cause.code == 0 &&
         kilni_rpc_entry_need(session, read->buffer, &source, &cause) == KILN_STATUS_OK &&
         kilni_rpc_check_range(read->offset, read->length, source->bytes, "a read", &cause) ==
@@ -257,6 +255,13 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
 {
     kiln_error cause = KILN_ERROR_INIT;
     const kiln_v1_Frame *body = &frame->body;
+    const kilni_rpc_link *link = &session->link;
+    if (link->kept_bytes > MOST_UNTAKEN ||
+        (link->resumable && link->sent - link->acked > MOST_UNTAKEN_FRAMES)) {
+        return kiln_fail(
+            err, RESOURCE_EXHAUSTED, "%llu answers of %llu bytes are not acknowledged; send `ack`",
+            (unsigned long long)(link->sent - link->acked), (unsigned long long)link->kept_bytes);
+    }
     switch (body->which_body) {
     case kiln_v1_Frame_write_tag:
         keep(session, kilni_rpc_entry_write(session, frame, &cause), &cause);

@@ -379,6 +379,46 @@ static void test_pending_calls_end(void)
     pair_close(&self.base);
 }
 
+/// A client that wants to resume and acknowledges nothing is sent away before it fills the server.
+static void test_no_acks(void)
+{
+    enum { FENCES = 6000 };
+    pair self;
+    hand client;
+    kilni_rpc_address address;
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    memset(&client, 0, sizeof(client));
+    client.env.allocator = kiln_allocator_default();
+    client.inbox = calloc(1, sizeof(*client.inbox));
+    client.frame = &client.inbox->frame;
+    PAIR_OK(&self,
+            kilni_rpc_address_parse(kiln_rpc_server_address(self.server, 0), &address, &self.err));
+    PAIR_OK(&self, kilni_rpc_connect(&client.env, &address, NULL, KILNI_RPC_SESSION, 5000,
+                                     &client.stream, &self.err));
+    kilni_rpc_frame hello = {0};
+    hello.body.which_body = kiln_v1_Frame_hello_tag;
+    hello.body.body.hello.version = KILNI_RPC_VERSION;
+    hello.body.body.hello.resumable = true;
+    KILN_CHECK_INT(hand_ask(&client, &hello), 0);
+    static const char fence[] = "\x08\x01\x42\x00";
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < FENCES && status == KILN_STATUS_OK; i++) {
+        kilni_rpc_message message = {0};
+        bool end = false;
+        status = kilni_rpc_send_bytes(client.stream, fence, sizeof(fence) - 1, &self.err);
+        if (status == KILN_STATUS_OK) {
+            status = kilni_rpc_receive(client.stream, 20000, &message, &end, &self.err);
+        }
+        kilni_rpc_message_free(&message);
+    }
+    KILN_CHECK_INT(status, KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_CONTAINS(self.err.message, "ack");
+    hand_close(&client);
+    pair_close(&self);
+}
+
 /// A token of another session, or none, resumes nothing.
 static void test_wrong_token(void)
 {
@@ -415,4 +455,5 @@ static void test_wrong_token(void)
 
 KILN_TEST_MAIN("unit/remote_grpc/resume", KILN_TEST(test_cut_everywhere), KILN_TEST(test_cut_large),
                KILN_TEST(test_failure_told_once), KILN_TEST(test_restart),
-               KILN_TEST(test_pending_calls_end), KILN_TEST(test_wrong_token))
+               KILN_TEST(test_pending_calls_end), KILN_TEST(test_no_acks),
+               KILN_TEST(test_wrong_token))
