@@ -164,6 +164,35 @@ static kiln_status layer_norm(const operands *o, kiln_tensor **out, kiln_error *
     return kiln_layer_norm(o->matrix, o->weights, o->weights, 1, 1e-5, out, err);
 }
 
+/* Rows of 128, of which one fits into a few registers. */
+static kiln_status layer_norm_short(const operands *o, kiln_tensor **out, kiln_error *err)
+{
+    return kiln_layer_norm(o->table, NULL, NULL, 1, 1e-5, out, err);
+}
+
+static kiln_status rms_norm(const operands *o, kiln_tensor **out, kiln_error *err)
+{
+    return kiln_rms_norm(o->matrix, o->weights, 1, 1e-5, out, err);
+}
+
+static kiln_status log_softmax_rows(const operands *o, kiln_tensor **out, kiln_error *err)
+{
+    return kiln_log_softmax(o->matrix, 1, out, err);
+}
+
+static kiln_status softmax_backward(const operands *o, kiln_tensor **out, kiln_error *err)
+{
+    return kiln_softmax_backward(o->matrix, o->matrix, 1, out, err);
+}
+
+static kiln_status rfft_rows(const operands *o, kiln_tensor **out, kiln_error *err)
+{
+    kiln_tensor *imaginary = NULL;
+    kiln_status st = kiln_rfft(o->matrix, 1, 0, out, &imaginary, err);
+    kiln_release(imaginary);
+    return st;
+}
+
 static kiln_status scatter_add_rows(const operands *o, kiln_tensor **out, kiln_error *err)
 {
     return kiln_embedding_backward(o->table, o->rows, ELEMS / WIDTH, out, err);
@@ -190,6 +219,11 @@ static const bench_case all_cases[] = {
     {"softmax_rows", softmax_rows, 2},
     {"softmax_columns", softmax_columns, 2},
     {"layer_norm", layer_norm, 2},
+    {"layer_norm_short", layer_norm_short, 2},
+    {"rms_norm", rms_norm, 2},
+    {"log_softmax_rows", log_softmax_rows, 2},
+    {"softmax_backward", softmax_backward, 2}, // one tensor stands for both inputs
+    {"rfft_rows", rfft_rows, 2},
     {"scatter_add_rows", scatter_add_rows, 3},
 };
 enum { N_CASES = sizeof(all_cases) / sizeof(all_cases[0]) };

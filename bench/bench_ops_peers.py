@@ -35,6 +35,16 @@ def layer_norm(x):
     return (x - mean) / np.sqrt(x.var(1, keepdims=True) + np.float32(1e-5)) * x[0] + x[0]
 
 
+def log_softmax(x):
+    shifted = x - x.max(1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+
+
+def layer_norm_short(x):
+    centred = x - x.mean(1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(1, keepdims=True) + np.float32(1e-5))
+
+
 def scatter_add(x, index, rows):
     out = np.zeros_like(x)
     np.add.at(out, index, rows)
@@ -64,6 +74,11 @@ def cases(x, rows, elements):
     yield "softmax_rows", lambda: softmax(x, 1)
     yield "softmax_columns", lambda: softmax(x, 0)
     yield "layer_norm", lambda: layer_norm(x)
+    yield "layer_norm_short", lambda: layer_norm_short(table)
+    yield "rms_norm", lambda: x / np.sqrt((x * x).mean(1, keepdims=True) + np.float32(1e-5)) * x[0]
+    yield "log_softmax_rows", lambda: log_softmax(x)
+    yield "softmax_backward", lambda: x * (x - (x * x).sum(1, keepdims=True))
+    yield "rfft_rows", lambda: np.fft.rfft(x, axis=1)
     yield "scatter_add_rows", lambda: scatter_add(table, rows, table)
 
 
@@ -89,6 +104,11 @@ def torch_cases(x, rows, elements):
     yield "softmax_rows", lambda: x.softmax(1)
     yield "softmax_columns", lambda: x.softmax(0)
     yield "layer_norm", lambda: torch.nn.functional.layer_norm(x, (N,), x[0], x[0])
+    yield "layer_norm_short", lambda: torch.nn.functional.layer_norm(table, (128,))
+    yield "rms_norm", lambda: x * torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-5) * x[0]
+    yield "log_softmax_rows", lambda: x.log_softmax(1)
+    yield "softmax_backward", lambda: torch._softmax_backward_data(x, x, 1, x.dtype)
+    yield "rfft_rows", lambda: torch.fft.rfft(x, dim=1)
     yield "scatter_add_rows", lambda: torch.zeros_like(table).index_add_(0, rows, table)
 
 

@@ -6,6 +6,7 @@ revisions of opsets 18 to 21, attributes of old opsets, control flow, sequences,
 usage: make_cases.py FOLDER. Expected values are NumPy's; nothing here is derived from Kiln's code.
 """
 import math
+import os
 import sys
 
 try:
@@ -14,6 +15,8 @@ except ImportError:
     print("SKIP python3-numpy is not installed")
     sys.exit(77)
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
+from numpy_nn import recurrent  # noqa: E402  after the path
 from onnx_writer import Graph, Ref, Sparse, function, node, write_case
 
 FOLDER = sys.argv[1]
@@ -453,6 +456,49 @@ def functions():
          {"y": y + np.array([1, 2, 3], F32), "z": ints(4, 5)}, 13)
 
 
+# ---- normalisations, recurrent layers, transforms ----
+
+def group_norm(x, groups, scale, bias, epsilon):
+    rows = x.reshape(x.shape[0], groups, -1)
+    rows = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + epsilon)
+    scale, bias = (np.repeat(v, x.shape[1] // len(v)).reshape(1, -1, 1, 1) for v in (scale, bias))
+    return (rows.reshape(x.shape) * scale + bias).astype(F32)
+
+
+def complex_pair(z, dtype=F32):
+    return np.stack((z.real, z.imag), -1).astype(dtype)
+
+
+def layers():
+    x = floats(2, 6, 3, 4)
+    s, b = floats(3), floats(3)
+    one("group_normalization_18", "GroupNormalization", [x, s, b], [group_norm(x, 3, s, b, 1e-5)], 18, num_groups=3)
+    s, b = floats(6), floats(6)
+    one("group_normalization_21", "GroupNormalization", [x, s, b], [group_norm(x, 3, s, b, 0.01)], 21, num_groups=3,
+        epsilon=0.01)
+    x, s, b, m, v = floats(2, 3, 4), floats(3, 4), floats(3, 4), floats(3, 4), floats(3, 4)**2
+    one("batch_normalization_by_element_7", "BatchNormalization", [x, s, b, m, v],
+        [((x - m) / np.sqrt(v + 1e-5) * s + b).astype(F32)], 7, spatial=0)
+    z = floats(2, 12, 3, 2)
+    whole = z[..., 0] + 1j * z[..., 1]
+    one("dft_20", "DFT", [z, None, np.array(1, I64)], [complex_pair(np.fft.fft(whole, axis=1))], 20)
+    one("dft_inverse_20", "DFT", [z, None, np.array(-2, I64)], [complex_pair(np.fft.ifft(whole, axis=2))], 20,
+        inverse=1)
+    real = floats(2, 9, 1).astype(np.float64)
+    one("dft_onesided_length_20", "DFT", [real, np.array(16, I64)],
+        [complex_pair(np.fft.rfft(real[..., 0], 16, axis=1), np.float64)], 20, onesided=1)
+    x, h, c = floats(4, 3, 2), floats(2, 3, 5), floats(2, 3, 5)
+    lengths = np.array([4, 2, 0], np.int32)
+    for op, gates, more in (("LSTM", 4, [c, floats(2, 15)]), ("GRU", 3, []), ("RNN", 1, [])):
+        w, r, b = floats(2, gates * 5, 2), floats(2, gates * 5, 5), floats(2, gates * 10)
+        inputs = [v.astype(np.float64) for v in [x, w, r, b, h] + more] + [lengths]
+        flags = {"linear_before_reset": 1} if op == "GRU" else {}
+        wanted = recurrent(op.lower(), inputs, "bidirectional", clip=0.75, flag=bool(flags))
+        wanted = wanted if op == "LSTM" else wanted[:2]
+        one(f"{op.lower()}_bidirectional_14", op, [x, w, r, b, lengths, h] + more, [v.astype(F32) for v in wanted], 14,
+            direction="bidirectional", clip=0.75, hidden_size=5, **flags)
+
+
 for make in (elementwise, shapes, reductions, old_opsets, windows_and_grids, searches, loops, scans, sequences,
-             functions):
+             functions, layers):
     make()
