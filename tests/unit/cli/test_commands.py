@@ -92,7 +92,7 @@ def wrong_usage_is_two():
 @case
 def help_everywhere():
     for command in ("run", "devices", "plugin", "ops", "explain", "cache", "config", "check-onnx",
-                    "bench"):
+                    "bench", "coll"):
         expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
     expect(kiln("--help"), 0, "usage: kiln COMMAND")
     expect(kiln("--version"), 0, "kiln 0.")
@@ -227,6 +227,17 @@ def lists_things():
     expect(kiln("ops"), 0, "matmul", "conv")
     expect(kiln("ops", "conv"), 0, "dilations")
     expect_error(kiln("ops", "nonsense"), "nonsense")
+
+
+@case
+def collectives():
+    two = ("-d", "reference:0", "-d", "reference:1")
+    expect(kiln("coll", "list"), 0, "all_reduce", "hierarchical", "doubling", "tree4", "barrier")
+    expect(kiln("coll", "check", *two), 0, "reduce_scatter", "not on 2 ranks", "cases passed")
+    expect_error(kiln("coll", "check", "-d", "abacus"), "abacus")
+    for arguments in (("coll",), ("coll", "chant"), ("coll", "check", "--deadline", "soon")):
+        run = kiln(*arguments)
+        assert run.returncode == 2 and run.stderr, f"{arguments}: rc {run.returncode}"
 
 
 @case
