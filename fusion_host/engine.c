@@ -273,22 +273,24 @@ void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out
 
 // ---- failures ----------------------------------------------------------------------------------
 
-bool kilni_fuse_program_banned(const kiln_fuse_engine *engine, kiln_hash128 key)
+const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < engine->n_banned; i++) {
-        if (engine->banned[i].low == key.low && engine->banned[i].high == key.high) {
-            return true;
+        if (engine->banned[i].key.low == key.low && engine->banned[i].key.high == key.high) {
+            return engine->banned[i].text;
         }
     }
-    return false;
+    return NULL;
 }
 
-static void ban(kiln_fuse_engine *engine, kiln_hash128 key)
+static void ban(kiln_fuse_engine *engine, kiln_hash128 key, const char *reason)
 {
-    if (!kilni_fuse_program_banned(engine, key) &&
+    if (kilni_fuse_program_failure(engine, key) == NULL &&
         kilni_fuse_grow(engine->env, &engine->banned, &engine->banned_capacity,
                         (uint64_t)engine->n_banned + 1, sizeof *engine->banned)) {
-        engine->banned[engine->n_banned++] = key;
+        kilni_fuse_failure *failure = &engine->banned[engine->n_banned++];
+        failure->key = key;
+        snprintf(failure->text, sizeof failure->text, "%s", reason);
     }
 }
 
@@ -327,7 +329,7 @@ void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *blo
 {
     kiln_hash128 key = block->program->key;
     uint32_t fuser = fuser_of(engine, block);
-    ban(engine, key);
+    ban(engine, key, cause != NULL ? cause->message : "a block failed");
     if (fuser != KILNI_FUSE_NONE && is_fusers_fault(cause)) {
         kilni_fuse_fuser_strike(engine, fuser, cause != NULL ? cause->message : "a block failed");
     }

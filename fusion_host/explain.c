@@ -148,6 +148,13 @@ static void put_block(const kiln_fuse_engine *engine, const kiln_fuse_segment *s
                        (double)block->predicted_ns / 1e3, (double)block->baseline_ns / 1e3);
     put_wrapped(out, &line, 4);
     kiln_string_fini(&line);
+    const char *failure = kilni_fuse_program_failure(engine, block->program->key);
+    if (failure != NULL) {
+        kiln_string_init(&line, engine->env);
+        kiln_string_printf(&line, "  failed: its operations run one by one: %s", failure);
+        put_wrapped(out, &line, 10);
+        kiln_string_fini(&line);
+    }
     for (uint32_t i = 0; i < block->n_ops; i++) {
         put_op(engine, segment, block->ops[i], out);
     }

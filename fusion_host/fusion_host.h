@@ -158,6 +158,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stre
 KILN_API void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
 KILN_API size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream);
 
+/// Forgets what is queued without planning it; `each` gets every token of every operation, as often
+/// as it was recorded. Nothing may be handed out. Ownership: n/a. Lifetime: n/a. Thread: as create.
+/// Errors: none.
+KILN_API void kiln_fuse_stream_discard(kiln_fuse_stream *stream,
+                                       void (*each)(void *token, void *user), void *user);
+
 /// Replaces a scalar attribute of an operation of the segment that the stream has handed out, for
 /// segments that are run again and again with other numbers. NONE: its fallback.
 /// Ownership: copied. Lifetime: until done. Thread: as create. Errors: none.

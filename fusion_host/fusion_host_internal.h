@@ -432,6 +432,11 @@ typedef struct kilni_fuse_position {
     bool finished; ///< every trial is
 } kilni_fuse_position;
 
+typedef struct kilni_fuse_failure { ///< a program that must not come back, and why
+    kiln_hash128 key;
+    char text[160];
+} kilni_fuse_failure;
+
 struct kiln_fuse_engine {
     kiln_fuse_registry *registry;
     const kiln_env *env;
@@ -449,7 +454,7 @@ struct kiln_fuse_engine {
     uint32_t disk_opset; ///< of the operators, part of the key
     kilni_fuse_position scratch; ///< for positions after the first
     kilni_fuse_op_view *op_view;
-    kiln_hash128 *banned; ///< keys of programs that failed
+    kilni_fuse_failure *banned; ///< programs that failed
     uint32_t n_banned;
     uint32_t banned_capacity;
     kiln_fuse_stats stats;
@@ -471,7 +476,8 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
 bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser);
 /// One strike; at the third the fuser is out for the process.
 void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason);
-bool kilni_fuse_program_banned(const kiln_fuse_engine *engine, kiln_hash128 key);
+/// Why the program failed before; NULL when it did not.
+const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash128 key);
 
 // ---- search: a segment in, blocks out
 // --------------------------------------------------------------

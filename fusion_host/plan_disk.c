@@ -525,7 +525,7 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
         return false;
     }
     program->key = kilni_fuse_program_key(engine->env, program, &failed);
-    return !failed && !kilni_fuse_program_banned(engine, program->key);
+    return !failed && kilni_fuse_program_failure(engine, program->key) == NULL;
 }
 
 static bool see_ops(reader *r, const kilni_fuse_tape *tape, uint32_t n_covered, bool *taken,

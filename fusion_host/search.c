@@ -150,13 +150,16 @@ static int64_t claimed_ns(const kilni_fuse_translation *input, const kf_state *s
 
 static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
 {
+    const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
     verdict->ready = true;
     verdict->score = candidate->score;
     verdict->name = candidate->name;
     if (candidate->score.benefit_ns <= 0) {
         verdict->reason = "not faster than the operations alone";
-    } else if (kilni_fuse_program_banned(c->engine, candidate->program->key)) {
-        verdict->reason = "this program failed before";
+    } else if (failure != NULL) {
+        char text[224];
+        snprintf(text, sizeof text, "this program failed before: %s", failure);
+        verdict->reason = keep_text(c, text);
     } else if (!c->has_best || kilni_fuse_candidate_before(candidate, &c->best)) {
         c->best = *candidate;
         c->has_best = true;

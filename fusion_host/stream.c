@@ -62,6 +62,36 @@ size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream)
     return stream->tapes[running ? 1 - stream->active : stream->active].n_ops;
 }
 
+/* Puts the stream back to the beginning, with the other tape. */
+static void start_over(kiln_fuse_stream *stream)
+{
+    kiln_fuse_engine *engine = stream->engine;
+    kilni_fuse_position_reset(&stream->first, engine);
+    kilni_fuse_plan_store_leave(&engine->plans, stream->node);
+    stream->node = engine->plans.root;
+    stream->node->uses++;
+    stream->walked = 0;
+    kilni_fuse_tape_clear(&stream->tapes[stream->active]);
+    stream->active = 1 - stream->active;
+}
+
+void kiln_fuse_stream_discard(kiln_fuse_stream *stream, void (*each)(void *token, void *user),
+                              void *user)
+{
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    if (stream->handed != NULL) {
+        return;
+    }
+    for (uint32_t op = 0; op < tape->n_ops; op++) {
+        uint32_t operands = (uint32_t)tape->ops[op].n_inputs + tape->ops[op].n_outputs;
+        for (uint32_t i = 0; i < operands; i++) {
+            each(tape->operands[op][i], user);
+        }
+    }
+    kilni_fuse_tape_clear(&stream->tapes[1 - stream->active]);
+    start_over(stream);
+}
+
 static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
 {
     const kilni_fuse_tape *tape = &stream->tapes[stream->active];
@@ -233,11 +263,5 @@ void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *se
     }
     kilni_fuse_plan_store_release(&engine->plans, stream->handed);
     stream->handed = NULL;
-    kilni_fuse_position_reset(&stream->first, engine);
-    kilni_fuse_plan_store_leave(&engine->plans, stream->node);
-    stream->node = engine->plans.root;
-    stream->node->uses++;
-    stream->walked = 0;
-    kilni_fuse_tape_clear(&stream->tapes[stream->active]);
-    stream->active = 1 - stream->active;
+    start_over(stream);
 }

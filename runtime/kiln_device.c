@@ -407,20 +407,20 @@ void kilni_segment_unpin(const kiln_fuse_segment *segment)
     }
 }
 
-/// What is still queued is let go without being run.
+static void unpin_token(void *token, void *user)
+{
+    (void)user;
+    kilni_tensor_unpin(token);
+}
+
+/// What is still queued is let go without being planned or run.
 void kilni_stream_destroy(kilni_stream *stream)
 {
     if (stream == NULL) {
         return;
     }
-    const kiln_fuse_segment *segment = NULL;
-    kiln_error ignored = KILN_ERROR_INIT;
-    while (!stream->replaying &&
-           kiln_fuse_stream_next(stream->queue, /*drain=*/true, &segment, &ignored) ==
-               KILN_STATUS_OK &&
-           segment != NULL) {
-        kilni_segment_unpin(segment);
-        kiln_fuse_stream_done(stream->queue, segment);
+    if (!stream->replaying) {
+        kiln_fuse_stream_discard(stream->queue, unpin_token, NULL);
     }
     if (stream->device->current == stream) {
         stream->device->current = NULL;

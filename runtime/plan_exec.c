@@ -11,6 +11,8 @@ typedef struct block_state {
     kiln_device *device;
     kiln_built *built;
     bool failed; ///< never tried again
+    kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
+    uint32_t n_kept;
 } block_state;
 
 static void block_state_free(void *pointer)
@@ -19,6 +21,10 @@ static void block_state_free(void *pointer)
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
     }
+    for (uint32_t i = 0; i < state->n_kept; i++) {
+        kilni_kept_clear(state->device, &state->kept[i]);
+    }
+    kiln_free(&state->device->context->env, state->kept);
     kiln_free(&state->device->context->env, state);
 }
 
@@ -467,6 +473,76 @@ static void block_end(const kilni_run *run, block_run *current)
     current->view = (block_view){0};
 }
 
+/// What the temporary was kept as; NULL when it is none that lives with the plan.
+static kilni_kept *kept_of(const block_run *current, uint32_t temp)
+{
+    const kiln_plan_block *block = current->view.block;
+    block_state *state = block->state;
+    uint32_t n_temps = block->program->n_temps;
+    if ((block->program->temps[temp].flags & KILN_TEMP_PERSISTENT) == 0) {
+        return NULL;
+    }
+    if (state->kept == NULL) {
+        state->kept = kiln_alloc_array(&state->device->context->env, n_temps, sizeof(kilni_kept));
+        state->n_kept = state->kept == NULL ? 0 : n_temps;
+    }
+    return state->kept == NULL ? NULL : &state->kept[temp];
+}
+
+/// The constants that a temporary is made from; more than there is room for are only counted.
+static uint32_t sources_of(const block_run *current, uint32_t temp, kilni_place **out_sources)
+{
+    const kiln_program *program = current->view.block->program;
+    const kiln_program_launch *launch = &program->launches[program->temps[temp].prepack_launch];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
+            if (count < KILNI_KEPT_SOURCES) {
+                out_sources[count] = current->view.run->places[slot_of(&current->view, arg->ref)];
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, kiln_error *err)
+{
+    kilni_place *sources[KILNI_KEPT_SOURCES];
+    const kilni_kept *kept = kept_of(current, temp);
+    kilni_place *place = &current->temps.places[temp];
+    if (kept != NULL) {
+        uint32_t n_sources = sources_of(current, temp, sources);
+        if (n_sources <= KILNI_KEPT_SOURCES && kilni_kept_serves(kept, bytes, sources, n_sources)) {
+            kilni_place_share(place, &kept->temp, &kept->temp.view);
+            return KILN_STATUS_OK;
+        }
+    }
+    kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
+    return kilni_place_alloc(current->view.run->device, &desc, place, err);
+}
+
+/// Fills a temporary that lives with the plan, unless that was done for the same constants.
+static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
+{
+    const kiln_program_temp *t = &current->view.block->program->temps[temp];
+    kilni_place *sources[KILNI_KEPT_SOURCES];
+    kilni_kept *kept = kept_of(current, temp);
+    const kilni_place *place = &current->temps.places[temp];
+    if ((t->flags & KILN_TEMP_PERSISTENT) == 0 ||
+        (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage)) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = enqueue(&current->view, NULL, t->prepack_launch, &current->temps, err);
+    if (status == KILN_STATUS_OK && kept != NULL) {
+        uint32_t n_sources = sources_of(current, temp, sources);
+        kilni_kept_set(current->view.run->device, kept, place, place->view.dims[0], sources,
+                       n_sources);
+    }
+    return status;
+}
+
 static kiln_status alloc_temps(block_run *current, kiln_error *err)
 {
     const kiln_program *program = current->view.block->program;
@@ -487,8 +563,7 @@ static kiln_status alloc_temps(block_run *current, kiln_error *err)
             status = kiln_fail(err, OUT_OF_RANGE, "a temporary of %lld bytes", (long long)bytes);
         }
         if (status == KILN_STATUS_OK) {
-            kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
-            status = kilni_place_alloc(device, &desc, &current->temps.places[i], err);
+            status = place_temp(current, i, bytes, err);
         }
         if (status != KILN_STATUS_OK) {
             return status;
@@ -519,10 +594,7 @@ static kiln_status block_begin(const kilni_run *run, uint32_t index, block_run *
         status = alloc_temps(current, err);
     }
     for (uint32_t i = 0; i < block->program->n_temps && status == KILN_STATUS_OK; i++) {
-        const kiln_program_temp *temp = &block->program->temps[i];
-        if ((temp->flags & KILN_TEMP_PERSISTENT) != 0) {
-            status = enqueue(&current->view, NULL, temp->prepack_launch, &current->temps, err);
-        }
+        status = prepack(current, i, err);
     }
     return status;
 }

@@ -276,6 +276,26 @@ void kilni_arrival_end(kiln_device *device, kilni_arrival *arrival, const kiln_e
 kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
                                  kiln_error *err);
 
+// ---- temporaries that a plan keeps ----
+
+enum { KILNI_KEPT_SOURCES = 8 };
+
+/// A PERSISTENT temporary and the constants that it was made from. These are held, so that memory
+/// at the same address is the same memory. All under the device's lock.
+typedef struct kilni_kept {
+    kilni_place temp; ///< placed: there is one
+    int64_t bytes;
+    kilni_place sources[KILNI_KEPT_SOURCES];
+    uint32_t n_sources;
+} kilni_kept;
+
+bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const *sources,
+                       uint32_t n_sources);
+/// Keeps the temporary instead of what was kept before; not with too many sources.
+void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp, int64_t bytes,
+                    kilni_place *const *sources, uint32_t n_sources);
+void kilni_kept_clear(kiln_device *device, kilni_kept *kept);
+
 // ---- executor
 // ------------------------------------------------------------------------------------
 

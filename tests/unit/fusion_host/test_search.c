@@ -530,6 +530,11 @@ static void test_failed_block_is_not_chosen_again(void)
             if (i == 0) {
                 kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause);
                 KILN_CHECK_INT(s->plan->n_steps, 1); // still there while it runs
+                kiln_string text;
+                kiln_string_init(&text, &f.env);
+                KILN_CHECK_INT(kiln_fuse_explain(f.engine, s, 0, &text, NULL), KILN_STATUS_OK);
+                KILN_CHECK_CONTAINS(text.text, "failed: its operations run one by one: line 1: no");
+                kiln_string_fini(&text);
             }
             fixture_done(&f, s);
         }

@@ -5,6 +5,8 @@
 #include "runtime_fixture.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N = 1003 };
@@ -110,6 +112,76 @@ static void test_plan_found_again(void)
     KILN_CHECK(after.plans_found >= before.plans_found + 2);
     KILN_CHECK_INT(after.backend.programs_built, before.backend.programs_built);
     fixture_close(&f);
+}
+
+/// w * x + s with the fuser that packs w; gives how many kernels ran.
+static uint64_t packed_run(fixture *f, kiln_tensor *w, float first, double s)
+{
+    const int64_t dims[] = {64};
+    float x[64], out[64];
+    kiln_tensor *product = NULL, *sum = NULL;
+    for (int i = 0; i < 64; i++) {
+        x[i] = first + (float)i;
+    }
+    kiln_tensor *t = fixture_f32(f, 1, dims, x);
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t before = kernels(f);
+    FIXTURE_OK(f, kiln_mul(t, w, &product, &f->err));
+    FIXTURE_OK(f, kiln_add_scalar(product, kiln_f64(s), &sum, &f->err));
+    kiln_release(product);
+    FIXTURE_OK(f, kiln_read(sum, out, sizeof(out), &f->err));
+    uint64_t launched = kernels(f) - before;
+    float weights[64];
+    FIXTURE_OK(f, kiln_read(w, weights, sizeof(weights), &f->err));
+    for (int i = 0; i < 64; i++) {
+        KILN_CHECK_NEAR(out[i], x[i] * weights[i] + (float)s, 1e-4);
+    }
+    kiln_release(t);
+    kiln_release(sum);
+    return launched;
+}
+
+static kiln_tensor *constant(fixture *f, float value)
+{
+    const int64_t dims[] = {64};
+    float data[64];
+    for (int i = 0; i < 64; i++) {
+        data[i] = value * (float)(i % 5);
+    }
+    kiln_tensor *w = fixture_f32(f, 1, dims, data);
+    kiln_tensor_mark_constant(w);
+    return w;
+}
+
+/// A temporary that lives with the plan is filled once for the same constants, and again for
+/// others.
+static void test_constants_are_packed_once(void)
+{
+    fixture f = {.err = KILN_ERROR_INIT};
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/lib/kiln/test_plugins/prepack.so", KILN_TEST_BUILD_DIR);
+    setenv("KILN_PLUGINS", "test.prepack", 1);
+    FIXTURE_OK(&f, kiln_context_create(NULL, &f.context, &f.err));
+    unsetenv("KILN_PLUGINS");
+    FIXTURE_OK(&f, kiln_plugin_load(f.context, path, &f.err));
+    if (kiln_device_open(f.context, "opencl:0", &f.device, &f.err) != KILN_STATUS_OK) {
+        kiln_test_skip("no OpenCL device");
+        kiln_context_destroy(f.context);
+        return;
+    }
+    kiln_tensor *w = constant(&f, 2), *v = constant(&f, 3);
+    KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
+    KILN_CHECK_INT(packed_run(&f, w, 5, 1.5), 1);
+    KILN_CHECK_INT(packed_run(&f, w, 9, 2.5), 1);
+    KILN_CHECK_INT(packed_run(&f, v, 1, 0.5), 2);
+    KILN_CHECK_INT(packed_run(&f, v, 3, 0.5), 1);
+    kiln_release(w);
+    w = constant(&f, 7); // perhaps where the first one was
+    KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
+    kiln_release(w);
+    kiln_release(v);
+    kiln_device_release(f.device);
+    kiln_context_destroy(f.context);
 }
 
 static void test_in_place_when_unfused(void)
@@ -222,6 +294,7 @@ static void test_close_with_queued_work(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/fusion", KILN_TEST(test_same_bits_one_kernel),
-               KILN_TEST(test_plan_found_again), KILN_TEST(test_in_place_when_unfused),
-               KILN_TEST(test_kept_intermediate_is_written), KILN_TEST(test_inputs_survive),
-               KILN_TEST(test_released_unread), KILN_TEST(test_close_with_queued_work))
+               KILN_TEST(test_plan_found_again), KILN_TEST(test_constants_are_packed_once),
+               KILN_TEST(test_in_place_when_unfused), KILN_TEST(test_kept_intermediate_is_written),
+               KILN_TEST(test_inputs_survive), KILN_TEST(test_released_unread),
+               KILN_TEST(test_close_with_queued_work))

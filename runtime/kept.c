@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Temporaries that live with their plan: weights packed once and used in every later run with the
+// same weights. What is the same is decided by the memory, which is held while it is compared with.
+
+#include "runtime_internal.h"
+
+bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const *sources,
+                       uint32_t n_sources)
+{
+    if (!kept->temp.placed || kept->bytes != bytes || kept->n_sources != n_sources) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n_sources; i++) {
+        const kiln_view *old = &kept->sources[i].view;
+        if (sources[i]->storage != kept->sources[i].storage ||
+            sources[i]->view.offset_bytes != old->offset_bytes ||
+            memcmp(sources[i]->view.strides, old->strides, old->rank * sizeof(old->strides[0])) !=
+                0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp, int64_t bytes,
+                    kilni_place *const *sources, uint32_t n_sources)
+{
+    kilni_kept_clear(device, kept);
+    if (n_sources > KILNI_KEPT_SOURCES) {
+        return;
+    }
+    for (uint32_t i = 0; i < n_sources; i++) {
+        kilni_place_share(&kept->sources[i], sources[i], &sources[i]->view);
+    }
+    kilni_place_share(&kept->temp, temp, &temp->view);
+    kept->n_sources = n_sources;
+    kept->bytes = bytes;
+}
+
+void kilni_kept_clear(kiln_device *device, kilni_kept *kept)
+{
+    for (uint32_t i = 0; i < kept->n_sources; i++) {
+        kilni_place_clear(device, &kept->sources[i]);
+    }
+    kilni_place_clear(device, &kept->temp);
+    kept->n_sources = 0;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A fuser with a temporary that lives with the plan: x * w + s for a constant w, which a launch of
+// its own copies once. For the test of the executor.
+#include "kf_util.h"
+
+KF_MANIFEST("test.prepack", "1.0", 0, KF_OPSET_MAX, 0, 0);
+
+struct kf_fuser {
+    const kf_host *host;
+};
+
+struct kf_builder {
+    const kf_fuser *fuser;
+    uint32_t closed;
+    uint32_t len;
+    uint32_t ids[4]; // x, w, the product, the result
+    uint32_t symbol;
+};
+
+struct kf_opt {
+    uint32_t len;
+    kf_ins size[1];
+    kf_ins bytes[3];
+    kf_karg args[2][5];
+    kf_source source;
+    kf_launch launches[2];
+    kf_temp temp;
+    kf_step step;
+    const kf_source *sources[1];
+    const kf_launch *launch_list[2];
+};
+
+static const char code[] = "__kernel void pack(__global const float *w, __global float *t) {\n"
+                           "    t[get_global_id(0)] = w[get_global_id(0)];\n"
+                           "}\n"
+                           "__kernel void apply(__global const float *x, __global const float *t,\n"
+                           "                    __global float *y, const float s) {\n"
+                           "    const size_t i = get_global_id(0);\n"
+                           "    y[i] = x[i] * t[i] + s;\n"
+                           "}\n";
+
+static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
+                              kf_fuser **out)
+{
+    (void)index;
+    (void)device;
+    *out = (kf_fuser *)calloc(1, sizeof(**out));
+    if (*out == NULL) {
+        return KF_E_NOMEM;
+    }
+    (*out)->host = host;
+    return KF_OK;
+}
+
+static void fuser_destroy(kf_fuser *fuser)
+{
+    free(fuser);
+}
+
+static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
+{
+    *out = (kf_builder *)calloc(1, sizeof(**out));
+    if (*out == NULL) {
+        return KF_E_NOMEM;
+    }
+    (*out)->fuser = fuser;
+    return KF_OK;
+}
+
+static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
+{
+    kf_status status = builder_create(builder->fuser, out);
+    if (status == KF_OK) {
+        **out = *builder;
+    }
+    return status;
+}
+
+static uint32_t is_plain(const kf_tensor *t)
+{
+    uint32_t dense = KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET;
+    return t->dtype == KF_DTYPE_F32 && t->rank == 1 && (t->facts & dense) == dense;
+}
+
+static uint32_t takes(kf_builder *b, const kf_op *op)
+{
+    if (b->len == 0 && op->kind == KF_OP_MUL && is_plain(op->inputs[0]) &&
+        is_plain(op->inputs[1]) && (op->inputs[1]->flags & KF_TENSOR_CONST) != 0 &&
+        kf_same_dims(op->inputs[0], op->inputs[1])) {
+        b->ids[0] = op->inputs[0]->id;
+        b->ids[1] = op->inputs[1]->id;
+        b->ids[2] = op->outputs[0]->id;
+        b->symbol = op->inputs[0]->dims[0].symbol;
+        return 1;
+    }
+    if (b->len == 1 && op->kind == KF_OP_ADD_SCALAR && op->inputs[0]->id == b->ids[2]) {
+        b->ids[3] = op->outputs[0]->id;
+        return 1;
+    }
+    return b->len == 2 && op->kind == KF_OP_DROP && op->inputs[0]->id == b->ids[2];
+}
+
+static kf_status builder_state(const kf_builder *builder, kf_state *out)
+{
+    kf_state state;
+    memset(&state, 0, sizeof(state));
+    state.struct_size = (uint32_t)sizeof(state);
+    state.status = builder->closed ? KF_CLOSED : KF_OPEN;
+    state.ready = builder->len == 3;
+    state.len = builder->len;
+    state.launches = 1;
+    KF_OUT(out, &state);
+    return KF_OK;
+}
+
+static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
+                              uint64_t n, kf_state *out)
+{
+    uint64_t i;
+    (void)block;
+    for (i = 0; i < n && !builder->closed; i++) {
+        builder->closed = !takes(builder, ops[i]);
+        builder->len += !builder->closed;
+    }
+    return builder_state(builder, out);
+}
+
+static kf_status builder_reset(kf_builder *builder)
+{
+    const kf_fuser *fuser = builder->fuser;
+    memset(builder, 0, sizeof(*builder));
+    builder->fuser = fuser;
+    return KF_OK;
+}
+
+static void builder_destroy(kf_builder *builder)
+{
+    free(builder);
+}
+
+static void bind(kf_karg *arg, uint32_t kind, uint32_t access, uint32_t ref)
+{
+    arg->kind = kind;
+    arg->access = access;
+    arg->ref = ref;
+    arg->dtype = kind == KF_ARG_TEMP ? 0 : KF_DTYPE_F32;
+}
+
+static void launch(kf_opt *opt, uint32_t which, const char *kernel, uint32_t n_args)
+{
+    kf_launch *l = &opt->launches[which];
+    l->struct_size = (uint32_t)sizeof(*l);
+    l->dims = 1;
+    l->n_args = n_args;
+    l->kernel.ptr = kernel;
+    l->kernel.len = strlen(kernel);
+    l->global[0].ins = opt->size;
+    l->global[0].n = 1;
+    l->args = opt->args[which];
+    opt->launch_list[which] = l;
+}
+
+static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+{
+    kf_opt *opt = (kf_opt *)calloc(1, sizeof(*opt));
+    *out = opt;
+    if (opt == NULL) {
+        return KF_E_NOMEM;
+    }
+    opt->len = builder->len;
+    opt->size[0].op = opt->bytes[0].op = KF_INS_SYM;
+    opt->size[0].sym = opt->bytes[0].sym = builder->symbol;
+    opt->bytes[1].op = KF_INS_IMM;
+    opt->bytes[1].imm = 4;
+    opt->bytes[2].op = KF_INS_MUL;
+    bind(&opt->args[0][0], KF_ARG_TENSOR, KF_ACCESS_READ, builder->ids[1]);
+    bind(&opt->args[0][1], KF_ARG_TEMP, KF_ACCESS_WRITE, 0);
+    bind(&opt->args[1][0], KF_ARG_TENSOR, KF_ACCESS_READ, builder->ids[0]);
+    bind(&opt->args[1][1], KF_ARG_TEMP, KF_ACCESS_READ, 0);
+    bind(&opt->args[1][2], KF_ARG_TENSOR, KF_ACCESS_WRITE, builder->ids[3]);
+    bind(&opt->args[1][3], KF_ARG_SCALAR, 0, 0);
+    launch(opt, 0, "pack", 2);
+    launch(opt, 1, "apply", 4);
+    opt->source.struct_size = (uint32_t)sizeof(opt->source);
+    opt->source.format = KF_FORMAT_OPENCL_C;
+    opt->source.code.ptr = code;
+    opt->source.code.len = sizeof(code) - 1;
+    opt->source.cl_c_version = 120;
+    opt->sources[0] = &opt->source;
+    opt->temp.bytes.ins = opt->bytes;
+    opt->temp.bytes.n = 3;
+    opt->temp.align = 16;
+    opt->temp.flags = KF_TEMP_PERSISTENT;
+    opt->temp.prepack = 0;
+    opt->step.kind = KF_STEP_LAUNCH;
+    opt->step.index = 1;
+    return KF_OK;
+}
+
+static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+{
+    kf_opt_info info;
+    memset(&info, 0, sizeof(info));
+    info.struct_size = (uint32_t)sizeof(info);
+    info.len = opt->len;
+    info.n_variants = 1;
+    info.name.ptr = "prepack";
+    info.name.len = 7;
+    info.key.ptr = code;
+    info.key.len = 16;
+    KF_OUT(out, &info);
+    return KF_OK;
+}
+
+static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+{
+    kf_program view;
+    (void)variant;
+    memset(&view, 0, sizeof(view));
+    view.struct_size = (uint32_t)sizeof(view);
+    view.sources = opt->sources;
+    view.n_sources = 1;
+    view.launches = opt->launch_list;
+    view.n_launches = 2;
+    view.temps = &opt->temp;
+    view.n_temps = 1;
+    view.steps = &opt->step;
+    view.n_steps = 1;
+    KF_OUT(out, &view);
+    return KF_OK;
+}
+
+static void opt_destroy(kf_opt *opt)
+{
+    free(opt);
+}
+
+static kf_status init(void)
+{
+    return KF_OK;
+}
+
+static void deinit(void)
+{
+}
+
+static const kf_str fuser_ids[] = {KF_STR_INIT("prepack")};
+
+static const kf_plugin plugin = {
+    .struct_size = (uint32_t)sizeof(kf_plugin),
+    .abi_minor = KF_ABI_MINOR,
+    .id = KF_STR_INIT("test.prepack"),
+    .version = KF_STR_INIT("1.0"),
+    .vendor = KF_STR_INIT("Kiln"),
+    .fuser_ids = fuser_ids,
+    .n_fusers = 1,
+    .init = init,
+    .deinit = deinit,
+    .fuser_create = fuser_create,
+    .fuser_destroy = fuser_destroy,
+    .builder_create = builder_create,
+    .builder_clone = builder_clone,
+    .builder_fuse = builder_fuse,
+    .builder_state = builder_state,
+    .builder_reset = builder_reset,
+    .builder_finish = builder_finish,
+    .builder_destroy = builder_destroy,
+    .opt_info = opt_info,
+    .opt_describe = opt_describe,
+    .opt_destroy = opt_destroy,
+};
+
+KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
+{
+    (void)host_abi_minor;
+    return &plugin;
+}
