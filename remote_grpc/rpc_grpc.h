@@ -24,7 +24,7 @@ enum {
 
 enum {
     KILNI_PING_MS = 10000, ///< between pings of a quiet connection
-    KILNI_PONG_MS = 10000, ///< without an answer to one the connection is gone
+    KILNI_PONG_MS = 20000, ///< without an answer to one the connection is gone
     KILNI_MIN_PING_MS = 5000 ///< a client that pings more often is sent away
 };
 
