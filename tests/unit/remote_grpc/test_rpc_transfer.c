@@ -261,7 +261,7 @@ static void test_memory_returns(void)
 typedef struct liar {
     kilni_rpc_listener *listener;
     pthread_t thread;
-    bool short_of; ///< sends less than was asked for; otherwise another checksum
+    atomic_bool short_of; ///< sends less than was asked for; otherwise another checksum
 } liar;
 
 static void *lie(void *pointer)
@@ -277,7 +277,7 @@ static void *lie(void *pointer)
                                     "abcdefgh";
         (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
         kilni_rpc_message_free(&message);
-        if (!self->short_of) {
+        if (!atomic_load(&self->short_of)) {
             (void)!kilni_rpc_send_bytes(stream, wrong, sizeof(wrong) - 1, &err);
             (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
             kilni_rpc_message_free(&message);
@@ -310,7 +310,7 @@ static void test_checksum(void)
     mine.n_fetch_peers = 1;
     if (pair_open(&self, &mine) && hand_open(&client, &self)) {
         KILN_CHECK_INT(hand_obtain(&client, name, 1, 1, 8, 500, 1), KILN_STATUS_DATA_LOSS);
-        other.short_of = true;
+        atomic_store(&other.short_of, true);
         KILN_CHECK(hand_obtain(&client, name, 1, 1, 8, 500, 1) != 0);
         KILN_CHECK(hand_read(&client, 1, 0, 8) != 0);
         hand_close(&client);
