@@ -3,6 +3,8 @@
 // their labels, lengths and labels out of range; matrices of no, one and many rows.
 #include "samples_internal.h"
 
+enum { FEASIBLE = 6 };
+
 void kiln_samples_ctc(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     static const struct {
@@ -10,7 +12,7 @@ void kiln_samples_ctc(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         int64_t blank;
     } cases[] = {
         {6, 3, 4, 2, 0},     {12, 4, 3, 5, 2}, {5, 2, 3, 0, -1},
-        {40, 5, 30, 12, -1}, {3, 0, 2, 2, 1},  {1, 4, 2, 1, -1},
+        {40, 5, 30, 12, -1}, {3, 0, 2, 2, 1},  {1, 4, 2, 1, -1}, {4, 3, 5, 1, 0},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const kilni_sample_tensor x = {.rank = 3,
@@ -31,6 +33,9 @@ void kiln_samples_ctc(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         kilni_sample_tensor labels = steps;
         labels.limit = cases[i].longest;
         labels.dtype = KILN_DTYPE_I32;
+        if (i == FEASIBLE) { // there is a path for every sequence
+            steps.fill = labels.fill = KILNI_FILL_POSITIVE;
+        }
         const kiln_attr blank =
             cases[i].blank < 0 ? kilni_attr_none() : kilni_attr_i64(cases[i].blank);
         const kilni_sample_tensor forward[] = {x, targets, steps, labels};
