@@ -11,8 +11,8 @@ void kiln_samples_ctc(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         int64_t steps, batch, classes, longest;
         int64_t blank;
     } cases[] = {
-        {6, 3, 4, 2, 0},     {12, 4, 3, 5, 2}, {5, 2, 3, 0, -1},
-        {40, 5, 30, 12, -1}, {3, 0, 2, 2, 1},  {1, 4, 2, 1, -1}, {4, 3, 5, 1, 0},
+        {6, 3, 4, 2, 0}, {12, 4, 3, 5, 2}, {5, 2, 3, 0, -1}, {40, 5, 30, 12, -1},
+        {3, 0, 2, 2, 1}, {1, 4, 2, 1, -1}, {4, 3, 5, 1, 0},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const kilni_sample_tensor x = {.rank = 3,
