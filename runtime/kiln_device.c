@@ -588,6 +588,9 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
     pthread_mutex_lock(&device->lock);
+    while (device->moves > 0) { // they are work too; a failure stays with the tensor
+        pthread_cond_wait(&device->arrived, &device->lock);
+    }
     kiln_status status = kilni_device_drain(device, err);
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;

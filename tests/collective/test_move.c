@@ -229,6 +229,30 @@ static void test_threads_cross(void)
     device_set_close(&set);
 }
 
+/// A sync of either end waits for what travels.
+static void test_sync_waits(void)
+{
+    device_set set;
+    const int64_t count = 4 << 20;
+    bool ok = device_set_open(&set, addresses, DEVICES);
+    for (uint32_t i = 0; i < 2 * DEVICES && ok; i++) {
+        uint32_t from = i / 2;
+        uint32_t to = (from + 1) % DEVICES;
+        kiln_tensor *x = NULL;
+        kiln_tensor *y = NULL;
+        ok = KILN_CHECK_INT(
+                 kiln_tensor_create(set.devices[from], KILN_DTYPE_F32, 1, &count, NULL, &x, NULL),
+                 0) &&
+             KILN_CHECK_INT(kiln_to_device(x, set.devices[to], &y, NULL), 0) &&
+             KILN_CHECK_INT(kiln_sync(set.devices[i % 2 == 0 ? from : to], NULL), 0);
+        // The source is done with a move a moment before the target is.
+        ok = ok && (i % 2 == 0 || KILN_CHECK(kiln_collective_ended(y)));
+        kiln_release(x);
+        kiln_release(y);
+    }
+    device_set_close(&set);
+}
+
 /// Both ends are let go while bytes travel; closing the devices waits.
 static void test_let_go(void)
 {
@@ -303,8 +327,9 @@ int main(int argc, char **argv)
 #ifdef TEST_WITH_OPENCL
         KILN_TEST(test_nobody_waits),
 #endif
-        KILN_TEST(test_pairs),         KILN_TEST(test_long),   KILN_TEST(test_program_over_all),
-        KILN_TEST(test_threads_cross), KILN_TEST(test_let_go), KILN_TEST(test_failures),
+        KILN_TEST(test_pairs),         KILN_TEST(test_long),       KILN_TEST(test_program_over_all),
+        KILN_TEST(test_threads_cross), KILN_TEST(test_sync_waits), KILN_TEST(test_let_go),
+        KILN_TEST(test_failures),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
     return kiln_test_run("collective/move", cases, sizeof cases / sizeof cases[0], argc, argv);
