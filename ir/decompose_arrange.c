@@ -149,3 +149,37 @@ void kiln_decompose_eye(kiln_expander *expander)
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
     kilni_expand_output(expander, 0, compare_places(expander, KILN_OP_EQUAL, out->dims));
 }
+
+// ---- blocks ----
+
+/* Through six axes: the channel and each side of the plane apart from the places in a block. */
+void kiln_decompose_depth_to_space(kiln_expander *expander)
+{
+    static const int64_t outer[] = {0, 3, 4, 1, 5, 2};
+    static const int64_t inner[] = {0, 1, 4, 2, 5, 3};
+    const kiln_op_record *call = kilni_expand_call(expander);
+    bool dcr = kilni_ir_text(call, KILN_KEY_MODE)[0] == 'd';
+    int64_t size = kiln_op_attr_i64(call, KILN_KEY_SIZE);
+    const int64_t *d = call->inputs[0].dims;
+    const int64_t *to = call->outputs[0].dims;
+    const int64_t apart[][6] = {{d[0], to[1], size, size, d[2], d[3]},
+                                {d[0], size, size, to[1], d[2], d[3]}};
+    kilni_value x = kilni_expand_reshape(expander, kilni_expand_input(expander, 0), apart[dcr], 6);
+    x = kilni_expand_permute(expander, x, dcr ? outer : inner, 6);
+    kilni_expand_output(expander, 0, kilni_expand_reshape(expander, x, to, 4));
+}
+
+void kiln_decompose_space_to_depth(kiln_expander *expander)
+{
+    static const int64_t outer[] = {0, 3, 5, 1, 2, 4};
+    static const int64_t inner[] = {0, 1, 3, 5, 2, 4};
+    const kiln_op_record *call = kilni_expand_call(expander);
+    bool dcr = kilni_ir_text(call, KILN_KEY_MODE)[0] == 'd';
+    int64_t size = kiln_op_attr_i64(call, KILN_KEY_SIZE);
+    const int64_t *d = call->inputs[0].dims;
+    const int64_t *to = call->outputs[0].dims;
+    const int64_t apart[] = {d[0], d[1], to[2], size, to[3], size};
+    kilni_value x = kilni_expand_reshape(expander, kilni_expand_input(expander, 0), apart, 6);
+    x = kilni_expand_permute(expander, x, dcr ? outer : inner, 6);
+    kilni_expand_output(expander, 0, kilni_expand_reshape(expander, x, to, 4));
+}

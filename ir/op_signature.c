@@ -438,6 +438,18 @@ const kiln_op_signature kiln_signature_roll = {
     .attrs = {REQUIRED(SHIFTS, HOST), OPTIONAL(AXES, IDENTITY, 0)},
 };
 
+const kiln_op_signature kiln_signature_blocks = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 2,
+    .attrs = {REQUIRED(SIZE, HOST),
+              {.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "dcr"}},
+};
+
 const kiln_op_signature kiln_signature_eye = {
     .min_inputs = 0,
     .max_inputs = 0,

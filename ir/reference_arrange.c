@@ -101,3 +101,43 @@ kiln_status kiln_ref_eye(const kiln_op_record *call, const kiln_view *inputs,
     }
     return KILN_STATUS_OK;
 }
+
+/* Walks the side with blocks in the plane; `channels` is the other. */
+static void move_blocks(const kiln_op_record *call, const kiln_view *plane,
+                        const kiln_view *channels, bool to_plane)
+{
+    int64_t size = kiln_op_attr_i64(call, KILN_KEY_SIZE);
+    bool outer = kilni_ir_text(call, KILN_KEY_MODE)[0] == 'd';
+    kilni_ref_walk walk;
+    kilni_ref_walk_init(&walk, plane->dims, 4);
+    kilni_ref_walk_add(&walk, plane);
+    for (; !walk.done; kilni_ref_walk_next(&walk)) {
+        int64_t place = walk.index[2] % size * size + walk.index[3] % size;
+        int64_t channel =
+            outer ? place * plane->dims[1] + walk.index[1] : walk.index[1] * size * size + place;
+        const int64_t index[] = {walk.index[0], channel, walk.index[2] / size,
+                                 walk.index[3] / size};
+        int64_t at = kilni_ref_offset(channels, index);
+        if (to_plane) {
+            kilni_ref_store(plane, walk.at[0], kilni_ref_load(channels, at));
+        } else {
+            kilni_ref_store(channels, at, kilni_ref_load(plane, walk.at[0]));
+        }
+    }
+}
+
+kiln_status kiln_ref_depth_to_space(const kiln_op_record *call, const kiln_view *inputs,
+                                    const kiln_view *outputs, kiln_error *err)
+{
+    (void)err;
+    move_blocks(call, &outputs[0], &inputs[0], true);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_ref_space_to_depth(const kiln_op_record *call, const kiln_view *inputs,
+                                    const kiln_view *outputs, kiln_error *err)
+{
+    (void)err;
+    move_blocks(call, &inputs[0], &outputs[0], false);
+    return KILN_STATUS_OK;
+}

@@ -101,3 +101,29 @@ void kiln_samples_roll(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         kilni_sample_emit(sink, op, dtype, &cases[i].x, 1, attrs);
     }
 }
+
+void kiln_samples_blocks(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    static const struct {
+        int64_t to_space[4], to_depth[4];
+        int64_t size;
+    } cases[] = {
+        {{1, 1, 1, 1}, {1, 1, 1, 1}, 1},
+        {{2, 12, 3, 5}, {2, 3, 6, 10}, 2},
+        {{1, 18, 2, 1}, {1, 2, 3, 9}, 3},
+        {{0, 4, 3, 2}, {0, 1, 4, 2}, 2},
+    };
+    static const char *const modes[] = {NULL, "dcr", "crd"};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        kilni_sample_tensor x = {.rank = 4};
+        for (unsigned d = 0; d < 4; d++) {
+            x.dims[d] = op == KILN_OP_DEPTH_TO_SPACE ? cases[i].to_space[d] : cases[i].to_depth[d];
+        }
+        for (size_t m = 0; m < COUNT_OF(modes); m++) {
+            const kiln_attr attrs[] = {kilni_attr_i64(cases[i].size),
+                                       modes[m] != NULL ? kilni_attr_text(modes[m])
+                                                        : kilni_attr_none()};
+            kilni_sample_emit(sink, op, dtype, &x, 1, attrs);
+        }
+    }
+}

@@ -150,3 +150,32 @@ int64_t kilni_ir_shift(const kiln_op_record *call, uint32_t rank, uint32_t axis,
     }
     return 0;
 }
+
+kiln_status kiln_shape_blocks(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                              kiln_error *err)
+{
+    const kiln_tensor_desc *x = &call->inputs[0];
+    const char *mode = kilni_ir_text(call, KILN_KEY_MODE);
+    int64_t size = kiln_op_attr_i64(call, KILN_KEY_SIZE);
+    bool to_space = call->op == KILN_OP_DEPTH_TO_SPACE;
+    if (strcmp(mode, "dcr") != 0 && strcmp(mode, "crd") != 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: the mode \"%.32s\" is not dcr or crd",
+                         kilni_ir_op_name(call), mode);
+    }
+    bool fits = x->rank == 4 && size > 0 && size <= INT32_MAX;
+    if (fits) {
+        fits = to_space ? x->dims[1] % (size * size) == 0
+                        : x->dims[2] % size == 0 && x->dims[3] % size == 0;
+    }
+    if (!fits) {
+        char text[KILNI_IR_SHAPE_TEXT];
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: x of shape %s has no blocks of size %" PRId64,
+                         kilni_ir_op_name(call), kilni_ir_desc_text(x, text), size);
+    }
+    same_shape(x, outputs);
+    outputs[0].dims[1] = to_space ? x->dims[1] / (size * size) : x->dims[1] * size * size;
+    for (uint32_t i = 2; i < 4; i++) {
+        outputs[0].dims[i] = to_space ? x->dims[i] * size : x->dims[i] / size;
+    }
+    return KILN_STATUS_OK;
+}

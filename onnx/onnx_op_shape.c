@@ -408,56 +408,22 @@ void kilni_onnx_op_pad(kilni_onnx_call *call)
 
 // ---- blocks to channels and back --------------------------------------------
 
-static int64_t block_size(kilni_onnx_call *call, const kilni_onnx_value *x)
+static void move_blocks(kilni_onnx_call *call, kiln_op op, const char *mode)
 {
-    int64_t block = kilni_onnx_attr_int(call, "blocksize", 0);
-    if (kilni_onnx_ok(call) && (block < 1 || block > 32767 || x->desc.rank != 4)) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "block of %lld for rank %u", (long long)block,
-                        x->desc.rank);
-    }
-    return kilni_onnx_ok(call) ? block : 1;
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    const kiln_attr attrs[] = {
+        kilni_onnx_a_i64(kilni_onnx_attr_int(call, "blocksize", 0)),
+        {.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(mode), .v.text = mode}};
+    kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, &x, 1, attrs, 2));
 }
 
 void kilni_onnx_op_space_to_depth(kilni_onnx_call *call)
 {
-    static const int64_t order[] = {0, 3, 5, 1, 2, 4};
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    int64_t b = block_size(call, x);
-    const int64_t *d = x->desc.dims;
-    if (d[2] % b != 0 || d[3] % b != 0) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "height and width do not divide by %lld",
-                        (long long)b);
-    }
-    const int64_t apart[] = {d[0], d[1], d[2] / b, b, d[3] / b, b};
-    const int64_t dims[] = {d[0], d[1] * b * b, d[2] / b, d[3] / b};
-    kilni_onnx_ref y = kilni_onnx_reshape(call, x, apart, 6);
-    y = kilni_onnx_permute(call, y, order, 6);
-    kilni_onnx_out(call, 0, kilni_onnx_reshape(call, y, dims, 4));
+    move_blocks(call, KILN_OP_SPACE_TO_DEPTH, "dcr");
 }
 
 void kilni_onnx_op_depth_to_space(kilni_onnx_call *call)
 {
-    static const int64_t depth_first[] = {0, 3, 4, 1, 5, 2};
-    static const int64_t column_first[] = {0, 1, 4, 2, 5, 3};
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
     bool dcr = strcmp(kilni_onnx_attr_text(call, "mode", "DCR"), "DCR") == 0;
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    int64_t b = block_size(call, x);
-    const int64_t *d = x->desc.dims;
-    if (d[1] % (b * b) != 0) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld channels do not divide by %lld",
-                        (long long)d[1], (long long)(b * b));
-    }
-    int64_t channels = d[1] / (b * b);
-    const int64_t apart_dcr[] = {d[0], b, b, channels, d[2], d[3]};
-    const int64_t apart_crd[] = {d[0], channels, b, b, d[2], d[3]};
-    const int64_t dims[] = {d[0], channels, d[2] * b, d[3] * b};
-    kilni_onnx_ref y = kilni_onnx_reshape(call, x, dcr ? apart_dcr : apart_crd, 6);
-    y = kilni_onnx_permute(call, y, dcr ? depth_first : column_first, 6);
-    kilni_onnx_out(call, 0, kilni_onnx_reshape(call, y, dims, 4));
+    move_blocks(call, KILN_OP_DEPTH_TO_SPACE, dcr ? "dcr" : "crd");
 }

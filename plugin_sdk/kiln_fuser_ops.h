@@ -173,6 +173,8 @@
 #define KF_OP_TRIL 262u /* v1: x with 0 above diagonal offset of its last two axes */
 #define KF_OP_TRIU 263u /* v1: x with 0 below diagonal offset of its last two axes */
 #define KF_OP_EYE 264u /* v1: a matrix of 0 with 1 on diagonal offset */
+#define KF_OP_DEPTH_TO_SPACE 291u /* v1: x [n,c,h,w]: each size * size channels become a block of the plane; mode dcr: the place in the block is the outer part of the channel, crd: the inner */
+#define KF_OP_SPACE_TO_DEPTH 292u /* v1: x [n,c,h,w]: each block of size * size places becomes channels; the inverse of depth_to_space */
 #define KF_OP_CUM_SUM 280u /* v1: sum of the elements up to each one; exclusive: without it; reverse: from it on */
 #define KF_OP_CUM_PROD 281u /* v1: product of the elements up to each one; exclusive and reverse as cum_sum */
 #define KF_OP_CUM_MAX 282u /* v1: largest of the elements up to each one, NaN once one is NaN; of none: as max */
@@ -239,7 +241,7 @@
 #define KF_ATTR_LAST 26u /* of equal elements take the last, not the first */
 #define KF_ATTR_COUNT 27u /* number of elements */
 #define KF_ATTR_APPROXIMATE 28u /* use the cheaper formula */
-#define KF_ATTR_SIZE 30u /* length of a window */
+#define KF_ATTR_SIZE 30u /* length of a window or block */
 #define KF_ATTR_STRIDE 31u /* distance between the beginnings of windows */
 #define KF_ATTR_OFFSET 32u /* which diagonal: 0 the main one, above 0 the upper ones */
 #define KF_ATTR_REPEATS 33u /* how often along each axis */

@@ -1275,6 +1275,24 @@ kiln_status kiln_eye(kiln_device *device, const int64_t *shape, size_t n_shape, 
     return kiln_record(device, KILN_OP_EYE, NULL, 0, attrs, 3, out_tensor, err);
 }
 
+kiln_status kiln_depth_to_space(kiln_tensor *x, int64_t size, const char *mode, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(size),
+        kilni_attr_text(mode),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_DEPTH_TO_SPACE, inputs, 1, attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_space_to_depth(kiln_tensor *x, int64_t size, const char *mode, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(size),
+        kilni_attr_text(mode),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_SPACE_TO_DEPTH, inputs, 1, attrs, 2, out_tensor, err);
+}
+
 kiln_status kiln_cum_sum(kiln_tensor *x, int64_t axis, bool exclusive, bool reverse, kiln_tensor **out_tensor, kiln_error *err) {
     const kiln_attr attrs[] = {
         kilni_attr_i64(axis),

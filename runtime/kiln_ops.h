@@ -361,7 +361,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_flip(kiln_tensor *x, const int64_t *axe
 
 /// windows of x along axis; their elements run along a new last axis.
 /// `axis`: axis; negative counts from the last.
-/// `size`: length of a window.
+/// `size`: length of a window or block.
 /// `stride`: distance between the beginnings of windows.
 KILN_NODISCARD KILN_API kiln_status kiln_unfold(kiln_tensor *x, int64_t axis, int64_t size, int64_t stride, kiln_tensor **out_tensor, kiln_error *err);
 
@@ -907,6 +907,16 @@ KILN_NODISCARD KILN_API kiln_status kiln_triu(kiln_tensor *x, int64_t offset, ki
 /// `dtype`: element type of the result.
 /// `offset`: which diagonal: 0 the main one, above 0 the upper ones.
 KILN_NODISCARD KILN_API kiln_status kiln_eye(kiln_device *device, const int64_t *shape, size_t n_shape, kiln_dtype dtype, int64_t offset, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x [n,c,h,w]: each size * size channels become a block of the plane; mode dcr: the place in the block is the outer part of the channel, crd: the inner.
+/// `size`: length of a window or block.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_depth_to_space(kiln_tensor *x, int64_t size, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x [n,c,h,w]: each block of size * size places becomes channels; the inverse of depth_to_space.
+/// `size`: length of a window or block.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_space_to_depth(kiln_tensor *x, int64_t size, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
 
 /// sum of the elements up to each one; exclusive: without it; reverse: from it on.
 /// `axis`: axis; negative counts from the last.

@@ -34,6 +34,24 @@ def eye(shape, dtype, offset, dtypes):
     return np.eye(*shape, int(np.clip(offset, -10**6, 10**6)), dtype=dtypes[dtype])
 
 
+def depth_to_space(x, size, mode="dcr"):
+    n, c, h, w = x.shape
+    if mode == "dcr":
+        parts = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, c // size**2, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, c // size**2, h * size, w * size)
+
+
+def space_to_depth(x, size, mode="dcr"):
+    """Strided parts, one for each place in a block."""
+    parts = [x[:, :, i::size, j::size] for i in range(size) for j in range(size)]
+    joined = np.stack(parts, 1 if mode == "dcr" else 2)
+    return joined.reshape(x.shape[0], -1, x.shape[2] // size, x.shape[3] // size) \
+        if x.size else np.empty((x.shape[0], x.shape[1] * size**2, x.shape[2] // size,
+                                 x.shape[3] // size))
+
+
 # ---- by index ----
 
 def place(index, length):
@@ -195,6 +213,8 @@ def operators(dtypes):
         "eye": lambda i, a, s: eye(a["shape"], a["dtype"], a.get("offset", 0), dtypes),
         "repeat": lambda i, a, s: np.tile(i[0], a["repeats"]),
         "roll": lambda i, a, s: roll(i[0], **a),
+        "depth_to_space": lambda i, a, s: depth_to_space(i[0], **a),
+        "space_to_depth": lambda i, a, s: space_to_depth(i[0], **a),
         "gather_nd": lambda i, a, s: gather_nd(*i, **a) if s.count(0) == 0 else np.empty(s),
         "scatter": lambda i, a, s: scatter(*i, **a),
         "scatter_nd": lambda i, a, s: scatter_nd(*i, **a),
