@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fuzzes the ONNX importer whole: reads the bytes as a model, plans it, and runs it on zeros on the
 // reference device when its inputs are small. An allocator that refuses large blocks keeps hostile
-// sizes cheap; everything else must hold.
+// sizes cheap; everything else must hold. The bytes are read as files of test cases too.
 #include "fuzz_target.h"
 #include "onnx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LARGEST_BLOCK = 1 << 22, MOST_ELEMS = 4096, MAX_IO = 8 };
 
@@ -41,7 +43,7 @@ static void open_device(void)
 
 /* Zeros of the shape that the model says, open lengths 1. False when it is too large or no tensor.
  */
-static bool make_input(const kiln_onnx_value_info *info, kiln_onnx_input *out_input)
+static bool make_tensor(const kiln_onnx_value_info *info, kiln_tensor **out_tensor)
 {
     int64_t dims[KILN_MAX_RANK];
     int64_t count = 1;
@@ -51,27 +53,52 @@ static bool make_input(const kiln_onnx_value_info *info, kiln_onnx_input *out_in
             return false;
         }
     }
-    *out_input = (kiln_onnx_input){.name = info->name};
-    return kiln_tensor_create(device, info->dtype, info->rank, dims, NULL, &out_input->tensor,
-                              NULL) == KILN_STATUS_OK;
+    return kiln_tensor_create(device, info->dtype, info->rank, dims, NULL, out_tensor, NULL) ==
+           KILN_STATUS_OK;
+}
+
+/* A tensor; a sequence of two; an optional that holds nothing. */
+static bool make_value(const kiln_onnx_value_info *info, kiln_onnx_value *out_value)
+{
+    *out_value = (kiln_onnx_value){.kind = info->kind};
+    if (info->kind == KILN_ONNX_KIND_OPTIONAL) {
+        return true;
+    }
+    if (info->kind != KILN_ONNX_KIND_SEQUENCE) {
+        out_value->kind = KILN_ONNX_KIND_TENSOR;
+        return make_tensor(info, &out_value->tensor);
+    }
+    out_value->items = kiln_alloc_array(kiln_context_env(context), 2, sizeof(*out_value->items));
+    if (out_value->items == NULL) {
+        return false;
+    }
+    out_value->n_items = 2;
+    for (size_t i = 0; i < 2; i++) {
+        out_value->items[i].kind = KILN_ONNX_KIND_TENSOR;
+        if (!make_tensor(info, &out_value->items[i].tensor)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void run(const kiln_onnx_model *model, kiln_onnx_session *session)
 {
     size_t n_inputs = 0;
     size_t n_outputs = 0;
-    size_t made = 0;
     const kiln_onnx_value_info *infos = kiln_onnx_model_inputs(model, &n_inputs);
     kiln_onnx_input inputs[MAX_IO];
-    kiln_tensor *outputs[MAX_IO] = {NULL};
+    kiln_onnx_value values[MAX_IO] = {{.kind = KILN_ONNX_KIND_NONE}};
+    kiln_onnx_value outputs[MAX_IO] = {{.kind = KILN_ONNX_KIND_NONE}};
     (void)kiln_onnx_model_outputs(model, &n_outputs);
-    while (n_inputs <= MAX_IO && n_outputs <= MAX_IO && made < n_inputs &&
-           make_input(&infos[made], &inputs[made])) {
-        made++;
+    bool made = n_inputs <= MAX_IO && n_outputs <= MAX_IO;
+    for (size_t i = 0; made && i < n_inputs; i++) {
+        made = make_value(&infos[i], &values[i]);
+        inputs[i] = (kiln_onnx_input){.name = infos[i].name, .value = &values[i]};
     }
     kiln_error err = KILN_ERROR_INIT;
-    if (made == n_inputs && n_outputs <= MAX_IO &&
-        kiln_onnx_session_run(session, inputs, n_inputs, outputs, n_outputs, &err) !=
+    if (made &&
+        kiln_onnx_session_run_values(session, inputs, n_inputs, outputs, n_outputs, &err) !=
             KILN_STATUS_OK &&
         err.message[0] == '\0') {
         abort(); /* a failure without a text */
@@ -79,11 +106,41 @@ static void run(const kiln_onnx_model *model, kiln_onnx_session *session)
     if (kiln_sync(device, &err) != KILN_STATUS_OK && err.message[0] == '\0') {
         abort();
     }
-    for (size_t i = 0; i < MAX_IO; i++) {
-        kiln_release(outputs[i]);
+    kiln_onnx_values_free(kiln_context_env(context), outputs, MAX_IO);
+    kiln_onnx_values_free(kiln_context_env(context), values, MAX_IO);
+}
+
+/* The same bytes as a file of a test case: a tensor, a sequence, an optional. */
+static void read_values(const uint8_t *data, size_t size)
+{
+    static char path[] = "/dev/shm/kiln_fuzz_onnx_XXXXXX"; /* in memory: one write for each input */
+    static int file = -1;
+    if (file < 0 && ((file = mkstemp(path)) < 0 || unlink(path) != 0)) {
+        abort();
     }
-    for (size_t i = 0; i < made; i++) {
-        kiln_release(inputs[i].tensor);
+    char name[64];
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", file);
+    if (ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != (ssize_t)size) {
+        abort();
+    }
+    static const kiln_onnx_kind kinds[] = {KILN_ONNX_KIND_TENSOR, KILN_ONNX_KIND_SEQUENCE,
+                                           KILN_ONNX_KIND_OPTIONAL};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        kiln_onnx_tensor_file *opened = NULL;
+        kiln_onnx_kind kind = KILN_ONNX_KIND_NONE;
+        const kiln_onnx_tensor_info *items = NULL;
+        size_t count = 0;
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_status st = kiln_onnx_value_open(kiln_context_env(context), name, kinds[i], &opened,
+                                              &kind, &items, &count, &err);
+        if (st != KILN_STATUS_OK && err.message[0] == '\0') {
+            abort();
+        }
+        volatile uint8_t last = 0;
+        for (size_t k = 0; st == KILN_STATUS_OK && k < count; k++) {
+            last = items[k].bytes > 0 ? ((const uint8_t *)items[k].data)[items[k].bytes - 1] : last;
+        }
+        kiln_onnx_tensor_close(opened);
     }
 }
 
@@ -108,5 +165,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     kiln_onnx_session_destroy(session);
     kiln_onnx_model_close(model);
+    if (size < LARGEST_BLOCK) {
+        read_values(data, size);
+    }
     return 0;
 }
