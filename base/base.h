@@ -106,7 +106,8 @@ typedef enum kiln_dtype_kind {
     KILN_KIND_BOOL = 1,
     KILN_KIND_UINT = 2,
     KILN_KIND_INT = 4,
-    KILN_KIND_FLOAT = 8
+    KILN_KIND_FLOAT = 8,
+    KILN_KIND_QUANT = 16 ///< of no whole number of bytes
 } kiln_dtype_kind;
 
 /// Name ("f32"), bytes of one element, and kind; NULL, 0 and KILN_KIND_NONE for a number that is

@@ -63,7 +63,9 @@ static uint32_t backend_dtype_usage(kiln_backend *base, kiln_dtype dtype)
     case KILN_DTYPE_F64:
         return (features & KILN_FEATURE_FP64) != 0 ? both | blas : KILN_USAGE_STORAGE;
     default:
-        return kiln_dtype_size(dtype) != 0 ? both : 0;
+        return kiln_dtype_size(dtype) != 0                    ? both
+               : kiln_dtype_kind_of(dtype) == KILN_KIND_QUANT ? KILN_USAGE_STORAGE
+                                                              : 0;
     }
 }
 

@@ -51,7 +51,8 @@ static kiln_status check_views(const kilni_exec *exec)
             return kiln_fail(exec->err, UNIMPLEMENTED, "%s of f64: %s has no double precision",
                              op_name(record), exec->backend->info.name);
         }
-        if (view->offset_bytes % (int64_t)kiln_dtype_size(dtype) != 0) {
+        int64_t size = (int64_t)kiln_dtype_size(dtype);
+        if (view->offset_bytes % (size > 0 ? size : 4) != 0) {
             return kiln_fail(exec->err, INVALID_ARGUMENT,
                              "%s: a tensor of %s starts at byte %" PRId64, op_name(record),
                              kiln_dtype_name(dtype), view->offset_bytes);

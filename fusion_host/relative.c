@@ -77,7 +77,7 @@ static bool reserve(kilni_fuse_tape *tape, const kiln_op_record *record)
     uint64_t ops = (uint64_t)tape->n_ops + 1;
     uint64_t tensors = tape->n_tensors + operands;
     uint64_t symbols = tape->n_symbols + 1 + operands * KILN_MAX_RANK;
-    uint64_t words = tape->n_words + 1 + operands * (1 + KILN_MAX_RANK);
+    uint64_t words = tape->n_words + 1 + operands * (1 + KILN_MAX_RANK + 2);
     words += record->n_attrs == 0 ? 0 : attr_words(record);
     return kilni_fuse_grow(env, &tape->ops, &tape->ops_capacity, ops, sizeof *tape->ops) &&
            kilni_fuse_grow(env, &tape->operands, &tape->operands_capacity, ops,
@@ -291,6 +291,10 @@ static bool write_dims(kilni_fuse_tape *tape, const kiln_tensor_desc *desc,
     for (uint32_t i = 0; i < desc->rank; i++) {
         *words++ = symbol_word(tape, desc->dims[i], &info->symbols[i]);
         empty = empty || desc->dims[i] == 0;
+    }
+    if (desc->scheme != 0) {
+        *words++ = (uint32_t)desc->scheme;
+        *words++ = (uint32_t)(desc->scheme >> 32);
     }
     info->has_dims = true;
     tape->n_words = (uint32_t)(words - tape->words);

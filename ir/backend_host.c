@@ -45,6 +45,9 @@ const kiln_device_info *kilni_host_info(kiln_backend *backend)
 uint32_t kilni_host_dtype_usage(kiln_backend *backend, kiln_dtype dtype)
 {
     (void)backend;
+    if (kiln_dtype_kind_of(dtype) == KILN_KIND_QUANT) {
+        return KILN_USAGE_STORAGE;
+    }
     return kiln_dtype_size(dtype) > 0 ? KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC : 0;
 }
 

@@ -88,6 +88,7 @@ static bool tensor_of(decoder *d, const kiln_v1_Tensor *message, kiln_tensor_des
     }
     out_desc->dtype = (kiln_dtype)message->dtype;
     out_desc->rank = (uint8_t)message->dims_count;
+    out_desc->scheme = message->scheme;
     out_desc->flags = message->constant ? KILN_TENSOR_CONST : 0;
     memcpy(out_desc->dims, message->dims, message->dims_count * sizeof(message->dims[0]));
     return true;

@@ -28,6 +28,7 @@ static kiln_v1_Tensor tensor_message(const kiln_tensor_desc *desc)
     message.dtype = (uint32_t)desc->dtype;
     message.dims_count = desc->rank;
     memcpy(message.dims, desc->dims, desc->rank * sizeof(desc->dims[0]));
+    message.scheme = desc->scheme;
     message.constant = (desc->flags & KILN_TENSOR_CONST) != 0;
     return message;
 }

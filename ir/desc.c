@@ -66,6 +66,10 @@ int64_t kiln_desc_count(const kiln_tensor_desc *desc)
 
 int64_t kiln_desc_bytes(const kiln_tensor_desc *desc)
 {
+    kiln_quant_layout layout;
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
+        return kiln_quant_layout_of(desc, &layout) ? layout.bytes : -1;
+    }
     int64_t count = kiln_desc_count(desc);
     int64_t bytes = 0;
     if (count < 0 || !kilni_ir_mul(count, (int64_t)kiln_dtype_size(desc->dtype), &bytes)) {

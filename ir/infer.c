@@ -40,7 +40,7 @@ static kiln_status check_desc(const kiln_op_info *info, unsigned index,
                               const kiln_tensor_desc *desc, kiln_error *err)
 {
     char text[KILNI_IR_SHAPE_TEXT];
-    if (kiln_dtype_size(desc->dtype) == 0) {
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_NONE) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: input %s has the unknown dtype %d", info->name,
                          input_name(info, index), (int)desc->dtype);
     }
@@ -71,6 +71,15 @@ static kiln_status check_input(const kiln_op_record *call, const kiln_op_info *i
 {
     const kiln_tensor_desc *desc = &call->inputs[index];
     const char *dtype = kiln_dtype_name(desc->dtype);
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
+        return has_bit(info->signature->quant_inputs, index)
+                   ? KILN_STATUS_OK
+                   : kiln_fail(
+                         err, INVALID_ARGUMENT,
+                         "%s: does not take quantised tensors (input %s is %s); dequantize it "
+                         "first",
+                         info->name, input_name(info, index), dtype);
+    }
     if (has_bit(info->signature->mask_inputs, index)) {
         return desc->dtype == KILN_DTYPE_BOOL
                    ? KILN_STATUS_OK
@@ -105,7 +114,7 @@ static bool attr_value_ok(const kiln_attr *attr)
         return attr->v.i == 0 || attr->v.i == 1;
     case KILN_ATTR_DTYPE:
         return attr->v.i > 0 && attr->v.i < KILN_DTYPE_LIMIT &&
-               kiln_dtype_size((kiln_dtype)attr->v.i) > 0;
+               kiln_dtype_kind_of((kiln_dtype)attr->v.i) != KILN_KIND_NONE;
     case KILN_ATTR_I64_LIST:
         return attr->count == 0 || attr->v.ints != NULL;
     case KILN_ATTR_F64_LIST:
@@ -217,9 +226,15 @@ kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs,
         return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator", (int)call->op);
     }
     kiln_status st = check_call(call, info, err);
+    if (st == KILN_STATUS_OK && info->result == KILN_RESULT_ATTR &&
+        kiln_dtype_kind_of(result_dtype(call, info, 0)) == KILN_KIND_QUANT) {
+        st = kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s; quantize does", info->name,
+                       kiln_dtype_name(result_dtype(call, info, 0)));
+    }
     for (unsigned i = 0; st == KILN_STATUS_OK && i < info->n_outputs; i++) {
         outputs[i].dtype = result_dtype(call, info, i);
         outputs[i].rank = 0;
+        outputs[i].scheme = 0;
         memset(outputs[i].dims, 0, sizeof(outputs[i].dims));
     }
     if (st == KILN_STATUS_OK) {

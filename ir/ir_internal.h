@@ -99,6 +99,9 @@ const char *kilni_ir_op_name(const kiln_op_record *call);
 const int64_t *kilni_ir_ints(const kiln_op_record *call, kiln_attr_key key, uint32_t *out_count);
 const char *kilni_ir_text(const kiln_op_record *call, kiln_attr_key key);
 
+/// The scale of a block whose values reach `range`, as scale_dtype holds it (reference_quant.c).
+float kilni_ir_quant_scale(float range, kiln_dtype dtype, kiln_dtype scale_dtype);
+
 /// Writes a float as an element of a float dtype, rounded once to nearest even.
 void kilni_ir_store_float(double value, kiln_dtype dtype, void *out_element);
 

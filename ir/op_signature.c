@@ -585,6 +585,76 @@ const kiln_op_signature kiln_signature_cross = {
     .attrs = {OPTIONAL(AXIS, IDENTITY, -1)},
 };
 
+const kiln_op_signature kiln_signature_random_permutation = {
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(COUNT, HOST), REQUIRED(DTYPE, IDENTITY), PLACE},
+};
+
+#define SCALE_DTYPE                                                                                \
+    {                                                                                              \
+        .key = KILN_KEY_SCALE_DTYPE, .role = KILN_ROLE_IDENTITY, .optional = true,                 \
+        .fallback = KILN_DTYPE_F32                                                                 \
+    }
+
+const kiln_op_signature kiln_signature_quantize = {
+    .inputs = {"x", "scales", "global"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .free_inputs = 1u << 1 | 1u << 2,
+    .n_attrs = 2,
+    .attrs = {REQUIRED(DTYPE, IDENTITY), OPTIONAL(BLOCKS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_dequantize = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .quant_inputs = 1u << 0,
+    .n_attrs = 1,
+    .attrs = {REQUIRED(DTYPE, IDENTITY)},
+};
+
+const kiln_op_signature kiln_signature_quantize_dynamic = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 4,
+    .attrs = {REQUIRED(DTYPE, IDENTITY),
+              OPTIONAL(BLOCKS, IDENTITY, 0),
+              SCALE_DTYPE,
+              {.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "min_max"}},
+};
+
+const kiln_op_signature kiln_signature_quantized_scales = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .quant_inputs = 1u << 0,
+};
+
+const kiln_op_signature kiln_signature_matmul_quantized = {
+    .inputs = {"a", "b"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .free_inputs = 1u << 0 | 1u << 1,
+    .quant_inputs = 1u << 0 | 1u << 1,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(DTYPE, IDENTITY), OPTIONAL(TRANSPOSE_A, IDENTITY, 0),
+              OPTIONAL(TRANSPOSE_B, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_linear_quantized = {
+    .inputs = {"x", "weight", "bias"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .quant_inputs = 1u << 1,
+};
+
 const kiln_op_signature kiln_signature_drop = {
     .inputs = {"x"},
     .min_inputs = 1,

@@ -157,6 +157,12 @@ static kiln_status read_desc(parser *p, kiln_tensor_desc *out_desc)
         }
     }
     out_desc->rank = (uint8_t)rank;
+    if (st == KILN_STATUS_OK && accept(p, "{")) {
+        char *end = NULL;
+        out_desc->scheme = strtoull(p->at, &end, 16);
+        p->at = end;
+        st = expect(p, "}");
+    }
     return st;
 }
 

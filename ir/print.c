@@ -17,6 +17,9 @@ static void print_desc(const kiln_tensor_desc *desc, kiln_string *out)
         kiln_string_printf(out, "%s%" PRId64, i > 0 ? "," : "", desc->dims[i]);
     }
     kiln_string_append(out, "]", 1);
+    if (desc->scheme != 0) {
+        kiln_string_printf(out, "{%" PRIx64 "}", desc->scheme);
+    }
 }
 
 static void print_tensor(const kiln_tensor_desc *desc, kiln_string *out)

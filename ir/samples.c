@@ -186,12 +186,40 @@ static uint64_t fill_int(const kilni_sample_tensor *tensor, kiln_dtype dtype, in
     }
 }
 
+/* Any values; scales as ordinary numbers. */
+static void fill_quantised(const kiln_tensor_desc *desc, unsigned char *data)
+{
+    uint64_t random = desc->id * 1000 + desc->rank;
+    kiln_dtype scale = kiln_scheme_scale(desc->scheme);
+    kiln_quant_layout l;
+    if (!kiln_quant_layout_of(desc, &l)) {
+        return;
+    }
+    memset(data, 0, (size_t)l.bytes);
+    for (int64_t i = 0; i < l.words; i++) {
+        uint32_t word = (uint32_t)next_random(&random);
+        memcpy(data + i * 4, &word, sizeof(word));
+    }
+    for (int64_t i = 0; i < l.scales; i++) {
+        double value = 0.01 + (double)(next_random(&random) >> 40) * 0x1p-24;
+        kilni_ir_store_float(value, scale,
+                             data + l.scales_at + i * (int64_t)kiln_dtype_size(scale));
+    }
+    if (l.global_at >= 0) {
+        kilni_ir_store_float(0.75, KILN_DTYPE_F32, data + l.global_at);
+    }
+}
+
 static void fill_tensor(const kilni_sample_tensor *tensor, const kiln_tensor_desc *desc,
                         unsigned char *data)
 {
     uint64_t random = desc->id * 1000 + desc->rank;
     size_t size = kiln_dtype_size(desc->dtype);
     int64_t count = kiln_desc_count(desc);
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
+        fill_quantised(desc, data);
+        return;
+    }
     for (int64_t i = 0; i < count; i++, data += size) {
         if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_FLOAT) {
             kilni_ir_store_float(fill_float(tensor, desc->dtype, i, &random), desc->dtype, data);
@@ -226,7 +254,8 @@ kiln_attr kilni_sample_number(kiln_dtype dtype, unsigned index)
 static bool make_input(kiln_sample_sink *sink, const kilni_sample_tensor *tensor, kiln_dtype dtype,
                        uint64_t id, kiln_tensor_desc *out_desc, void **out_data)
 {
-    *out_desc = (kiln_tensor_desc){.id = id, .dtype = dtype, .rank = tensor->rank};
+    *out_desc = (kiln_tensor_desc){
+        .id = id, .dtype = dtype, .rank = tensor->rank, .scheme = tensor->scheme};
     memcpy(out_desc->dims, tensor->dims, tensor->rank * sizeof(tensor->dims[0]));
     int64_t bytes = kiln_desc_bytes(out_desc);
     *out_data = kiln_alloc(sink->env, bytes > 0 ? (size_t)bytes : 1);

@@ -110,6 +110,9 @@ void kiln_samples_cast(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     kilni_sample_tensor line = {.rank = 1, .dims = {kilni_special_count(dtype) + 3}};
     for (int to = 1; to < KILN_DTYPE_LIMIT; to++) {
+        if (kiln_dtype_kind_of((kiln_dtype)to) == KILN_KIND_QUANT) {
+            continue;
+        }
         kiln_attr target = kilni_attr_dtype((kiln_dtype)to);
         kilni_sample_emit(sink, op, dtype, &line, 1, &target);
         kilni_sample_emit(sink, op, dtype, &shapes[to % N_SHAPES], 1, &target);

@@ -20,6 +20,7 @@ typedef struct kilni_sample_tensor {
     int64_t limit; ///< of INDEX
     kilni_fill fill;
     kiln_dtype dtype; ///< NONE: the sample's
+    uint64_t scheme; ///< of a quantised one
     uint8_t rank;
 } kilni_sample_tensor;
 

@@ -81,3 +81,13 @@ void kiln_samples_random_bernoulli(kiln_op op, kiln_dtype dtype, kiln_sample_sin
         emit(sink, op, dtype, &parameter, 1);
     }
 }
+
+void kiln_samples_random_permutation(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    static const int64_t counts[] = {0, 1, 2, 100, 127};
+    for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        const kiln_attr attrs[5] = {kilni_attr_i64(counts[i]), kilni_attr_dtype(dtype),
+                                    kilni_attr_i64(i), kilni_attr_i64(3), kilni_attr_i64(4)};
+        kilni_sample_emit(sink, op, dtype, NULL, 0, attrs);
+    }
+}

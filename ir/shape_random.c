@@ -98,3 +98,18 @@ kiln_status kiln_shape_random_bernoulli(const kiln_op_record *call, kiln_tensor_
     }
     return shape_and_place(call, outputs, err);
 }
+
+kiln_status kiln_shape_random_permutation(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                                          kiln_error *err)
+{
+    int64_t count = kiln_op_attr_i64(call, KILN_KEY_COUNT);
+    uint64_t bits = 0;
+    const kiln_attr last = {KILN_ATTR_I64, 1, {.i = count > 0 ? count - 1 : 0}};
+    if (count < 0 || !kiln_number_store(&last, outputs[0].dtype, &bits)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: %s does not number %" PRId64 " elements",
+                         kilni_ir_op_name(call), kiln_dtype_name(outputs[0].dtype), count);
+    }
+    outputs[0].rank = 1;
+    outputs[0].dims[0] = count;
+    return check_place(call, err);
+}

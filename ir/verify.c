@@ -15,7 +15,8 @@ kiln_status kilni_ir_record_verify(const kiln_op_record *record, kiln_error *err
     for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
         const kiln_tensor_desc *stored = &record->outputs[i];
         char text[2][KILNI_IR_SHAPE_TEXT];
-        if (stored->dtype != inferred[i].dtype || !kiln_desc_same_shape(stored, &inferred[i])) {
+        if (stored->dtype != inferred[i].dtype || stored->scheme != inferred[i].scheme ||
+            !kiln_desc_same_shape(stored, &inferred[i])) {
             const char *dtype = kiln_dtype_name(stored->dtype);
             st = kiln_fail(err, INVALID_ARGUMENT, "%s: output %u is stored as %s%s but is %s%s",
                            kilni_ir_op_name(record), i, dtype != NULL ? dtype : "?",
@@ -70,7 +71,8 @@ static kiln_status use(const id_table *table, const kiln_tensor_desc *desc, bool
     if (entry->dropped) {
         return kiln_fail(err, INVALID_ARGUMENT, "%%%" PRIu64 " is used after its drop", desc->id);
     }
-    if (entry->desc->dtype != desc->dtype || !kiln_desc_same_shape(entry->desc, desc)) {
+    if (entry->desc->dtype != desc->dtype || entry->desc->scheme != desc->scheme ||
+        !kiln_desc_same_shape(entry->desc, desc)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%%%" PRIu64 " changes its dtype or shape",
                          desc->id);
     }
@@ -92,7 +94,7 @@ static kiln_status verify_op(id_table *table, const kiln_op_record *record, kiln
 
 static kiln_status verify_input(id_table *table, const kiln_tensor_desc *desc, kiln_error *err)
 {
-    bool ok = kiln_dtype_size(desc->dtype) > 0 && desc->rank <= KILN_MAX_RANK;
+    bool ok = kiln_dtype_kind_of(desc->dtype) != KILN_KIND_NONE && desc->rank <= KILN_MAX_RANK;
     if (!ok || kiln_desc_bytes(desc) < 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "%%%" PRIu64 " has no valid dtype and shape",
                          desc->id);

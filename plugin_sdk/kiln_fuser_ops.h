@@ -209,6 +209,13 @@
 #define KF_OP_CTC_LOSS 360u /* v1: connectionist temporal classification: -log of the probability of targets [b, s] under log_probs [t, b, classes]; infinite where no path gives them; lengths are clamped to t and s, labels to the classes */
 #define KF_OP_CTC_LOSS_BACKWARD 361u /* v1: derivative of ctc_loss by log_probs, each an input of its own; 0 where the loss is infinite */
 #define KF_OP_DET 362u /* v1: determinant of the square matrices in the last two axes; of no rows: 1 */
+#define KF_OP_RANDOM_PERMUTATION 404u /* v1: 0 to count - 1 in random order: the order of as many 64-bit numbers */
+#define KF_OP_QUANTIZE 410u /* v1: x / scale of its block (/ global) to the nearest value of dtype, halves to even, outside clamped; NaN and x/0 are 0 */
+#define KF_OP_DEQUANTIZE 411u /* v1: values times the scale of their block (times global), rounded once to dtype */
+#define KF_OP_QUANTIZE_DYNAMIC 412u /* v1: quantize with the scales 2 r / (highest - lowest), r of each block by mode: min_max (largest magnitude) or abs_mean */
+#define KF_OP_QUANTIZED_SCALES 413u /* v1: the scales of the blocks of x, one axis of blocks for each axis */
+#define KF_OP_MATMUL_QUANTIZED 414u /* v1: matmul in dtype of operands of which any may be quantised */
+#define KF_OP_LINEAR_QUANTIZED 415u /* v1: linear with a quantised weight [i, o] */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
 #define KF_OPSET_MAX 461u /* the largest number above */
@@ -251,6 +258,34 @@
 #define KF_ATTR_EXCLUSIVE 37u /* without the element itself */
 #define KF_ATTR_REVERSE 38u /* from the end to the beginning */
 #define KF_ATTR_DESCENDING 39u /* from the largest down */
+#define KF_ATTR_OUTPUT_PADDING 40u /* elements appended to the result along each spatial axis */
+#define KF_ATTR_OUTPUT_SIZE 41u /* spatial lengths of the result */
+#define KF_ATTR_P 49u /* exponent of the norm */
+#define KF_ATTR_ALPHA 50u /* first factor of the formula */
+#define KF_ATTR_BETA 51u /* second factor of the formula */
+#define KF_ATTR_MOMENTUM 52u /* share of the old value in a running one */
+#define KF_ATTR_SCALE 53u /* factor of the scores; 0: 1 / sqrt(length of a query) */
+#define KF_ATTR_SOFTCAP 54u /* scores become softcap * tanh(scores / softcap); 0: as they are */
+#define KF_ATTR_CAUSAL 55u /* position i sees none after i */
+#define KF_ATTR_DIRECTION 56u /* forward, reverse or bidirectional */
+#define KF_ATTR_ACTIVATIONS 57u /* names with commas, for each direction; empty: the usual ones */
+#define KF_ATTR_ALPHAS 58u /* alpha of each activation; empty: the usual ones */
+#define KF_ATTR_BETAS 59u /* beta of each activation; empty: the usual ones */
+#define KF_ATTR_CLIP 60u /* bound of what activations get; 0: none */
+#define KF_ATTR_INPUT_FORGET 61u /* the forget gate is 1 - the input gate */
+#define KF_ATTR_RESET_AFTER 62u /* the reset gate acts after the matrix product */
+#define KF_ATTR_INVERSE 63u /* the inverse transform, divided by the length */
+#define KF_ATTR_LENGTH 64u /* length of the signal; 0: what the input says */
+#define KF_ATTR_EQUATION 65u /* letters of each input's axes, with commas, then -> and the result's */
+#define KF_ATTR_BLANK 66u /* class that stands for no label */
+#define KF_ATTR_SEED 70u /* key of the random numbers */
+#define KF_ATTR_STREAM 71u /* stream of random numbers, below 2^32 */
+#define KF_ATTR_POSITION 72u /* which draw of the stream, below 2^48 */
+#define KF_ATTR_MEAN 73u /* centre of the distribution */
+#define KF_ATTR_DEVIATION 74u /* standard deviation, not negative */
+#define KF_ATTR_PROBABILITY 75u /* chance of 1, from 0 to 1 */
+#define KF_ATTR_BLOCKS 76u /* length of a quantisation block along each axis: a power of 2, or 0 for all of it; empty: one scale */
+#define KF_ATTR_SCALE_DTYPE 77u /* element type of the scales: f32, f16 or bf16 */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u
@@ -265,5 +300,11 @@
 #define KF_DTYPE_BF16 11u
 #define KF_DTYPE_F32 12u
 #define KF_DTYPE_F64 13u
+#define KF_DTYPE_Q8F 14u
+#define KF_DTYPE_Q8S 15u
+#define KF_DTYPE_Q4F 16u
+#define KF_DTYPE_Q4S 17u
+#define KF_DTYPE_Q2F 18u
+#define KF_DTYPE_Q2S 19u
 
 #endif

@@ -213,6 +213,15 @@ KILN_NODISCARD KILN_API kiln_status kiln_tensor_create(kiln_device *device, kiln
                                                        const void *data, kiln_tensor **out_tensor,
                                                        kiln_error *err);
 
+/// A quantised tensor from its bytes as ir.h lays them out (kiln_quant_layout_of says how many);
+/// kiln_read gives them back. Elsewhere quantised tensors come from kiln_quantize and
+/// kiln_quantize_dynamic; operators that take none say so.
+/// Ownership: as kiln_tensor_create. Lifetime: until the last release. Thread: any. Errors: as
+/// kiln_tensor_create; INVALID_ARGUMENT for a scheme that does not fit.
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_create_quantised(
+    kiln_device *device, kiln_dtype dtype, uint64_t scheme, size_t rank, const int64_t *dims,
+    const void *data, kiln_tensor **out_tensor, kiln_error *err);
+
 /// Marks a tensor as constant for as long as plans live (weights): fusers may prepare copies of it
 /// once. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_tensor_mark_constant(kiln_tensor *tensor);
@@ -228,6 +237,7 @@ KILN_API size_t kiln_tensor_rank(const kiln_tensor *tensor);
 KILN_API const int64_t *kiln_tensor_dims(const kiln_tensor *tensor);
 KILN_API int64_t kiln_tensor_count(const kiln_tensor *tensor);
 KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);
+KILN_API uint64_t kiln_tensor_scheme(const kiln_tensor *tensor); ///< 0 when not quantised
 KILN_API kiln_device *kiln_tensor_device(const kiln_tensor *tensor);
 
 /// Runs what the tensor needs, waits, and copies all of it, dense and row-major, to `out_data`.

@@ -733,6 +733,11 @@ static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inp
             return kiln_fail(err, INVALID_ARGUMENT, "input %zu is %s; the graph wants %s", i,
                              kiln_dtype_name(inputs[i]->desc.dtype), kiln_dtype_name(wanted));
         }
+        if (inputs[i] != NULL &&
+            inputs[i]->desc.scheme != graph->bindings->inputs[i]->desc.scheme) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "input %zu is quantised by another scheme than the graph wants", i);
+        }
     }
     return check_tensors(graph->device, inputs, n_inputs, "input", err);
 }

@@ -189,6 +189,8 @@ kiln_handle_kind kiln_handle_kind_of(kiln_dtype dtype)
     case KILN_KIND_INT:
     case KILN_KIND_UINT:
         return KILN_HANDLE_INT;
+    case KILN_KIND_QUANT:
+        return KILN_HANDLE_QUANTISED;
     default:
         return KILN_HANDLE_BOOL;
     }

@@ -1620,4 +1620,63 @@ kiln_status kiln_det(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) 
     return kiln_record(NULL, KILN_OP_DET, inputs, 1, NULL, 0, out_tensor, err);
 }
 
+kiln_status kiln_random_permutation(kiln_device *device, int64_t count, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_i64(count),
+        kilni_attr_dtype(dtype),
+        kilni_attr_none(),
+        kilni_attr_none(),
+        kilni_attr_none(),
+    };
+    return kiln_record(device, KILN_OP_RANDOM_PERMUTATION, NULL, 0, attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_quantize(kiln_tensor *x, kiln_tensor *scales, kiln_tensor *global, kiln_dtype dtype, const int64_t *blocks, size_t n_blocks, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_dtype(dtype),
+        kilni_attr_ints(blocks, n_blocks),
+    };
+    kiln_tensor *const inputs[] = {x, scales, global};
+    return kiln_record(NULL, KILN_OP_QUANTIZE, inputs, kilni_count_present(inputs, 3), attrs, 2, out_tensor, err);
+}
+
+kiln_status kiln_dequantize(kiln_tensor *x, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_dtype(dtype),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_DEQUANTIZE, inputs, 1, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_quantize_dynamic(kiln_tensor *x, kiln_dtype dtype, const int64_t *blocks, size_t n_blocks, kiln_dtype scale_dtype, const char *mode, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_dtype(dtype),
+        kilni_attr_ints(blocks, n_blocks),
+        kilni_attr_dtype(scale_dtype),
+        kilni_attr_text(mode),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_QUANTIZE_DYNAMIC, inputs, 1, attrs, 4, out_tensor, err);
+}
+
+kiln_status kiln_quantized_scales(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_QUANTIZED_SCALES, inputs, 1, NULL, 0, out_tensor, err);
+}
+
+kiln_status kiln_matmul_quantized(kiln_tensor *a, kiln_tensor *b, kiln_dtype dtype, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_dtype(dtype),
+        kilni_attr_bool(transpose_a),
+        kilni_attr_bool(transpose_b),
+    };
+    kiln_tensor *const inputs[] = {a, b};
+    return kiln_record(NULL, KILN_OP_MATMUL_QUANTIZED, inputs, 2, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_linear_quantized(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x, weight, bias};
+    return kiln_record(NULL, KILN_OP_LINEAR_QUANTIZED, inputs, kilni_count_present(inputs, 3), NULL, 0, out_tensor, err);
+}
+
 // clang-format on

@@ -1142,6 +1142,41 @@ KILN_NODISCARD KILN_API kiln_status kiln_ctc_loss_backward(kiln_tensor *log_prob
 /// determinant of the square matrices in the last two axes; of no rows: 1.
 KILN_NODISCARD KILN_API kiln_status kiln_det(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
 
+/// 0 to count - 1 in random order: the order of as many 64-bit numbers.
+/// `count`: number of elements.
+/// `dtype`: element type of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_random_permutation(kiln_device *device, int64_t count, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x / scale of its block (/ global) to the nearest value of dtype, halves to even, outside clamped; NaN and x/0 are 0.
+/// `dtype`: element type of the result.
+/// `blocks`: length of a quantisation block along each axis: a power of 2, or 0 for all of it; empty: one scale.
+/// Inputs from `global` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_quantize(kiln_tensor *x, kiln_tensor *scales, kiln_tensor *global, kiln_dtype dtype, const int64_t *blocks, size_t n_blocks, kiln_tensor **out_tensor, kiln_error *err);
+
+/// values times the scale of their block (times global), rounded once to dtype.
+/// `dtype`: element type of the result.
+KILN_NODISCARD KILN_API kiln_status kiln_dequantize(kiln_tensor *x, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err);
+
+/// quantize with the scales 2 r / (highest - lowest), r of each block by mode: min_max (largest magnitude) or abs_mean.
+/// `dtype`: element type of the result.
+/// `blocks`: length of a quantisation block along each axis: a power of 2, or 0 for all of it; empty: one scale.
+/// `scale_dtype`: element type of the scales: f32, f16 or bf16.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_quantize_dynamic(kiln_tensor *x, kiln_dtype dtype, const int64_t *blocks, size_t n_blocks, kiln_dtype scale_dtype, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
+
+/// the scales of the blocks of x, one axis of blocks for each axis.
+KILN_NODISCARD KILN_API kiln_status kiln_quantized_scales(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
+/// matmul in dtype of operands of which any may be quantised.
+/// `dtype`: element type of the result.
+/// `transpose_a`: swap the last two axes of a.
+/// `transpose_b`: swap the last two axes of b.
+KILN_NODISCARD KILN_API kiln_status kiln_matmul_quantized(kiln_tensor *a, kiln_tensor *b, kiln_dtype dtype, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err);
+
+/// linear with a quantised weight [i, o].
+/// Inputs from `bias` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_linear_quantized(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **out_tensor, kiln_error *err);
+
 // clang-format on
 #ifdef __cplusplus
 }

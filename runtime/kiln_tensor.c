@@ -174,6 +174,11 @@ kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
     if (kiln_dtype_name(dtype) == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "%d is no dtype", (int)dtype);
     }
+    if (kiln_dtype_kind_of(dtype) == KILN_KIND_QUANT) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "a tensor of %s needs a scheme: kiln_tensor_create_quantised",
+                         kiln_dtype_name(dtype));
+    }
     if (rank > KILN_MAX_RANK || (rank > 0 && dims == NULL)) {
         return kiln_fail(err, INVALID_ARGUMENT, "rank %zu; at most %d, with dims", rank,
                          KILN_MAX_RANK);
@@ -212,25 +217,17 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
     return device->backend->ops->execute(device->backend, &record, NULL, &tensor->place.view, err);
 }
 
-kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t rank,
-                               const int64_t *dims, const void *data, kiln_tensor **out_tensor,
-                               kiln_error *err)
+static kiln_status create(kiln_device *device, const kiln_tensor_desc *desc, const void *data,
+                          kiln_tensor **out_tensor, kiln_error *err)
 {
-    *out_tensor = NULL;
-    kiln_tensor_desc desc;
-    if (device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
-    }
-    kiln_status status = kilni_describe(dtype, rank, dims, &desc, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    pthread_mutex_lock(&device->lock);
+    kiln_status status = KILN_STATUS_OK;
     kiln_tensor *tensor = NULL;
-    if ((device->backend->ops->dtype_usage(device->backend, dtype) & KILN_USAGE_STORAGE) == 0) {
+    pthread_mutex_lock(&device->lock);
+    if ((device->backend->ops->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
+        0) {
         status = kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
-                           kiln_dtype_name(dtype));
-    } else if ((tensor = kilni_tensor_new(device, &desc)) == NULL) {
+                           kiln_dtype_name(desc->dtype));
+    } else if ((tensor = kilni_tensor_new(device, desc)) == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
     } else {
         status = fill(device, tensor, data, err);
@@ -242,6 +239,49 @@ kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t ran
     }
     *out_tensor = tensor;
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t rank,
+                               const int64_t *dims, const void *data, kiln_tensor **out_tensor,
+                               kiln_error *err)
+{
+    *out_tensor = NULL;
+    kiln_tensor_desc desc;
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    kiln_status status = kilni_describe(dtype, rank, dims, &desc, err);
+    return status == KILN_STATUS_OK ? create(device, &desc, data, out_tensor, err) : status;
+}
+
+kiln_status kiln_tensor_create_quantised(kiln_device *device, kiln_dtype dtype, uint64_t scheme,
+                                         size_t rank, const int64_t *dims, const void *data,
+                                         kiln_tensor **out_tensor, kiln_error *err)
+{
+    *out_tensor = NULL;
+    kiln_tensor_desc desc;
+    kiln_quant_layout layout;
+    if (device == NULL || data == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and data must not be NULL");
+    }
+    kiln_status status = kilni_describe(KILN_DTYPE_U8, rank, dims, &desc, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    desc.dtype = dtype;
+    desc.scheme = scheme;
+    if (!kiln_quant_layout_of(&desc, &layout)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s with scheme %llx is no quantised tensor of rank %zu",
+                         kiln_dtype_name(dtype) != NULL ? kiln_dtype_name(dtype) : "no dtype",
+                         (unsigned long long)scheme, rank);
+    }
+    return create(device, &desc, data, out_tensor, err);
+}
+
+uint64_t kiln_tensor_scheme(const kiln_tensor *tensor)
+{
+    return tensor->desc.scheme;
 }
 
 kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,

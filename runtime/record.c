@@ -210,6 +210,9 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    if (kilni_moves_quantised(op, inputs, n_inputs)) {
+        return kilni_record_moved(device, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
+    }
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
     status = kilni_await_arrivals(device, inputs, n_inputs, err);

@@ -230,6 +230,12 @@ kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *re
                                   kiln_tensor *const *inputs, kiln_tensor **out_tensors,
                                   kiln_error *err);
 
+/// Whether this moves elements of a quantised tensor; recording it then. Not under the lock.
+bool kilni_moves_quantised(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs);
+kiln_status kilni_record_moved(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+                               size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                               kiln_tensor **out_tensor, kiln_error *err);
+
 /// kiln_record for an operator with several results; a NULL in `outputs` says that this one is not
 /// wanted. Not under the lock.
 kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,

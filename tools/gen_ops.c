@@ -381,6 +381,8 @@ static const char *accept_name(kiln_accept accept)
         return "integer, bool";
     case KILN_ACCEPT_FLOAT:
         return "float";
+    case KILN_ACCEPT_QUANT:
+        return "quantised";
     case KILN_ACCEPT_SIGNED:
         return "signed, float";
     case KILN_ACCEPT_NUMERIC:

@@ -26,7 +26,8 @@ set(kiln_cl_kernels
     window_back.cl
     im2col.cl
     max_unpool.cl
-    random.cl)
+    random.cl
+    quant.cl)
 set(kiln_cl_exec
     exec.c
     exec_support.c
@@ -47,4 +48,5 @@ set(kiln_cl_exec
     exec_matmul.c
     exec_conv.c
     exec_window.c
-    exec_random.c)
+    exec_random.c
+    exec_quant.c)

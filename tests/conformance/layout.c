@@ -81,6 +81,20 @@ bool layout_make(layout_kind kind, const kiln_tensor_desc *desc, const void *dat
     int64_t count = kiln_desc_count(desc);
     size_t size = kiln_dtype_size(desc->dtype);
     kiln_view view = kiln_view_dense(desc, NULL);
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) { // always dense
+        *out_bytes = (size_t)kiln_desc_bytes(desc);
+        *out_memory = malloc(*out_bytes + 1);
+        *out_dense = malloc(*out_bytes + 1);
+        if (*out_memory == NULL || *out_dense == NULL) {
+            free(*out_memory);
+            free(*out_dense);
+            return false;
+        }
+        memcpy(*out_memory, data, *out_bytes);
+        memcpy(*out_dense, data, *out_bytes);
+        *out_view = view;
+        return true;
+    }
     choose_strides(kind, &view);
     if (kind == LAYOUT_EXPANDED) {
         repeat_an_axis(&view);

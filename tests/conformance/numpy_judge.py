@@ -26,7 +26,7 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
           "u64": np.uint64, "bool": np.bool_}
 TOLERANCE = {2: 1e-3, 4: 3e-7, 8: 1e-13}  # by bytes of a float
-SCALED = {"sum", "mean", "prod", "matmul", "conv", "conv_transpose", "conv_x_backward",
+SCALED = {"matmul_quantized", "linear_quantized", "sum", "mean", "prod", "matmul", "conv", "conv_transpose", "conv_x_backward",
           "conv_weight_backward", "conv_bias_backward", "conv_transpose_x_backward",
           "conv_transpose_weight_backward", "col2im", "avg_pool", "lp_pool", "avg_pool_backward",
           "max_pool_backward", "adaptive_avg_pool", "adaptive_avg_pool_backward", "softmax", "log_softmax",
@@ -425,7 +425,8 @@ def random_uniform(shape, dtype, min, max, **place):
     return np.where(value >= kind(max), kind(min), value).reshape(shape)
 
 
-def random_int(shape, dtype, min, max, **place):
+def random_int(shape, dtype, min, max, seed=0, stream=0, position=0):
+    place = {"seed": seed, "stream": stream, "position": position}
     limits = np.iinfo(DTYPES[dtype])
     low = limits.min if min == -np.inf else min
     count = (limits.max if max == np.inf else max) - low + 1
@@ -528,9 +529,18 @@ OTHERS = {  # name -> function of inputs, attributes, shape of the result; a tup
     "pad": lambda i, a, s: pad(i[0], **a),
     "full": lambda i, a, s: np.full(a["shape"], a["value"], DTYPES[a["dtype"]]),
     "arange": lambda i, a, s: arange(**a),
+    "dequantize": lambda i, a, s: i[0].floats(DTYPES[a["dtype"]]),
+    "quantized_scales": lambda i, a, s: i[0].scales.reshape(s),
+    "matmul_quantized": lambda i, a, s: matmul(as_floats(i[0], a["dtype"]), as_floats(
+        i[1], a["dtype"]), a.get("transpose_a", 0), a.get("transpose_b", 0)),
+    "linear_quantized": lambda i, a, s: wide(i[0]) @ wide(
+        i[1].floats(i[0].dtype)) + (wide(i[2]) if len(i) == 3 else 0),
     "random_uniform": lambda i, a, s: random_uniform(**a),
     "random_int": lambda i, a, s: random_int(**a),
     "random_normal": lambda i, a, s: random_normal(**{"seed": 0, "stream": 0, "position": 0, **a}),
+    "random_permutation": lambda i, a, s: np.argsort(random_int(
+        [a["count"]], "u64", -np.inf, np.inf, a["seed"], a["stream"], a["position"]),
+        kind="stable"),
     "random_bernoulli": lambda i, a, s: random_bernoulli(**a),
 }
 OTHERS.update(numpy_data.operators(DTYPES))
@@ -553,8 +563,70 @@ def expected(name, inputs, attributes, shape):
     return binary(name, *inputs)
 
 
+class Quantised:
+    """A quantised tensor: integers, scales of the blocks, and what they stand for."""
+
+    def __init__(self, dtype, scheme, shape, data):
+        bits, self.shape, self.dtype = int(dtype[1]), shape, dtype
+        count, per_word = math.prod(shape), 32 // bits
+        words = np.frombuffer(data, np.uint32, -(-count // per_word))
+        raw = words[:, None] >> (bits * np.arange(per_word, dtype=np.uint32)) & ((1 << bits) - 1)
+        raw = raw.ravel()[:count].astype(np.int64)
+        self.values = np.where(raw >> (bits - 1), raw - (1 << bits), raw).reshape(shape)
+        sides = [scheme >> (32 + 4 * i) & 15 for i in range(len(shape))]
+        sides = [1 << (s - 1) if s else max(n, 1) for s, n in zip(sides, shape)]
+        self.grid = tuple(-(-n // side) if scheme >> (32 + 4 * i) & 15 else 1
+                          for i, (n, side) in enumerate(zip(shape, sides)))
+        number = math.prod(self.grid) if count else 0
+        kind = {12: np.float32, 10: np.float16, 11: np.uint16}[scheme & 255]
+        self.scales = np.frombuffer(data, kind, number, words.nbytes)
+        if scheme & 255 == 11:
+            self.scales = (self.scales.astype(np.uint32) << 16).view(np.float32)
+        rounded = words.nbytes + -(-number * np.dtype(kind).itemsize // 4) * 4
+        self.whole = np.frombuffer(data, np.float32, 1, rounded)[0] if (
+            scheme >> 8 & 1 and count) else np.float32(1)
+        self.scales = self.scales.reshape(self.grid if count else (0,)).astype(np.float32)
+        spread = self.scales
+        for axis, (side, n) in enumerate(zip(sides, shape)):
+            spread = spread if not count else np.repeat(spread, side, axis).take(range(n), axis)
+        self.steps = (spread * self.whole).reshape(shape) if count else np.zeros(shape, np.float32)
+
+    def floats(self, dtype=np.float64):
+        wide = np.float64 if dtype == np.float64 else np.float32
+        return (self.values.astype(wide) * self.steps.astype(wide)).astype(dtype)
+
+
+def as_floats(x, dtype):
+    return wide(x.floats(DTYPES[dtype]) if isinstance(x, Quantised) else x)
+
+
+def check_quantised(name, result, inputs, attributes):
+    """What is wrong with a quantised result, or None."""
+    if inputs[0].size == 0:
+        return None
+    bits, full = int(result.dtype[1]), result.dtype[2] == "f"
+    high = (1 << (bits - 1)) - 1
+    x = inputs[0] if inputs[0].dtype == np.float64 else inputs[0].astype(np.float32)
+    if name == "quantize":
+        want = np.rint(x / result.steps.astype(x.dtype))
+        want = np.nan_to_num(np.clip(want, -high - full, high))
+        given = inputs[1].astype(np.float32).ravel() if inputs[1] is not None else None
+        if given is not None and not np.array_equal(given, result.scales.ravel()):
+            return "the scales are others than those given"
+        return None if np.array_equal(want, result.values) else "values differ from NumPy's"
+    if attributes.get("mode") == "abs_mean":
+        return None if np.all(np.abs(result.values) <= high + full) else "values leave the range"
+    reach = (np.abs(result.values) + 0.5 + 1e-3) * result.steps
+    near = np.abs(result.floats() - x) <= 0.502 * result.steps + (full * result.steps)
+    return None if np.all(near) and np.all(reach * 2 >= np.abs(x)) else "values are too far"
+
+
 def load(text):
     dtype, dims, data = text.split(":")
+    if "{" in dtype:
+        shape = tuple(int(n) for n in dims.split(",")) if dims else ()
+        name, scheme = dtype.rstrip("}").split("{")
+        return Quantised(name, int(scheme, 16), shape, bytes.fromhex(data))
     if dtype == "bf16":
         return None
     shape = tuple(int(n) for n in dims.split(",")) if dims else ()
@@ -587,6 +659,11 @@ def judge(line, failures):
     if any(t is None for t in tensors):
         return False
     attributes = eval(f"dict({fields[1]})")  # written by sample_dump, nobody else
+    if isinstance(tensors[-1], Quantised):
+        wrong = check_quantised(name, tensors[-1], tensors[:-1], attributes)
+        if wrong:
+            failures[name].append(f"{fields[0]}({fields[1]}): {wrong}")
+        return True
     wanted = expected(name, tensors[:-1], attributes, tensors[-1].shape)
     wanted = np.asarray(wanted[int(result)] if isinstance(wanted, tuple) else wanted)
     wrong = difference(name, tensors[-1], wanted)

@@ -19,7 +19,11 @@ static void write_tensor(const kiln_tensor_desc *desc, const void *data)
 {
     const unsigned char *bytes = data;
     int64_t size = kiln_desc_bytes(desc);
-    printf("|%s:", kiln_dtype_name(desc->dtype));
+    printf("|%s", kiln_dtype_name(desc->dtype));
+    if (desc->scheme != 0) {
+        printf("{%" PRIx64 "}", desc->scheme);
+    }
+    printf(":");
     for (unsigned i = 0; i < desc->rank; i++) {
         printf("%s%" PRId64, i > 0 ? "," : "", desc->dims[i]);
     }
@@ -139,7 +143,8 @@ int main(void)
 {
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_F64, KILN_DTYPE_F16,
                                         KILN_DTYPE_I32, KILN_DTYPE_I64, KILN_DTYPE_I8,
-                                        KILN_DTYPE_U8,  KILN_DTYPE_U64, KILN_DTYPE_BOOL};
+                                        KILN_DTYPE_U8,  KILN_DTYPE_U64, KILN_DTYPE_BOOL,
+                                        KILN_DTYPE_Q8F, KILN_DTYPE_Q4S, KILN_DTYPE_Q2F};
     dump d = {.env = {.allocator = kiln_allocator_default()}};
     kiln_sample_sink sink = {&d.env, take_sample, &d};
     const kiln_backend_provider *provider = kiln_ir_reference_provider();

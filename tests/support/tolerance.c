@@ -75,6 +75,8 @@ static const row rows[] = {
     {KILN_OP_SOFTMAX, {0, 0, 16, 2, true}},
     {KILN_OP_LOG_SOFTMAX, {0, 0, 16, 2, true}},
     {KILN_OP_BATCH_NORM, {0, 0, 16, 2, true}},
+    {KILN_OP_MATMUL_QUANTIZED, {0, 0, 64, 2, true}},
+    {KILN_OP_LINEAR_QUANTIZED, {0, 0, 64, 2, true}},
     {KILN_OP_RANDOM_NORMAL, {4, 1, 0, 0, false}},
     {KILN_OP_GELU, {0, 0, 16, 2, true}},
     {KILN_OP_SOFTMIN, {0, 0, 16, 2, true}},
@@ -258,4 +260,44 @@ bool kiln_tolerance_compare(kiln_tolerance tolerance, kiln_dtype dtype, int64_t 
         }
     }
     return true;
+}
+
+static int32_t quant_value(const unsigned char *data, kiln_dtype dtype, int64_t i)
+{
+    uint32_t word = 0;
+    uint32_t bits = kiln_quant_bits(dtype);
+    int64_t per_word = 32 / (int64_t)bits;
+    memcpy(&word, data + i / per_word * 4, sizeof(word));
+    uint32_t raw = word >> ((uint32_t)(i % per_word) * bits) & ((1u << bits) - 1);
+    return (int32_t)raw - ((raw >> (bits - 1)) != 0 ? (int32_t)(1u << bits) : 0);
+}
+
+bool kiln_quant_compare(const kiln_tensor_desc *desc, bool exact, const void *actual,
+                        const void *expected, char *out_text, size_t capacity)
+{
+    const unsigned char *a = actual;
+    const unsigned char *e = expected;
+    const kiln_tolerance near = {.ulps = 2, .half_ulps = 2};
+    kiln_quant_layout l;
+    if (!kiln_quant_layout_of(desc, &l)) {
+        snprintf(out_text, capacity, "the result has no layout");
+        return false;
+    }
+    for (int64_t i = 0; i < l.bytes && exact; i++) {
+        if (a[i] != e[i]) {
+            snprintf(out_text, capacity, "byte %" PRId64 " of %" PRId64 " is %u, expected %u", i,
+                     l.bytes, a[i], e[i]);
+            return false;
+        }
+    }
+    for (int64_t i = 0; i < l.count; i++) {
+        int32_t x = quant_value(a, desc->dtype, i);
+        int32_t y = quant_value(e, desc->dtype, i);
+        if (x - y > 1 || y - x > 1) {
+            snprintf(out_text, capacity, "value %" PRId64 " is %d, expected %d", i, x, y);
+            return false;
+        }
+    }
+    return kiln_tolerance_compare(near, kiln_scheme_scale(desc->scheme), l.scales, a + l.scales_at,
+                                  e + l.scales_at, out_text, capacity);
 }

@@ -21,4 +21,9 @@ bool kiln_tolerance_compare(kiln_tolerance tolerance, kiln_dtype dtype, int64_t 
                             const void *actual, const void *expected, char *out_text,
                             size_t capacity);
 
+/// Compares two quantised tensors: byte for byte, or scales within two units of their last place
+/// and values within one step.
+bool kiln_quant_compare(const kiln_tensor_desc *desc, bool exact, const void *actual,
+                        const void *expected, char *out_text, size_t capacity);
+
 #endif

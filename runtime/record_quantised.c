@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Operators that only move elements, on quantised tensors: recorded as dequantise, move, quantise.
+// With one scale for the tensor the scale stays and no value changes; with blocks the scales are
+// found anew, for the moved elements meet others in their blocks.
+
+#include "runtime_internal.h"
+
+static bool only_moves(kiln_op op)
+{
+    switch (op) {
+    case KILN_OP_RESHAPE:
+    case KILN_OP_EXPAND:
+    case KILN_OP_PERMUTE:
+    case KILN_OP_SLICE:
+    case KILN_OP_FLIP:
+    case KILN_OP_CONTIGUOUS:
+    case KILN_OP_SELECT:
+    case KILN_OP_GATHER:
+    case KILN_OP_CONCAT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_quantised(const kiln_tensor *tensor)
+{
+    return tensor != NULL && kiln_dtype_kind_of(tensor->desc.dtype) == KILN_KIND_QUANT;
+}
+
+bool kilni_moves_quantised(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs)
+{
+    return n_inputs > 0 && is_quantised(inputs[0]) && only_moves(op);
+}
+
+/// Blocks of the result, along the axes where they have come to lie.
+static kiln_status moved_blocks(kiln_op op, const kiln_tensor *from, const kiln_tensor *to,
+                                const kiln_attr *attrs, int64_t *out_blocks, kiln_error *err)
+{
+    size_t rank = from->desc.rank;
+    if (op == KILN_OP_RESHAPE || to->desc.rank != rank) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: the blocks of a quantised tensor do not survive it; dequantize it "
+                         "first",
+                         kiln_op_info_of(op)->name);
+    }
+    for (size_t i = 0; i < rank; i++) {
+        int64_t source = (int64_t)i;
+        if (op == KILN_OP_PERMUTE) {
+            source = attrs[0].count > 0 ? attrs[0].v.ints[i] : (int64_t)(rank - 1 - i);
+            source += source < 0 ? (int64_t)rank : 0;
+        }
+        out_blocks[i] = kiln_scheme_block(from->desc.scheme, (size_t)source);
+    }
+    return KILN_STATUS_OK;
+}
+
+static bool has_blocks(const kiln_tensor *tensor)
+{
+    for (size_t i = 0; i < tensor->desc.rank; i++) {
+        if (kiln_scheme_block(tensor->desc.scheme, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// One scale, which stays that of the result.
+static kiln_status requantise_exactly(kiln_tensor *from, kiln_tensor *moved,
+                                      kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor *scales = NULL;
+    kiln_status status = kiln_quantized_scales(from, &scales, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_quantize(moved, scales, NULL, from->desc.dtype, NULL, 0, out_tensor, err);
+    }
+    kiln_release(scales);
+    return status;
+}
+
+static kiln_status requantise(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs,
+                              const kiln_attr *attrs, kiln_tensor *moved, kiln_tensor **out_tensor,
+                              kiln_error *err)
+{
+    kiln_tensor *from = inputs[0];
+    int64_t blocks[KILN_MAX_RANK] = {0};
+    bool alone = n_inputs == 1 || !is_quantised(inputs[1]);
+    if (alone && !has_blocks(from) && !kiln_scheme_has_global(from->desc.scheme) &&
+        kiln_tensor_count(from) > 0) {
+        return requantise_exactly(from, moved, out_tensor, err);
+    }
+    kiln_status status = KILN_STATUS_OK;
+    if (has_blocks(from)) {
+        status = moved_blocks(op, from, moved, attrs, blocks, err);
+    }
+    return status == KILN_STATUS_OK
+               ? kiln_quantize_dynamic(moved, from->desc.dtype, blocks, moved->desc.rank,
+                                       kiln_scheme_scale(from->desc.scheme), NULL, out_tensor, err)
+               : status;
+}
+
+kiln_status kilni_record_moved(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+                               size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                               kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor *plain[KILN_MAX_INPUTS] = {NULL};
+    kiln_tensor *moved = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < n_inputs && status == KILN_STATUS_OK; i++) {
+        if (is_quantised(inputs[i])) {
+            status = kiln_dequantize(inputs[i], KILN_DTYPE_F32, &plain[i], err);
+        } else {
+            plain[i] = kiln_retain(inputs[i]);
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_record(device, op, plain, n_inputs, attrs, n_attrs, &moved, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = requantise(op, inputs, n_inputs, attrs, moved, out_tensor, err);
+    }
+    kiln_release(moved);
+    for (size_t i = 0; i < n_inputs; i++) {
+        kiln_release(plain[i]);
+    }
+    return status;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Quantised tensors through the public calls: bytes in and out, what may be done with them, and
+// what says no.
+
+#include "runtime_fixture.h"
+
+#include <math.h>
+#include <string.h>
+
+static kiln_tensor *quantised(fixture *f, const int64_t *blocks, size_t n_blocks)
+{
+    const int64_t dims[] = {2, 4};
+    const float data[] = {1, -2, 3, -4, 0.5F, 0.25F, -0.125F, 1};
+    kiln_tensor *q = NULL;
+    kiln_tensor *x = fixture_f32(f, 2, dims, data);
+    FIXTURE_OK(f, kiln_quantize_dynamic(x, KILN_DTYPE_Q8S, blocks, n_blocks, KILN_DTYPE_F32, NULL,
+                                        &q, &f->err));
+    kiln_release(x);
+    return q;
+}
+
+static void read_floats(fixture *f, kiln_tensor *q, float *out, size_t count)
+{
+    kiln_tensor *x = NULL;
+    FIXTURE_OK(f, kiln_dequantize(q, KILN_DTYPE_F32, &x, &f->err));
+    FIXTURE_OK(f, kiln_read(x, out, count * sizeof(float), &f->err));
+    kiln_release(x);
+}
+
+static void check_bytes(const char *address)
+{
+    fixture f;
+    uint32_t bytes[3] = {0};
+    kiln_tensor *again = NULL;
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    kiln_tensor *q = quantised(&f, NULL, 0);
+    KILN_CHECK_INT((int64_t)kiln_tensor_bytes(q), 12); // eight values and a scale
+    FIXTURE_OK(&f, kiln_read(q, bytes, sizeof(bytes), &f.err));
+    KILN_CHECK_INT((int8_t)(bytes[0] >> 24), -127);
+    KILN_CHECK_INT((int8_t)(bytes[0] & 0xFF), 32); // 1 / (4 / 127), to the nearest
+    FIXTURE_OK(&f, kiln_tensor_create_quantised(f.device, KILN_DTYPE_Q8S, kiln_tensor_scheme(q), 2,
+                                                kiln_tensor_dims(q), bytes, &again, &f.err));
+    float one[8];
+    float two[8];
+    read_floats(&f, q, one, 8);
+    read_floats(&f, again, two, 8);
+    KILN_CHECK_MEM(one, two, sizeof(one));
+    KILN_CHECK(one[3] == -4 && fabsf(one[1] + 2) < 0.02F);
+    kiln_release(q);
+    kiln_release(again);
+    fixture_close(&f);
+}
+
+static void test_bytes_reference(void)
+{
+    check_bytes("reference");
+}
+
+static void test_bytes_opencl(void)
+{
+    check_bytes("opencl:0");
+}
+
+static void test_moves(void)
+{
+    fixture f;
+    const int64_t dims[] = {2, 4};
+    const int64_t line[] = {8};
+    const int64_t rows[] = {1, 4};
+    const int64_t axes[] = {1, 0};
+    float before[8];
+    float after[8];
+    kiln_tensor *moved = NULL;
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    kiln_tensor *q = quantised(&f, NULL, 0);
+    read_floats(&f, q, before, 8);
+    FIXTURE_OK(&f, kiln_reshape(q, line, 1, &moved, &f.err));
+    KILN_CHECK_INT((int64_t)kiln_tensor_dtype(moved), KILN_DTYPE_Q8S);
+    read_floats(&f, moved, after, 8);
+    KILN_CHECK_MEM(before, after, sizeof(before)); // the scale stays, so does every value
+    kiln_release(moved);
+    FIXTURE_OK(&f, kiln_permute(q, axes, 2, &moved, &f.err));
+    read_floats(&f, moved, after, 8);
+    KILN_CHECK(after[1] == before[4] && after[2] == before[1]);
+    kiln_release(moved);
+    kiln_release(q);
+    q = quantised(&f, rows, 2);
+    FIXTURE_OK(&f, kiln_permute(q, axes, 2, &moved, &f.err));
+    KILN_CHECK_INT(kiln_scheme_block(kiln_tensor_scheme(moved), 0), 4);
+    KILN_CHECK_INT(kiln_scheme_block(kiln_tensor_scheme(moved), 1), 1);
+    kiln_release(moved);
+    KILN_CHECK(kiln_reshape(q, line, 1, &moved, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(strstr(f.err.message, "dequantize") != NULL);
+    kiln_release(q);
+    KILN_CHECK_INT(dims[1], 4);
+    fixture_close(&f);
+}
+
+static void test_refusals(void)
+{
+    fixture f;
+    const int64_t dims[] = {2, 4};
+    const int64_t odd[] = {3, 0};
+    const uint8_t bytes[12] = {0};
+    kiln_tensor *out = NULL;
+    kiln_handle *handle = NULL;
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    kiln_tensor *q = quantised(&f, NULL, 0);
+    KILN_CHECK(kiln_add(q, q, &out, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(strstr(f.err.message, "dequantize") != NULL);
+    KILN_CHECK(kiln_cast(q, KILN_DTYPE_F32, &out, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(kiln_full(f.device, dims, 2, KILN_DTYPE_Q8S, kiln_f64(0), &out, &f.err) ==
+               KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_Q8S, 2, dims, bytes, &out, &f.err) ==
+               KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(kiln_tensor_create_quantised(f.device, KILN_DTYPE_Q8S, 0, 2, dims, bytes, &out,
+                                            &f.err) == KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(kiln_tensor_create_quantised(
+                   f.device, KILN_DTYPE_F32, kiln_scheme_make(KILN_DTYPE_F32, false, NULL, 0), 2,
+                   dims, bytes, &out, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(kiln_scheme_make(KILN_DTYPE_F32, false, odd, 2) == 0);
+    KILN_CHECK(kiln_scheme_make(KILN_DTYPE_I32, false, NULL, 0) == 0);
+    KILN_CHECK(kiln_tensor_to_handle(q, KILN_HANDLE_FLOAT, &handle, &f.err) ==
+               KILN_STATUS_INVALID_ARGUMENT);
+    FIXTURE_OK(&f, kiln_tensor_to_handle(q, KILN_HANDLE_QUANTISED, &handle, &f.err));
+    FIXTURE_OK(&f, kiln_tensor_from_handle(handle, KILN_HANDLE_QUANTISED, &out, &f.err));
+    KILN_CHECK(kiln_tensor_scheme(out) == kiln_tensor_scheme(q));
+    kiln_handle_release(handle);
+    kiln_release(out);
+    kiln_release(q);
+    fixture_close(&f);
+}
+
+static void test_products(void)
+{
+    fixture f;
+    const int64_t dims[] = {1, 2};
+    const float two[] = {1, 2};
+    float product[4];
+    float weight[8];
+    kiln_tensor *out = NULL;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *q = quantised(&f, NULL, 0);
+    kiln_tensor *x = fixture_f32(&f, 2, dims, two);
+    read_floats(&f, q, weight, 8);
+    FIXTURE_OK(&f, kiln_linear_quantized(x, q, NULL, &out, &f.err));
+    FIXTURE_OK(&f, kiln_read(out, product, sizeof(product), &f.err));
+    for (int i = 0; i < 4; i++) {
+        KILN_CHECK(fabsf(product[i] - (weight[i] + 2 * weight[4 + i])) < 1e-5F);
+    }
+    kiln_release(out);
+    kiln_release(x);
+    kiln_release(q);
+    fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/runtime/quantised", KILN_TEST(test_bytes_reference),
+               KILN_TEST(test_bytes_opencl), KILN_TEST(test_moves), KILN_TEST(test_refusals),
+               KILN_TEST(test_products))
