@@ -162,9 +162,10 @@ static kiln_status transposed_length(const kiln_op_record *call, uint32_t axis, 
     if (!ok) {
         return too_large(call, err);
     }
-    if (length < 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%s: padding leaves a length of %" PRId64,
-                         kilni_ir_op_name(call), length);
+    if (window->out[axis] < 1 || length < 0) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: %" PRId64 " elements give a length of %" PRId64,
+                         kilni_ir_op_name(call), window->out[axis], length);
     }
     window->in[axis] = length;
     return KILN_STATUS_OK;
