@@ -110,9 +110,9 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
     const kiln_tensor_desc *desc = &exec->record->outputs[0];
     const kiln_view *out = &exec->outputs[0];
     kiln_quant_layout layout;
-    kiln_view x;
-    kiln_view scales;
-    kiln_view global;
+    kiln_view x = {0};
+    kiln_view scales = {0};
+    kiln_view global = {0};
     kilni_cl_args args;
     if (!kiln_quant_layout_of(desc, &layout)) {
         return kiln_fail(exec->err, INTERNAL, "quantize: the result has no layout");
@@ -238,8 +238,8 @@ static kiln_status matmul_8_bits(kilni_exec *exec, const matmul_shape *s)
 {
     const kiln_tensor_desc *b = &exec->record->inputs[1];
     const kiln_view *out = &exec->outputs[0];
-    kiln_quant_layout layout;
-    kiln_view a;
+    kiln_quant_layout layout = {0};
+    kiln_view a = {0};
     parts p = {0};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
