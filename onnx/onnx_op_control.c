@@ -97,8 +97,8 @@ static kilni_onnx_ref empty_stack(kilni_onnx_call *call, const kiln_onnx_value_i
     uint32_t rank = info->rank + 1;
     uint32_t at = kilni_onnx_axis(call, axis, rank);
     for (uint32_t i = 0; i < rank; i++) {
-        const kiln_onnx_dim *dim = &info->dims[i < at ? i : i - 1];
-        dims[i] = i == at || dim->length < 0 ? 0 : dim->length;
+        int64_t length = i == at ? 0 : info->dims[i < at ? i : i - 1].length;
+        dims[i] = length < 0 ? 0 : length;
     }
     return kilni_onnx_scratch(call, info->dtype, rank, dims);
 }
