@@ -8,7 +8,7 @@
 
 #include "cl_internal.h"
 
-enum { KILNI_EXEC_OPERANDS = 4, KILNI_EXEC_SCRATCH = 8 };
+enum { KILNI_EXEC_OPERANDS = 4, KILNI_EXEC_SCRATCH = 32 };
 
 /// One operation. Views of the inputs may be replaced on the way; scratch memory is freed when it
 /// is queued.

@@ -170,7 +170,24 @@ void kiln_decompose_conv_x_backward(kiln_expander *expander)
     write_turned(expander, kilni_expand_input(expander, 0), kilni_expand_input(expander, 1), 0);
 }
 
-/* The windows of `x` as columns, times `grad`, for each group; summed over the batch. */
+/* Columns [n, c*kernel, windows] times `grad`, for each group; summed over the batch: the gradient
+ * of a weight like `shape`. */
+static kilni_value weight_sums(kiln_expander *expander, kilni_value columns, kilni_value grad,
+                               const kiln_tensor_desc *shape)
+{
+    const kiln_tensor_desc c = kilni_expand_desc(expander, columns);
+    const kiln_tensor_desc g = kilni_expand_desc(expander, grad);
+    int64_t groups = kiln_op_attr_i64(kilni_expand_call(expander), KILN_KEY_GROUPS);
+    const int64_t column_dims[] = {c.dims[0], groups, c.dims[1] / groups, c.dims[2]};
+    const int64_t grad_dims[] = {g.dims[0], groups, g.dims[1] / groups, c.dims[2]};
+    const int64_t first = 0;
+    columns = kilni_expand_reshape(expander, columns, column_dims, 4);
+    grad = kilni_expand_reshape(expander, kilni_expand_wide(expander, grad), grad_dims, 4);
+    kilni_value sums = kilni_expand_matmul(expander, grad, columns, false, true);
+    sums = kilni_expand_reduce(expander, KILN_OP_SUM, sums, &first, 1, false);
+    return kilni_expand_reshape(expander, sums, shape->dims, shape->rank);
+}
+
 static void write_weight_sums(kiln_expander *expander, kilni_value x, kilni_value grad)
 {
     const kiln_op_record *call = kilni_expand_call(expander);
@@ -178,18 +195,12 @@ static void write_weight_sums(kiln_expander *expander, kilni_value x, kilni_valu
     const kiln_tensor_desc from = kilni_expand_desc(expander, x);
     const kiln_tensor_desc g = kilni_expand_desc(expander, grad);
     const fitted f = fit(call, &from, &g, out);
-    int64_t groups = kiln_op_attr_i64(call, KILN_KEY_GROUPS);
     if (is_empty(&from) || is_empty(&g) || is_empty(out) || !reaches(&f)) {
         kilni_expand_output(expander, 0, zeros(expander, from.dtype));
         return;
     }
     const kiln_attr attrs[] = {ints_attr(f.kernel, f.axes), ints_attr(f.strides, f.axes),
                                ints_attr(f.padding, 2 * f.axes), ints_attr(f.dilations, f.axes)};
-    int64_t windows = span(&g.dims[2], f.axes);
-    const int64_t x_dims[] = {from.dims[0], groups, from.dims[1] / groups * span(f.kernel, f.axes),
-                              windows};
-    const int64_t grad_dims[] = {g.dims[0], groups, g.dims[1] / groups, windows};
-    const int64_t first = 0;
     for (uint32_t i = 0; i < f.axes; i++) {
         if (f.core[i] < from.dims[2 + i]) {
             x = kilni_expand_slice(expander, x, 2 + i, 0, f.core[i]);
@@ -197,11 +208,7 @@ static void write_weight_sums(kiln_expander *expander, kilni_value x, kilni_valu
     }
     x = kilni_expand_wide(expander, x);
     x = write_op(expander, KILN_OP_IM2COL, &x, 1, attrs, 4);
-    x = kilni_expand_reshape(expander, x, x_dims, 4);
-    grad = kilni_expand_reshape(expander, kilni_expand_wide(expander, grad), grad_dims, 4);
-    kilni_value sums = kilni_expand_matmul(expander, grad, x, false, true);
-    sums = kilni_expand_reduce(expander, KILN_OP_SUM, sums, &first, 1, false);
-    kilni_expand_output(expander, 0, kilni_expand_reshape(expander, sums, out->dims, out->rank));
+    kilni_expand_output(expander, 0, weight_sums(expander, x, grad, out));
 }
 
 void kiln_decompose_conv_weight_backward(kiln_expander *expander)
@@ -239,4 +246,68 @@ void kiln_decompose_conv_bias_backward(kiln_expander *expander)
     }
     kilni_expand_output(expander, 0,
                         kilni_expand_reduce(expander, KILN_OP_SUM, grad, axes, rank - 1, false));
+}
+
+// ---- deformable convolution
+// ------------------------------------------------------------------------
+
+/* kernel, strides, padding, dilations, offset_groups of a call that has the weight as input 2 and
+ * all of these but the kernel as attributes 0 to 4, groups among them. */
+static void deform_attrs(const kiln_op_record *call, kiln_attr out_attrs[5])
+{
+    out_attrs[0] = ints_attr(&call->inputs[2].dims[2], 2);
+    memcpy(out_attrs + 1, call->attrs, 3 * sizeof(*out_attrs));
+    out_attrs[4] = call->attrs[4];
+}
+
+static kilni_value wide_input(kiln_expander *expander, unsigned index)
+{
+    return kilni_expand_wide(expander, kilni_expand_input(expander, index));
+}
+
+void kiln_decompose_deform_conv(kiln_expander *expander)
+{
+    const kiln_op_record *call = kilni_expand_call(expander);
+    const kiln_tensor_desc *out = &call->outputs[0];
+    const kiln_tensor_desc *weight = &call->inputs[2];
+    kiln_attr attrs[5];
+    int64_t groups = kiln_op_attr_i64(call, KILN_KEY_GROUPS);
+    int64_t windows = out->dims[2] * out->dims[3];
+    int64_t depth = span(&weight->dims[1], 3);
+    const int64_t weight_dims[] = {groups, weight->dims[0] / groups, depth};
+    const int64_t column_dims[] = {out->dims[0], groups, depth, windows};
+    kilni_value inputs[3] = {wide_input(expander, 0), wide_input(expander, 1), 0};
+    deform_attrs(call, attrs);
+    if (call->n_inputs > 3) {
+        inputs[2] = wide_input(expander, 3);
+    }
+    kilni_value columns =
+        write_op(expander, KILN_OP_DEFORM_IM2COL, inputs, call->n_inputs > 3 ? 3 : 2, attrs, 5);
+    columns = kilni_expand_reshape(expander, columns, column_dims, 4);
+    kilni_value left = kilni_expand_reshape(expander, wide_input(expander, 2), weight_dims, 3);
+    kilni_value y = kilni_expand_matmul(expander, left, columns, false, false);
+    y = kilni_expand_reshape(expander, y, out->dims, out->rank);
+    kilni_value bias = call->n_inputs > 4 ? kilni_expand_input(expander, 4) : 0;
+    kilni_expand_output(expander, 0, with_bias(expander, y, bias, out->rank));
+}
+
+void kiln_decompose_deform_conv_backward(kiln_expander *expander)
+{
+    const kiln_op_record *call = kilni_expand_call(expander);
+    const int64_t axes[] = {0, 2, 3};
+    kiln_attr attrs[5];
+    kilni_value results[3] = {0};
+    deform_attrs(call, attrs);
+    kilni_value grad = wide_input(expander, 4);
+    const kilni_value inputs[] = {wide_input(expander, 0), wide_input(expander, 1),
+                                  wide_input(expander, 3),
+                                  turned_columns(expander, grad, wide_input(expander, 2))};
+    kilni_value columns = write_op(expander, KILN_OP_DEFORM_IM2COL, inputs, 3, attrs, 5);
+    kilni_expand_op(expander, KILN_OP_DEFORM_IM2COL_BACKWARD, inputs, 4, attrs, 5, results);
+    kilni_expand_output(expander, 0, results[0]);
+    kilni_expand_output(expander, 1, results[1]);
+    kilni_expand_output(expander, 2, weight_sums(expander, columns, grad, &call->inputs[2]));
+    kilni_expand_output(expander, 3, results[2]);
+    kilni_expand_output(expander, 4,
+                        kilni_expand_reduce(expander, KILN_OP_SUM, grad, axes, 3, false));
 }

@@ -186,6 +186,48 @@ const kiln_op_signature kiln_signature_conv_bias_backward = {
     .max_inputs = 1,
 };
 
+const kiln_op_signature kiln_signature_deform_im2col = {
+    .inputs = {"x", "offset", "mask"},
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(OFFSET_GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_deform_im2col_backward = {
+    .inputs = {"x", "offset", "mask", "grad"},
+    .outputs = {"x_grad", "offset_grad", "mask_grad"},
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(KERNEL, IDENTITY), OPTIONAL(STRIDES, IDENTITY, 1),
+              OPTIONAL(PADDING, IDENTITY, 0), OPTIONAL(DILATIONS, IDENTITY, 1),
+              OPTIONAL(OFFSET_GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_deform_conv = {
+    .inputs = {"x", "offset", "weight", "mask", "bias"},
+    .min_inputs = 3,
+    .max_inputs = 5,
+    .n_attrs = 5,
+    .attrs = {OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1),
+              OPTIONAL(OFFSET_GROUPS, IDENTITY, 1)},
+};
+
+const kiln_op_signature kiln_signature_deform_conv_backward = {
+    .inputs = {"x", "offset", "weight", "mask", "grad"},
+    .outputs = {"x_grad", "offset_grad", "weight_grad", "mask_grad", "bias_grad"},
+    .min_inputs = 5,
+    .max_inputs = 5,
+    .n_attrs = 5,
+    .attrs = {OPTIONAL(STRIDES, IDENTITY, 1), OPTIONAL(PADDING, IDENTITY, 0),
+              OPTIONAL(DILATIONS, IDENTITY, 1), OPTIONAL(GROUPS, IDENTITY, 1),
+              OPTIONAL(OFFSET_GROUPS, IDENTITY, 1)},
+};
+
 const kiln_op_signature kiln_signature_im2col = {
     .inputs = {"x"},
     .min_inputs = 1,
@@ -299,6 +341,84 @@ const kiln_op_signature kiln_signature_max_unpool = {
     .index_inputs = 1u << 1,
     .n_attrs = 1,
     .attrs = {REQUIRED(SHAPE, HOST)},
+};
+
+const kiln_op_signature kiln_signature_interpolate = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 8,
+    .attrs = {REQUIRED(OUTPUT_SIZE, HOST),
+              {.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "linear"},
+              {.key = KILN_KEY_COORDINATES,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "half_pixel"},
+              OPTIONAL(SCALES, IDENTITY, 0),
+              OPTIONAL(REGION, IDENTITY, 0),
+              OPTIONAL(CUBIC_A, IDENTITY, -0.75),
+              OPTIONAL(EXCLUDE_OUTSIDE, IDENTITY, 0),
+              OPTIONAL(ANTIALIAS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_interpolate_backward = {
+    .inputs = {"grad"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 8,
+    .attrs = {REQUIRED(SHAPE, HOST),
+              {.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "linear"},
+              {.key = KILN_KEY_COORDINATES,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "half_pixel"},
+              OPTIONAL(SCALES, IDENTITY, 0),
+              OPTIONAL(REGION, IDENTITY, 0),
+              OPTIONAL(CUBIC_A, IDENTITY, -0.75),
+              OPTIONAL(EXCLUDE_OUTSIDE, IDENTITY, 0),
+              OPTIONAL(ANTIALIAS, IDENTITY, 0)},
+};
+
+const kiln_op_signature kiln_signature_grid_sample = {
+    .inputs = {"x", "grid"},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .n_attrs = 4,
+    .attrs = {{.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "linear"},
+              {.key = KILN_KEY_PADDING_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "zeros"},
+              OPTIONAL(ALIGN_CORNERS, IDENTITY, 0),
+              OPTIONAL(CUBIC_A, IDENTITY, -0.75)},
+};
+
+const kiln_op_signature kiln_signature_roi_align = {
+    .inputs = {"x", "boxes", "batch_indices"},
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .index_inputs = 1u << 2,
+    .n_attrs = 5,
+    .attrs = {REQUIRED(OUTPUT_SIZE, IDENTITY),
+              {.key = KILN_KEY_MODE,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "avg"},
+              {.key = KILN_KEY_COORDINATES,
+               .role = KILN_ROLE_IDENTITY,
+               .optional = true,
+               .fallback_text = "half_pixel"},
+              OPTIONAL(SAMPLING_RATIO, IDENTITY, 0),
+              OPTIONAL(SPATIAL_SCALE, IDENTITY, 1)},
 };
 
 const kiln_op_signature kiln_signature_axis = {

@@ -1,255 +1,307 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Resize and Upsample. The three interpolations are separable: along each axis an output element is
-// a sum of one, two or four input elements with weights, which the host computes from the scale. So
-// an axis costs as many takes by index as there are taps, and nothing but existing operators.
+// Resize and Upsample as interpolate. Decides what scales, sizes, axes and the policies of aspect
+// ratio mean in lengths. Elements that are no floats are taken by index (nearest) or go through
+// f32; what tf_crop_and_resize sees outside the input is filled afterwards.
 #include "onnx_import.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_TAPS = 4, MAX_LENGTH = 1 << 20 };
-
-typedef enum resize_kind { NEAREST, LINEAR, CUBIC } resize_kind;
+enum { MAX_LENGTH = 1 << 20, RESIZE_ATTRS = 8 };
 
 typedef struct resize_plan {
-    resize_kind kind;
-    const char *coordinates; ///< coordinate_transformation_mode
-    const char *rounding; ///< nearest_mode
+    const char *mode;
+    const char *coordinates;
     double cubic_a;
     bool exclude_outside;
+    bool antialias;
+    double extrapolation;
+    uint32_t n_axes; ///< that scales, sizes and region speak of
+    uint32_t axes[KILN_MAX_RANK];
+    int64_t out[KILN_MAX_RANK]; ///< of all axes
+    double scales[KILN_MAX_RANK];
+    double region[2 * KILN_MAX_RANK];
 } resize_plan;
 
-typedef struct resize_axis {
-    int64_t in;
-    int64_t out;
-    double scale;
-} resize_axis;
-
-/* Where the middle of output element i lies in the input. */
-static double source_of(const resize_plan *plan, const resize_axis *axis, int64_t i)
+/* The mode by our name: the rounding of nearest is part of it. */
+static const char *mode_of(kilni_onnx_call *call, const char *rounding)
 {
-    const char *mode = plan->coordinates;
-    double x = (double)i;
-    if (strcmp(mode, "asymmetric") == 0) {
-        return x / axis->scale;
-    }
-    if (strcmp(mode, "align_corners") == 0) {
-        /* The length before rounding down, as ONNX's own test cases have it. */
-        double length = (double)axis->in * axis->scale;
-        return length <= 1 ? 0 : x * (double)(axis->in - 1) / (length - 1);
-    }
-    if (strcmp(mode, "pytorch_half_pixel") == 0 && axis->out == 1) {
-        return 0;
-    }
-    if (strcmp(mode, "tf_half_pixel_for_nn") == 0) {
-        return (x + 0.5) / axis->scale;
-    }
-    return (x + 0.5) / axis->scale - 0.5;
-}
-
-static int64_t nearest_of(const resize_plan *plan, double x)
-{
-    if (strcmp(plan->rounding, "floor") == 0) {
-        return (int64_t)floor(x);
-    }
-    if (strcmp(plan->rounding, "ceil") == 0) {
-        return (int64_t)ceil(x);
-    }
-    bool prefers_ceil = strcmp(plan->rounding, "round_prefer_ceil") == 0;
-    return (int64_t)(prefers_ceil ? floor(x + 0.5) : ceil(x - 0.5));
-}
-
-static double cubic_weight(double distance, double a)
-{
-    double d = fabs(distance);
-    if (d <= 1) {
-        return ((a + 2) * d - (a + 3)) * d * d + 1;
-    }
-    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
-}
-
-/* Input places, clamped to the edge, and weights of output element i. */
-static uint32_t taps_of(const resize_plan *plan, const resize_axis *axis, int64_t i,
-                        int64_t places[MAX_TAPS], double weights[MAX_TAPS])
-{
-    double x = source_of(plan, axis, i);
-    int64_t base = (int64_t)floor(x);
-    double part = x - (double)base;
-    uint32_t count = plan->kind == NEAREST ? 1 : plan->kind == LINEAR ? 2 : 4;
-    double total = 0;
-    for (uint32_t k = 0; k < count; k++) {
-        int64_t place = plan->kind == NEAREST  ? nearest_of(plan, x)
-                        : plan->kind == LINEAR ? base + k
-                                               : base - 1 + k;
-        bool outside = place < 0 || place >= axis->in;
-        weights[k] = plan->kind == NEAREST  ? 1
-                     : plan->kind == LINEAR ? (k == 0 ? 1 - part : part)
-                                            : cubic_weight(part + 1 - (double)k, plan->cubic_a);
-        weights[k] = outside && plan->exclude_outside && plan->kind == CUBIC ? 0 : weights[k];
-        places[k] = place < 0 ? 0 : place >= axis->in ? axis->in - 1 : place;
-        total += weights[k];
-    }
-    for (uint32_t k = 0; k < count && plan->exclude_outside && total != 0; k++) {
-        weights[k] /= total;
-    }
-    return count;
-}
-
-/* x resized along one axis. `indices` and `weights` have room for MAX_TAPS runs of axis->out. */
-static kilni_onnx_ref take_taps(kilni_onnx_call *call, const resize_plan *plan, kilni_onnx_ref x,
-                                uint32_t at, const resize_axis *axis, int64_t *indices,
-                                float *weights)
-{
-    uint32_t count = 0;
-    for (int64_t i = 0; i < axis->out; i++) {
-        int64_t places[MAX_TAPS];
-        double parts[MAX_TAPS];
-        count = taps_of(plan, axis, i, places, parts);
-        for (uint32_t k = 0; k < count; k++) {
-            indices[k * axis->out + i] = places[k];
-            weights[k * axis->out + i] = (float)parts[k];
-        }
-    }
-    int64_t dims[KILN_MAX_RANK] = {axis->out};
-    for (uint32_t i = 1; i < x->desc.rank - at; i++) {
-        dims[i] = 1;
-    }
-    kilni_onnx_ref sum = NULL;
-    for (uint32_t k = 0; kilni_onnx_ok(call) && k < count; k++) {
-        const int64_t *run = indices + k * axis->out;
-        kilni_onnx_ref part = kilni_onnx_indexed(
-            call, KILN_OP_SELECT, x, kilni_onnx_const_ints(call, run, (uint32_t)axis->out), at);
-        if (count > 1) {
-            kilni_onnx_ref factor = kilni_onnx_const_data(call, KILN_DTYPE_F32, x->desc.rank - at,
-                                                          dims, weights + k * axis->out);
-            factor = kilni_onnx_cast(call, factor, x->desc.dtype);
-            part = kilni_onnx_binary(call, KILN_OP_MUL, part, factor);
-        }
-        sum = sum == NULL ? part : kilni_onnx_binary(call, KILN_OP_ADD, sum, part);
-    }
-    return sum;
-}
-
-static kilni_onnx_ref resize_one(kilni_onnx_call *call, const resize_plan *plan, kilni_onnx_ref x,
-                                 uint32_t at, const resize_axis *axis)
-{
-    if (!kilni_onnx_ok(call) || (axis->in == axis->out && axis->scale == 1.0)) {
-        return x;
-    }
-    if (axis->out < 0 || axis->out > MAX_LENGTH || axis->in < 1 || !(axis->scale > 0)) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "length %lld from %lld", (long long)axis->out,
-                        (long long)axis->in);
-        return NULL;
-    }
-    const int64_t dims[] = {MAX_TAPS, axis->out};
-    kilni_onnx_ref indices = kilni_onnx_scratch(call, KILN_DTYPE_I64, 2, dims);
-    kilni_onnx_ref weights = kilni_onnx_scratch(call, KILN_DTYPE_F32, 2, dims);
-    if (axis->out == 0) {
-        return kilni_onnx_slice_axis(call, x, at, 0, 0, 1);
-    }
-    if (!kilni_onnx_ok(call)) {
-        return NULL;
-    }
-    return take_taps(call, plan, x, at, axis, indices->owned, weights->owned);
-}
-
-// ---- the two operators ------------------------------------------------------
-
-static resize_kind kind_of(kilni_onnx_call *call)
-{
+    static const char *const names[][2] = {{"round_prefer_floor", "nearest"},
+                                           {"round_prefer_ceil", "nearest_up"},
+                                           {"floor", "nearest_floor"},
+                                           {"ceil", "nearest_ceil"}};
     const char *mode = kilni_onnx_attr_text(call, "mode", "nearest");
-    if (strcmp(mode, "nearest") == 0) {
-        return NEAREST;
-    }
     if (strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0) {
-        return LINEAR;
+        return "linear";
     }
-    if (strcmp(mode, "cubic") != 0) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "mode '%s' is not supported", mode);
+    for (size_t i = 0; strcmp(mode, "nearest") == 0 && i < 4; i++) {
+        if (strcmp(rounding, names[i][0]) == 0) {
+            return names[i][1];
+        }
     }
-    return CUBIC;
+    return mode; // "cubic", or a name that interpolate refuses
 }
 
-/* Scales, or sizes, of all axes. */
-static void resize_axes(kilni_onnx_call *call, const resize_plan *plan, kilni_onnx_ref x,
-                        kilni_onnx_ref scales, const kilni_onnx_ints *sizes)
+static void plan_init(kilni_onnx_call *call, const kiln_tensor_desc *x, resize_plan *plan)
 {
-    uint32_t rank = x->desc.rank;
-    const float *values = scales == NULL ? NULL : kilni_onnx_peek(call, scales);
-    bool by_scale = values != NULL && sizes->count == 0;
-    int64_t count = by_scale ? kiln_desc_count(&scales->desc) : sizes->count;
-    if (!kilni_onnx_ok(call) || count != rank ||
-        (by_scale && scales->desc.dtype != KILN_DTYPE_F32)) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "scales or sizes of %lld axes for rank %u",
-                        (long long)count, rank);
-        return;
+    kilni_onnx_ints axes;
+    *plan = (resize_plan){.n_axes = x->rank};
+    bool given = kilni_onnx_attr_ints(call, "axes", &axes);
+    plan->n_axes = given ? axes.count : x->rank;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        plan->axes[i] = i;
+        plan->out[i] = x->dims[i];
+        plan->scales[i] = 1;
+        plan->region[x->rank + i] = 1;
     }
-    for (uint32_t i = 0; kilni_onnx_ok(call) && i < rank; i++) {
-        resize_axis axis = {.in = x->desc.dims[i]};
-        float scale = 0;
-        if (by_scale) {
-            memcpy(&scale, (const char *)values + i * sizeof(scale), sizeof(scale));
-            axis.scale = (double)scale;
-            double length = floor((double)axis.in * axis.scale);
-            axis.out = length >= 0 && length <= MAX_LENGTH ? (int64_t)length : -1;
-        } else {
-            axis.out = sizes->v[i];
-            axis.scale = axis.in > 0 ? (double)axis.out / (double)axis.in : 0;
+    if (given && axes.count > x->rank) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%u axes for rank %u", axes.count, x->rank);
+    }
+    for (uint32_t i = 0; given && kilni_onnx_ok(call) && i < axes.count; i++) {
+        plan->axes[i] = kilni_onnx_axis(call, axes.v[i], x->rank);
+    }
+}
+
+/* Element i of a float input; f16, f32 and f64 are possible. */
+static double host_float(const void *values, kiln_dtype dtype, uint32_t i)
+{
+    const char *at = (const char *)values + i * kiln_dtype_size(dtype);
+    double wide = 0;
+    float narrow = 0;
+    uint16_t half = 0;
+    if (dtype == KILN_DTYPE_F64) {
+        memcpy(&wide, at, sizeof(wide));
+        return wide;
+    }
+    if (dtype == KILN_DTYPE_F32) {
+        memcpy(&narrow, at, sizeof(narrow));
+        return (double)narrow;
+    }
+    memcpy(&half, at, sizeof(half));
+    return (double)kiln_f16_to_f32(half);
+}
+
+static bool read_floats(kilni_onnx_call *call, kilni_onnx_ref value, uint32_t count, double *out)
+{
+    const void *values = value == NULL ? NULL : kilni_onnx_host(call, value);
+    if (values == NULL || kiln_desc_count(&value->desc) == 0) {
+        return false;
+    }
+    if (!kilni_onnx_is_float(value) || kiln_desc_count(&value->desc) != count) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld numbers of %s where %u floats belong",
+                        (long long)kiln_desc_count(&value->desc),
+                        kiln_dtype_name(value->desc.dtype), count);
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = host_float(values, value->desc.dtype, i);
+    }
+    return kilni_onnx_ok(call);
+}
+
+static void set_scales(kilni_onnx_call *call, const kiln_tensor_desc *x, const double *scales,
+                       resize_plan *plan)
+{
+    bool crop = strcmp(plan->coordinates, "tf_crop_and_resize") == 0;
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < plan->n_axes; i++) {
+        uint32_t axis = plan->axes[i];
+        double part = crop ? plan->region[x->rank + axis] - plan->region[axis] : 1;
+        double length = floor((double)x->dims[axis] * part * scales[i]);
+        plan->scales[axis] = scales[i];
+        plan->out[axis] = length >= 0 && length <= MAX_LENGTH ? (int64_t)length : -1;
+    }
+}
+
+/* Lengths as given, or with one scale for all axes: the smallest or the largest that they say. */
+static void set_sizes(kilni_onnx_call *call, const kiln_tensor_desc *x,
+                      const kilni_onnx_ints *sizes, resize_plan *plan)
+{
+    const char *policy = kilni_onnx_attr_text(call, "keep_aspect_ratio_policy", "stretch");
+    bool stretch = strcmp(policy, "stretch") == 0;
+    bool larger = strcmp(policy, "not_smaller") == 0;
+    double common = larger ? 0 : HUGE_VAL;
+    if (kilni_onnx_ok(call) && sizes->count != plan->n_axes) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%u sizes for %u axes", sizes->count, plan->n_axes);
+    }
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < plan->n_axes; i++) {
+        double length = (double)x->dims[plan->axes[i]];
+        double scale = length > 0 ? (double)sizes->v[i] / length : 0;
+        common = larger ? fmax(common, scale) : fmin(common, scale);
+        plan->out[plan->axes[i]] = sizes->v[i];
+        plan->scales[plan->axes[i]] = scale;
+    }
+    for (uint32_t i = 0; !stretch && kilni_onnx_ok(call) && i < plan->n_axes; i++) {
+        double length = floor(common * (double)x->dims[plan->axes[i]] + 0.5);
+        plan->scales[plan->axes[i]] = common;
+        plan->out[plan->axes[i]] = length <= MAX_LENGTH ? (int64_t)length : -1;
+    }
+}
+
+static void plan_attrs(const resize_plan *plan, uint32_t rank, kiln_attr attrs[RESIZE_ATTRS])
+{
+    attrs[0] = kilni_onnx_a_ints(plan->out, rank);
+    attrs[1] = (kiln_attr){KILN_ATTR_STRING, (uint32_t)strlen(plan->mode), {.text = plan->mode}};
+    attrs[2] = (kiln_attr){
+        KILN_ATTR_STRING, (uint32_t)strlen(plan->coordinates), {.text = plan->coordinates}};
+    attrs[3] = (kiln_attr){KILN_ATTR_F64_LIST, rank, {.floats = plan->scales}};
+    attrs[4] = (kiln_attr){KILN_ATTR_F64_LIST, 2 * rank, {.floats = plan->region}};
+    attrs[5] = kilni_onnx_a_f64(plan->cubic_a);
+    attrs[6] = kilni_onnx_a_bool(plan->exclude_outside);
+    attrs[7] = kilni_onnx_a_bool(plan->antialias);
+}
+
+static bool read_axis(kilni_onnx_call *call, const kiln_attr *attrs, const kiln_tensor_desc *x,
+                      const resize_plan *plan, uint32_t axis, kiln_resample *out_axis)
+{
+    const kiln_op_record record = {
+        .op = KILN_OP_INTERPOLATE, .n_attrs = RESIZE_ATTRS, .attrs = attrs};
+    if (kilni_onnx_ok(call)) {
+        call->status = kiln_ir_resample(&record, x->rank, axis, x->dims[axis], plan->out[axis],
+                                        out_axis, call->err);
+    }
+    return kilni_onnx_ok(call);
+}
+
+/* Elements of any type by their nearest places, axis after axis. */
+static kilni_onnx_ref take_nearest(kilni_onnx_call *call, kilni_onnx_ref x, const kiln_attr *attrs,
+                                   const resize_plan *plan)
+{
+    const kiln_tensor_desc shape = x->desc;
+    for (uint32_t axis = 0; axis < shape.rank; axis++) {
+        kiln_resample r;
+        if (!read_axis(call, attrs, &shape, plan, axis, &r) || r.identity) {
+            continue;
         }
-        x = resize_one(call, plan, x, i, &axis);
+        kilni_onnx_ref indices = kilni_onnx_scratch(call, KILN_DTYPE_I64, 1, &r.out);
+        int64_t *places = kilni_onnx_ok(call) ? indices->owned : NULL;
+        for (int64_t i = 0; places != NULL && i < r.out; i++) {
+            kiln_resample_taps taps;
+            kiln_resample_begin(&r, i, &taps);
+            (void)kiln_resample_tap(&r, &taps, 0, &places[i]);
+        }
+        x = kilni_onnx_indexed(call, KILN_OP_SELECT, x, indices, axis);
     }
-    kilni_onnx_out(call, 0, x);
+    return x;
+}
+
+/* The value for what lies outside the input, along every axis. */
+static kilni_onnx_ref extrapolate(kilni_onnx_call *call, kilni_onnx_ref y, const kiln_attr *attrs,
+                                  const kiln_tensor_desc *x, const resize_plan *plan)
+{
+    for (uint32_t axis = 0; kilni_onnx_ok(call) && axis < x->rank; axis++) {
+        kiln_resample r;
+        int64_t dims[KILN_MAX_RANK] = {plan->out[axis], 1, 1, 1, 1, 1, 1, 1};
+        if (!read_axis(call, attrs, x, plan, axis, &r)) {
+            break;
+        }
+        kilni_onnx_ref mask = kilni_onnx_scratch(call, KILN_DTYPE_BOOL, x->rank - axis, dims);
+        uint8_t *outside = kilni_onnx_ok(call) ? mask->owned : NULL;
+        bool any = false;
+        for (int64_t i = 0; outside != NULL && i < r.out; i++) {
+            double place = kiln_resample_place(&r, i);
+            outside[i] = place < 0 || place > (double)(r.in - 1) ? 1 : 0;
+            any = any || outside[i] != 0;
+        }
+        y = any ? kilni_onnx_mask_fill(call, y, mask, plan->extrapolation) : y;
+    }
+    return y;
+}
+
+static void resize(kilni_onnx_call *call, kilni_onnx_ref x, const resize_plan *plan)
+{
+    kiln_attr attrs[RESIZE_ATTRS];
+    uint32_t rank = x->desc.rank;
+    kilni_onnx_ref y = NULL;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (plan->out[i] < 0 || plan->out[i] > MAX_LENGTH) {
+            KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "length %lld from %lld",
+                            (long long)plan->out[i], (long long)x->desc.dims[i]);
+        }
+    }
+    plan_attrs(plan, rank, attrs);
+    if (kilni_onnx_is_float(x)) {
+        y = kilni_onnx_emit(call, KILN_OP_INTERPOLATE, &x, 1, attrs, RESIZE_ATTRS);
+    } else if (strncmp(plan->mode, "nearest", 7) == 0) {
+        y = take_nearest(call, x, attrs, plan);
+    } else {
+        y = kilni_onnx_cast(call, x, KILN_DTYPE_F32);
+        y = kilni_onnx_emit(call, KILN_OP_INTERPOLATE, &y, 1, attrs, RESIZE_ATTRS);
+        y = kilni_onnx_ok(call) ? kilni_onnx_cast(call, y, x->desc.dtype) : NULL;
+    }
+    if (kilni_onnx_ok(call) && strcmp(plan->coordinates, "tf_crop_and_resize") == 0) {
+        y = extrapolate(call, y, attrs, &x->desc, plan);
+    }
+    kilni_onnx_out(call, 0, y);
 }
 
 void kilni_onnx_op_resize(kilni_onnx_call *call)
 {
     bool old = call->version < 11;
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    resize_plan plan = {.kind = kind_of(call)};
+    resize_plan plan;
+    double region[2 * KILN_MAX_RANK];
+    double scales[KILN_MAX_RANK];
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    plan_init(call, &x->desc, &plan);
     plan.coordinates = kilni_onnx_attr_text(call, "coordinate_transformation_mode",
                                             old ? "asymmetric" : "half_pixel");
-    plan.rounding =
-        kilni_onnx_attr_text(call, "nearest_mode", old ? "floor" : "round_prefer_floor");
+    plan.mode = mode_of(
+        call, kilni_onnx_attr_text(call, "nearest_mode", old ? "floor" : "round_prefer_floor"));
     plan.cubic_a = kilni_onnx_attr_float(call, "cubic_coeff_a", -0.75);
     plan.exclude_outside = kilni_onnx_attr_int(call, "exclude_outside", 0) != 0;
-    static const char *const known[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
-                                        "asymmetric", "tf_half_pixel_for_nn"};
-    bool supported = false;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        supported = supported || strcmp(plan.coordinates, known[i]) == 0;
+    plan.antialias = kilni_onnx_attr_int(call, "antialias", 0) != 0;
+    plan.extrapolation = kilni_onnx_attr_float(call, "extrapolation_value", 0);
+    bool crop = strcmp(plan.coordinates, "tf_crop_and_resize") == 0;
+    if (kilni_onnx_ok(call) && crop &&
+        read_floats(call, kilni_onnx_opt(call, 1), 2 * plan.n_axes, region)) {
+        for (uint32_t i = 0; i < plan.n_axes; i++) {
+            plan.region[plan.axes[i]] = region[i];
+            plan.region[x->desc.rank + plan.axes[i]] = region[plan.n_axes + i];
+        }
     }
-    if (!supported || kilni_onnx_attr_find(call, "axes") != NULL ||
-        kilni_onnx_attr_int(call, "antialias", 0) != 0) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "mode '%s', axes or antialias is not supported",
-                        plan.coordinates);
+    kilni_onnx_ref sizes = old ? NULL : kilni_onnx_opt(call, 3);
+    kilni_onnx_ints lengths = kilni_onnx_value_ints(call, sizes);
+    if (lengths.count > 0) {
+        set_sizes(call, &x->desc, &lengths, &plan);
+    } else if (read_floats(call, kilni_onnx_opt(call, old ? 1 : 2), plan.n_axes, scales)) {
+        set_scales(call, &x->desc, scales, &plan);
+    } else {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "neither scales nor sizes");
     }
-    kilni_onnx_ref scales = kilni_onnx_opt(call, old ? 1 : 2);
-    kilni_onnx_ints sizes = kilni_onnx_value_ints(call, kilni_onnx_opt(call, old ? UINT32_MAX : 3));
     if (kilni_onnx_ok(call)) {
-        resize_axes(call, &plan, x, scales, &sizes);
+        resize(call, x, &plan);
     }
 }
 
-/* The older operator: scales only (an attribute before version 9, two before 7), from the corner.
- */
+/* The older operator: scales only (attributes before version 9), from the corner. */
 void kilni_onnx_op_upsample(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ints none = {.count = 0};
-    resize_plan plan = {.kind = kind_of(call), .coordinates = "asymmetric", .rounding = "floor"};
-    kilni_onnx_ref scales = kilni_onnx_opt(call, 1);
+    resize_plan plan;
+    double scales[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
     const kilni_onnx_attr *attr = kilni_onnx_attr_find(call, "scales");
-    if (scales == NULL && attr != NULL && attr->type == KILNI_ONNX_ATTR_FLOATS) {
-        const int64_t dims[] = {attr->count};
-        scales = kilni_onnx_const_data(call, KILN_DTYPE_F32, 1, dims, attr->floats);
+    if (!kilni_onnx_ok(call)) {
+        return;
     }
-    if (call->version < 7) {
-        const int64_t dims[] = {4};
-        const float values[] = {1, 1, (float)kilni_onnx_attr_float(call, "height_scale", 1),
-                                (float)kilni_onnx_attr_float(call, "width_scale", 1)};
-        scales = kilni_onnx_const_data(call, KILN_DTYPE_F32, 1, dims, values);
+    plan_init(call, &x->desc, &plan);
+    plan.coordinates = "asymmetric";
+    plan.mode = mode_of(call, "floor");
+    plan.cubic_a = -0.75;
+    if (call->version < 7 && x->desc.rank == 4) {
+        scales[2] = kilni_onnx_attr_float(call, "height_scale", 1);
+        scales[3] = kilni_onnx_attr_float(call, "width_scale", 1);
+    } else if (attr != NULL && attr->type == KILNI_ONNX_ATTR_FLOATS &&
+               attr->count == x->desc.rank) {
+        for (uint32_t i = 0; i < attr->count; i++) {
+            scales[i] = (double)attr->floats[i];
+        }
+    } else if (!read_floats(call, kilni_onnx_opt(call, 1), plan.n_axes, scales)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "no scales for rank %u", x->desc.rank);
     }
     if (kilni_onnx_ok(call)) {
-        resize_axes(call, &plan, x, scales, &none);
+        set_scales(call, &x->desc, scales, &plan);
+        resize(call, x, &plan);
     }
 }

@@ -289,6 +289,35 @@ void kilni_onnx_op_conv_transpose(kilni_onnx_call *call)
         kilni_onnx_emit(call, KILN_OP_CONV_TRANSPOSE, inputs, inputs[2] == NULL ? 2 : 3, attrs, 5));
 }
 
+/* The mask is 1 when only the bias is given. */
+void kilni_onnx_op_deform_conv(kilni_onnx_call *call)
+{
+    static const double one = 1;
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref weight = kilni_onnx_in(call, 1);
+    kilni_onnx_ref inputs[] = {x, kilni_onnx_in(call, 2), weight, kilni_onnx_opt(call, 4),
+                               kilni_onnx_opt(call, 3)};
+    window w;
+    kiln_attr attrs[5];
+    if (kilni_onnx_ok(call) && x->desc.rank != 4) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "deformable windows over %d axes",
+                        (int)x->desc.rank - 2);
+    }
+    const int64_t *kernel = weight_lengths(call, x, weight);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    read_window(call, 2, kernel, &x->desc.dims[2], &w);
+    conv_attrs(call, &w, attrs);
+    attrs[4] = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "offset_group", 1));
+    if (inputs[3] == NULL && inputs[4] != NULL) {
+        inputs[3] = kilni_onnx_const_data(call, KILN_DTYPE_F64, 0, NULL, &one);
+        inputs[3] = kilni_onnx_cast(call, inputs[3], x->desc.dtype);
+    }
+    uint32_t count = inputs[4] != NULL ? 5 : inputs[3] != NULL ? 4 : 3;
+    kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_DEFORM_CONV, inputs, count, attrs, 5));
+}
+
 /* Columns back to the image: image_shape and block_shape are inputs. */
 void kilni_onnx_op_col2im(kilni_onnx_call *call)
 {

@@ -131,6 +131,10 @@
 #define KF_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD 171u /* v1: gradient of conv_transpose for its weight, which has the shape */
 #define KF_OP_IM2COL 304u /* v1: the windows of x [n,c,..] as columns [n,c*kernel,windows]; 0 in the padding */
 #define KF_OP_COL2IM 305u /* v1: sums of columns [n,c*kernel,windows] at their places in [n,c,output_size]; what im2col gives back to its x */
+#define KF_OP_DEFORM_IM2COL 309u /* v1: im2col of x [n,c,h,w] with each element read at its place plus offset [n,offset_groups*kernel*2,..], between elements, 0 outside, times mask [n,offset_groups*kernel,..] or one number */
+#define KF_OP_DEFORM_IM2COL_BACKWARD 310u /* v1: gradients of deform_im2col for x, offset and mask */
+#define KF_OP_DEFORM_CONV 165u /* v1: conv of two spatial axes over deform_im2col; without a mask but with a bias, the mask is one 1 */
+#define KF_OP_DEFORM_CONV_BACKWARD 166u /* v1: gradients of deform_conv for x, offset, weight, mask and bias */
 #define KF_OP_MAX_POOL 162u /* v1: largest of each window of x [n,c,..]; padding never wins; NaN propagates */
 #define KF_OP_AVG_POOL 163u /* v1: mean of each window of x [n,c,..] */
 #define KF_OP_LP_POOL 179u /* v1: (sum of |x|^p)^(1/p) of each window of x [n,c,..] */
@@ -141,6 +145,10 @@
 #define KF_OP_ADAPTIVE_MAX_POOL 178u /* v1: the largest of each window of adaptive_avg_pool, and its place as max_pool_with_indices has it */
 #define KF_OP_ADAPTIVE_AVG_POOL_BACKWARD 177u /* v1: gradient of adaptive_avg_pool for its x, which has the shape */
 #define KF_OP_MAX_UNPOOL 300u /* v1: x at the places that indices say, of a plane of the shape, else 0; the last of several; an index outside is dropped */
+#define KF_OP_INTERPOLATE 301u /* v1: x with other lengths of its last axes; mode linear, cubic, lanczos3, nearest (halves down), nearest_up, nearest_floor, nearest_ceil */
+#define KF_OP_INTERPOLATE_BACKWARD 302u /* v1: gradient of interpolate for its x, which has the shape */
+#define KF_OP_GRID_SAMPLE 303u /* v1: x [n,c,..] at points grid [n,..,axes], the last axis of x first, from -1 to 1; mode linear, nearest or cubic */
+#define KF_OP_ROI_ALIGN 306u /* v1: means (mode avg) or largest weighted elements (max) of bins of boxes [r,4] (x1,y1,x2,y2) in x [n,c,h,w]; a batch index outside is clamped */
 #define KF_OP_SOFTMAX 180u /* v1: exp(x - max) / sum of it along axis */
 #define KF_OP_LOG_SOFTMAX 181u /* v1: logarithm of softmax, computed without it */
 #define KF_OP_BATCH_NORM 182u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, each of length x.dims[1] */
@@ -260,6 +268,13 @@
 #define KF_ATTR_DESCENDING 39u /* from the largest down */
 #define KF_ATTR_OUTPUT_PADDING 40u /* elements appended to the result along each spatial axis */
 #define KF_ATTR_OUTPUT_SIZE 41u /* spatial lengths of the result */
+#define KF_ATTR_ALIGN_CORNERS 42u /* -1 and 1 are the middles of the outer elements, not their edges */
+#define KF_ATTR_PADDING_MODE 43u /* what is outside: zeros, border or reflection */
+#define KF_ATTR_CUBIC_A 44u /* the free coefficient of the cubic filter */
+#define KF_ATTR_COORDINATES 45u /* where elements of the result lie in the input, by ONNX's names */
+#define KF_ATTR_SCALES 46u /* lengths of the result by those of the input, of the last axes; 0 or absent: what they are */
+#define KF_ATTR_REGION 47u /* of the last axes, all beginnings and all ends as parts of the input */
+#define KF_ATTR_OFFSET_GROUPS 48u /* groups of channels that share offsets */
 #define KF_ATTR_P 49u /* exponent of the norm */
 #define KF_ATTR_ALPHA 50u /* first factor of the formula */
 #define KF_ATTR_BETA 51u /* second factor of the formula */
@@ -286,6 +301,13 @@
 #define KF_ATTR_PROBABILITY 75u /* chance of 1, from 0 to 1 */
 #define KF_ATTR_BLOCKS 76u /* length of a quantisation block along each axis: a power of 2, or 0 for all of it; empty: one scale */
 #define KF_ATTR_SCALE_DTYPE 77u /* element type of the scales: f32, f16 or bf16 */
+#define KF_ATTR_EXCLUDE_OUTSIDE 80u /* weights outside the input are 0 and the others scaled to 1 */
+#define KF_ATTR_ANTIALIAS 81u /* filters as wide as the elements of the result */
+#define KF_ATTR_SAMPLING_RATIO 82u /* samples along each axis of a bin; 0: as many as it has elements */
+#define KF_ATTR_SPATIAL_SCALE 83u /* factor from coordinates of boxes to those of x */
+#define KF_ATTR_OVERLAP 100u /* share of the union that the intersection of two boxes must exceed */
+#define KF_ATTR_LEAST 101u /* scores must exceed it; absent: all but NaN and -inf do */
+#define KF_ATTR_CENTER 102u /* boxes are middle x, middle y, width, height */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

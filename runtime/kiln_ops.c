@@ -878,6 +878,64 @@ kiln_status kiln_col2im(kiln_tensor *columns, const kiln_col2im_options *options
     return kiln_record(NULL, KILN_OP_COL2IM, inputs, 1, attrs, 5, out_tensor, err);
 }
 
+kiln_status kiln_deform_im2col(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *mask, const kiln_deform_im2col_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_deform_im2col_options defaults = KILN_DEFORM_IM2COL_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->offset_groups),
+    };
+    kiln_tensor *const inputs[] = {x, offset, mask};
+    return kiln_record(NULL, KILN_OP_DEFORM_IM2COL, inputs, kilni_count_present(inputs, 3), attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_deform_im2col_backward(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *mask, kiln_tensor *grad, const kiln_deform_im2col_backward_options *options, kiln_tensor **out_x_grad, kiln_tensor **out_offset_grad, kiln_tensor **out_mask_grad, kiln_error *err) {
+    kiln_deform_im2col_backward_options defaults = KILN_DEFORM_IM2COL_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->kernel, options->n_kernel),
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->offset_groups),
+    };
+    kiln_tensor *const inputs[] = {x, offset, mask, grad};
+    kiln_tensor **const outputs[] = {out_x_grad, out_offset_grad, out_mask_grad};
+    return kilni_record_several(NULL, KILN_OP_DEFORM_IM2COL_BACKWARD, inputs, 4, attrs, 5, outputs, err);
+}
+
+kiln_status kiln_deform_conv(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *weight, kiln_tensor *mask, kiln_tensor *bias, const kiln_deform_conv_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_deform_conv_options defaults = KILN_DEFORM_CONV_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+        kilni_attr_i64(options->offset_groups),
+    };
+    kiln_tensor *const inputs[] = {x, offset, weight, mask, bias};
+    return kiln_record(NULL, KILN_OP_DEFORM_CONV, inputs, kilni_count_present(inputs, 5), attrs, 5, out_tensor, err);
+}
+
+kiln_status kiln_deform_conv_backward(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *weight, kiln_tensor *mask, kiln_tensor *grad, const kiln_deform_conv_backward_options *options, kiln_tensor **out_x_grad, kiln_tensor **out_offset_grad, kiln_tensor **out_weight_grad, kiln_tensor **out_mask_grad, kiln_tensor **out_bias_grad, kiln_error *err) {
+    kiln_deform_conv_backward_options defaults = KILN_DEFORM_CONV_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->strides, options->n_strides),
+        kilni_attr_ints(options->padding, options->n_padding),
+        kilni_attr_ints(options->dilations, options->n_dilations),
+        kilni_attr_i64(options->groups),
+        kilni_attr_i64(options->offset_groups),
+    };
+    kiln_tensor *const inputs[] = {x, offset, weight, mask, grad};
+    kiln_tensor **const outputs[] = {out_x_grad, out_offset_grad, out_weight_grad, out_mask_grad, out_bias_grad};
+    return kilni_record_several(NULL, KILN_OP_DEFORM_CONV_BACKWARD, inputs, 5, attrs, 5, outputs, err);
+}
+
 kiln_status kiln_max_pool(kiln_tensor *x, const kiln_max_pool_options *options, kiln_tensor **out_tensor, kiln_error *err) {
     kiln_max_pool_options defaults = KILN_MAX_POOL_OPTIONS_INIT;
     options = options == NULL ? &defaults : options;
@@ -999,6 +1057,63 @@ kiln_status kiln_max_unpool(kiln_tensor *x, kiln_tensor *indices, const int64_t 
     };
     kiln_tensor *const inputs[] = {x, indices};
     return kiln_record(NULL, KILN_OP_MAX_UNPOOL, inputs, 2, attrs, 1, out_tensor, err);
+}
+
+kiln_status kiln_interpolate(kiln_tensor *x, const kiln_interpolate_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_interpolate_options defaults = KILN_INTERPOLATE_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->output_size, options->n_output_size),
+        kilni_attr_text(options->mode),
+        kilni_attr_text(options->coordinates),
+        kilni_attr_floats(options->scales, options->n_scales),
+        kilni_attr_floats(options->region, options->n_region),
+        kilni_attr_f64(options->cubic_a),
+        kilni_attr_bool(options->exclude_outside),
+        kilni_attr_bool(options->antialias),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_INTERPOLATE, inputs, 1, attrs, 8, out_tensor, err);
+}
+
+kiln_status kiln_interpolate_backward(kiln_tensor *grad, const kiln_interpolate_backward_options *options, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_interpolate_backward_options defaults = KILN_INTERPOLATE_BACKWARD_OPTIONS_INIT;
+    options = options == NULL ? &defaults : options;
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(options->shape, options->n_shape),
+        kilni_attr_text(options->mode),
+        kilni_attr_text(options->coordinates),
+        kilni_attr_floats(options->scales, options->n_scales),
+        kilni_attr_floats(options->region, options->n_region),
+        kilni_attr_f64(options->cubic_a),
+        kilni_attr_bool(options->exclude_outside),
+        kilni_attr_bool(options->antialias),
+    };
+    kiln_tensor *const inputs[] = {grad};
+    return kiln_record(NULL, KILN_OP_INTERPOLATE_BACKWARD, inputs, 1, attrs, 8, out_tensor, err);
+}
+
+kiln_status kiln_grid_sample(kiln_tensor *x, kiln_tensor *grid, const char *mode, const char *padding_mode, bool align_corners, double cubic_a, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_text(mode),
+        kilni_attr_text(padding_mode),
+        kilni_attr_bool(align_corners),
+        kilni_attr_f64(cubic_a),
+    };
+    kiln_tensor *const inputs[] = {x, grid};
+    return kiln_record(NULL, KILN_OP_GRID_SAMPLE, inputs, 2, attrs, 4, out_tensor, err);
+}
+
+kiln_status kiln_roi_align(kiln_tensor *x, kiln_tensor *boxes, kiln_tensor *batch_indices, const int64_t *output_size, size_t n_output_size, const char *mode, const char *coordinates, int64_t sampling_ratio, double spatial_scale, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(output_size, n_output_size),
+        kilni_attr_text(mode),
+        kilni_attr_text(coordinates),
+        kilni_attr_i64(sampling_ratio),
+        kilni_attr_f64(spatial_scale),
+    };
+    kiln_tensor *const inputs[] = {x, boxes, batch_indices};
+    return kiln_record(NULL, KILN_OP_ROI_ALIGN, inputs, 3, attrs, 5, out_tensor, err);
 }
 
 kiln_status kiln_softmax(kiln_tensor *x, int64_t axis, kiln_tensor **out_tensor, kiln_error *err) {

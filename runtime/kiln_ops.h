@@ -611,6 +611,84 @@ typedef struct kiln_col2im_options {
 /// `options` may be NULL only when nothing in it is required.
 KILN_NODISCARD KILN_API kiln_status kiln_col2im(kiln_tensor *columns, const kiln_col2im_options *options, kiln_tensor **out_tensor, kiln_error *err);
 
+typedef struct kiln_deform_im2col_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t offset_groups; ///< groups of channels that share offsets
+} kiln_deform_im2col_options;
+
+#define KILN_DEFORM_IM2COL_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_deform_im2col_options), .offset_groups = 1}
+
+/// im2col of x [n,c,h,w] with each element read at its place plus offset [n,offset_groups*kernel*2,..], between elements, 0 outside, times mask [n,offset_groups*kernel,..] or one number.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `mask` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_deform_im2col(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *mask, const kiln_deform_im2col_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_deform_im2col_backward_options {
+    uint32_t struct_size;
+    const int64_t *kernel; ///< window length along each spatial axis
+    size_t n_kernel;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t offset_groups; ///< groups of channels that share offsets
+} kiln_deform_im2col_backward_options;
+
+#define KILN_DEFORM_IM2COL_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_deform_im2col_backward_options), .offset_groups = 1}
+
+/// gradients of deform_im2col for x, offset and mask.
+/// `options` may be NULL only when nothing in it is required.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_deform_im2col_backward(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *mask, kiln_tensor *grad, const kiln_deform_im2col_backward_options *options, kiln_tensor **out_x_grad, kiln_tensor **out_offset_grad, kiln_tensor **out_mask_grad, kiln_error *err);
+
+typedef struct kiln_deform_conv_options {
+    uint32_t struct_size;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+    int64_t offset_groups; ///< groups of channels that share offsets
+} kiln_deform_conv_options;
+
+#define KILN_DEFORM_CONV_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_deform_conv_options), .groups = 1, .offset_groups = 1}
+
+/// conv of two spatial axes over deform_im2col; without a mask but with a bias, the mask is one 1.
+/// `options` may be NULL only when nothing in it is required.
+/// Inputs from `mask` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_deform_conv(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *weight, kiln_tensor *mask, kiln_tensor *bias, const kiln_deform_conv_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_deform_conv_backward_options {
+    uint32_t struct_size;
+    const int64_t *strides; ///< step of the window along each spatial axis
+    size_t n_strides;
+    const int64_t *padding; ///< elements added: all beginnings, then all ends
+    size_t n_padding;
+    const int64_t *dilations; ///< distance of window elements along each spatial axis
+    size_t n_dilations;
+    int64_t groups; ///< number of channel groups
+    int64_t offset_groups; ///< groups of channels that share offsets
+} kiln_deform_conv_backward_options;
+
+#define KILN_DEFORM_CONV_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_deform_conv_backward_options), .groups = 1, .offset_groups = 1}
+
+/// gradients of deform_conv for x, offset, weight, mask and bias.
+/// `options` may be NULL only when nothing in it is required.
+/// A result that is not wanted may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_deform_conv_backward(kiln_tensor *x, kiln_tensor *offset, kiln_tensor *weight, kiln_tensor *mask, kiln_tensor *grad, const kiln_deform_conv_backward_options *options, kiln_tensor **out_x_grad, kiln_tensor **out_offset_grad, kiln_tensor **out_weight_grad, kiln_tensor **out_mask_grad, kiln_tensor **out_bias_grad, kiln_error *err);
+
 typedef struct kiln_max_pool_options {
     uint32_t struct_size;
     const int64_t *kernel; ///< window length along each spatial axis
@@ -749,6 +827,63 @@ KILN_NODISCARD KILN_API kiln_status kiln_adaptive_avg_pool_backward(kiln_tensor 
 /// x at the places that indices say, of a plane of the shape, else 0; the last of several; an index outside is dropped.
 /// `shape`: lengths of the result.
 KILN_NODISCARD KILN_API kiln_status kiln_max_unpool(kiln_tensor *x, kiln_tensor *indices, const int64_t *shape, size_t n_shape, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_interpolate_options {
+    uint32_t struct_size;
+    const int64_t *output_size; ///< spatial lengths of the result
+    size_t n_output_size;
+    const char *mode; ///< named variant
+    const char *coordinates; ///< where elements of the result lie in the input, by ONNX's names
+    const double *scales; ///< lengths of the result by those of the input, of the last axes; 0 or absent: what they are
+    size_t n_scales;
+    const double *region; ///< of the last axes, all beginnings and all ends as parts of the input
+    size_t n_region;
+    double cubic_a; ///< the free coefficient of the cubic filter
+    bool exclude_outside; ///< weights outside the input are 0 and the others scaled to 1
+    bool antialias; ///< filters as wide as the elements of the result
+} kiln_interpolate_options;
+
+#define KILN_INTERPOLATE_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_interpolate_options)}
+
+/// x with other lengths of its last axes; mode linear, cubic, lanczos3, nearest (halves down), nearest_up, nearest_floor, nearest_ceil.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_interpolate(kiln_tensor *x, const kiln_interpolate_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+typedef struct kiln_interpolate_backward_options {
+    uint32_t struct_size;
+    const int64_t *shape; ///< lengths of the result
+    size_t n_shape;
+    const char *mode; ///< named variant
+    const char *coordinates; ///< where elements of the result lie in the input, by ONNX's names
+    const double *scales; ///< lengths of the result by those of the input, of the last axes; 0 or absent: what they are
+    size_t n_scales;
+    const double *region; ///< of the last axes, all beginnings and all ends as parts of the input
+    size_t n_region;
+    double cubic_a; ///< the free coefficient of the cubic filter
+    bool exclude_outside; ///< weights outside the input are 0 and the others scaled to 1
+    bool antialias; ///< filters as wide as the elements of the result
+} kiln_interpolate_backward_options;
+
+#define KILN_INTERPOLATE_BACKWARD_OPTIONS_INIT {.struct_size = (uint32_t)sizeof(kiln_interpolate_backward_options)}
+
+/// gradient of interpolate for its x, which has the shape.
+/// `options` may be NULL only when nothing in it is required.
+KILN_NODISCARD KILN_API kiln_status kiln_interpolate_backward(kiln_tensor *grad, const kiln_interpolate_backward_options *options, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x [n,c,..] at points grid [n,..,axes], the last axis of x first, from -1 to 1; mode linear, nearest or cubic.
+/// `mode`: named variant.
+/// `padding_mode`: what is outside: zeros, border or reflection.
+/// `align_corners`: -1 and 1 are the middles of the outer elements, not their edges.
+/// `cubic_a`: the free coefficient of the cubic filter.
+KILN_NODISCARD KILN_API kiln_status kiln_grid_sample(kiln_tensor *x, kiln_tensor *grid, const char *mode, const char *padding_mode, bool align_corners, double cubic_a, kiln_tensor **out_tensor, kiln_error *err);
+
+/// means (mode avg) or largest weighted elements (max) of bins of boxes [r,4] (x1,y1,x2,y2) in x [n,c,h,w]; a batch index outside is clamped.
+/// `output_size`: spatial lengths of the result.
+/// `mode`: named variant.
+/// `coordinates`: where elements of the result lie in the input, by ONNX's names.
+/// `sampling_ratio`: samples along each axis of a bin; 0: as many as it has elements.
+/// `spatial_scale`: factor from coordinates of boxes to those of x.
+KILN_NODISCARD KILN_API kiln_status kiln_roi_align(kiln_tensor *x, kiln_tensor *boxes, kiln_tensor *batch_indices, const int64_t *output_size, size_t n_output_size, const char *mode, const char *coordinates, int64_t sampling_ratio, double spatial_scale, kiln_tensor **out_tensor, kiln_error *err);
 
 /// exp(x - max) / sum of it along axis.
 /// `axis`: axis; negative counts from the last.

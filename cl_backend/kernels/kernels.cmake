@@ -26,6 +26,10 @@ set(kiln_cl_kernels
     window_back.cl
     im2col.cl
     max_unpool.cl
+    resample.cl
+    grid_sample.cl
+    roi_align.cl
+    deform.cl
     random.cl
     quant.cl)
 set(kiln_cl_exec
@@ -48,5 +52,8 @@ set(kiln_cl_exec
     exec_matmul.c
     exec_conv.c
     exec_window.c
+    exec_resample.c
+    exec_sample.c
+    exec_deform.c
     exec_random.c
     exec_quant.c)

@@ -50,6 +50,9 @@ static const pair pairs[] = {
     {KILN_OP_MAX_POOL_WITH_INDICES, KILN_OP_MAX_POOL_BACKWARD, {GRAD, OUTPUT + 1}, 2, {0}},
     {KILN_OP_AVG_POOL, KILN_OP_AVG_POOL_BACKWARD, {GRAD}, 1, {0}},
     {KILN_OP_ADAPTIVE_AVG_POOL, KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD, {GRAD}, 1, {0}},
+    {KILN_OP_INTERPOLATE, KILN_OP_INTERPOLATE_BACKWARD, {GRAD}, 1, {0}},
+    {KILN_OP_DEFORM_IM2COL, KILN_OP_DEFORM_IM2COL_BACKWARD, {0, 1, 2, GRAD}, 4, {0, 1, 2}},
+    {KILN_OP_DEFORM_CONV, KILN_OP_DEFORM_CONV_BACKWARD, {0, 1, 2, 3, GRAD}, 5, {0, 1, 2, 3, 4}},
     {KILN_OP_IM2COL, KILN_OP_COL2IM, {GRAD}, 1, {0}},
 };
 
@@ -171,9 +174,12 @@ static bool back_call_init(back_call *c, const kiln_op_record *forward, const pa
     for (unsigned i = 0; i < p->n_sources; i++) {
         bool is_input = p->sources[i] < OUTPUT;
         if (is_input && p->sources[i] >= (int)forward->n_inputs) {
-            break;
+            return false;
         }
         c->inputs[c->record.n_inputs++] = *source_desc(forward, p->sources[i]);
+    }
+    if (p->backward == KILN_OP_DEFORM_IM2COL_BACKWARD && c->inputs[2].rank == 0) {
+        return false; // it takes whole masks only
     }
     for (unsigned i = 0; i < info->n_outputs; i++) {
         any = any || (p->of[i] >= 0 && p->of[i] < (int)forward->n_inputs);

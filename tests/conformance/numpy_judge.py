@@ -20,18 +20,17 @@ except ImportError:
 
 import numpy_nn
 import numpy_search
+import numpy_window
 import numpy_data
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
           "u64": np.uint64, "bool": np.bool_}
 TOLERANCE = {2: 1e-3, 4: 3e-7, 8: 1e-13}  # by bytes of a float
-SCALED = {"matmul_quantized", "linear_quantized", "sum", "mean", "prod", "matmul", "conv", "conv_transpose", "conv_x_backward",
-          "conv_weight_backward", "conv_bias_backward", "conv_transpose_x_backward",
-          "conv_transpose_weight_backward", "col2im", "avg_pool", "lp_pool", "avg_pool_backward",
-          "max_pool_backward", "adaptive_avg_pool", "adaptive_avg_pool_backward", "softmax", "log_softmax",
-          "batch_norm", "gelu"}  # compared with the largest element: errors follow the terms
-SCALED |= set(numpy_nn.OPERATORS)
+# Compared with the largest element: errors follow the terms.
+SCALED = {"matmul_quantized", "linear_quantized", "sum", "mean", "prod", "matmul", "softmax",
+          "log_softmax", "batch_norm", "gelu"}
+SCALED |= set(numpy_nn.OPERATORS) | numpy_window.SCALED
 SCALED |= numpy_data.SCALED
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -122,204 +121,6 @@ def reduce(name, x, axes=(), keepdims=0):
 def arg_reduce(name, x, axis, keepdims=0, last=0):
     found = getattr(np, name)(np.flip(x, axis) if last else x, axis=axis, keepdims=bool(keepdims))
     return x.shape[axis] - 1 - found if last else found
-
-
-def lists(spatial, kernel=None, strides=None, padding=None, dilations=None, **_):
-    """Window attributes with their defaults: axis, then kernel, stride, padding before, dilation."""
-    n = len(spatial)
-    return [(spatial[i], kernel[i], (strides or [1] * n)[i], (padding or [0] * 2 * n)[i],
-             (dilations or [1] * n)[i]) for i in range(n)]
-
-
-def planes_of(x):
-    return x.reshape(x.shape[:2] + (int(np.prod(x.shape[2:])),))
-
-
-def places(spatial, out, kernel, **attributes):
-    """For each element of the window in row-major order: its index, and where all windows see it in the
-    plane, row-major, -1 outside."""
-    windows = lists(spatial, kernel, **attributes)
-    for tap in np.ndindex(*kernel):
-        along = [np.arange(o) * stride - before + k * dilation
-                 for k, o, (_, _, stride, before, dilation) in zip(tap, out, windows)]
-        grids = np.meshgrid(*along, indexing="ij")
-        inside = np.ones(tuple(out), bool)
-        for grid, length in zip(grids, spatial):
-            inside &= (grid < length) & (grid >= 0)
-        flat = np.zeros(tuple(out), np.int64)
-        for grid, length in zip(grids, spatial):
-            flat = flat * length + grid
-        yield tap, np.where(inside, flat, -1)
-
-
-def seen(x, flat, fill):
-    """[n, c, windows] of the input at places."""
-    return np.where(flat < 0, x.dtype.type(fill), planes_of(x)[:, :, flat])
-
-
-def put(planes, flat, values):
-    """Adds [n, c, windows] to [n, c, plane] at places."""
-    n, c = np.ogrid[:planes.shape[0], :planes.shape[1]]
-    values = planes_of(np.where(flat < 0, 0, values))
-    np.add.at(planes, (n[..., None], c[..., None], np.maximum(flat, 0).reshape(1, 1, -1)), values)
-
-
-def per_group(x, groups, axis=1):
-    """[n, c, ...] as [n, groups, c / groups, ...]"""
-    return x.reshape(x.shape[:axis] + (groups, x.shape[axis] // groups) + x.shape[axis + 1:])
-
-
-def conv(inputs, shape, groups=1, **a):
-    x, weight = wide(inputs[0]), wide(inputs[1])
-    result = np.zeros(shape[:1] + (groups, shape[1] // groups) + shape[2:])
-    parts = per_group(weight, groups, 0)
-    for tap, flat in places(x.shape[2:], shape[2:], weight.shape[2:], **a):
-        part = parts[(Ellipsis,) + tap]
-        result += np.einsum("ngc...,goc->ngo...", per_group(seen(x, flat, 0), groups), part)
-    bias = wide(inputs[2]).reshape((1, -1) + (1,) * (x.ndim - 2)) if len(inputs) == 3 else 0
-    return result.reshape(shape) + bias
-
-
-def conv_integer(inputs, shape, groups=1, **a):
-    x, weight = inputs[0].astype(np.int64), inputs[1].astype(np.int64)
-    x = x - (int(inputs[2]) if len(inputs) > 2 else 0)
-    if len(inputs) > 3:
-        weight = weight - inputs[3].astype(np.int64).reshape((-1,) + (1,) * (x.ndim - 1))
-    return conv([x.astype(np.float64), weight.astype(np.float64)], shape, groups, **a)
-
-
-def conv_turned(y, weight, shape, groups=1, bias=None, output_padding=None, **a):
-    """What conv gives back to its input of this shape."""
-    y, weight = wide(y), wide(weight)
-    result = np.zeros(shape[:2] + (int(np.prod(shape[2:])),))
-    parts = per_group(weight, groups, 0)
-    for tap, flat in places(shape[2:], y.shape[2:], weight.shape[2:], **a):
-        part = np.einsum("ngo...,goc->ngc...", per_group(y, groups), parts[(Ellipsis,) + tap])
-        put(result, flat, part.reshape(y.shape[:1] + (shape[1],) + y.shape[2:]))
-    result = result.reshape(shape)
-    return result if bias is None else result + wide(bias).reshape((1, -1) + (1,) * (y.ndim - 2))
-
-
-def conv_weight_backward(x, y, shape, groups=1, **a):
-    x, y = wide(x), wide(y)
-    result = np.zeros((groups, shape[0] // groups) + shape[1:])
-    for tap, flat in places(x.shape[2:], y.shape[2:], shape[2:], **a):
-        result[(Ellipsis,) + tap] = np.einsum(
-            "ngcp,ngop->goc", per_group(planes_of(seen(x, flat, 0)), groups),
-            per_group(planes_of(y), groups))
-    return result.reshape(shape)
-
-
-def max_pool(x, shape, windows):
-    """Values and indices; `windows` yields where each element of the windows is."""
-    best = np.full(shape, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
-    index = np.full(shape, -1, np.int64)
-    for flat in windows:
-        value = seen(x, flat, 0)
-        better = (flat >= 0) & ((index < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best)))
-        best, index = np.where(better, value, best), np.where(better, flat, index)
-    return best, index
-
-
-def counted(spatial, out, kernel, include_pad, **a):
-    """How many elements the mean of each window divides by."""
-    if include_pad:
-        return sum(before_end(spatial, out, tap, **a) for tap in np.ndindex(*kernel))
-    return sum(np.where(flat >= 0, 1, 0) for _, flat in places(spatial, out, kernel, **a))
-
-
-def before_end(spatial, out, tap, **a):
-    """1 for each window whose element is not behind the padding at the end, else 0."""
-    ends = (a.get("padding") or [0] * 2 * len(spatial))[len(spatial):]
-    inside = np.ones(tuple(out), np.int64)
-    for axis, (k, (length, _, stride, before, dilation)) in enumerate(zip(tap, lists(spatial, tap,
-                                                                                     **a))):
-        at = np.arange(out[axis]) * stride - before + k * dilation < length + ends[axis]
-        inside *= at.reshape([-1 if i == axis else 1 for i in range(len(out))])
-    return inside
-
-
-def pool(name, x, shape, kernel, include_pad=0, p=2.0, ceil_mode=0, **a):
-    del ceil_mode  # the shape says how many windows there are
-    where = [flat for _, flat in places(x.shape[2:], shape[2:], kernel, **a)]
-    if name.startswith("max_pool"):
-        best, index = max_pool(x, shape, where)
-        return (best, index) if name == "max_pool_with_indices" else best
-    values = [seen(wide(x), flat, 0) for flat in where]
-    if name == "lp_pool":
-        return sum(np.abs(v) ** p for v in values) ** (1 / p)
-    return sum(values) / counted(x.shape[2:], shape[2:], kernel, include_pad, **a)
-
-
-def pool_backward(name, inputs, shape, kernel, include_pad=0, ceil_mode=0, **a):
-    del ceil_mode
-    grad = wide(inputs[0])
-    out = grad.shape[2:]
-    result = np.zeros(tuple(shape[:2]) + (int(np.prod(shape[2:])),))
-    if name == "avg_pool_backward":
-        grad = grad / counted(tuple(shape[2:]), out, kernel, include_pad, **a)
-    for _, flat in places(tuple(shape[2:]), out, kernel, **a):
-        put(result, flat, grad if name == "avg_pool_backward"
-            else np.where(inputs[1] == flat, grad, 0))
-    return result.reshape(shape)
-
-
-def adaptive(spatial, size):
-    """For each window: its index, and its places."""
-    plane = np.arange(int(np.prod(spatial))).reshape(spatial)
-    for window in np.ndindex(*size):
-        yield window, plane[tuple(slice(i * n // o, -(-(i + 1) * n // o))
-                                  for i, n, o in zip(window, spatial, size))].ravel()
-
-
-def adaptive_pool(name, x, shape):
-    planes = planes_of(x)
-    values, indices = np.zeros(shape, np.float64 if name == "avg" else x.dtype), np.zeros(shape, int)
-    for window, flat in adaptive(x.shape[2:], shape[2:]):
-        at = (slice(None), slice(None)) + window
-        if name == "avg":
-            values[at] = np.mean(wide(planes[:, :, flat]), axis=2)
-        else:
-            values[at] = np.max(planes[:, :, flat], axis=2)
-            indices[at] = flat[np.argmax(planes[:, :, flat], axis=2)]
-    return values if name == "avg" else (values, indices)
-
-
-def adaptive_backward(grad, shape):
-    result = np.zeros(shape[:2] + (int(np.prod(shape[2:])),))
-    for window, flat in adaptive(shape[2:], grad.shape[2:]):
-        result[:, :, flat] += (wide(grad)[(slice(None), slice(None)) + window] / flat.size)[..., None]
-    return result.reshape(shape)
-
-
-def max_unpool(x, indices, shape):
-    result = np.zeros(shape[:2] + (int(np.prod(shape[2:])),), x.dtype)
-    for at in np.ndindex(shape[:2]):
-        for value, index in zip(x[at].ravel(), indices[at].ravel()):
-            if 0 <= index < result.shape[2]:
-                result[at][index] = value
-    return result.reshape(shape)
-
-
-def im2col(x, shape, kernel, **a):
-    windows = lists(x.shape[2:], kernel, **a)
-    ends = (a.get("padding") or [0] * 2 * len(kernel))[len(kernel):]
-    out = tuple((n + before + end - (k - 1) * dilation - 1) // stride + 1
-                for (n, k, stride, before, dilation), end in zip(windows, ends))
-    columns = np.stack([seen(x, flat, 0) for _, flat in places(x.shape[2:], out, kernel, **a)], 2)
-    return columns.reshape(shape)
-
-
-def col2im(x, shape, output_size, kernel, **a):
-    windows = lists(output_size, kernel, **a)
-    ends = (a.get("padding") or [0] * 2 * len(kernel))[len(kernel):]
-    out = tuple((n + before + end - (k - 1) * dilation - 1) // stride + 1
-                for (n, k, stride, before, dilation), end in zip(windows, ends))
-    result = np.zeros(shape[:2] + (int(np.prod(shape[2:])),))
-    columns = wide(x).reshape(shape[:2] + (int(np.prod(kernel)),) + out)
-    for tap, (_, flat) in enumerate(places(tuple(output_size), out, kernel, **a)):
-        put(result, flat, columns[:, :, tap])
-    return result.reshape(shape)
 
 
 def softmax(x, axis=-1):
@@ -497,29 +298,6 @@ OTHERS = {  # name -> function of inputs, attributes, shape of the result; a tup
     "argmax": lambda i, a, s: arg_reduce("argmax", i[0], **a),
     "argmin": lambda i, a, s: arg_reduce("argmin", i[0], **a),
     "matmul": lambda i, a, s: matmul(*i, **a),
-    "conv": lambda i, a, s: conv(i, s, **a),
-    "conv_integer": lambda i, a, s: conv_integer(i, s, **a),
-    "conv_transpose": lambda i, a, s: conv_turned(i[0], i[1], s, bias=(i + [None])[2], **a),
-    "conv_x_backward": lambda i, a, s: conv_turned(*i, **(a | {"shape": s})),
-    "conv_weight_backward": lambda i, a, s: conv_weight_backward(*i, **(a | {"shape": s})),
-    "conv_bias_backward": lambda i, a, s: np.sum(
-        wide(i[0]), axis=tuple(k for k in range(i[0].ndim) if k != 1)),
-    "conv_transpose_x_backward": lambda i, a, s: conv(
-        i, s, **{k: v for k, v in a.items() if k != "shape"}),
-    "conv_transpose_weight_backward": lambda i, a, s: conv_weight_backward(
-        i[1], i[0], **(a | {"shape": s})),
-    "im2col": lambda i, a, s: im2col(i[0], s, **a),
-    "col2im": lambda i, a, s: col2im(i[0], s, **a),
-    "max_pool": lambda i, a, s: pool("max_pool", i[0], s, **a),
-    "max_pool_with_indices": lambda i, a, s: pool("max_pool_with_indices", i[0], s, **a),
-    "avg_pool": lambda i, a, s: pool("avg_pool", i[0], s, **a),
-    "lp_pool": lambda i, a, s: pool("lp_pool", i[0], s, **a),
-    "max_pool_backward": lambda i, a, s: pool_backward("max_pool_backward", i, **a),
-    "avg_pool_backward": lambda i, a, s: pool_backward("avg_pool_backward", i, **a),
-    "adaptive_avg_pool": lambda i, a, s: adaptive_pool("avg", i[0], s),
-    "adaptive_max_pool": lambda i, a, s: adaptive_pool("max", i[0], s),
-    "adaptive_avg_pool_backward": lambda i, a, s: adaptive_backward(i[0], s),
-    "max_unpool": lambda i, a, s: max_unpool(i[0], i[1], s),
     "softmax": lambda i, a, s: softmax(i[0], **a),
     "log_softmax": lambda i, a, s: log_softmax(i[0], **a),
     "batch_norm": lambda i, a, s: batch_norm(i, **a),
@@ -554,6 +332,8 @@ def expected(name, inputs, attributes, shape):
         return reduce(name, inputs[0], **attributes)
     if name in numpy_nn.OPERATORS:
         return numpy_nn.expected(name, inputs, attributes, shape)
+    if name in numpy_window.OPERATORS:
+        return numpy_window.OPERATORS[name](inputs, attributes, shape)
     if name in numpy_search.OPERATORS:
         return numpy_search.OPERATORS[name](inputs, attributes, shape)
     if name in OTHERS:
