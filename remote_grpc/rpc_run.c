@@ -141,7 +141,19 @@ static kiln_status add_value(kilni_rpc_session *session, uint64_t id, kiln_tenso
 static bool same_kind(const kiln_tensor *tensor, const kiln_tensor_desc *desc)
 {
     return kiln_tensor_dtype(tensor) == desc->dtype && kiln_tensor_rank(tensor) == desc->rank &&
-           memcmp(kiln_tensor_dims(tensor), desc->dims, desc->rank * sizeof(int64_t)) == 0;
+           memcmp(kiln_tensor_dims(tensor), desc->dims, desc->rank * sizeof(int64_t)) == 0 &&
+           kiln_tensor_scheme(tensor) == desc->scheme;
+}
+
+static kiln_status create_tensor(kilni_rpc_session *session, const kiln_tensor_desc *desc,
+                                 const void *data, kiln_tensor **out_tensor, kiln_error *err)
+{
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
+        return kiln_tensor_create_quantised(session->device, desc->dtype, desc->scheme, desc->rank,
+                                            desc->dims, data, out_tensor, err);
+    }
+    return kiln_tensor_create(session->device, desc->dtype, desc->rank, desc->dims, data,
+                              out_tensor, err);
 }
 
 /// Raw bytes become a tensor as the graph describes it.
@@ -155,8 +167,7 @@ static kiln_status make_tensor(kilni_rpc_session *session, kilni_rpc_entry *sour
     }
     kiln_status status = kilni_rpc_entry_stage(session, source, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_tensor_create(session->device, desc->dtype, desc->rank, desc->dims,
-                                    source->raw->bytes, &source->tensor, err);
+        status = create_tensor(session, desc, source->raw->bytes, &source->tensor, err);
     }
     if (status == KILN_STATUS_OK) {
         kilni_rpc_staging_release(session, source->raw);
@@ -175,8 +186,7 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
     kiln_tensor *tensor = NULL;
     kilni_rpc_entry *source = NULL;
     if (buffer == 0 && kiln_desc_count(desc) == 0) {
-        kiln_status status = kiln_tensor_create(session->device, desc->dtype, desc->rank,
-                                                desc->dims, NULL, &tensor, err);
+        kiln_status status = create_tensor(session, desc, NULL, &tensor, err);
         return status == KILN_STATUS_OK ? add_value(session, desc->id, tensor, 0, err) : status;
     }
     kiln_status status = kilni_rpc_entry_need(session, buffer, &source, err);

@@ -215,7 +215,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_tensor_create(kiln_device *device, kiln
 
 /// A quantised tensor from its bytes as ir.h lays them out (kiln_quant_layout_of says how many);
 /// kiln_read gives them back. Elsewhere quantised tensors come from kiln_quantize and
-/// kiln_quantize_dynamic; operators that take none say so.
+/// kiln_quantize_dynamic; operators that take none say so. `data` may be NULL without elements.
 /// Ownership: as kiln_tensor_create. Lifetime: until the last release. Thread: any. Errors: as
 /// kiln_tensor_create; INVALID_ARGUMENT for a scheme that does not fit.
 KILN_NODISCARD KILN_API kiln_status kiln_tensor_create_quantised(

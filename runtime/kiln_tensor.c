@@ -261,12 +261,15 @@ kiln_status kiln_tensor_create_quantised(kiln_device *device, kiln_dtype dtype, 
     *out_tensor = NULL;
     kiln_tensor_desc desc;
     kiln_quant_layout layout;
-    if (device == NULL || data == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device and data must not be NULL");
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
     kiln_status status = kilni_describe(KILN_DTYPE_U8, rank, dims, &desc, err);
     if (status != KILN_STATUS_OK) {
         return status;
+    }
+    if (data == NULL && kiln_desc_count(&desc) > 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "data must not be NULL");
     }
     desc.dtype = dtype;
     desc.scheme = scheme;

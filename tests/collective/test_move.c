@@ -36,15 +36,22 @@ static void fill(kiln_dtype dtype, unsigned char *data, size_t bytes)
 
 static bool move_one(device_set *set, uint32_t from, uint32_t to, kiln_dtype dtype, int64_t count)
 {
-    size_t bytes = (size_t)count * kiln_dtype_size(dtype);
+    bool quantised = kiln_dtype_kind_of(dtype) == KILN_KIND_QUANT;
+    const int64_t block = 32;
+    kiln_tensor_desc desc = {.dtype = dtype, .rank = 1, .dims = {count}};
+    desc.scheme = quantised ? kiln_scheme_make(KILN_DTYPE_F16, true, &block, 1) : 0;
+    size_t bytes = (size_t)kiln_desc_bytes(&desc);
     unsigned char *data = malloc(bytes + 1);
     unsigned char *back = calloc(1, bytes + 1);
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
     kiln_error err = KILN_ERROR_INIT;
     fill(dtype, data, bytes);
-    bool ok = kiln_tensor_create(set->devices[from], dtype, 1, &count, data, &x, &err) == 0 &&
-              kiln_to_device(x, set->devices[to], &y, &err) == 0;
+    kiln_status made =
+        quantised ? kiln_tensor_create_quantised(set->devices[from], dtype, desc.scheme, 1, &count,
+                                                 data, &x, &err)
+                  : kiln_tensor_create(set->devices[from], dtype, 1, &count, data, &x, &err);
+    bool ok = made == KILN_STATUS_OK && kiln_to_device(x, set->devices[to], &y, &err) == 0;
     kiln_release(x); // the move keeps what it needs
     ok = ok && kiln_read(y, back, bytes, &err) == 0;
     if (!ok || memcmp(data, back, bytes) != 0) {
