@@ -366,7 +366,15 @@ static const char *class_name(kiln_op_class cls)
 
 static const char *result_name(kiln_result result)
 {
-    static const char *const names[] = {"", "as input", "bool", "i64", "`dtype`", "nothing"};
+    static const char *const names[] = {
+        [KILN_RESULT_SAME] = "as input",
+        [KILN_RESULT_BOOL] = "bool",
+        [KILN_RESULT_INDEX] = "i64",
+        [KILN_RESULT_ATTR] = "`dtype`",
+        [KILN_RESULT_NOTHING] = "nothing",
+        [KILN_RESULT_SAME_INDEX] = "as input; i64",
+        [KILN_RESULT_RULE] = "by rule",
+    };
     return names[result];
 }
 
@@ -412,6 +420,16 @@ static void print_attr_names(FILE *file, const kiln_op_signature *signature)
     }
 }
 
+static void write_markdown_row(FILE *file, const kiln_op_info *info)
+{
+    fprintf(file, "| `%s` | %u | ", info->name, info->wire);
+    print_inputs(file, info->signature);
+    fprintf(file, " | ");
+    print_attr_names(file, info->signature);
+    fprintf(file, " | %s | %s | %s |\n", accept_name(info->accept), result_name(info->result),
+            info->doc);
+}
+
 static void write_markdown(FILE *file)
 {
     fprintf(
@@ -420,23 +438,19 @@ static void write_markdown(FILE *file)
         "A question mark stands for optional. `kiln_<name>` of `kiln_ops.h` records the operator;\n"
         "`kiln ops` prints this table. The number is permanent and stands in the fuser ABI.\n",
         licence, origin);
-    kiln_op_class last = KILN_CLASS_CONTROL;
-    for (int op = 0; op < KILN_OP_COUNT; op++) {
-        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
-        if (op == 0 || info->cls != last) {
-            fprintf(file,
-                    "\n## %c%s\n\n| operator | number | inputs | attributes | takes | gives | "
-                    "meaning |\n"
-                    "|---|---|---|---|---|---|---|\n",
-                    toupper((unsigned char)class_name(info->cls)[0]), class_name(info->cls) + 1);
+    for (int cls = KILN_CLASS_ELEMENTWISE; cls <= KILN_CLASS_CONTROL; cls++) {
+        const char *name = class_name((kiln_op_class)cls);
+        fprintf(file,
+                "\n## %c%s\n\n| operator | number | inputs | attributes | takes | gives | "
+                "meaning |\n"
+                "|---|---|---|---|---|---|---|\n",
+                toupper((unsigned char)name[0]), name + 1);
+        for (int op = 0; op < KILN_OP_COUNT; op++) {
+            const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+            if (info->cls == (kiln_op_class)cls) {
+                write_markdown_row(file, info);
+            }
         }
-        last = info->cls;
-        fprintf(file, "| `%s` | %u | ", info->name, info->wire);
-        print_inputs(file, info->signature);
-        fprintf(file, " | ");
-        print_attr_names(file, info->signature);
-        fprintf(file, " | %s | %s | %s |\n", accept_name(info->accept), result_name(info->result),
-                info->doc);
     }
     fprintf(file, "\n## Attributes\n\n| attribute | number | meaning |\n|---|---|---|\n");
     for (int key = 1; key < KILN_KEY_LIMIT; key++) {
