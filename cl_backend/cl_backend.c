@@ -249,12 +249,29 @@ static void open_store(kilni_cl_backend *backend)
                    "no program cache on disk: %s", err.message);
 }
 
-static kiln_status open_backend(const kiln_env *env, const char *address,
-                                kiln_backend **out_backend, kiln_error *err, void *user)
+typedef struct open_request { ///< by address, or on the caller's queue
+    const char *address;
+    void *context;
+    void *queue;
+} open_request;
+
+static kiln_status find_or_take(kilni_cl_backend *backend, const open_request *request,
+                                kiln_error *err)
 {
-    (void)user;
+    kiln_status status = request->queue != NULL
+                             ? kilni_cl_take_queue(backend, request->context, request->queue, err)
+                             : kilni_cl_device_find(backend->env, request->address,
+                                                    &backend->platform, &backend->device, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_device_info_read(backend, err);
+    }
+    return status == KILN_STATUS_OK && request->queue == NULL ? open_queue(backend, err) : status;
+}
+
+static kiln_status open_any(const kiln_env *env, const open_request *request,
+                            kiln_backend **out_backend, kiln_error *err)
+{
     *out_backend = NULL;
-    kiln_status status = KILN_STATUS_OK;
     kilni_cl_backend *backend = kiln_alloc(env, sizeof(*backend));
     if (backend == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device");
@@ -262,21 +279,34 @@ static kiln_status open_backend(const kiln_env *env, const char *address,
     backend->base.ops = &cl_ops;
     backend->env = env;
     pthread_mutex_init(&backend->reader.lock, NULL);
-    KILN_TRY(out, status, check_kernel_dir(env, err));
-    KILN_TRY(out, status,
-             kilni_cl_device_find(env, address, &backend->platform, &backend->device, err));
-    KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
-    KILN_TRY(out, status, open_queue(backend, err));
+    kiln_status status = check_kernel_dir(env, err);
+    if (status == KILN_STATUS_OK) {
+        status = find_or_take(backend, request, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        backend_close(&backend->base);
+        return status;
+    }
     open_store(backend);
     kilni_cl_device_recall(backend);
     kilni_cl_pool_init(backend);
     *out_backend = &backend->base;
-    backend = NULL;
-out:
-    if (backend != NULL) {
-        backend_close(&backend->base);
-    }
-    return status;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status open_backend(const kiln_env *env, const char *address,
+                                kiln_backend **out_backend, kiln_error *err, void *user)
+{
+    const open_request request = {.address = address};
+    (void)user;
+    return open_any(env, &request, out_backend, err);
+}
+
+kiln_status kiln_cl_open_queue(const kiln_env *env, void *context, void *queue,
+                               kiln_backend **out_backend, kiln_error *err)
+{
+    const open_request request = {.context = context, .queue = queue};
+    return open_any(env, &request, out_backend, err);
 }
 
 static const kiln_backend_provider provider = {

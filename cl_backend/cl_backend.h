@@ -79,6 +79,24 @@ KILN_API void kiln_cl_event_destroy(kiln_cl_event *event);
 KILN_NODISCARD KILN_API kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done,
                                                         void *user, kiln_error *err);
 
+/// A program's own OpenCL objects, passed as pointers: a backend on its context and in-order queue,
+/// a buffer in its cl_mem (with `ready`, an event to wait for, or NULL), a buffer's cl_mem with an
+/// event that is complete when what was queued so far is done, and a wait of the queue for an
+/// event. Ownership: what is given is retained, what is lent is retained for the caller. Lifetime:
+/// until closed and freed. Thread: the backend's lock. Errors: INVALID_ARGUMENT for objects of
+/// another context, queues out of order and memory that is too small; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_open_queue(const kiln_env *env, void *context,
+                                                       void *queue, kiln_backend **out_backend,
+                                                       kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_cl_buffer_wrap(kiln_backend *backend, void *mem,
+                                                        size_t bytes, void *ready,
+                                                        kiln_buffer **out_buffer, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_cl_buffer_lend(kiln_backend *backend, kiln_buffer *buffer,
+                                                        void **out_mem, void **out_ready,
+                                                        kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_cl_wait_event(kiln_backend *backend, void *event,
+                                                       kiln_error *err);
+
 /// Replaces parameters of a CLBlast kernel ("Xgemm", "XgemmDirect", ...) for one dtype on this
 /// device. Ownership: borrowed. Lifetime: the process, or until the library's cache is cleared.
 /// Thread: the backend's lock. Errors: INVALID_ARGUMENT for an unknown kernel or an incomplete

@@ -400,6 +400,10 @@ kiln_status kilni_cl_map_shared(kiln_backend *backend, kiln_buffer *buffer, size
 void kilni_cl_unmap_shared(kiln_backend *backend, kiln_buffer *buffer, const void *data);
 void kilni_cl_reader_close(kilni_cl_backend *backend);
 
+// cl_interop.c
+kiln_status kilni_cl_take_queue(kilni_cl_backend *backend, void *context, void *queue,
+                                kiln_error *err);
+
 // cl_host.c
 bool kilni_cl_is_pinned(const kilni_cl_backend *backend, const void *memory, size_t bytes);
 kiln_status kilni_cl_host_alloc(kiln_backend *backend, size_t bytes, void **out_memory,

@@ -127,9 +127,9 @@ static void free_device(kiln_device *device)
     kilni_context_release(context);
 }
 
-static kiln_status create_device(kiln_context *context, const char *address,
-                                 const kiln_backend_provider *provider, kiln_device **out_device,
-                                 kiln_error *err)
+kiln_status kilni_device_create(kiln_context *context, const char *address,
+                                const kiln_backend_provider *provider, kiln_device **out_device,
+                                kiln_error *err)
 {
     kiln_device *device = kiln_alloc(&context->env, sizeof(*device));
     if (device == NULL) {
@@ -225,7 +225,7 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
                          "no kind of device answers to \"%s\"; try opencl:0, reference or null",
                          chosen);
     }
-    kiln_status status = create_device(context, chosen, provider, &device, err);
+    kiln_status status = kilni_device_create(context, chosen, provider, &device, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

@@ -196,6 +196,10 @@ kiln_status kilni_device_wait(kiln_device *device, kiln_error *err);
 /// Whether the calling thread has an open scope of persistent allocations. Under the lock.
 bool kilni_device_persists(const kiln_device *device);
 void kilni_device_set_names(kiln_device *device);
+/// A device that is in no list of the context's.
+kiln_status kilni_device_create(kiln_context *context, const char *address,
+                                const kiln_backend_provider *provider, kiln_device **out_device,
+                                kiln_error *err);
 
 kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
                            kiln_tensor_desc *out_desc, kiln_error *err);

@@ -22,7 +22,7 @@ LAW = {
 }
 # Outside headers that only some folders may see, by prefix or name.
 RESERVED = {
-    "CL/": {"cl_backend"},
+    "CL/": {"cl_backend", "examples"},  # a program with OpenCL of its own
     "clblast": {"cl_backend"},
     "grpc/": {"remote_grpc"},
     "grpcpp/": set(),

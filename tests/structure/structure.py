@@ -10,7 +10,7 @@ import sys
 MODULES = ("base", "ir", "cl_backend", "plugin_sdk", "fusion_host", "plugins", "collective",
            "runtime", "remote_grpc", "onnx")
 TOP = MODULES + ("cli", "examples", "tests", "bench", "tools")
-PUBLIC_NAME = {"runtime": {"kiln.h", "kiln_ops.h"}}
+PUBLIC_NAME = {"runtime": {"kiln.h", "kiln_ops.h", "kiln_opencl.h"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 
 
