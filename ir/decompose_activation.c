@@ -161,7 +161,8 @@ void kiln_decompose_sigmoid_backward(kiln_expander *expander)
 
 void kiln_decompose_log_sigmoid_backward(kiln_expander *expander)
 {
-    kilni_value x = kilni_expand_1(expander, KILN_OP_NEG, kilni_x_input(expander, 0));
-    kilni_value slope = kilni_expand_1(expander, KILN_OP_SIGMOID, x);
+    kilni_value slope = kilni_expand_1(expander, KILN_OP_EXP, kilni_x_input(expander, 0));
+    slope = kilni_expand_scalar(expander, KILN_OP_ADD_SCALAR, slope, 1);
+    slope = kilni_expand_1(expander, KILN_OP_RECIP, slope);
     kilni_expand_output(expander, 0, kilni_x_mul(expander, kilni_x_input(expander, 1), slope));
 }
