@@ -211,6 +211,8 @@ kilni_onnx_ref kilni_onnx_pad(kilni_onnx_call *call, kilni_onnx_ref x, const int
                               const char *mode, kiln_number value);
 kilni_onnx_ref kilni_onnx_matmul(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
                                  bool transpose_a, bool transpose_b);
+/// x, weight and their zero points (NULL: 0) as the attributes of the node say, summed in i32.
+kilni_onnx_ref kilni_onnx_conv_integer(kilni_onnx_call *call, const kilni_onnx_ref given[4]);
 kilni_onnx_ref kilni_onnx_full(kilni_onnx_call *call, kiln_dtype dtype, const int64_t *dims,
                                uint32_t rank, kiln_number value);
 kilni_onnx_ref kilni_onnx_arange(kilni_onnx_call *call, kiln_dtype dtype, int64_t count,

@@ -84,3 +84,87 @@ void kilni_onnx_op_matmul_integer(kilni_onnx_call *call)
     b = shifted(call, b, kilni_onnx_opt(call, 3), false);
     kilni_onnx_out(call, 0, kilni_onnx_matmul(call, a, b, false, false));
 }
+
+/* u8 from the range of x with 0 in it; scale and zero point follow, each of rank 0. */
+void kilni_onnx_op_dynamic_quantize_linear(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref low = kilni_onnx_reduce(call, KILN_OP_MIN, x, NULL, 0, false);
+    kilni_onnx_ref high = kilni_onnx_reduce(call, KILN_OP_MAX, x, NULL, 0, false);
+    low = kilni_onnx_scalar(call, KILN_OP_CLAMP_MAX, low, 0);
+    high = kilni_onnx_scalar(call, KILN_OP_CLAMP_MIN, high, 0);
+    kilni_onnx_ref scale = kilni_onnx_binary(call, KILN_OP_SUB, high, low);
+    scale = kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, scale, 255);
+    kilni_onnx_ref zero = kilni_onnx_binary(call, KILN_OP_DIV, low, scale);
+    zero = kilni_onnx_unary(call, KILN_OP_ROUND, kilni_onnx_unary(call, KILN_OP_NEG, zero));
+    zero = kilni_onnx_clamp(call, zero, 0, 255);
+    kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_DIV, x, scale);
+    y = kilni_onnx_binary(call, KILN_OP_ADD, kilni_onnx_unary(call, KILN_OP_ROUND, y), zero);
+    kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, KILN_DTYPE_U8));
+    kilni_onnx_out(call, 1, scale);
+    kilni_onnx_out(call, 2, kilni_onnx_cast(call, zero, KILN_DTYPE_U8));
+}
+
+/* i32 sums in units of scale a times scale b, as integers in units of scale y. */
+static kilni_onnx_ref requantised(kilni_onnx_call *call, kilni_onnx_ref sums,
+                                  const kilni_onnx_ref scales[3], kilni_onnx_ref zero)
+{
+    kilni_onnx_ref unit = kilni_onnx_binary(call, KILN_OP_MUL, scales[0], scales[1]);
+    unit = kilni_onnx_binary(call, KILN_OP_DIV, unit, scales[2]);
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    kiln_dtype dtype = unit->desc.dtype;
+    kilni_onnx_ref y = kilni_onnx_cast(call, sums, dtype);
+    y = kilni_onnx_unary(call, KILN_OP_ROUND, kilni_onnx_binary(call, KILN_OP_MUL, y, unit));
+    y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, dtype));
+    return kilni_onnx_ok(call) ? kilni_onnx_cast(call, y, zero->desc.dtype) : NULL;
+}
+
+/* A scale of one element as a number; one along an axis with `after` axes behind it. */
+static kilni_onnx_ref scale_before(kilni_onnx_call *call, kilni_onnx_ref scale, uint32_t after)
+{
+    int64_t dims[KILN_MAX_RANK] = {0};
+    if (!kilni_onnx_ok(call) || kiln_desc_count(&scale->desc) == 1) {
+        return kilni_onnx_ok(call) ? kilni_onnx_reshape(call, scale, NULL, 0) : NULL;
+    }
+    if (scale->desc.rank != 1) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "a scale of rank %u", scale->desc.rank);
+        return NULL;
+    }
+    dims[0] = scale->desc.dims[0];
+    for (uint32_t i = 1; i <= after; i++) {
+        dims[i] = 1;
+    }
+    return kilni_onnx_reshape(call, scale, dims, after + 1);
+}
+
+void kilni_onnx_op_qlinear_matmul(kilni_onnx_call *call)
+{
+    kilni_onnx_ref a = shifted(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 2), true);
+    kilni_onnx_ref b = shifted(call, kilni_onnx_in(call, 3), kilni_onnx_in(call, 5), false);
+    const kilni_onnx_ref scales[] = {scale_before(call, kilni_onnx_in(call, 1), 1),
+                                     scale_before(call, kilni_onnx_in(call, 4), 0),
+                                     scale_before(call, kilni_onnx_in(call, 6), 0)};
+    kilni_onnx_ref sums = kilni_onnx_matmul(call, a, b, false, false);
+    kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
+}
+
+void kilni_onnx_op_qlinear_conv(kilni_onnx_call *call)
+{
+    const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 3),
+                                     kilni_onnx_in(call, 2), kilni_onnx_in(call, 5)};
+    kilni_onnx_ref bias = kilni_onnx_opt(call, 8);
+    kilni_onnx_ref sums = kilni_onnx_conv_integer(call, inputs);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    uint32_t axes = sums->desc.rank - 2u;
+    if (bias != NULL) {
+        sums = kilni_onnx_binary(call, KILN_OP_ADD, sums, scale_before(call, bias, axes));
+    }
+    const kilni_onnx_ref scales[] = {scale_before(call, kilni_onnx_in(call, 1), 0),
+                                     scale_before(call, kilni_onnx_in(call, 4), axes),
+                                     scale_before(call, kilni_onnx_in(call, 6), 0)};
+    kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
+}

@@ -183,17 +183,19 @@ static void conv_attrs(kilni_onnx_call *call, const window *w, kiln_attr out_att
     out_attrs[3] = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "group", 1));
 }
 
-static void conv(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs, uint32_t n_inputs)
+static kilni_onnx_ref conv(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                           uint32_t n_inputs)
 {
     window w;
     kiln_attr attrs[4];
     uint32_t axes = spatial_axes(call, inputs[0]);
     const int64_t *kernel = weight_lengths(call, inputs[0], inputs[1]);
-    if (kilni_onnx_ok(call)) {
-        read_window(call, axes, kernel, &inputs[0]->desc.dims[2], &w);
-        conv_attrs(call, &w, attrs);
-        kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, inputs, n_inputs, attrs, 4));
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
     }
+    read_window(call, axes, kernel, &inputs[0]->desc.dims[2], &w);
+    conv_attrs(call, &w, attrs);
+    return kilni_onnx_emit(call, op, inputs, n_inputs, attrs, 4);
 }
 
 void kilni_onnx_op_conv(kilni_onnx_call *call)
@@ -201,7 +203,8 @@ void kilni_onnx_op_conv(kilni_onnx_call *call)
     const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
                                      kilni_onnx_opt(call, 2)};
     if (kilni_onnx_ok(call)) {
-        conv(call, KILN_OP_CONV, inputs, inputs[2] == NULL ? 2 : 3);
+        kilni_onnx_ref y = conv(call, KILN_OP_CONV, inputs, inputs[2] == NULL ? 2 : 3);
+        kilni_onnx_out(call, 0, y);
     }
 }
 
@@ -216,17 +219,21 @@ static kilni_onnx_ref zero_point(kilni_onnx_call *call, kilni_onnx_ref zero, kil
     return one ? kilni_onnx_reshape(call, zero, NULL, 0) : zero;
 }
 
-void kilni_onnx_op_conv_integer(kilni_onnx_call *call)
+kilni_onnx_ref kilni_onnx_conv_integer(kilni_onnx_call *call, const kilni_onnx_ref given[4])
 {
-    kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
-                               kilni_onnx_opt(call, 2), kilni_onnx_opt(call, 3)};
+    kilni_onnx_ref inputs[] = {given[0], given[1], given[2], given[3]};
     if (kilni_onnx_ok(call)) {
         inputs[2] = zero_point(call, inputs[2], inputs[0]);
         inputs[3] = zero_point(call, inputs[3], inputs[1]);
     }
-    if (kilni_onnx_ok(call)) {
-        conv(call, KILN_OP_CONV_INTEGER, inputs, 4);
-    }
+    return kilni_onnx_ok(call) ? conv(call, KILN_OP_CONV_INTEGER, inputs, 4) : NULL;
+}
+
+void kilni_onnx_op_conv_integer(kilni_onnx_call *call)
+{
+    const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
+                                     kilni_onnx_opt(call, 2), kilni_onnx_opt(call, 3)};
+    kilni_onnx_out(call, 0, kilni_onnx_conv_integer(call, inputs));
 }
 
 /* Padding that gives `length`; what is missing is appended. */

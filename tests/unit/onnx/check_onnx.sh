@@ -21,9 +21,9 @@ fi
 counts=$(dirname "$0")/check_onnx_counts.txt
 if [ -n "${KILN_CHECK_COUNTS:-}" ] && [ "$device" = opencl:0 ] && "$kiln" devices | grep -q "^opencl:0 *pthread-"; then
     # kernels and host nodes of each case are held where they were counted: on PoCL, fusers by predicted scores
-    text=$(KILN_DETERMINISTIC=1 "$kiln" check-onnx --summary --device "$device" --counts "$counts")
+    text=$(KILN_DETERMINISTIC=1 "$kiln" check-onnx --strict --summary --device "$device" --counts "$counts")
 else
-    text=$("$kiln" check-onnx --summary --device "$device")
+    text=$("$kiln" check-onnx --strict --summary --device "$device")
 fi
 status=$?
 echo "$text" | grep FAIL
