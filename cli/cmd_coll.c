@@ -312,6 +312,7 @@ static kiln_status check_all(checker *self, bool is_quiet, kiln_error *err)
         if (self->first == 0 && !is_quiet) {
             printf("%-15s %-13s %lu cases on %u ranks\n", kiln_coll_kind_name(row->kind), row->name,
                    self->cases - before, self->total);
+            (void)fflush(stdout); // a launcher may read it through a pipe
         }
     }
 out:
