@@ -39,7 +39,7 @@ static kiln_status run(kiln_backend *backend, const kiln_op_record *record, cons
                        void **out_results, kiln_error *err)
 {
     const kiln_backend_ops *ops = backend->ops;
-    kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
+    kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {0};
     unsigned total = (unsigned)record->n_inputs + record->n_outputs;
     kiln_status st = KILN_STATUS_OK;
     for (unsigned i = 0; i < total; i++) {
