@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Turns ops.def and attrs.def into tables and lookups. Decides nothing: rows, numbers and names
-// stand in the .def files, signatures in op_signature.c. The reverse lookups by number are
+// stand in the .def files, signatures in op_signature*.c. The reverse lookups by number are
 // switches, so that a number used twice does not compile; a row whose functions are missing does
 // not link.
 #include <string.h>
