@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln devices`: every device of every provider with what it stores and computes, and on request
 // its facts.
+// The rows of dtypes are a word and names: what is stored, computed in, and computed in fast, and
+// what is made where no dtype is named (float, integer, bool).
 // What is a device and in which order they come is decided by the providers. The one that the knob
 // `device` names is marked; a name that is none of them is an error.
 
@@ -63,6 +65,10 @@ static void print_usage(kiln_device *device)
     print_usage_row(device, KILN_USAGE_STORAGE, "stores");
     print_usage_row(device, KILN_USAGE_ARITHMETIC, "computes");
     print_usage_row(device, KILN_USAGE_ACCELERATED, "accelerates");
+    printf("  %-13s %s %s %s\n", "defaults",
+           kiln_dtype_name(kiln_device_default_dtype(device, KILN_KIND_FLOAT)),
+           kiln_dtype_name(kiln_device_default_dtype(device, KILN_KIND_INT)),
+           kiln_dtype_name(kiln_device_default_dtype(device, KILN_KIND_BOOL)));
 }
 
 /// Whether the knob means this address: the same text, or its scheme alone for the first of it.

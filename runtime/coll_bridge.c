@@ -78,7 +78,7 @@ static kiln_status create(kiln_device *const *devices, size_t count,
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    kiln_context *context = devices[0]->context;
+    kiln_context *context = kilni_core(devices[0])->context;
     kiln_collective *collective = kiln_alloc(&context->env, sizeof(*collective));
     collective_rank *ranks = kiln_alloc_array(&context->env, count, sizeof(*ranks));
     if (collective == NULL || ranks == NULL) {

@@ -446,6 +446,7 @@ static const kiln_coll_memory_ops copying_ops = {
 kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
                                      kiln_error *err)
 {
+    device = kilni_core(device);
     memory->device = kiln_device_retain(device);
     memory->base.ops = maps(&memory->base) ? &memory_ops : &copying_ops;
     return kiln_coll_host_memory_create(&device->context->env, &memory->host, err);

@@ -15,6 +15,7 @@ void kilni_device_set_names(kiln_device *device)
 
 const char *kiln_device_name(kiln_device *device)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     const char *name = device->fusion ? device->fused_name : device->plain_name;
     pthread_mutex_unlock(&device->lock);
@@ -23,6 +24,7 @@ const char *kiln_device_name(kiln_device *device)
 
 uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     uint32_t usage = device->backend->ops->dtype_usage(device->backend, dtype);
     pthread_mutex_unlock(&device->lock);

@@ -180,9 +180,12 @@ static bool is_same(const kiln_gradsync *job, kiln_device *const *devices, size_
                     const kiln_gradsync_options *options)
 {
     const char *select = options->select != NULL ? options->select : "";
-    return job->count == count && memcmp(job->devices, devices, count * sizeof(*devices)) == 0 &&
-           strcmp(job->op, options->op) == 0 && job->deadline_ns == options->deadline_ns &&
-           job->bucket_bytes == options->bucket_bytes &&
+    bool on_the_same = job->count == count;
+    for (size_t i = 0; i < count && on_the_same; i++) {
+        on_the_same = job->devices[i] == kilni_core(devices[i]);
+    }
+    return on_the_same && strcmp(job->op, options->op) == 0 &&
+           job->deadline_ns == options->deadline_ns && job->bucket_bytes == options->bucket_bytes &&
            job->over_mpi == (options->over_mpi != 0) && strcmp(job->select, select) == 0;
 }
 
@@ -208,7 +211,7 @@ static kiln_status create_job(kiln_context *context, const char *name, kiln_devi
     job->count = (uint32_t)count;
     job->everyone = UINT64_MAX >> (KILNI_GRADSYNC_MEMBERS - count);
     for (size_t i = 0; i < count; i++) {
-        job->devices[i] = kiln_device_retain(devices[i]);
+        job->devices[i] = kiln_device_retain(kilni_core(devices[i]));
     }
     snprintf(job->op, sizeof(job->op), "%s", options->op);
     job->deadline_ns = options->deadline_ns;

@@ -123,6 +123,31 @@ KILN_NODISCARD KILN_API kiln_status kiln_device_describe(kiln_context *context, 
 /// UNAVAILABLE, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_device_open(kiln_context *context, const char *address,
                                                      kiln_device **out_device, kiln_error *err);
+
+/// What operations make where the call names no dtype; 0: f32 and i64.
+typedef struct kiln_device_options {
+    uint32_t struct_size;
+    kiln_dtype float_dtype;
+    kiln_dtype int_dtype;
+} kiln_device_options;
+
+#define KILN_DEVICE_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_device_options)                                       \
+    }
+
+/// As kiln_device_open, with default dtypes. They stay as long as the device is open; `options` may
+/// be NULL. Ownership: as kiln_device_open. Lifetime: as there. Thread: any. Errors: as
+/// kiln_device_open; ALREADY_EXISTS when the device is open with others than those named,
+/// UNIMPLEMENTED when it does not store them.
+KILN_NODISCARD KILN_API kiln_status kiln_device_open_with(kiln_context *context,
+                                                          const char *address,
+                                                          const kiln_device_options *options,
+                                                          kiln_device **out_device,
+                                                          kiln_error *err);
+
+/// One more hold, and one less; both take NULL. Every handle of a device holds all of it.
+/// Ownership: as said. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API kiln_device *kiln_device_retain(kiln_device *device);
 KILN_API void kiln_device_release(kiln_device *device);
 
@@ -141,6 +166,21 @@ KILN_API const char *kiln_device_name(kiln_device *device);
 KILN_API uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype);
 KILN_API bool kiln_device_supports_dtype(kiln_device *device, kiln_dtype dtype);
 KILN_API bool kiln_device_records_gradients(const kiln_device *device);
+
+/// What is made on the device where the dtype is left open: of KILN_KIND_FLOAT, of KILN_KIND_INT
+/// and KILN_KIND_UINT, and of KILN_KIND_BOOL always bool. Creation functions leave it open by
+/// KILN_DTYPE_NONE; those that make floats and integers make integers of kiln_i64 alone.
+/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: KILN_DTYPE_NONE for other kinds.
+KILN_API kiln_dtype kiln_device_default_dtype(const kiln_device *device, kiln_dtype_kind kind);
+
+/// The same device with f32 as its default float: streams, plans, memory and random numbers are
+/// shared, and tensors of both may be mixed. kiln_to_device from one to the other records a cast of
+/// what has the one's default float dtype. A device whose default is f32 is given itself.
+/// Ownership: `*out_device` is the caller's hold (kiln_device_release). Lifetime: the device's.
+/// Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_device_full_precision(kiln_device *device,
+                                                               kiln_device **out_device,
+                                                               kiln_error *err);
 
 /// How many devices of a type there are to be opened, on this machine.
 /// Ownership: a value. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT.
@@ -213,6 +253,19 @@ KILN_NODISCARD KILN_API kiln_status kiln_tensor_create(kiln_device *device, kiln
                                                        const void *data, kiln_tensor **out_tensor,
                                                        kiln_error *err);
 
+/// A tensor of the device's default float or integer dtype from numbers, each rounded once; an
+/// integer that the dtype has not is refused. Ownership: `numbers` are copied before return;
+/// `*out_tensor` is the caller's hold. Lifetime: until the last release. Thread: any. Errors: as
+/// kiln_tensor_create.
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_of_floats(kiln_device *device, size_t rank,
+                                                          const int64_t *dims,
+                                                          const double *numbers,
+                                                          kiln_tensor **out_tensor,
+                                                          kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_of_ints(kiln_device *device, size_t rank,
+                                                        const int64_t *dims, const int64_t *numbers,
+                                                        kiln_tensor **out_tensor, kiln_error *err);
+
 /// A quantised tensor from its bytes as ir.h lays them out (kiln_quant_layout_of says how many);
 /// kiln_read gives them back. Elsewhere quantised tensors come from kiln_quantize and
 /// kiln_quantize_dynamic; operators that take none say so. `data` may be NULL without elements.
@@ -238,7 +291,7 @@ KILN_API const int64_t *kiln_tensor_dims(const kiln_tensor *tensor);
 KILN_API int64_t kiln_tensor_count(const kiln_tensor *tensor);
 KILN_API size_t kiln_tensor_bytes(const kiln_tensor *tensor);
 KILN_API uint64_t kiln_tensor_scheme(const kiln_tensor *tensor); ///< 0 when not quantised
-KILN_API kiln_device *kiln_tensor_device(const kiln_tensor *tensor);
+KILN_API kiln_device *kiln_tensor_device(const kiln_tensor *tensor); ///< as it was made with
 
 /// Runs what the tensor needs, waits, and copies all of it, dense and row-major, to `out_data`.
 /// Ownership: the caller's memory. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT when
@@ -334,10 +387,10 @@ KILN_API const kiln_view *kiln_handle_view(const kiln_handle *handle);
 KILN_API void kiln_handle_release(kiln_handle *handle);
 
 /// A copy on another device, of whatever platform; on the same device one more hold of the tensor
-/// itself. Returns at once: bytes travel in chunks behind the calls, and the first use of the copy
-/// waits for them. Ownership: `*out_tensor` is the caller's hold. Lifetime: until released; the
-/// tensor itself may be released before. Thread: any. Errors: as create; INVALID_ARGUMENT. A
-/// failure on the way comes with the first use of the copy.
+/// itself, or its cast (kiln_device_full_precision). Returns at once: bytes travel in chunks behind
+/// the calls, and the first use of the copy waits for them. Ownership: `*out_tensor` is the
+/// caller's hold. Lifetime: until released; the tensor itself may be released before. Thread: any.
+/// Errors: as create; INVALID_ARGUMENT. A failure on the way comes with the first use of the copy.
 KILN_NODISCARD KILN_API kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device,
                                                    kiln_tensor **out_tensor, kiln_error *err);
 

@@ -114,6 +114,7 @@ static void free_device(kiln_device *device)
         kiln_free(&context->env, tensor);
     }
     kiln_free(&context->env, device->places);
+    kiln_free(&context->env, device->full);
     kilni_random_fini(device);
     if (device->fault != NULL) {
         kilni_fault_release(device, device->fault);
@@ -137,6 +138,9 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     }
     kilni_context_retain(context);
     atomic_init(&device->refs, 1);
+    device->core = device;
+    device->float_dtype = KILN_DTYPE_F32;
+    device->int_dtype = KILN_DTYPE_I64;
     device->context = context;
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
@@ -187,13 +191,66 @@ static kiln_device *list_add(kiln_context *context, kiln_device *device)
     return device;
 }
 
+static kiln_status set_defaults(kiln_device *device, const kiln_device_options *options,
+                                kiln_error *err)
+{
+    const kiln_dtype given[] = {options->float_dtype, options->int_dtype};
+    const unsigned kinds[] = {KILN_KIND_FLOAT, KILN_KIND_INT | KILN_KIND_UINT};
+    for (size_t i = 0; i < 2; i++) {
+        if (given[i] == KILN_DTYPE_NONE) {
+            continue;
+        }
+        const char *name = kiln_dtype_name(given[i]);
+        if ((kiln_dtype_kind_of(given[i]) & kinds[i]) == 0) {
+            return kiln_fail(err, INVALID_ARGUMENT, "%s cannot be the default of %s",
+                             name != NULL ? name : "an unknown dtype",
+                             i == 0 ? "floats" : "integers");
+        }
+        if ((device->backend->ops->dtype_usage(device->backend, given[i]) & KILN_USAGE_STORAGE) ==
+            0) {
+            return kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address, name);
+        }
+        *(i == 0 ? &device->float_dtype : &device->int_dtype) = given[i];
+    }
+    return KILN_STATUS_OK;
+}
+
+/// An open device is nobody's to change: it has the defaults that the options name, or is refused.
+static kiln_status check_defaults(kiln_device *device, const kiln_device_options *options,
+                                  kiln_error *err)
+{
+    bool same =
+        (options->float_dtype == KILN_DTYPE_NONE || options->float_dtype == device->float_dtype) &&
+        (options->int_dtype == KILN_DTYPE_NONE || options->int_dtype == device->int_dtype);
+    if (same) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kiln_fail(
+        err, ALREADY_EXISTS, "%s is open already, with %s and %s where no dtype is named",
+        device->address, kiln_dtype_name(device->float_dtype), kiln_dtype_name(device->int_dtype));
+    kiln_device_release(device);
+    return status;
+}
+
 kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_device **out_device,
                              kiln_error *err)
 {
+    return kiln_device_open_with(context, address, NULL, out_device, err);
+}
+
+kiln_status kiln_device_open_with(kiln_context *context, const char *address,
+                                  const kiln_device_options *options, kiln_device **out_device,
+                                  kiln_error *err)
+{
+    kiln_device_options wanted = KILN_DEVICE_OPTIONS_INIT;
     char chosen[KILNI_ADDRESS_BYTES];
     *out_device = NULL;
     if (context == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
+    }
+    if (options != NULL) {
+        memcpy(&wanted, options,
+               options->struct_size < sizeof(wanted) ? options->struct_size : sizeof(wanted));
     }
     if (address == NULL) {
         kiln_status status = default_address(context, chosen, err);
@@ -208,8 +265,9 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
     kiln_device *device = find_open(context, chosen);
     pthread_mutex_unlock(&context->lock);
     if (device != NULL) {
-        *out_device = device;
-        return KILN_STATUS_OK;
+        kiln_status status = check_defaults(device, &wanted, err);
+        *out_device = status == KILN_STATUS_OK ? device : NULL;
+        return status;
     }
     if (provider == NULL && is_remote(chosen)) {
         kiln_status loaded = load_remote(context, err);
@@ -229,14 +287,21 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    *out_device = list_add(context, device);
-    return KILN_STATUS_OK;
+    status = set_defaults(device, &wanted, err);
+    if (status != KILN_STATUS_OK) {
+        free_device(device);
+        return status;
+    }
+    device = list_add(context, device);
+    status = check_defaults(device, &wanted, err);
+    *out_device = status == KILN_STATUS_OK ? device : NULL;
+    return status;
 }
 
 kiln_device *kiln_device_retain(kiln_device *device)
 {
     if (device != NULL) {
-        atomic_fetch_add(&device->refs, 1);
+        atomic_fetch_add(&device->core->refs, 1);
     }
     return device;
 }
@@ -268,6 +333,7 @@ static void close_device(kiln_device *device)
 
 void kiln_device_release(kiln_device *device)
 {
+    device = kilni_core(device);
     if (device != NULL && atomic_fetch_sub(&device->refs, 1) == 1) {
         close_device(device);
     }
@@ -306,17 +372,18 @@ kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_a
 
 const kiln_device_info *kiln_device_info_of(const kiln_device *device)
 {
+    device = kilni_core(device);
     return device->backend->ops->info(device->backend);
 }
 
 const char *kiln_device_address(const kiln_device *device)
 {
-    return device->address;
+    return kilni_core(device)->address;
 }
 
 kiln_context *kiln_device_context(const kiln_device *device)
 {
-    return device->context;
+    return kilni_core(device)->context;
 }
 
 void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
@@ -324,6 +391,7 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     kiln_fuse_stats with = {0};
     kiln_fuse_stats without = {0};
     kiln_device_stats stats = {.struct_size = out_stats->struct_size};
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     if (device->engine != NULL) {
         kiln_fuse_engine_stats(device->engine, &with);
@@ -354,6 +422,7 @@ static kiln_status report_fault(kiln_device *device, kiln_error *err)
 
 kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = report_fault(device, err);
     pthread_mutex_unlock(&device->lock);
@@ -548,6 +617,7 @@ kiln_status kilni_device_drain(kiln_device *device, kiln_error *err)
 
 kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_device_drain(device, err);
     for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
@@ -569,6 +639,7 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
 
 kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = NULL;
     kiln_status status = kilni_stream_current(device, &stream, err);
@@ -587,6 +658,7 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 
 kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     while (device->moves > 0) { // they are work too; a failure stays with the tensor
         pthread_cond_wait(&device->arrived, &device->lock);
@@ -616,6 +688,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 
 void kiln_device_trim(kiln_device *device)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     if (device->backend->ops->trim != NULL) {
         device->backend->ops->trim(device->backend);

@@ -128,6 +128,7 @@ static kiln_status place_inputs(kiln_device *device, kiln_tensor *const *tensors
 kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, size_t n_inputs,
                              kiln_error *err)
 {
+    device = kilni_core(device);
     if (device == NULL || (inputs == NULL && n_inputs > 0)) {
         return kiln_fail(err, INVALID_ARGUMENT, "device and inputs must not be NULL");
     }
@@ -170,6 +171,7 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
 
 void kiln_graph_cancel(kiln_device *device)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = find_capture(device, kiln_thread_id());
     kiln_tensor **inputs = stream != NULL ? stream->inputs : NULL;
@@ -289,6 +291,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
                            kiln_graph **out_graph, kiln_error *err)
 {
     *out_graph = NULL;
+    device = kilni_core(device);
     kiln_status status = check_tensors(device, outputs, n_outputs, "output", err);
     kiln_graph *graph = kiln_alloc(env_of(device), sizeof(*graph));
     if (status == KILN_STATUS_OK && graph == NULL) {
@@ -344,6 +347,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
 
 void kiln_graph_fix_shapes(kiln_device *device)
 {
+    device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = find_capture(device, kiln_thread_id());
     if (stream != NULL) {
@@ -371,9 +375,9 @@ void kiln_graph_destroy(kiln_graph *graph)
 // ----------------------------------------------------------------------------------
 
 /// A tensor that stands for a dense input; it has facts but no memory.
-static kiln_tensor *make_placeholder(kiln_device *device, const kiln_tensor *like)
+static kiln_tensor *make_placeholder(const kiln_tensor *like)
 {
-    kiln_tensor *tensor = kilni_tensor_new(device, &like->desc);
+    kiln_tensor *tensor = kilni_tensor_new(like->handle, &like->desc);
     if (tensor != NULL) {
         tensor->place.view = kiln_view_dense(&tensor->desc, NULL);
         tensor->place.placed = true;
@@ -403,8 +407,9 @@ static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_
             return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);
         }
         for (size_t i = 0; i < record->n_outputs; i++) {
-            map[((const kiln_tensor *)segment->operands[op][record->n_inputs + i])->slot] =
-                outputs[i];
+            const kiln_tensor *first = segment->operands[op][record->n_inputs + i];
+            outputs[i]->handle = first->handle;
+            map[first->slot] = outputs[i];
         }
     }
     return KILN_STATUS_OK;
@@ -423,7 +428,7 @@ static kiln_status map_outside(kiln_graph *graph, const binding *base, kiln_tens
         map[i] = tensor->captured ? NULL : tensor;
     }
     for (size_t i = 0; i < graph->n_inputs; i++) {
-        fresh->inputs[i] = make_placeholder(graph->device, inputs[i]);
+        fresh->inputs[i] = make_placeholder(inputs[i]);
         if (fresh->inputs[i] == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's inputs");
         }
@@ -652,7 +657,7 @@ static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *
     for (size_t i = 0; i < graph->n_outputs; i++) {
         const kiln_tensor_desc *desc = NULL;
         const kilni_place *place = find_output(graph, bound, inputs, i, &desc);
-        out_tensors[i] = kilni_tensor_new(graph->device, desc);
+        out_tensors[i] = kilni_tensor_new(bound->outputs[i]->handle, desc);
         if (out_tensors[i] == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }

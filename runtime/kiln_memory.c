@@ -10,6 +10,7 @@
 kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **out_memory, kiln_error *err)
 {
     *out_memory = NULL;
+    device = kilni_core(device);
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
@@ -31,6 +32,7 @@ void kiln_host_free(kiln_device *device, void *memory)
     if (memory == NULL) {
         return;
     }
+    device = kilni_core(device);
     if (device->backend->ops->host_free == NULL) {
         kiln_free(&device->context->env, memory);
         return;
@@ -45,6 +47,7 @@ void kiln_host_free(kiln_device *device, void *memory)
 
 kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err)
 {
+    device = kilni_core(device);
     kilni_stream *stream = NULL;
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
@@ -66,6 +69,7 @@ kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err)
 
 kiln_status kiln_persistent_end(kiln_device *device, kiln_error *err)
 {
+    device = kilni_core(device);
     kilni_stream *stream = NULL;
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
@@ -103,12 +107,13 @@ static void released_already(void *user)
     (void)user;
 }
 
-kiln_status kilni_tensor_around(kiln_device *device, const kiln_tensor_desc *desc,
+kiln_status kilni_tensor_around(kiln_device *handle, const kiln_tensor_desc *desc,
                                 kiln_buffer *buffer, int64_t offset_bytes, kiln_tensor **out_tensor,
                                 kiln_error *err)
 {
+    kiln_device *device = kilni_core(handle);
     kilni_storage *storage = kiln_alloc(&device->context->env, sizeof(*storage));
-    kiln_tensor *tensor = storage != NULL ? kilni_tensor_new(device, desc) : NULL;
+    kiln_tensor *tensor = storage != NULL ? kilni_tensor_new(handle, desc) : NULL;
     if (tensor == NULL) {
         kiln_free(&device->context->env, storage);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
@@ -129,7 +134,9 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
     kiln_tensor_desc desc;
     kiln_buffer *buffer = NULL;
     kiln_error refused = KILN_ERROR_INIT;
+    kiln_device *handle = device;
     *out_tensor = NULL;
+    device = kilni_core(device);
     if (device == NULL || memory == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device and memory must not be NULL");
     }
@@ -148,14 +155,14 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
                                 &refused);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_around(device, &desc, buffer, 0, out_tensor, err);
+        status = kilni_tensor_around(handle, &desc, buffer, 0, out_tensor, err);
         if (status != KILN_STATUS_OK) {
             ops->free(device->backend, buffer);
         }
     }
     pthread_mutex_unlock(&device->lock);
     if (status == KILN_STATUS_UNIMPLEMENTED) {
-        status = kiln_tensor_create(device, dtype, rank, dims, memory, out_tensor, err);
+        status = kiln_tensor_create(handle, dtype, rank, dims, memory, out_tensor, err);
         if (status == KILN_STATUS_OK) {
             release(user);
         }

@@ -460,16 +460,17 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
     return status;
 }
 
-static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *desc,
+static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *desc,
                                   kiln_param_id param, move *self, kiln_tensor **out_tensor,
                                   kiln_error *err)
 {
+    kiln_device *device = kilni_core(handle);
     if ((device->backend->ops->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
         0) {
         return kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
                          kiln_dtype_name(desc->dtype));
     }
-    kiln_tensor *tensor = kilni_tensor_new(device, desc);
+    kiln_tensor *tensor = kilni_tensor_new(handle, desc);
     if (tensor == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
     }
@@ -491,12 +492,13 @@ static kiln_status receive_locked(kiln_device *device, const kiln_tensor_desc *d
 }
 
 /// Makes the target's tensor; `self` NULL: one without elements, which is there at once.
-static kiln_status receive(kiln_device *device, const kiln_tensor *tensor, move *self,
+static kiln_status receive(kiln_device *handle, const kiln_tensor *tensor, move *self,
                            kiln_tensor **out_tensor, kiln_error *err)
 {
+    kiln_device *device = kilni_core(handle);
     kiln_param_id param = kiln_tensor_param(tensor);
     pthread_mutex_lock(&device->lock);
-    kiln_status status = receive_locked(device, &tensor->desc, param, self, out_tensor, err);
+    kiln_status status = receive_locked(handle, &tensor->desc, param, self, out_tensor, err);
     pthread_mutex_unlock(&device->lock);
     if (status != KILN_STATUS_OK) {
         kiln_release(*out_tensor);
@@ -509,7 +511,7 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
                               kiln_error *err)
 {
     kilni_mover *mover = NULL;
-    kiln_status status = mover_of(device->context, &mover, err);
+    kiln_status status = mover_of(kilni_core(device)->context, &mover, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -519,7 +521,7 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
     }
     self->mover = mover;
     self->source = tensor->device;
-    self->target = device;
+    self->target = kilni_core(device);
     self->bytes = kiln_tensor_bytes(tensor);
     status = lend(tensor, self, err);
     if (status == KILN_STATUS_OK) {
@@ -548,9 +550,8 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
     if (tensor == NULL || device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
     }
-    if (tensor->device == device) {
-        *out_tensor = kiln_retain(tensor);
-        return KILN_STATUS_OK;
+    if (tensor->device == kilni_core(device)) {
+        return kilni_record_handed_over(tensor, device, out_tensor, err);
     }
     if (kiln_tensor_bytes(tensor) > 0) {
         return start_move(tensor, device, out_tensor, err);

@@ -37,7 +37,7 @@ kiln_status kiln_opencl_device_open(kiln_context *context, struct _cl_context *c
 
 static kiln_status check_device(const kiln_device *device, kiln_error *err)
 {
-    if (device == NULL || !kiln_cl_is(device->backend)) {
+    if (device == NULL || !kiln_cl_is(kilni_core(device)->backend)) {
         return kiln_fail(err, INVALID_ARGUMENT, "the device is not one of OpenCL");
     }
     return KILN_STATUS_OK;
@@ -49,7 +49,9 @@ kiln_status kiln_opencl_wrap(kiln_device *device, struct _cl_mem *mem, size_t of
 {
     kiln_tensor_desc desc;
     kiln_buffer *buffer = NULL;
+    kiln_device *handle = device;
     *out_tensor = NULL;
+    device = kilni_core(device);
     kiln_status status = check_device(device, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_describe(dtype, rank, dims, &desc, err);
@@ -65,7 +67,7 @@ kiln_status kiln_opencl_wrap(kiln_device *device, struct _cl_mem *mem, size_t of
     status = kiln_cl_buffer_wrap(device->backend, mem, offset + (size_t)kiln_desc_bytes(&desc),
                                  ready, &buffer, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_around(device, &desc, buffer, (int64_t)offset, out_tensor, err);
+        status = kilni_tensor_around(handle, &desc, buffer, (int64_t)offset, out_tensor, err);
         if (status != KILN_STATUS_OK) {
             device->backend->ops->free(device->backend, buffer);
         }
@@ -128,6 +130,7 @@ kiln_status kiln_opencl_lend(kiln_tensor *tensor, struct _cl_mem **out_mem, size
 
 kiln_status kiln_opencl_wait(kiln_device *device, struct _cl_event *event, kiln_error *err)
 {
+    device = kilni_core(device);
     kiln_status status = check_device(device, err);
     if (status == KILN_STATUS_OK && event == NULL) {
         status = kiln_fail(err, INVALID_ARGUMENT, "event must not be NULL");

@@ -14,8 +14,9 @@ uint64_t kilni_tensor_next_id(void)
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc)
+kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
 {
+    kiln_device *device = kilni_core(handle);
     kiln_tensor *tensor = device->free_tensors;
     if (tensor != NULL) {
         device->free_tensors = tensor->next_free;
@@ -31,6 +32,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc)
     atomic_init(&tensor->refs, 1);
     tensor->held = true;
     tensor->device = kiln_device_retain(device);
+    tensor->handle = handle;
     tensor->desc = *desc;
     tensor->desc.id = kilni_tensor_next_id();
     tensor->desc.flags = 0;
@@ -154,7 +156,7 @@ size_t kiln_tensor_bytes(const kiln_tensor *tensor)
 
 kiln_device *kiln_tensor_device(const kiln_tensor *tensor)
 {
-    return tensor->device;
+    return tensor->handle;
 }
 
 void kiln_tensor_mark_constant(kiln_tensor *tensor)
@@ -217,9 +219,10 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
     return device->backend->ops->execute(device->backend, &record, NULL, &tensor->place.view, err);
 }
 
-static kiln_status create(kiln_device *device, const kiln_tensor_desc *desc, const void *data,
+static kiln_status create(kiln_device *handle, const kiln_tensor_desc *desc, const void *data,
                           kiln_tensor **out_tensor, kiln_error *err)
 {
+    kiln_device *device = kilni_core(handle);
     kiln_status status = KILN_STATUS_OK;
     kiln_tensor *tensor = NULL;
     pthread_mutex_lock(&device->lock);
@@ -227,7 +230,7 @@ static kiln_status create(kiln_device *device, const kiln_tensor_desc *desc, con
         0) {
         status = kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
                            kiln_dtype_name(desc->dtype));
-    } else if ((tensor = kilni_tensor_new(device, desc)) == NULL) {
+    } else if ((tensor = kilni_tensor_new(handle, desc)) == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
     } else {
         status = fill(device, tensor, data, err);

@@ -79,6 +79,7 @@ void kilni_random_fini(kiln_device *device)
 
 kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
 {
+    device = kilni_core(device);
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
@@ -93,6 +94,7 @@ kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
 
 kiln_status kiln_random_stream(kiln_device *device, uint32_t number, kiln_error *err)
 {
+    device = kilni_core(device);
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }

@@ -162,7 +162,7 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
 // ---- the public call
 // -----------------------------------------------------------------------------
 
-static kiln_status find_device(kiln_device **device, kiln_op op, kiln_tensor *const *inputs,
+static kiln_status find_device(kiln_device **handle, kiln_op op, kiln_tensor *const *inputs,
                                size_t n_inputs, size_t n_attrs, kiln_error *err)
 {
     const kiln_op_info *info = kiln_op_info_of(op);
@@ -181,37 +181,40 @@ static kiln_status find_device(kiln_device **device, kiln_op op, kiln_tensor *co
         if (inputs[i] == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "%s: input %zu is NULL", info->name, i);
         }
-        *device = *device == NULL ? inputs[i]->device : *device;
-        if (inputs[i]->device != *device) {
+        *handle = *handle == NULL ? inputs[i]->handle : *handle;
+        if (inputs[i]->device != kilni_core(*handle)) {
             return kiln_fail(
                 err, FAILED_PRECONDITION,
                 "%s: input %zu is on %s, the others on %s; move it with kiln_to_device", info->name,
-                i, inputs[i]->device->address, (*device)->address);
+                i, inputs[i]->device->address, kilni_core(*handle)->address);
         }
     }
-    if (*device == NULL) {
+    if (*handle == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s needs a device", info->name);
     }
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,
                         size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                         kiln_tensor **out_tensors, kiln_error *err)
 {
     if (out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
     }
+    kiln_attr named[KILN_MAX_ATTRS];
     const kiln_op_info *info = kiln_op_info_of(op);
     for (size_t i = 0; i < (info != NULL ? info->n_outputs : 1u); i++) {
         out_tensors[i] = NULL;
     }
-    kiln_status status = find_device(&device, op, inputs, n_inputs, n_attrs, err);
+    kiln_status status = find_device(&handle, op, inputs, n_inputs, n_attrs, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    kilni_name_dtype(handle, op, &attrs, named);
+    kiln_device *device = kilni_core(handle);
     if (kilni_moves_quantised(op, inputs, n_inputs)) {
-        return kilni_record_moved(device, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
+        return kilni_record_moved(handle, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
     }
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
@@ -222,6 +225,9 @@ kiln_status kiln_record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     if (status == KILN_STATUS_OK) {
         status =
             kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
+    }
+    for (size_t i = 0; i < info->n_outputs && status == KILN_STATUS_OK; i++) {
+        out_tensors[i]->handle = handle;
     }
     if (status == KILN_STATUS_OK && !stream->capturing) {
         // The operation is recorded whatever becomes of the planning of those before it.

@@ -104,6 +104,7 @@ typedef struct kilni_stream {
 struct kiln_tensor {
     atomic_uint refs; ///< the user's holds; while there are some, the device is held too
     kiln_device *device;
+    kiln_device *handle; ///< of the device, with which the tensor was made; lives as long
     // From here: the device's lock.
     bool held; ///< the user's last release has not been seen under the lock
     uint32_t pins; ///< occurrences in queued operations
@@ -134,7 +135,12 @@ typedef struct kilni_random {
 } kilni_random;
 
 struct kiln_device {
+    kiln_device *core; ///< itself; of a light handle the device that it stands for
+    kiln_dtype float_dtype; ///< what operations make where no dtype is named
+    kiln_dtype int_dtype;
+    // From here: of the core alone.
     atomic_uint refs;
+    kiln_device *full; ///< the light handle whose floats are f32, or NULL (lock)
     kiln_context *context;
     kiln_device *next; ///< the context's lock
     char address[KILNI_ADDRESS_BYTES];
@@ -165,6 +171,12 @@ struct kiln_device {
     uint64_t moves; ///< begun and not ended, from and to this device; closing waits for them
     kilni_random random;
 };
+
+/// The device that a caller's handle stands for: what every function that takes one begins with.
+static inline kiln_device *kilni_core(const kiln_device *device)
+{
+    return device != NULL ? device->core : NULL;
+}
 
 static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)
 {
@@ -204,12 +216,12 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
 kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
                            kiln_tensor_desc *out_desc, kiln_error *err);
 /// A tensor whose elements lie in `buffer`, dense; takes it over on success. Under the lock.
-kiln_status kilni_tensor_around(kiln_device *device, const kiln_tensor_desc *desc,
+kiln_status kilni_tensor_around(kiln_device *handle, const kiln_tensor_desc *desc,
                                 kiln_buffer *buffer, int64_t offset_bytes, kiln_tensor **out_tensor,
                                 kiln_error *err);
 
 /// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
-kiln_tensor *kilni_tensor_new(kiln_device *device, const kiln_tensor_desc *desc);
+kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc);
 void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream);
 void kilni_tensor_unpin(kiln_tensor *tensor);
 /// The user's last hold is gone and no drop is recorded: freed now, or with the last pin. Under the
@@ -245,6 +257,19 @@ kiln_status kilni_record_moved(kiln_device *device, kiln_op op, kiln_tensor *con
 kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
                                  size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                  kiln_tensor **const *outputs, kiln_error *err);
+
+// ---- dtypes that are not named
+// -----------------------------------------------------------------------------------
+
+/// Fills in the dtype of a result that the call leaves open, from the handle's defaults: `*attrs`
+/// becomes `scratch` then.
+void kilni_name_dtype(const kiln_device *handle, kiln_op op, const kiln_attr **attrs,
+                      kiln_attr scratch[KILN_MAX_ATTRS]);
+
+/// What a tensor becomes on another handle of its device: a float of the default dtype is cast to
+/// the other's, by a recorded operation; everything else is the tensor itself. Not under the lock.
+kiln_status kilni_record_handed_over(kiln_tensor *tensor, kiln_device *handle,
+                                     kiln_tensor **out_tensor, kiln_error *err);
 
 // ---- random numbers (all under the lock)
 // -------------------------------------------------------------------

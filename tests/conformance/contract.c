@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The contract of a device, whatever is behind it: names, dtypes, seed, order of reads, memory.
 // Which one is tried is the argument --device=ADDRESS ("grpc:" for a server of our own), with
-// --no-fusion to turn fusion off. What a device may leave out is left out by its features, never by
-// its name.
+// --no-fusion to turn fusion off and --full-precision for a light handle of it. What a device may
+// leave out is left out by its features, never by its name.
 #include "harness.h"
 #include "kiln.h"
 #ifdef KILN_TEST_WITH_REMOTE
@@ -422,7 +422,21 @@ static void test_nothing_is_left(void)
 
 // ---- which device ----
 
-static kiln_status open_device(const char *address, bool fuse)
+/* Instead of the device its handle in full precision, which is all of it too. */
+static kiln_status open_full(const char *address)
+{
+    kiln_device_options options = KILN_DEVICE_OPTIONS_INIT;
+    kiln_device *narrow = NULL;
+    options.float_dtype = KILN_DTYPE_F16;
+    kiln_status st = kiln_device_open_with(context, address, &options, &narrow, &err);
+    if (st == KILN_STATUS_OK) {
+        st = kiln_device_full_precision(narrow, &device, &err);
+    }
+    kiln_device_release(narrow);
+    return st;
+}
+
+static kiln_status open_device(const char *address, bool fuse, bool full)
 {
     kiln_status st = kiln_context_create(NULL, &context, &err);
 #ifdef KILN_TEST_WITH_REMOTE
@@ -433,7 +447,7 @@ static kiln_status open_device(const char *address, bool fuse)
     }
 #endif
     if (st == KILN_STATUS_OK) {
-        st = kiln_device_open(context, address, &device, &err);
+        st = full ? open_full(address) : kiln_device_open(context, address, &device, &err);
     }
     if (st != KILN_STATUS_OK) {
         return st;
@@ -466,17 +480,20 @@ int main(int argc, char **argv)
     const char *address = "reference";
     char suite[96];
     bool fuse = true;
+    bool full = false;
     int kept = 1;
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "--device=", 9) == 0) {
             address = argv[i] + 9;
         } else if (strcmp(argv[i], "--no-fusion") == 0) {
             fuse = false;
+        } else if (strcmp(argv[i], "--full-precision") == 0) {
+            full = true;
         } else {
             argv[kept++] = argv[i];
         }
     }
-    kiln_status st = open_device(address, fuse);
+    kiln_status st = open_device(address, fuse, full);
     if (st == KILN_STATUS_NOT_FOUND && strncmp(address, "opencl", 6) == 0) {
         printf("SKIP contract/%s: %s\nkiln-test: 0 passed, 0 failed, 1 skipped\n", address,
                err.message);

@@ -221,7 +221,7 @@ def explains_blocks():
 @case
 def lists_things():
     expect(kiln("devices"), 0, "opencl:0")
-    expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32")
+    expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32", "defaults      f32 i64 bool")
     expect(kiln("devices", KILN_DEVICE="reference"), 0, "(the knob device says it)")
     expect_error(kiln("devices", KILN_DEVICE="abacus"), "abacus")
     expect(kiln("ops"), 0, "matmul", "conv")
