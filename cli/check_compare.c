@@ -55,6 +55,16 @@ static kiln_status compare_floats(kiln_dtype dtype, int64_t count, const void *e
     return KILN_STATUS_OK;
 }
 
+static int64_t integer_at(kiln_dtype dtype, const void *at)
+{
+    uint64_t bits = 0;
+    size_t size = kiln_dtype_size(dtype);
+    memcpy(&bits, at, size);
+    bool negative = kiln_dtype_kind_of(dtype) == KILN_KIND_INT && size < sizeof(bits) &&
+                    (bits >> (8 * size - 1)) != 0;
+    return (int64_t)(negative ? bits - (UINT64_C(1) << (8 * size)) : bits);
+}
+
 static kiln_status compare_bytes(kiln_dtype dtype, int64_t count, const void *expected,
                                  const void *actual, kiln_error *err)
 {
@@ -63,12 +73,8 @@ static kiln_status compare_bytes(kiln_dtype dtype, int64_t count, const void *ex
         const char *want = (const char *)expected + i * size;
         const char *got = (const char *)actual + i * size;
         if (memcmp(got, want, size) != 0) {
-            int64_t got_bits = 0;
-            int64_t want_bits = 0;
-            memcpy(&got_bits, got, size);
-            memcpy(&want_bits, want, size);
             return kiln_fail(err, INTERNAL, "element %zu is %lld, expected %lld", i,
-                             (long long)got_bits, (long long)want_bits);
+                             (long long)integer_at(dtype, got), (long long)integer_at(dtype, want));
         }
     }
     return KILN_STATUS_OK;
