@@ -32,8 +32,9 @@ typedef struct kiln_onnx_dim {
 typedef struct kiln_onnx_value_info { ///< texts belong to the model
     const char *name;
     kiln_onnx_kind kind;
-    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that Kiln has not
-    const char *type_name; ///< ONNX's name of the element type, such as "float16"
+    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that Kiln has not; of "int4" i8, of "uint4" u8
+    int32_t onnx_type; ///< ONNX's number of the element type
+    const char *type_name; ///< ONNX's name of it, such as "float16"
     bool has_shape;
     uint32_t rank;
     kiln_onnx_dim dims[KILN_MAX_RANK];

@@ -92,6 +92,7 @@ static kiln_status new_constant(kiln_onnx_session *session, const kilni_onnx_ten
     }
     value->constant = true;
     value->host = tensor->data;
+    value->narrow = kilni_onnx_narrow_of(tensor->onnx_type);
     value->desc.dtype = tensor->dtype;
     value->desc.rank = (uint8_t)tensor->rank;
     memcpy(value->desc.dims, tensor->dims, sizeof(tensor->dims));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // TensorProto to a dense little-endian constant. Raw and external data stay where they are; typed
-// fields are packed into the arena. Every count is checked against the dimensions before anybody
-// uses it. What a type means for the importer is not decided here: a type without a dtype is kept
-// without data.
+// fields are packed into the arena, and elements of four bits get a byte each. Every count is
+// checked against the dimensions before anybody uses it. What a type means for the importer is not
+// decided here: a type without a dtype is kept without data.
 #include "onnx.pb.h"
 #include "onnx_decode.h"
 
@@ -25,7 +25,7 @@ static const struct {
     [15] = {"complex128", KILN_DTYPE_NONE, 0},   [16] = {"bfloat16", KILN_DTYPE_BF16, 'I'},
     [17] = {"float8e4m3fn", KILN_DTYPE_NONE, 0}, [18] = {"float8e4m3fnuz", KILN_DTYPE_NONE, 0},
     [19] = {"float8e5m2", KILN_DTYPE_NONE, 0},   [20] = {"float8e5m2fnuz", KILN_DTYPE_NONE, 0},
-    [21] = {"uint4", KILN_DTYPE_NONE, 0},        [22] = {"int4", KILN_DTYPE_NONE, 0},
+    [21] = {"uint4", KILN_DTYPE_U8, 'I'},        [22] = {"int4", KILN_DTYPE_I8, 'I'},
     [23] = {"float4e2m1", KILN_DTYPE_NONE, 0},
 };
 
@@ -158,11 +158,42 @@ static kiln_status take_external(kiln_onnx_model *model, const tensor_fields *fi
     return kilni_onnx_external_bytes(model, location, offset, length, &tensor->data, &bytes, err);
 }
 
+static bool is_packed(const kilni_onnx_tensor *tensor)
+{
+    return tensor->onnx_type == KILNI_ONNX_TYPE_UINT4 || tensor->onnx_type == KILNI_ONNX_TYPE_INT4;
+}
+
+/* Bytes in a file: of four bits, two elements stand in one byte. */
+static size_t stored_bytes(const kilni_onnx_tensor *tensor)
+{
+    return is_packed(tensor) ? (size_t)(tensor->count / 2 + tensor->count % 2)
+                             : (size_t)tensor->count * kiln_dtype_size(tensor->dtype);
+}
+
+/* Four bits to a byte each, the lower half first. */
+static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kiln_error *err)
+{
+    void *memory = NULL;
+    kiln_status st = kilni_onnx_alloc(model, (size_t)tensor->count, &memory, err);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    uint8_t *target = memory;
+    uint8_t sign = tensor->onnx_type == KILNI_ONNX_TYPE_INT4 ? 8 : 0;
+    for (size_t i = 0; i < (size_t)tensor->count; i++) {
+        uint8_t bits = (uint8_t)(tensor->data[i / 2] >> (i % 2 * 4)) & 15;
+        target[i] = (uint8_t)((bits ^ sign) - sign);
+    }
+    tensor->data = target;
+    tensor->bytes = (size_t)tensor->count;
+    return KILN_STATUS_OK;
+}
+
 /* Packs the low bytes of 64-bit numbers; ONNX stores short types in wide fields. */
 static kiln_status pack_ints(kiln_onnx_model *model, const kilni_onnx_list *numbers,
                              kilni_onnx_tensor *tensor, kiln_error *err)
 {
-    size_t size = kiln_dtype_size(tensor->dtype);
+    size_t size = kiln_dtype_size(tensor->dtype); /* of four bits: a byte holds two */
     const int64_t *values = numbers->items;
     if (size == sizeof(int64_t)) {
         tensor->data = numbers->items;
@@ -192,9 +223,10 @@ static kiln_status take_typed(kiln_onnx_model *model, const tensor_fields *field
                                   : field == 'L' ? &fields->int64s
                                   : field == 'U' ? &fields->uint64s
                                                  : &fields->int32s;
-    if ((int64_t)list->count != tensor->count) {
+    int64_t needed = is_packed(tensor) ? (int64_t)tensor->bytes : tensor->count;
+    if ((int64_t)list->count != needed) {
         return kiln_fail(err, INVALID_ARGUMENT, "%u elements of data where the shape needs %lld",
-                         list->count, (long long)tensor->count);
+                         list->count, (long long)needed);
     }
     if (field == 'F' || field == 'D') {
         tensor->data = list->items;
@@ -203,13 +235,10 @@ static kiln_status take_typed(kiln_onnx_model *model, const tensor_fields *field
     return pack_ints(model, list, tensor, err);
 }
 
-static kiln_status take_data(kiln_onnx_model *model, const tensor_fields *fields,
-                             kilni_onnx_tensor *tensor, kiln_error *err)
+static kiln_status take_stored(kiln_onnx_model *model, const tensor_fields *fields,
+                               kilni_onnx_tensor *tensor, kiln_error *err)
 {
-    if (tensor->dtype == KILN_DTYPE_NONE) {
-        return KILN_STATUS_OK;
-    }
-    tensor->bytes = (size_t)tensor->count * kiln_dtype_size(tensor->dtype);
+    tensor->bytes = stored_bytes(tensor);
     if (fields->location == 1) {
         return take_external(model, fields, tensor, err);
     }
@@ -222,6 +251,16 @@ static kiln_status take_data(kiln_onnx_model *model, const tensor_fields *fields
     }
     tensor->data = fields->raw.data;
     return KILN_STATUS_OK;
+}
+
+static kiln_status take_data(kiln_onnx_model *model, const tensor_fields *fields,
+                             kilni_onnx_tensor *tensor, kiln_error *err)
+{
+    if (tensor->dtype == KILN_DTYPE_NONE) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status st = take_stored(model, fields, tensor, err);
+    return st == KILN_STATUS_OK && is_packed(tensor) ? unpack(model, tensor, err) : st;
 }
 
 static bool finish_tensor(kilni_onnx_reader *reader, const tensor_fields *fields,

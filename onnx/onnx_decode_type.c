@@ -60,6 +60,7 @@ static bool read_dense(pb_istream_t *stream, const pb_field_t *field, void **arg
     const char *name = kilni_onnx_type_name(message.elem_type);
     info->type_name = name == NULL ? "unknown" : name;
     info->dtype = kilni_onnx_type_dtype(message.elem_type);
+    info->onnx_type = message.elem_type;
     return true;
 }
 

@@ -165,6 +165,16 @@ static bool folds(const kiln_op_record *op, const kilni_onnx_ref *inputs)
     return count <= (op->n_inputs == 0 && is_float ? 1 : KILNI_ONNX_FOLD_ELEMS);
 }
 
+/* What is only moved keeps its type of four bits. */
+static void pass_narrow(const kiln_op_info *info, const kilni_onnx_ref *inputs, uint32_t n_inputs,
+                        kilni_onnx_ref out)
+{
+    bool moves = info->cls == KILN_CLASS_VIEW || info->cls == KILN_CLASS_GATHER;
+    if (out != NULL && moves && n_inputs > 0 && out->desc.dtype == inputs[0]->desc.dtype) {
+        out->narrow = inputs[0]->narrow;
+    }
+}
+
 void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
                           uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs,
                           kilni_onnx_ref *out_values)
@@ -199,6 +209,7 @@ void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_re
     } else {
         record(call, &shape, inputs, out_values);
     }
+    pass_narrow(info, inputs, n_inputs, out_values[0]);
 }
 
 kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,

@@ -31,6 +31,7 @@ typedef struct kilni_onnx_value {
     bool constant; ///< the same in every run: may be computed with on the host
     bool given; ///< an input of the run
     kiln_tensor_desc desc;
+    int32_t narrow; ///< ONNX's number of INT4 or UINT4, which i8 and u8 hold; 0: as the dtype says
     kiln_tensor *tensor;
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
@@ -140,6 +141,12 @@ const char *kilni_onnx_attr_text(kilni_onnx_call *call, const char *name, const 
 bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_ints *out_ints);
 /// An element type given as ONNX's number; NONE after failing when Kiln has it not.
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
+/// ONNX's number of a type of four bits; 0 for every other.
+static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
+{
+    bool narrow = onnx_type == KILNI_ONNX_TYPE_INT4 || onnx_type == KILNI_ONNX_TYPE_UINT4;
+    return narrow ? (int32_t)onnx_type : 0;
+}
 kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type);
 
 // ---- constants --------------------------------------------------------------
@@ -184,6 +191,10 @@ kilni_onnx_ref kilni_onnx_mask_fill(kilni_onnx_call *call, kilni_onnx_ref x, kil
                                     double value);
 /// The value itself when it has the dtype already.
 kilni_onnx_ref kilni_onnx_cast(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype);
+/// To one of ONNX's types, those of four bits among them: floats are rounded and bounded, integers
+/// keep their low bits.
+kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
+                                  int32_t narrow);
 kilni_onnx_ref kilni_onnx_reshape(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *dims,
                                   uint32_t rank);
 kilni_onnx_ref kilni_onnx_expand(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *dims,

@@ -78,8 +78,9 @@ static kiln_status new_input(const kiln_onnx_session *session, kilni_onnx_ref *o
 }
 
 /* A value around the caller's tensor. */
-static kiln_status bind_tensor(const kiln_onnx_session *session, kiln_tensor *tensor,
-                               const void *host, kilni_onnx_ref *out_value, kiln_error *err)
+static kiln_status bind_tensor(const kiln_onnx_session *session, const kiln_onnx_value_info *info,
+                               kiln_tensor *tensor, const void *host, kilni_onnx_ref *out_value,
+                               kiln_error *err)
 {
     kiln_status st = new_input(session, out_value, err);
     if (st != KILN_STATUS_OK) {
@@ -88,6 +89,7 @@ static kiln_status bind_tensor(const kiln_onnx_session *session, kiln_tensor *te
     kilni_onnx_ref value = *out_value;
     value->tensor = kiln_retain(tensor);
     value->host = host;
+    value->narrow = kilni_onnx_narrow_of(info->onnx_type);
     value->desc.dtype = kiln_tensor_dtype(tensor);
     value->desc.rank = (uint8_t)kiln_tensor_rank(tensor);
     memcpy(value->desc.dims, kiln_tensor_dims(tensor),
@@ -118,7 +120,7 @@ static kiln_status bind_sequence(const kiln_onnx_session *session, const kiln_on
         const kiln_onnx_value *item = &given->items[i];
         st = check_dtype(info, item->tensor, err);
         if (st == KILN_STATUS_OK) {
-            st = bind_tensor(session, item->tensor, item->host, &value->items[i], err);
+            st = bind_tensor(session, info, item->tensor, item->host, &value->items[i], err);
         }
     }
     return st;
@@ -143,8 +145,9 @@ static kiln_status bind_value(const kiln_onnx_session *session, const kiln_onnx_
         return st;
     }
     st = check_tensor(info, given->tensor, err);
-    return st == KILN_STATUS_OK ? bind_tensor(session, given->tensor, given->host, out_value, err)
-                                : st;
+    return st == KILN_STATUS_OK
+               ? bind_tensor(session, info, given->tensor, given->host, out_value, err)
+               : st;
 }
 
 static kiln_status bind_input(const kiln_onnx_session *session, const kiln_onnx_value_info *info,

@@ -15,8 +15,15 @@ enum {
     KILNI_ONNX_MAX_LIST = 16777216 ///< entries of one list of messages or texts
 };
 
-/// ONNX's numbers of element types that have no dtype here but are named in errors.
-enum { KILNI_ONNX_TYPE_NONE = 0, KILNI_ONNX_TYPE_STRING = 8, KILNI_ONNX_TYPE_LIMIT = 24 };
+/// ONNX's numbers of element types that have no dtype here. Those of four bits are held in u8 and
+/// i8, others are named in errors.
+enum {
+    KILNI_ONNX_TYPE_NONE = 0,
+    KILNI_ONNX_TYPE_STRING = 8,
+    KILNI_ONNX_TYPE_UINT4 = 21,
+    KILNI_ONNX_TYPE_INT4 = 22,
+    KILNI_ONNX_TYPE_LIMIT = 24
+};
 
 typedef enum kilni_onnx_attr_type { ///< ONNX's numbers
     KILNI_ONNX_ATTR_NONE = 0,

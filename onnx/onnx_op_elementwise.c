@@ -133,21 +133,62 @@ void kilni_onnx_op_where(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_where(call, mask, a, kilni_onnx_in(call, 2)));
 }
 
+/* Low four bits, with the sign that the type has. */
+static kilni_onnx_ref low_bits(kilni_onnx_call *call, kilni_onnx_ref x, bool is_signed)
+{
+    x = kilni_onnx_scalar_int(call, KILN_OP_BITWISE_AND_SCALAR, x, 15);
+    if (is_signed) {
+        x = kilni_onnx_scalar_int(call, KILN_OP_BITWISE_XOR_SCALAR, x, 8);
+        x = kilni_onnx_scalar_int(call, KILN_OP_SUB_SCALAR, x, 8);
+    }
+    return x;
+}
+
+kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
+                                  int32_t narrow)
+{
+    if (!kilni_onnx_ok(call) || x == NULL || x->narrow == narrow) {
+        return kilni_onnx_cast(call, x, dtype);
+    }
+    bool is_signed = narrow == KILNI_ONNX_TYPE_INT4;
+    kilni_onnx_ref y = x;
+    if (narrow != 0 && kilni_onnx_is_float(x)) {
+        y = kilni_onnx_unary(call, KILN_OP_ROUND, y);
+        y = kilni_onnx_clamp(call, y, is_signed ? -8 : 0, is_signed ? 7 : 15);
+    }
+    y = kilni_onnx_cast(call, y, dtype);
+    if (narrow != 0 && !kilni_onnx_is_float(x)) {
+        y = low_bits(call, y, is_signed);
+    }
+    if (y == x) { /* the same bits under another type: a value of its own */
+        const kiln_attr dims = kilni_onnx_a_ints(x->desc.dims, x->desc.rank);
+        y = kilni_onnx_emit(call, KILN_OP_RESHAPE, &x, 1, &dims, 1);
+    }
+    if (kilni_onnx_ok(call)) {
+        y->narrow = narrow;
+    }
+    return y;
+}
+
 void kilni_onnx_op_cast(kilni_onnx_call *call)
 {
     kiln_dtype dtype = kilni_onnx_attr_dtype(call, "to", KILN_DTYPE_NONE);
     if (dtype == KILN_DTYPE_NONE) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'to' is missing");
+        return;
     }
-    kilni_onnx_out(call, 0, kilni_onnx_cast(call, kilni_onnx_in(call, 0), dtype));
+    const kilni_onnx_attr *to = kilni_onnx_attr_find(call, "to");
+    int32_t narrow = to->type == KILNI_ONNX_ATTR_INT ? kilni_onnx_narrow_of(to->i) : 0;
+    kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, kilni_onnx_in(call, 0), dtype, narrow));
 }
 
 void kilni_onnx_op_cast_like(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref like = kilni_onnx_in(call, 1);
-    kilni_onnx_out(call, 0,
-                   kilni_onnx_ok(call) ? kilni_onnx_cast(call, x, like->desc.dtype) : NULL);
+    if (kilni_onnx_ok(call)) {
+        kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, x, like->desc.dtype, like->narrow));
+    }
 }
 
 void kilni_onnx_op_clip_attrs(kilni_onnx_call *call)

@@ -59,7 +59,8 @@ static kilni_onnx_ref blend(kilni_onnx_call *call, kilni_onnx_ref running, kilni
     return kilni_onnx_binary(call, KILN_OP_ADD, running, current);
 }
 
-/* Statistics of this batch; the second and third outputs are the running ones, blended. */
+/* Statistics of this batch; the second and third outputs are the running ones, blended. Before
+   version 14 two more give what was blended in. */
 static void batch_norm_training(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
                                 double epsilon)
 {
@@ -83,6 +84,18 @@ static void batch_norm_training(kilni_onnx_call *call, const kilni_onnx_ref inpu
     if (kilni_onnx_wants(call, 2)) {
         kilni_onnx_out(call, 2, blend(call, inputs[4], variance, momentum));
     }
+    kilni_onnx_out(call, 3, mean);
+    kilni_onnx_out(call, 4, variance);
+}
+
+/* Before version 14 a node trains when it has more than one output. */
+static bool trains(kilni_onnx_call *call)
+{
+    bool more = false;
+    for (uint32_t i = 1; i < 5; i++) {
+        more = more || kilni_onnx_wants(call, i);
+    }
+    return call->version < 14 ? more : kilni_onnx_attr_int(call, "training_mode", 0) != 0;
 }
 
 /* Before version 9, spatial = 0: statistics for each element of a sample. */
@@ -112,7 +125,7 @@ void kilni_onnx_op_batch_normalization(kilni_onnx_call *call)
     }
     if (call->version < 9 && kilni_onnx_attr_int(call, "spatial", 1) == 0) {
         batch_norm_by_element(call, inputs, epsilon);
-    } else if (kilni_onnx_attr_int(call, "training_mode", 0) != 0) {
+    } else if (trains(call)) {
         batch_norm_training(call, inputs, epsilon);
     } else {
         kilni_onnx_ref y = batch_norm(call, inputs, epsilon);

@@ -1,63 +1,141 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// ONNX's linear quantisation, one scale for the tensor or one for each place along an axis, written
-// with casts and arithmetic.
+// ONNX's linear quantisation, one scale for the tensor, for each place along an axis or for each
+// block, written with casts and arithmetic.
 #include "onnx_import.h"
 
-/* A scale or zero point of rank 1 stands along `axis` of x. */
-static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value,
-                                 const kilni_onnx_value *x)
+/* Of rank 1: along `axis` of x, the axes behind it have length 1. */
+static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value, uint32_t axis,
+                                 uint32_t rank)
 {
-    if (!kilni_onnx_ok(call) || value == NULL || value->desc.rank == 0 ||
-        kiln_desc_count(&value->desc) == 1) {
-        return value == NULL || !kilni_onnx_ok(call) ? value
-                                                     : kilni_onnx_reshape(call, value, NULL, 0);
-    }
-    uint32_t axis = kilni_onnx_axis(call, kilni_onnx_attr_int(call, "axis", 1), x->desc.rank);
-    int64_t dims[KILN_MAX_RANK] = {0};
-    if (value->desc.rank != 1) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "quantisation in blocks is not supported");
-        return NULL;
-    }
-    dims[0] = value->desc.dims[0];
-    for (uint32_t i = 1; i < x->desc.rank - axis; i++) {
+    int64_t dims[KILN_MAX_RANK] = {value->desc.dims[0]};
+    for (uint32_t i = 1; i < rank - axis; i++) {
         dims[i] = 1;
     }
-    return kilni_onnx_reshape(call, value, dims, x->desc.rank - axis);
+    return kilni_onnx_reshape(call, value, dims, rank - axis);
+}
+
+static bool blocks_fit(const kiln_tensor_desc *value, const kiln_tensor_desc *x, uint32_t axis,
+                       int64_t block)
+{
+    bool fits = value->rank == x->rank;
+    for (uint32_t i = 0; fits && i < x->rank; i++) {
+        int64_t blocks = x->dims[i] / block + (x->dims[i] % block != 0);
+        fits = value->dims[i] == (i == axis ? blocks : x->dims[i]);
+    }
+    return fits;
+}
+
+/* One for each block of elements along the axis: laid out as x is. */
+static kilni_onnx_ref in_blocks(kilni_onnx_call *call, kilni_onnx_ref value,
+                                const kiln_tensor_desc *x, uint32_t axis, int64_t block)
+{
+    int64_t outer = kilni_onnx_span_of(x, 0, axis);
+    int64_t inner = kilni_onnx_span_of(x, axis + 1, x->rank);
+    int64_t blocks = value->desc.dims[axis];
+    const int64_t apart[] = {outer, blocks, 1, inner};
+    const int64_t wide[] = {outer, blocks, block, inner};
+    const int64_t joined[] = {outer, blocks * block, inner};
+    value = kilni_onnx_reshape(call, value, apart, 4);
+    value = kilni_onnx_expand(call, value, wide, 4);
+    value = kilni_onnx_reshape(call, value, joined, 3);
+    if (joined[1] != x->dims[axis]) {
+        value = kilni_onnx_slice_axis(call, value, 1, 0, x->dims[axis], 1);
+    }
+    return kilni_onnx_reshape(call, value, x->dims, x->rank);
+}
+
+/* A scale or zero point so that it broadcasts over x: one for all, for each place, or each block.
+ */
+static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_onnx_ref x)
+{
+    int64_t block = kilni_onnx_attr_int(call, "block_size", 0);
+    int64_t given = kilni_onnx_attr_int(call, "axis", 1);
+    if (!kilni_onnx_ok(call) || value == NULL) {
+        return NULL;
+    }
+    if (block == 0 && kiln_desc_count(&value->desc) == 1) {
+        return kilni_onnx_reshape(call, value, NULL, 0);
+    }
+    uint32_t axis = kilni_onnx_axis(call, given, x->desc.rank);
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    if (block == 0 && value->desc.rank == 1) {
+        return along_axis(call, value, axis, x->desc.rank);
+    }
+    /* No block is longer than its axis, so that the product of both stays a length. */
+    int64_t length = x->desc.dims[axis] > 0 ? x->desc.dims[axis] : 1;
+    block = block > length ? length : block;
+    if (block < 1 || !blocks_fit(&value->desc, &x->desc, axis, block)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
+                        "scale or zero point of rank %u does not fit blocks of %lld along axis %u",
+                        value->desc.rank, (long long)block, axis);
+        return NULL;
+    }
+    return in_blocks(call, value, &x->desc, axis, block);
+}
+
+/* Quantised numbers are computed with in f32: 16 bits do not fit f16. */
+static kiln_dtype wide_of(const kilni_onnx_value *scale)
+{
+    return scale->desc.dtype == KILN_DTYPE_F64 ? KILN_DTYPE_F64 : KILN_DTYPE_F32;
 }
 
 void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref scale = along_axis(call, kilni_onnx_in(call, 1), x);
-    kilni_onnx_ref zero = along_axis(call, kilni_onnx_opt(call, 2), x);
+    kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
+    kilni_onnx_ref zero = spread(call, kilni_onnx_opt(call, 2), x);
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    kiln_dtype dtype = scale->desc.dtype;
+    kiln_dtype wide = wide_of(scale);
     kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
     if (zero != NULL) {
         y = kilni_onnx_binary(call, KILN_OP_SUB, y, kilni_onnx_cast(call, zero, KILN_DTYPE_I32));
     }
-    y = kilni_onnx_cast(call, y, dtype);
-    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, y, scale));
+    y = kilni_onnx_cast(call, y, wide);
+    y = kilni_onnx_binary(call, KILN_OP_MUL, y, kilni_onnx_cast(call, scale, wide));
+    kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, scale->desc.dtype));
+}
+
+/* The type of a quantised tensor: the zero point's, else the attribute's, else u8. */
+static kiln_dtype quantised_type(kilni_onnx_call *call, const kilni_onnx_value *zero,
+                                 int32_t *out_narrow)
+{
+    int64_t named = kilni_onnx_attr_int(call, "output_dtype", 0);
+    kiln_dtype dtype = named == 0 ? KILN_DTYPE_U8 : kilni_onnx_dtype_of(call, named);
+    *out_narrow = kilni_onnx_narrow_of(named);
+    if (zero == NULL) {
+        return dtype;
+    }
+    if (named != 0 && (dtype != zero->desc.dtype || *out_narrow != zero->narrow)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "output_dtype is not the zero point's type %s",
+                        kiln_dtype_name(zero->desc.dtype));
+    }
+    *out_narrow = zero->narrow;
+    return zero->desc.dtype;
 }
 
 /* A cast to an integer saturates, which is what quantisation wants. */
 void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref scale = along_axis(call, kilni_onnx_in(call, 1), x);
-    kilni_onnx_ref zero = along_axis(call, kilni_onnx_opt(call, 2), x);
+    kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
+    kilni_onnx_ref zero = spread(call, kilni_onnx_opt(call, 2), x);
+    int32_t narrow = 0;
+    kiln_dtype dtype = quantised_type(call, kilni_onnx_opt(call, 2), &narrow);
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    kiln_dtype dtype = zero == NULL ? KILN_DTYPE_U8 : zero->desc.dtype;
-    kilni_onnx_ref y = kilni_onnx_cast(call, x, scale->desc.dtype);
-    y = kilni_onnx_unary(call, KILN_OP_ROUND, kilni_onnx_binary(call, KILN_OP_DIV, y, scale));
+    kiln_dtype wide = wide_of(scale);
+    kilni_onnx_ref y = kilni_onnx_cast(call, x, wide);
+    y = kilni_onnx_binary(call, KILN_OP_DIV, y, kilni_onnx_cast(call, scale, wide));
+    y = kilni_onnx_unary(call, KILN_OP_ROUND, y);
     if (zero != NULL) {
-        y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, scale->desc.dtype));
+        y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, wide));
     }
-    kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, dtype));
+    kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, y, dtype, narrow));
 }
 
 /* x - zero point in i32. The zero point of a is one for each row, that of b one for each column. */

@@ -160,7 +160,7 @@ void kilni_onnx_op_dropout(kilni_onnx_call *call)
     }
     kilni_onnx_out(call, 0, x);
     if (kilni_onnx_wants(call, 1)) {
-        kiln_dtype dtype = call->version < 7 ? x->desc.dtype : KILN_DTYPE_BOOL;
+        kiln_dtype dtype = call->version < 10 ? x->desc.dtype : KILN_DTYPE_BOOL;
         kilni_onnx_out(call, 1,
                        kilni_onnx_full(call, dtype, x->desc.dims, x->desc.rank, kiln_i64(1)));
     }

@@ -35,6 +35,17 @@ static const kilni_onnx_row rows[] = {
 #undef KILN_ONNX_OP
 };
 
+/* Standard operators that are not served, and why. */
+static const struct {
+    const char *op_type;
+    const char *reason;
+} refused[] = {
+#define KILN_ONNX_OP(type, first, last, handler, op)
+#define KILN_ONNX_REFUSED(type, reason) {#type, reason},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
 const kilni_onnx_row *kilni_onnx_find_row(const char *op_type, int64_t version, bool *out_known)
 {
     *out_known = false;
@@ -201,8 +212,21 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
                                     bool known)
 {
     const char *domain = node->domain[0] == '\0' ? "ai.onnx" : node->domain;
+    const char *type = node->op_type;
+    for (size_t i = 0; node->domain[0] == '\0' && i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (strcmp(refused[i].op_type, type) == 0) {
+            return kiln_fail(b->err, UNIMPLEMENTED, "operator %s is not supported: %s", type,
+                             refused[i].reason);
+        }
+    }
+    if (known && version > KILNI_ONNX_NEWEST_OPSET) {
+        return kiln_fail(b->err, UNIMPLEMENTED,
+                         "operator %s of operator set %lld, Kiln knows those up to %d: export the "
+                         "model with an older one",
+                         type, (long long)version, KILNI_ONNX_NEWEST_OPSET);
+    }
     return kiln_fail(b->err, UNIMPLEMENTED, "operator %s of domain %s, version %lld, is not %s",
-                     node->op_type, domain, (long long)version,
+                     type, domain, (long long)version,
                      known ? "supported at this version" : "supported");
 }
 

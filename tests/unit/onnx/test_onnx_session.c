@@ -140,13 +140,13 @@ static void expect_small(pw *graph, int64_t opset, float first, float second)
     pw_free(&bytes);
 }
 
-static void expect_error(pw *graph, kiln_status status, const char *text)
+static void expect_error_at(pw *graph, int64_t opset, kiln_status status, const char *text)
 {
     fixture f;
     loaded l;
     kiln_error err;
     float z[2];
-    pw bytes = pw_model(graph, 13);
+    pw bytes = pw_model(graph, opset);
     if (open_fixture(&f)) {
         kiln_status st = load(&f, &bytes, &l, &err);
         if (st == KILN_STATUS_OK) {
@@ -159,6 +159,11 @@ static void expect_error(pw *graph, kiln_status status, const char *text)
     }
     close_fixture(&f);
     pw_free(&bytes);
+}
+
+static void expect_error(pw *graph, kiln_status status, const char *text)
+{
+    expect_error_at(graph, 13, status, text);
 }
 
 // ---- the digits model -------------------------------------------------------
@@ -424,6 +429,78 @@ static void test_unknown_operator_is_named(void)
     add_node(&graph, "Frobnicate", INPUTS("x"), "z");
     expect_error(&graph, KILN_STATUS_UNIMPLEMENTED,
                  "node 'the_node' (Frobnicate): operator Frobnicate of domain ai.onnx, version 13");
+}
+
+/* A standard operator without a row says why; a newer operator set and float8 are named. */
+static void test_refusals_say_why(void)
+{
+    pw graph = small_graph();
+    add_node(&graph, "StringConcat", INPUTS("x", "y"), "z");
+    expect_error(&graph, KILN_STATUS_UNIMPLEMENTED,
+                 "operator StringConcat is not supported: Kiln has no strings");
+    graph = small_graph();
+    const char *const outputs[] = {"z", NULL};
+    pw node = pw_node("Cast", INPUTS("x"), outputs);
+    pw_attr_int(&node, "to", 17);
+    pw_message(&graph, 1, &node);
+    expect_error(&graph, KILN_STATUS_UNIMPLEMENTED, "element type float8e4m3fn is not supported");
+    graph = small_graph();
+    add_node(&graph, "Add", INPUTS("x", "y"), "z");
+    expect_error_at(&graph, 22, KILN_STATUS_UNIMPLEMENTED,
+                    "operator Add of operator set 22, Kiln knows those up to 21");
+}
+
+/* x + w with a constant w of type int4, as raw bytes or as packed numbers. */
+static pw add_int4(const void *raw, size_t raw_bytes, int64_t packed)
+{
+    const int64_t two[] = {2};
+    pw graph = small_graph();
+    pw w = pw_tensor("w", 22, two, 1, raw, raw_bytes);
+    if (raw == NULL) {
+        pw_int(&w, 5, packed);
+    }
+    pw_message(&graph, 5, &w);
+    const char *const outputs[] = {"f", NULL};
+    pw node = pw_node("Cast", INPUTS("w"), outputs);
+    pw_attr_int(&node, "to", 1);
+    pw_message(&graph, 1, &node);
+    add_node(&graph, "Add", INPUTS("x", "f"), "z");
+    return graph;
+}
+
+static void test_four_bits(void)
+{
+    const uint8_t bytes[] = {0x87, 0x00}; /* 7, then -8 */
+    pw graph = add_int4(bytes, 1, 0);
+    expect_small(&graph, 21, 8, -10);
+    graph = add_int4(NULL, 0, 0x87);
+    expect_small(&graph, 21, 8, -10);
+    graph = add_int4(bytes, 2, 0);
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "2 bytes of data where the shape needs 1");
+}
+
+/* Scales that fit neither the tensor, an axis nor blocks. */
+static void test_blocks_that_do_not_fit(void)
+{
+    static const struct {
+        int64_t block;
+        int64_t axis;
+        const char *text;
+    } cases[] = {
+        {2, 0, "of rank 1 does not fit blocks of 2 along axis 0"},
+        {-1, 0, "does not fit blocks of -1 along axis 0"},
+        {INT64_MAX, 0, "does not fit blocks of 2 along axis 0"},
+        {1, 5, "axis 5 does not fit rank 1"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *const outputs[] = {"z", NULL};
+        pw graph = small_graph();
+        pw node = pw_node("QuantizeLinear", INPUTS("x", "y"), outputs);
+        pw_attr_int(&node, "block_size", cases[i].block);
+        pw_attr_int(&node, "axis", cases[i].axis);
+        pw_message(&graph, 1, &node);
+        expect_error_at(&graph, 21, KILN_STATUS_INVALID_ARGUMENT, cases[i].text);
+    }
 }
 
 static void test_bad_graphs(void)
@@ -723,7 +800,9 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_scalar_operands),
                KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
-               KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_bad_graphs),
-               KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
-               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
-               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
+               KILN_TEST(test_four_bits), KILN_TEST(test_blocks_that_do_not_fit),
+               KILN_TEST(test_bad_graphs), KILN_TEST(test_bad_inputs),
+               KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
+               KILN_TEST(test_output_that_is_an_input), KILN_TEST(test_shape_from_an_input),
+               KILN_TEST(test_flipped_models_run))
