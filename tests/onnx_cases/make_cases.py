@@ -6,43 +6,12 @@ revisions of opsets 18 to 21, attributes of old opsets, control flow, sequences,
 usage: make_cases.py FOLDER. Expected values are NumPy's; nothing here is derived from Kiln's code.
 """
 import math
-import os
-import sys
 
-try:
-    import numpy as np
-except ImportError:
-    print("SKIP python3-numpy is not installed")
-    sys.exit(77)
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
-from numpy_nn import recurrent  # noqa: E402  after the path
-from onnx_writer import Graph, Ref, Sparse, function, node, write_case
-
-FOLDER = sys.argv[1]
-F32, I64 = np.float32, np.int64
-RANDOM = np.random.default_rng(20)
-
-
-def floats(*shape):
-    return RANDOM.standard_normal(shape).astype(F32)
-
-
-def ints(*values):
-    return np.array(values, I64)
-
-
-def case(name, nodes, inputs, outputs, opset, initializers=(), functions=()):
-    write_case(FOLDER, name, Graph(nodes, inputs, outputs, initializers), opset, functions)
-
-
-def one(name, op, inputs, outputs, opset, initializers=(), **attributes):
-    """One node; None among the inputs: left out; `initializers`: positions of inputs that are constants."""
-    names = ["" if v is None else f"x{i}" for i, v in enumerate(inputs)]
-    given = {n: v for n, v in zip(names, inputs) if n}
-    results = {f"y{i}": v for i, v in enumerate(outputs)}
-    constants = {names[i]: given.pop(names[i]) for i in initializers}
-    case(name, [node(op, names, list(results), **attributes)], given, results, opset, constants)
+from case_writer import F32, I64, RANDOM, case, floats, ints, np, one
+from numpy_nn import recurrent
+from onnx_writer import Graph, Ref, Sparse, function, node
+import newer_cases
+import older_cases
 
 
 # ---- elementwise of opsets 18 to 21 ----
@@ -500,5 +469,5 @@ def layers():
 
 
 for make in (elementwise, shapes, reductions, old_opsets, windows_and_grids, searches, loops, scans, sequences,
-             functions, layers):
+             functions, layers, newer_cases.make, older_cases.make):
     make()

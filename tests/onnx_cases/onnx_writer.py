@@ -6,7 +6,19 @@ import struct
 import numpy as np
 
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
-         "float16": 10, "float64": 11, "uint32": 12, "uint64": 13}
+         "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "uint4": 21, "int4": 22}
+
+
+class Narrow:
+    """Integers of four bits."""
+
+    def __init__(self, array, name):
+        self.array, self.name, self.shape = np.asarray(array), name, np.asarray(array).shape
+
+    def packed(self):
+        """Two in a byte, the first in the lower half."""
+        bits = np.append(self.array.astype(np.int8).ravel() & 15, np.zeros(self.array.size % 2, np.int8))
+        return (bits[::2] | bits[1::2] << 4).astype(np.uint8)
 
 
 def varint(value):
@@ -37,6 +49,9 @@ def many(field, values):
 
 
 def tensor(array, name=""):
+    if isinstance(array, Narrow):
+        return (b"".join(number(1, n) for n in array.shape) + number(2, TYPES[array.name]) +
+                (blob(8, name) if name else b"") + blob(9, array.packed().tobytes()))
     array = np.asarray(array)
     dims = b"".join(number(1, n) for n in array.shape)
     return (dims + number(2, TYPES[array.dtype.name]) + (blob(8, name) if name else b"") +
@@ -73,7 +88,7 @@ def attribute(name, value):
         return out + blob(6, value.message()) + number(20, 5)
     if isinstance(value, Sparse):
         return out + blob(22, value.message()) + number(20, 11)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, Narrow)):
         return out + blob(5, tensor(value)) + number(20, 4)
     if isinstance(value, str):
         return out + blob(4, value) + number(20, 3)
@@ -89,10 +104,20 @@ def attribute(name, value):
     return out + b"".join(number(8, v) for v in value) + number(20, 7)
 
 
+class Node(bytes):
+    """A node's message that remembers the standard operators in it."""
+    operators = ()
+
+
 def node(op, inputs, outputs, domain="", overload="", **attributes):
-    return (many(1, inputs) + many(2, outputs) + blob(4, op) +
+    message = Node(many(1, inputs) + many(2, outputs) + blob(4, op) +
             b"".join(blob(5, attribute(k, v)) for k, v in attributes.items() if v is not None) +
             (blob(7, domain) if domain else b"") + (blob(8, overload) if overload else b""))
+    message.operators = [] if domain else [op]
+    for value in attributes.values():
+        if isinstance(value, Graph):
+            message.operators += [inner for n in value.nodes for inner in n.operators]
+    return message
 
 
 def value_info(name, value):
@@ -101,12 +126,14 @@ def value_info(name, value):
         return blob(1, name)
     if isinstance(value, list):
         return blob(1, name) + blob(2, blob(4, blob(1, tensor_type(value[0], False))))
-    return blob(1, name) + blob(2, tensor_type(np.asarray(value), True))
+    return blob(1, name) + blob(2, tensor_type(value, True))
 
 
 def tensor_type(array, with_shape):
+    array = array if isinstance(array, Narrow) else np.asarray(array)
+    kind = array.name if isinstance(array, Narrow) else array.dtype.name
     dims = b"".join(blob(1, number(1, n)) for n in array.shape) if with_shape else b""
-    return blob(1, number(1, TYPES[array.dtype.name]) + (blob(2, dims) if with_shape else b""))
+    return blob(1, number(1, TYPES[kind]) + (blob(2, dims) if with_shape else b""))
 
 
 class Graph:
@@ -151,6 +178,8 @@ def write_case(folder, name, graph, opset, functions=(), ir_version=10):
     os.makedirs(data, exist_ok=True)
     with open(os.path.join(folder, "test_" + name, "model.onnx"), "wb") as file:
         file.write(model(graph, opset, functions, ir_version))
+    with open(os.path.join(folder, "operators.txt"), "a", encoding="utf-8") as file:
+        file.writelines(f"{op} {opset}\n" for n in graph.nodes for op in n.operators)
     for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
         for i, value in enumerate(v for n, v in values.items() if n not in graph.initializers):
             with open(os.path.join(data, f"{kind}_{i}.pb"), "wb") as file:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the files of cases share: random inputs, and one case from arrays. The folder is the program's argument."""
+import os
+import sys
+
+try:
+    import numpy as np
+except ImportError:
+    print("SKIP python3-numpy is not installed")
+    sys.exit(77)
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
+from onnx_writer import Graph, node, write_case  # noqa: E402  after the path
+
+FOLDER = sys.argv[1]
+F32, I64 = np.float32, np.int64
+RANDOM = np.random.default_rng(20)
+
+
+def floats(*shape):
+    return RANDOM.standard_normal(shape).astype(F32)
+
+
+def ints(*values):
+    return np.array(values, I64)
+
+
+def case(name, nodes, inputs, outputs, opset, initializers=(), functions=()):
+    write_case(FOLDER, name, Graph(nodes, inputs, outputs, initializers), opset, functions)
+
+
+def one(name, op, inputs, outputs, opset, initializers=(), **attributes):
+    """One node; None among the inputs: left out; `initializers`: positions of inputs that are constants."""
+    names = ["" if v is None else f"x{i}" for i, v in enumerate(inputs)]
+    given = {n: v for n, v in zip(names, inputs) if n}
+    results = {f"y{i}": v for i, v in enumerate(outputs)}
+    constants = {names[i]: given.pop(names[i]) for i in initializers}
+    case(name, [node(op, names, list(results), **attributes)], given, results, opset, constants)

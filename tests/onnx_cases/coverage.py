@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Holds the importer against ONNX's own schemas (onnx_schemas.txt): every operator is served at every version or refused
+with a reason; every attribute is asked for by the handler, or by what it calls, or stands in the table with a reason;
+and every version from 18 on has a case of our own (make_cases.py).
+
+usage: coverage.py
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ONNX = os.path.join(HERE, "..", "..", "onnx")
+NEWEST, DEBIANS = 21, 17  # of ours; of libonnx-testdata, which has cases up to it
+
+
+def schemas(text):
+    """[(operator, version, flags, attributes)]"""
+    out = []
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            head, attributes = line.split(":")
+            name, version, *flags = head.split()
+            out.append((name, int(version), flags, attributes.split()))
+    return out
+
+
+def table(text):
+    """Rows [(operator, first, last, handler)], the refused, and the attributes that nobody reads."""
+    rows = [(m[1], int(m[2]), int(m[3]), m[4]) for m in re.finditer(
+        r"^KILN_ONNX_WAY\((\w+),\s*(\d+),\s*(\d+),\s*(\w+)\)", text, re.M)]
+    simple = {"UNARY": "unary", "BINARY": "binary", "FOLD": "variadic"}
+    rows += [(m[2], 1, NEWEST, simple[m[1]]) for m in re.finditer(
+        r"^KILN_ONNX_(UNARY|BINARY|FOLD)\((\w+),\s*\w+\)", text, re.M)]
+    refused = re.findall(r"^KILN_ONNX_REFUSED\((\w+),", text, re.M)
+    unread = re.findall(r"^KILN_ONNX_UNREAD\((\w+),\s*(\w+),", text, re.M)
+    return rows, set(refused), set(unread)
+
+
+def functions(folder):
+    """(file, function) -> its text; a name alone finds a function that other files see."""
+    out = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".c"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                text = file.read()
+            for m in re.finditer(r"^(static )?[\w ]+\**\b(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", text, re.M | re.S):
+                out[(name if m[1] else "", m[2])] = (name, m[3])
+    return out
+
+
+def texts_of(known, handler):
+    """Every literal in a handler and in what it calls."""
+    todo, done, literals = [("", "kilni_onnx_op_" + handler)], set(), set()
+    while todo:
+        key = todo.pop()
+        if key in done or key not in known:
+            continue
+        done.add(key)
+        file, body = known[key]
+        literals |= set(re.findall(r'"(\w+)"', body))
+        for name in re.findall(r"\b([a-z]\w+)\b", body):
+            todo += [(file, name), ("", name)]
+    return literals
+
+
+def problems(facts, rows, refused, unread, known, cases):
+    found = []
+    names = {name for name, _, _, _ in facts}
+    found += [f"onnx_ops.def has {name}, which ONNX has not" for name in
+              sorted({r[0] for r in rows} | refused) if name not in names]
+    literals = {row[3]: texts_of(known, row[3]) for row in rows}
+    read = set()
+    for name, version, flags, attributes in facts:
+        end = min([v for n, v, _, _ in facts if n == name and v > version], default=NEWEST + 1) - 1
+        if name in refused or "deprecated" in flags:
+            continue
+        for at in range(version, end + 1):
+            serving = [r for r in rows if r[0] == name and r[1] <= at <= r[2]]
+            if len(serving) != 1:
+                found.append(f"{name} at version {at} is served by {len(serving)} rows")
+            for attribute in attributes:
+                pairs = {(name, attribute), ("_", attribute)} & unread
+                read |= pairs
+                if not pairs and serving and attribute not in literals[serving[0][3]]:
+                    found.append(f"{name} at version {at}: nobody asks for attribute {attribute}")
+        if version > DEBIANS and (name, version) not in cases:
+            found.append(f"{name} has no case of version {version}")
+    found += [f"KILN_ONNX_UNREAD({a}, {b}): no such attribute" for a, b in sorted(unread - read)]
+    return found
+
+
+def cases_of(facts, folder):
+    """(operator, version) of each node in the cases."""
+    out = set()
+    with open(os.path.join(folder, "operators.txt"), encoding="utf-8") as file:
+        for name, opset in (line.split() for line in file):
+            out.add((name, max([v for n, v, _, _ in facts if n == name and v <= int(opset)], default=0)))
+    return out
+
+
+def main():
+    with open(os.path.join(HERE, "onnx_schemas.txt"), encoding="utf-8") as file:
+        facts = schemas(file.read())
+    with open(os.path.join(ONNX, "onnx_ops.def"), encoding="utf-8") as file:
+        rows, refused, unread = table(file.read())
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run([sys.executable, "-B", os.path.join(HERE, "make_cases.py"), folder], check=False)
+        if made.returncode == 77:
+            print("kiln-test: 0 passed, 0 failed, 1 skipped")
+            return 0
+        cases = cases_of(facts, folder) if made.returncode == 0 else set()
+    rest = (functions(ONNX), cases)
+    found = problems(facts, rows, refused, unread, *rest)
+    # the check can fail: one row, one attribute, one case, one refusal less
+    blind = [what for what, less in (
+        ("a row", problems(facts, [r for r in rows if r[0] != "Gelu"], refused, unread, *rest)),
+        ("an attribute", problems(facts + [("Gelu", 20, [], ["nonesuch"])], rows, refused, unread, *rest)),
+        ("a case", problems(facts, rows, refused, unread, rest[0], cases - {("Gelu", 20)})),
+        ("a refusal", problems(facts, rows, refused - {"StringSplit"}, unread, *rest)),
+    ) if len(less) <= len(found)]
+    for line in found + [f"the check does not see that {what} is missing" for what in blind]:
+        print("FAIL", line)
+    served = sum(1 for name, _, flags, _ in facts if name not in refused and "deprecated" not in flags)
+    print(f"{len(facts)} versions of {len({f[0] for f in facts})} operators: {served} served, "
+          f"{sum(1 for f in facts if f[0] in refused)} refused, {sum(1 for f in facts if 'deprecated' in f[2])} ended")
+    failed = bool(found or blind)
+    print(f"kiln-test: {int(not failed)} passed, {int(failed)} failed, 0 skipped")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
