@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Writes docs/onnx.md from onnx/onnx_ops.def and cli/check_onnx.def: which operators of ONNX are
+// served at which versions, which the host may compute, which are refused and why. The file is
+// committed; a test compares it with what this tool writes.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEWEST = 21 };
+
+typedef struct row {
+    const char *op_type;
+    int first;
+    int last;
+} row;
+
+static row rows[] = {
+#define KILN_ONNX_OP(type, first, last, handler, op) {#type, first, last},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+typedef struct reason {
+    const char *name;
+    const char *attribute; ///< NULL where it is about the operator
+    const char *text;
+} reason;
+
+static const reason refused[] = {
+#define KILN_ONNX_OP(type, first, last, handler, op)
+#define KILN_ONNX_REFUSED(type, text) {#type, NULL, text},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+static const reason unread[] = {
+#define KILN_ONNX_OP(type, first, last, handler, op)
+#define KILN_ONNX_UNREAD(type, attribute, text) {#type, #attribute, text},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+static const reason on_host[] = {
+#define KILN_CHECK_HOST(op, text) {op, NULL, text},
+#include "check_onnx.def"
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const row *x = a;
+    const row *y = b;
+    int order = strcmp(x->op_type, y->op_type);
+    return order != 0 ? order : x->first - y->first;
+}
+
+/* One line for an operator: its rows follow each other without a gap. */
+static void write_served(void)
+{
+    size_t count = sizeof(rows) / sizeof(rows[0]);
+    qsort(rows, count, sizeof(rows[0]), by_name);
+    printf("| operator | operator sets |\n|---|---|\n");
+    for (size_t i = 0; i < count; i++) {
+        int first = rows[i].first;
+        while (i + 1 < count && strcmp(rows[i].op_type, rows[i + 1].op_type) == 0 &&
+               rows[i + 1].first == rows[i].last + 1) {
+            i++;
+        }
+        printf("| %s | %d to %d%s |\n", rows[i].op_type, first, rows[i].last,
+               rows[i].last < NEWEST ? ", where ONNX ended it" : "");
+    }
+}
+
+static void write_reasons(const char *heading, const char *intro, const reason *reasons,
+                          size_t count)
+{
+    printf("\n## %s\n\n%s\n\n", heading, intro);
+    printf(reasons[0].attribute == NULL ? "| operator | why |\n|---|---|\n"
+                                        : "| operator | attribute | why |\n|---|---|---|\n");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = strcmp(reasons[i].name, "_") == 0 ? "any" : reasons[i].name;
+        if (reasons[i].attribute == NULL) {
+            printf("| %s | %s |\n", name, reasons[i].text);
+        } else {
+            printf("| %s | %s | %s |\n", name, reasons[i].attribute, reasons[i].text);
+        }
+    }
+}
+
+int main(void)
+{
+    printf("# ONNX\n\n"
+           "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n"
+           "<!-- Written by tools/gen_onnx from onnx/onnx_ops.def and cli/check_onnx.def. -->\n\n"
+           "Kiln runs models of ONNX's standard domain, operator sets 1 to %d, and the functions "
+           "that a model brings. What is\nserved is held against ONNX's own schemas by "
+           "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`.\n\n",
+           NEWEST);
+    printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
+           "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers "
+           "and float8 are refused by name. Tensors have at most 8 axes.\n\n"
+           "## Served\n\nFrom 1 means from the set in which ONNX brought it.\n\n");
+    write_served();
+    write_reasons("On the host",
+                  "A run computes these on the host when what they need is there: it is about "
+                  "lengths or a few numbers.\n`kiln check-onnx --strict` fails for any other "
+                  "operator that the host computes from a run's inputs.",
+                  on_host, sizeof(on_host) / sizeof(on_host[0]));
+    write_reasons("Refused",
+                  "By name, before anything runs. So is every operator of a domain that "
+                  "the model has no function for.",
+                  refused, sizeof(refused) / sizeof(refused[0]));
+    write_reasons("Attributes that nobody reads", "Kiln takes and ignores them.", unread,
+                  sizeof(unread) / sizeof(unread[0]));
+    return 0;
+}
