@@ -99,7 +99,7 @@ static kiln_status upload(kiln_device *device, const void *data, kiln_tensor **o
     return status;
 }
 
-/// The result of an operation, so that the device has it.
+/// What an operation has used, so that the device has it, and every page of it was written.
 static kiln_status download(kiln_device *device, kiln_tensor *source, void *data, uint64_t *out_ns,
                             kiln_error *err)
 {
@@ -110,7 +110,7 @@ static kiln_status download(kiln_device *device, kiln_tensor *source, void *data
     }
     uint64_t start = kiln_time_ns();
     if (status == KILN_STATUS_OK) {
-        status = kiln_read(result, data, bulk_bytes, err);
+        status = kiln_read(source, data, bulk_bytes, err);
     }
     *out_ns = kiln_time_ns() - start;
     kiln_release(result);

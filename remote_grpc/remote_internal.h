@@ -299,12 +299,13 @@ void kilni_rpc_link_detach(kilni_rpc_link *link, const kiln_error *status);
 /// INTERNAL; of a link that does not resume also a broken stream.
 kiln_status kilni_rpc_link_send(kilni_rpc_link *link, kilni_rpc_frame *frame, kiln_error *err);
 
-/// Takes one acknowledgement, when it comes in time. Errors: DEADLINE_EXCEEDED, DATA_LOSS
-/// (something else came), and as receive.
-kiln_status kilni_rpc_link_poll(kilni_rpc_link *link, int64_t timeout_ms, kiln_error *err);
+/// The next frame, which may be an acknowledgement and no more. Errors: as kilni_rpc_receive; with
+/// `cut` set the connection is to blame, otherwise the other side.
+kiln_status kilni_rpc_link_take(kilni_rpc_link *link, int64_t timeout_ms,
+                                kilni_rpc_inbox *out_inbox, bool *out_end, bool *out_only_ack,
+                                kiln_error *err);
 
-/// The next frame that is more than an acknowledgement. Errors: as kilni_rpc_receive; with `cut`
-/// set the connection is to blame, otherwise the other side.
+/// The next frame that is more than an acknowledgement. Errors: as take.
 kiln_status kilni_rpc_link_receive(kilni_rpc_link *link, int64_t timeout_ms,
                                    kilni_rpc_inbox *out_inbox, bool *out_end, kiln_error *err);
 

@@ -9,7 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FIRST_STAGE = 8 << 20, PAGE = 4096, HUGE_FROM = 4 << 20, MOST_SPARE = 512 << 20 };
+enum {
+    FIRST_STAGE = 8 << 20,
+    PAGE = 4096,
+    HUGE_FROM = 4 << 20,
+    MOST_SPARE = 512 << 20,
+    MAP_FROM = 256 << 10 ///< bytes of a tensor that are sent from where they lie
+};
 
 // ---- staging
 // -------------------------------------------------------------------------------------
@@ -25,10 +31,12 @@ static void advise_huge(char *bytes, size_t capacity)
 
 void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging)
 {
-    if (staging != NULL) {
+    if (staging != NULL && staging->mapping == NULL) {
         env->allocator.free(env->allocator.user, staging->bytes);
-        kiln_free(env, staging);
+    } else if (staging != NULL) {
+        kiln_mapping_release(staging->mapping);
     }
+    kiln_free(env, staging);
 }
 
 /// Takes back what was lent and has been sent. The largest one is kept as the spare.
@@ -42,7 +50,7 @@ static void collect(kilni_rpc_session *session)
             continue;
         }
         *link = each->next;
-        if (each->capacity > MOST_SPARE ||
+        if (each->mapping != NULL || each->capacity > MOST_SPARE ||
             (session->spare != NULL && session->spare->capacity >= each->capacity)) {
             kilni_rpc_staging_free(session->env, each);
         } else {
@@ -154,6 +162,7 @@ void kilni_rpc_entry_remove(kilni_rpc_session *session, uint64_t id)
         clear_entry(session, found);
         kiln_free(session->env, found);
         session->held_buffers--;
+        collect(session);
     }
 }
 
@@ -349,6 +358,35 @@ kiln_status kilni_rpc_entry_write(kilni_rpc_session *session, const kilni_rpc_fr
     return status;
 }
 
+/// All of a tensor where it lies, or in a copy.
+static kiln_status stage_tensor(kilni_rpc_session *session, const kilni_rpc_entry *entry,
+                                kilni_rpc_staging **out_staging, kiln_error *err)
+{
+    const kiln_device_info *info = kiln_device_info_of(session->device);
+    const void *data = NULL;
+    bool lies = entry->bytes >= MAP_FROM && (info->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    kilni_rpc_staging *fresh = lies ? kiln_alloc(session->env, sizeof(*fresh))
+                                    : kilni_rpc_staging_new(session, (size_t)entry->bytes);
+    if (fresh == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
+                         (unsigned long long)entry->bytes);
+    }
+    kiln_status status = KILN_STATUS_OK;
+    if (lies) {
+        atomic_init(&fresh->hold.refs, 1);
+        status = kiln_tensor_map(entry->tensor, &data, &fresh->mapping, err);
+        fresh->bytes = (char *)(uintptr_t)data;
+    } else {
+        status = kiln_read(entry->tensor, fresh->bytes, (size_t)entry->bytes, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_staging_free(session->env, fresh);
+        return status;
+    }
+    *out_staging = fresh;
+    return KILN_STATUS_OK;
+}
+
 kiln_status kilni_rpc_entry_bytes(kilni_rpc_session *session, kilni_rpc_entry *entry, bool again,
                                   kilni_rpc_staging **out_staging, bool *out_owned, kiln_error *err)
 {
@@ -360,17 +398,10 @@ kiln_status kilni_rpc_entry_bytes(kilni_rpc_session *session, kilni_rpc_entry *e
     }
     if (entry->shadow == NULL) {
         drop_shadow(session);
-        kilni_rpc_staging *fresh = kilni_rpc_staging_new(session, (size_t)entry->bytes);
-        if (fresh == NULL) {
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
-                             (unsigned long long)entry->bytes);
-        }
-        kiln_status status = kiln_read(entry->tensor, fresh->bytes, (size_t)entry->bytes, err);
+        kiln_status status = stage_tensor(session, entry, &entry->shadow, err);
         if (status != KILN_STATUS_OK) {
-            kilni_rpc_staging_release(session, fresh);
             return status;
         }
-        entry->shadow = fresh;
         session->shadowed = entry;
     }
     *out_staging = entry->shadow;

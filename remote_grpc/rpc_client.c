@@ -21,36 +21,12 @@ static kiln_status check_buffer(const kilni_rpc_client *self, const kiln_buffer 
                           self->lost.message);
 }
 
-/// Takes the frames that answer `request`; their data goes to `out_data`, `length` bytes in all.
-static kiln_status await(kilni_rpc_client *self, uint64_t request, char *out_data, size_t length,
-                         kiln_error *err)
+/// Sends a frame that wants an answer, and waits for it.
+static kiln_status ask(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_error *err)
 {
-    size_t at = 0;
-    for (;;) {
-        kiln_status status = kilni_rpc_client_receive(self, err);
-        const kilni_rpc_frame *frame = &self->inbox->frame;
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        if (frame->body.request != request || frame->data_length > length - at) {
-            return kilni_rpc_client_lose(self, KILN_STATUS_DATA_LOSS,
-                                         "the server sent something else than was asked for", err);
-        }
-        if (frame->data_length > 0) {
-            kilni_rpc_frame_data(frame, out_data + at);
-            at += frame->data_length;
-        }
-        if (frame->body.which_body == kiln_v1_Frame_answer_tag) {
-            const kiln_v1_Answer *answer = &frame->body.body.answer;
-            if (answer->code != 0) {
-                return kiln_error_set(err, (kiln_status)answer->code, KILN_FILE_NAME, __LINE__,
-                                      "remote: %s", answer->message);
-            }
-            return at == length
-                       ? KILN_STATUS_OK
-                       : kiln_fail(err, DATA_LOSS, "the server sent %zu bytes of %zu", at, length);
-        }
-    }
+    kiln_pending *pending = NULL;
+    kiln_status status = kilni_rpc_pending_begin(self, frame, NULL, 0, &pending, err);
+    return status == KILN_STATUS_OK ? kilni_rpc_pending_settle(self, pending, err) : status;
 }
 
 /// Sends what is gathered. Fails only when the session is lost with it.
@@ -104,11 +80,9 @@ static void own_outputs(kilni_rpc_client *self, const kiln_op_record *record,
     }
 }
 
-static kiln_status client_execute(kiln_backend *backend, const kiln_op_record *record,
-                                  const kiln_view *inputs, const kiln_view *outputs,
-                                  kiln_error *err)
+static kiln_status execute(kilni_rpc_client *self, const kiln_op_record *record,
+                           const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
     uint64_t in[KILN_MAX_INPUTS];
     uint64_t out[KILN_MAX_OUTPUTS];
     kiln_status status = kilni_rpc_client_open(self, err);
@@ -132,6 +106,17 @@ static kiln_status client_execute(kiln_backend *backend, const kiln_op_record *r
     }
     self->stats.ops_executed++;
     return KILN_STATUS_OK;
+}
+
+static kiln_status client_execute(kiln_backend *backend, const kiln_op_record *record,
+                                  const kiln_view *inputs, const kiln_view *outputs,
+                                  kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = execute(self, record, inputs, outputs, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
 }
 
 // ---- memory
@@ -163,6 +148,7 @@ static void client_free(kiln_backend *backend, kiln_buffer *buffer)
     if (buffer == NULL) {
         return;
     }
+    pthread_mutex_lock(&self->lock);
     bool fresh = buffer->born == kilni_rpc_batch_serial(self->batch);
     if (buffer->epoch == self->epoch && self->is_open &&
         !kilni_rpc_batch_free(self->batch, buffer->id, fresh) &&
@@ -170,6 +156,7 @@ static void client_free(kiln_backend *backend, kiln_buffer *buffer)
             KILN_STATUS_OK) { // a broken connection shows at the next read
         (void)kilni_rpc_batch_free(self->batch, buffer->id, /*fresh=*/false);
     }
+    pthread_mutex_unlock(&self->lock);
     self->stats.buffers_live--;
     self->stats.bytes_used -= buffer->bytes;
     kiln_free(self->env, buffer);
@@ -198,10 +185,9 @@ static kiln_status send_bytes(kilni_rpc_client *self, kiln_buffer *buffer, size_
     return status;
 }
 
-static kiln_status client_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                                 const void *source, size_t bytes, kiln_error *err)
+static kiln_status upload(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
+                          const void *source, size_t bytes, kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
     kilni_rpc_hold hold;
     atomic_init(&hold.refs, 1);
     kiln_status status = kilni_rpc_client_open(self, err);
@@ -223,10 +209,12 @@ static kiln_status client_upload(kiln_backend *backend, kiln_buffer *buffer, siz
     return status;
 }
 
-static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                               void *out_data, size_t bytes, kiln_error *err)
+/// What is gathered goes first, so that the read has its place behind it. Without a buffer: a
+/// fence.
+static kiln_status begin_read(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+                              void *out_data, size_t bytes, kiln_pending **out_pending,
+                              kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
     kilni_rpc_frame frame = {0};
     kiln_status status = check_buffer(self, buffer, err);
     if (status == KILN_STATUS_OK) {
@@ -235,15 +223,68 @@ static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_
     if (status == KILN_STATUS_OK) {
         status = send_batch(self, err);
     }
-    if (status == KILN_STATUS_OK) {
-        frame.body.request = ++self->next_request;
-        frame.body.which_body = kiln_v1_Frame_read_tag;
+    frame.body.which_body = buffer != NULL ? kiln_v1_Frame_read_tag : kiln_v1_Frame_fence_tag;
+    if (buffer != NULL) {
         frame.body.body.read =
             (kiln_v1_Read){.buffer = buffer->id, .offset = offset, .length = bytes};
-        status = kilni_rpc_client_send(self, &frame, err);
     }
-    return status == KILN_STATUS_OK ? await(self, frame.body.request, out_data, bytes, err)
-                                    : status;
+    return status == KILN_STATUS_OK
+               ? kilni_rpc_pending_begin(self, &frame, out_data, bytes, out_pending, err)
+               : status;
+}
+
+static kiln_status read_now(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+                            void *out_data, size_t bytes, kiln_error *err)
+{
+    kiln_pending *pending = NULL;
+    kiln_status status = begin_read(self, buffer, offset, out_data, bytes, &pending, err);
+    return status == KILN_STATUS_OK ? kilni_rpc_pending_settle(self, pending, err) : status;
+}
+
+static kiln_status copy(kilni_rpc_client *self, const kiln_buffer *source, size_t source_offset,
+                        kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err)
+{
+    void *staging = kiln_alloc(self->env, bytes > 0 ? bytes : 1);
+    if (staging == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+    }
+    kiln_status status = read_now(self, source, source_offset, staging, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = upload(self, target, target_offset, staging, bytes, err);
+    }
+    kiln_free(self->env, staging);
+    return status;
+}
+
+static kiln_status client_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                 const void *source, size_t bytes, kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = upload(self, buffer, offset, source, bytes, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static kiln_status client_read_begin(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                     void *out_data, size_t bytes, kiln_pending **out_pending,
+                                     kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = begin_read(self, buffer, offset, out_data, bytes, out_pending, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                               void *out_data, size_t bytes, kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = read_now(self, buffer, offset, out_data, bytes, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
 }
 
 static kiln_status client_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
@@ -251,25 +292,18 @@ static kiln_status client_copy(kiln_backend *backend, kiln_buffer *source, size_
                                kiln_error *err)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
-    void *staging = kiln_alloc(self->env, bytes > 0 ? bytes : 1);
-    if (staging == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
-    }
-    kiln_status status = client_read(backend, source, source_offset, staging, bytes, err);
-    if (status == KILN_STATUS_OK) {
-        status = client_upload(backend, target, target_offset, staging, bytes, err);
-    }
-    kiln_free(self->env, staging);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = copy(self, source, source_offset, target, target_offset, bytes, err);
+    pthread_mutex_unlock(&self->lock);
     return status;
 }
 
 // ---- between servers
 // -----------------------------------------------------------------------------
 
-static kiln_status client_expose(kiln_backend *backend, kiln_buffer *buffer,
+static kiln_status expose_locked(kilni_rpc_client *self, const kiln_buffer *buffer,
                                  kiln_transfer *out_transfer, kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
     kilni_rpc_frame frame = {0};
     kiln_v1_Expose *expose = &frame.body.body.expose;
     kiln_status status = check_buffer(self, buffer, err);
@@ -304,22 +338,33 @@ static kiln_status client_expose(kiln_backend *backend, kiln_buffer *buffer,
     return kilni_rpc_client_send(self, &frame, err);
 }
 
+static kiln_status client_expose(kiln_backend *backend, kiln_buffer *buffer,
+                                 kiln_transfer *out_transfer, kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = expose_locked(self, buffer, out_transfer, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
 static void client_withdraw(kiln_backend *backend, const kiln_transfer *transfer)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
     kilni_rpc_frame frame = {0};
     kiln_error ignored = KILN_ERROR_INIT;
+    pthread_mutex_lock(&self->lock);
     if (self->is_open) {
         frame.body.which_body = kiln_v1_Frame_withdraw_tag;
         frame.body.body.withdraw.transfer = transfer->id;
         (void)!kilni_rpc_client_send(self, &frame, &ignored);
     }
+    pthread_mutex_unlock(&self->lock);
 }
 
-static kiln_status client_obtain(kiln_backend *backend, kiln_buffer *buffer,
+static kiln_status obtain_locked(kilni_rpc_client *self, kiln_buffer *buffer,
                                  const kiln_transfer *transfer, kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
     kilni_rpc_frame frame = {0};
     kiln_v1_Obtain *obtain = &frame.body.body.obtain;
     kiln_status status = kilni_rpc_client_open(self, err);
@@ -330,7 +375,6 @@ static kiln_status client_obtain(kiln_backend *backend, kiln_buffer *buffer,
         status = send_batch(self, err);
     }
     if (status == KILN_STATUS_OK) {
-        frame.body.request = ++self->next_request;
         frame.body.which_body = kiln_v1_Frame_obtain_tag;
         *obtain = (kiln_v1_Obtain){.transfer = transfer->id,
                                    .buffer = buffer->id,
@@ -340,9 +384,19 @@ static kiln_status client_obtain(kiln_backend *backend, kiln_buffer *buffer,
         obtain->secret.size = KILNI_RPC_TOKEN;
         memcpy(obtain->secret.bytes, transfer->secret, KILNI_RPC_TOKEN);
         buffer->epoch = self->epoch;
-        status = kilni_rpc_client_send(self, &frame, err);
+        status = ask(self, &frame, err);
     }
-    return status == KILN_STATUS_OK ? await(self, frame.body.request, NULL, 0, err) : status;
+    return status;
+}
+
+static kiln_status client_obtain(kiln_backend *backend, kiln_buffer *buffer,
+                                 const kiln_transfer *transfer, kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = obtain_locked(self, buffer, transfer, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
 }
 
 // ---- the rest of the interface
@@ -350,23 +404,16 @@ static kiln_status client_obtain(kiln_backend *backend, kiln_buffer *buffer,
 
 static kiln_status client_flush(kiln_backend *backend, kiln_error *err)
 {
-    return send_batch(kilni_rpc_client_of(backend), err);
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = send_batch(self, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
 }
 
 static kiln_status client_sync(kiln_backend *backend, kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
-    kilni_rpc_frame frame = {0};
-    kiln_status status = kilni_rpc_client_open(self, err);
-    if (status == KILN_STATUS_OK) {
-        status = send_batch(self, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        frame.body.request = ++self->next_request;
-        frame.body.which_body = kiln_v1_Frame_fence_tag;
-        status = kilni_rpc_client_send(self, &frame, err);
-    }
-    return status == KILN_STATUS_OK ? await(self, frame.body.request, NULL, 0, err) : status;
+    return client_read(backend, /*buffer=*/NULL, 0, NULL, 0, err);
 }
 
 static const kiln_device_info *client_info(kiln_backend *backend)
@@ -419,6 +466,10 @@ const kiln_backend_ops kilni_rpc_client_ops = {
     .execute = client_execute,
     .flush = client_flush,
     .sync = client_sync,
+    .read_begin = client_read_begin,
+    .read_poll = kilni_rpc_pending_poll,
+    .read_wait = kilni_rpc_pending_wait,
+    .read_end = kilni_rpc_pending_end,
     .expose = client_expose,
     .withdraw = client_withdraw,
     .obtain = client_obtain,

@@ -2,9 +2,12 @@
 #ifndef KILN_RPC_CLIENT_H
 #define KILN_RPC_CLIENT_H
 
-/// A client's state, shared by rpc_client.c, the backend, and rpc_dial.c, which keeps its session.
+/// A client's state, shared by rpc_client.c, the backend, rpc_dial.c, which keeps its session, and
+/// rpc_pending.c, which knows what is still to be answered.
 
 #include "rpc_batch.h"
+
+#include <pthread.h>
 
 struct kiln_buffer {
     uint64_t id;
@@ -13,9 +16,24 @@ struct kiln_buffer {
     uint64_t born; ///< serial of the batch that makes it; 0: not by a batch
 };
 
-typedef struct kilni_rpc_client {
+typedef struct kilni_rpc_client kilni_rpc_client;
+
+struct kiln_pending { ///< an answer on its way
+    kilni_rpc_client *client;
+    uint64_t request;
+    char *target; ///< for its data; NULL: they are not wanted
+    size_t length; ///< of them
+    size_t at; ///< of them: there
+    bool done;
+    bool forgotten; ///< freed as soon as it is done
+    kiln_error result;
+    struct kiln_pending *next;
+};
+
+struct kilni_rpc_client {
     kiln_backend base;
     const kiln_env *env;
+    pthread_mutex_t lock; ///< for all below: whoever waits for an answer holds no other
     kilni_rpc_address address;
     kilni_rpc_identity identity;
     int64_t timeout_ms; ///< for coming back after the connection broke
@@ -27,13 +45,16 @@ typedef struct kilni_rpc_client {
     kilni_rpc_batch *batch;
     uint64_t next_buffer;
     uint64_t next_request;
+    kiln_pending *pending;
+    size_t n_pending;
+    uint64_t awaited_bytes; ///< of their data
     kiln_device_info info;
     kiln_v1_Welcome welcome;
     bool transfers; ///< the server exposes and fetches
     size_t chunk; ///< bytes of data that the server takes in one frame
     char name[160];
     kiln_backend_stats stats;
-} kilni_rpc_client;
+};
 
 static inline kilni_rpc_client *kilni_rpc_client_of(kiln_backend *backend)
 {
@@ -54,8 +75,10 @@ kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, cons
 /// Sends in the session, coming back to it when the connection breaks. Errors: the session is lost.
 kiln_status kilni_rpc_client_send(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_error *err);
 
-/// The next frame of the server, in `inbox`. Errors: the session is lost.
-kiln_status kilni_rpc_client_receive(kilni_rpc_client *self, kiln_error *err);
+/// Takes one frame of the server to where it belongs, coming back to the session when the
+/// connection breaks; below 0 waits as long as that takes. Errors: DEADLINE_EXCEEDED: none came;
+/// any other: the session is lost.
+kiln_status kilni_rpc_client_take(kilni_rpc_client *self, int64_t timeout_ms, kiln_error *err);
 
 /// Waits until the server has everything up to frame `number`. Errors: the session is lost.
 kiln_status kilni_rpc_client_settle(kilni_rpc_client *self, uint64_t number, kiln_error *err);
@@ -65,5 +88,26 @@ void kilni_rpc_client_drop_kept(kilni_rpc_client *self);
 
 /// Closes the session and frees the client.
 void kilni_rpc_client_end(kilni_rpc_client *self);
+
+// ---- answers on their way (rpc_pending.c)
+// --------------------------------------------------------
+
+/// Sends a frame that wants an answer, whose data go to `out_data`: `length` bytes. Ownership:
+/// `*out_pending` goes to `settle` or to `end`. Errors: the session is lost; RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_pending_begin(kilni_rpc_client *self, kilni_rpc_frame *frame, void *out_data,
+                                    size_t length, kiln_pending **out_pending, kiln_error *err);
+
+/// Waits, and gives what was answered. Errors: those of the server, under its codes.
+kiln_status kilni_rpc_pending_settle(kilni_rpc_client *self, kiln_pending *pending,
+                                     kiln_error *err);
+
+/// Puts a frame where it belongs; false: nobody has asked for it.
+bool kilni_rpc_pending_take(kilni_rpc_client *self, const kilni_rpc_frame *frame);
+void kilni_rpc_pending_fail_all(kilni_rpc_client *self, const kiln_error *cause);
+
+/// read_poll, read_wait and read_end of the backend; these take the lock.
+bool kilni_rpc_pending_poll(kiln_pending *pending);
+void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel);
+kiln_status kilni_rpc_pending_end(kiln_backend *backend, kiln_pending *pending, kiln_error *err);
 
 #endif

@@ -9,7 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { FIRST_PAUSE_MS = 20, MOST_PAUSE_MS = 1000, OPEN_ATTEMPTS = 3 };
+enum {
+    FIRST_PAUSE_MS = 20,
+    MOST_PAUSE_MS = 1000,
+    OPEN_ATTEMPTS = 3,
+    SAFE_BYTES = 32 << 10 ///< that gRPC takes although the other side does not receive
+};
 
 static void pause_ms(uint64_t ms)
 {
@@ -129,6 +134,7 @@ kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, cons
         }
         kilni_rpc_link_fini(&self->link, NULL);
         kilni_rpc_batch_begin(self->batch, 0, UINT64_MAX);
+        kilni_rpc_pending_fail_all(self, &cause);
     }
     if (err != NULL) {
         *err = cause;
@@ -141,7 +147,8 @@ static bool is_passing(kiln_status status)
 {
     return status == KILN_STATUS_UNAVAILABLE || status == KILN_STATUS_CANCELLED ||
            status == KILN_STATUS_INTERNAL || status == KILN_STATUS_UNKNOWN ||
-           status == KILN_STATUS_DEADLINE_EXCEEDED || status == KILN_STATUS_OK;
+           status == KILN_STATUS_DEADLINE_EXCEEDED || status == KILN_STATUS_ABORTED ||
+           status == KILN_STATUS_OK;
 }
 
 /// Goes on over a new connection, when the server still has the session.
@@ -182,6 +189,9 @@ static kiln_status come_back(kilni_rpc_client *self, kiln_error *err)
         pause_ms(pause < left_ms ? pause : left_ms);
         kilni_rpc_link_detach(&self->link, NULL);
         status = dial(self, &stream, &cause);
+        if (status == KILN_STATUS_ABORTED) { // it is there, and still works on what it was given
+            deadline = kiln_time_ns() + UINT64_C(1000000) * (uint64_t)self->timeout_ms;
+        }
         if (status == KILN_STATUS_OK) {
             status = go_on(self, stream, err);
             if (status != KILN_STATUS_OK || !self->link.cut) {
@@ -203,86 +213,91 @@ static kiln_status come_back(kilni_rpc_client *self, kiln_error *err)
 // ---- frames
 // --------------------------------------------------------------------------------------
 
-static uint64_t untaken(const kilni_rpc_client *self)
+/// A frame of the server is there, or the reason why there is none.
+static kiln_status took(kilni_rpc_client *self, kiln_status status, bool end, bool only_ack,
+                        kiln_error *cause, kiln_error *err)
 {
-    return self->link.sent - self->link.acked;
+    if (status == KILN_STATUS_OK && end) {
+        status = kiln_fail(cause, UNAVAILABLE, "the server ended the session");
+    }
+    if (status == KILN_STATUS_OK && !only_ack &&
+        !kilni_rpc_pending_take(self, &self->inbox->frame)) {
+        status = kiln_fail(cause, DATA_LOSS, "the server sent something else than was asked for");
+    }
+    return status == KILN_STATUS_OK ? KILN_STATUS_OK
+                                    : kilni_rpc_client_lose(self, status, cause->message, err);
 }
 
-/// Takes acknowledgements while there is little room, and waits for them when there is none.
-static kiln_status make_room(kilni_rpc_client *self, kiln_error *err)
+kiln_status kilni_rpc_client_take(kilni_rpc_client *self, int64_t timeout_ms, kiln_error *err)
+{
+    kiln_error cause = KILN_ERROR_INIT;
+    bool end = false;
+    bool only_ack = false;
+    kiln_status status =
+        kilni_rpc_link_take(&self->link, timeout_ms, self->inbox, &end, &only_ack, &cause);
+    if (status != KILN_STATUS_OK && self->link.cut) {
+        return come_back(self, err);
+    }
+    if (status == KILN_STATUS_DEADLINE_EXCEEDED && timeout_ms >= 0) {
+        return status;
+    }
+    return took(self, status, end, only_ack, &cause, err);
+}
+
+/// Whether sending `length` bytes more would leave the server more than it takes without an ack, or
+/// both sides sending and neither receiving.
+static bool is_full(const kilni_rpc_client *self, size_t length)
 {
     const kilni_rpc_link *link = &self->link;
-    uint64_t bytes = self->welcome.window_bytes;
-    uint64_t frames = self->welcome.window_frames;
+    return link->kept_bytes > self->welcome.window_bytes ||
+           link->sent - link->acked > self->welcome.window_frames ||
+           (self->awaited_bytes > SAFE_BYTES && link->kept_bytes + length > SAFE_BYTES);
+}
+
+/// Takes what comes while there is little room, and waits for it when there is none.
+static kiln_status make_room(kilni_rpc_client *self, size_t length, kiln_error *err)
+{
+    const kilni_rpc_link *link = &self->link;
     kiln_status status = KILN_STATUS_OK;
-    while (status == KILN_STATUS_OK && link->resumable && !link->cut &&
-           (link->kept_bytes > bytes / 2 || untaken(self) > frames / 2)) {
-        bool full = link->kept_bytes > bytes || untaken(self) > frames;
-        if (!full && self->link.sent % 8 != 0) {
+    while (status == KILN_STATUS_OK && link->resumable) {
+        bool full = is_full(self, length);
+        bool little = link->kept_bytes > self->welcome.window_bytes / 2 ||
+                      link->sent - link->acked > self->welcome.window_frames / 2;
+        if (!full && (!little || link->sent % 8 != 0)) {
             break;
         }
-        status = kilni_rpc_link_poll(&self->link, full ? -1 : 0, err);
+        status = kilni_rpc_client_take(self, full ? -1 : 0, err);
         if (status == KILN_STATUS_DEADLINE_EXCEEDED) {
             return KILN_STATUS_OK;
         }
     }
-    return link->cut ? KILN_STATUS_OK : status;
+    return status;
 }
 
 kiln_status kilni_rpc_client_send(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_error *err)
 {
     kiln_error own = KILN_ERROR_INIT;
-    kiln_status status = kilni_rpc_link_send(&self->link, frame, &own);
-    if (status == KILN_STATUS_OK) {
-        status = make_room(self, &own);
+    kiln_status status = make_room(self, frame->data_length + frame->graph_length, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = kilni_rpc_link_send(&self->link, frame, &own);
+    if (status != KILN_STATUS_OK) {
+        return kilni_rpc_client_lose(self, status, own.message, err);
     }
     while (status == KILN_STATUS_OK && self->link.cut) {
         status = come_back(self, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        status = make_room(self, &own);
     }
-    return status == KILN_STATUS_OK ? KILN_STATUS_OK
-                                    : kilni_rpc_client_lose(self, status, own.message, err);
-}
-
-kiln_status kilni_rpc_client_receive(kilni_rpc_client *self, kiln_error *err)
-{
-    for (;;) {
-        kiln_error own = KILN_ERROR_INIT;
-        bool end = false;
-        kiln_status status = kilni_rpc_link_receive(&self->link, -1, self->inbox, &end, &own);
-        if (status == KILN_STATUS_OK && !end) {
-            return KILN_STATUS_OK;
-        }
-        if (!self->link.cut) {
-            return kilni_rpc_client_lose(
-                self, status != KILN_STATUS_OK ? status : KILN_STATUS_UNAVAILABLE,
-                status != KILN_STATUS_OK ? own.message : "the server ended the session", err);
-        }
-        status = come_back(self, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-    }
+    return status;
 }
 
 kiln_status kilni_rpc_client_settle(kilni_rpc_client *self, uint64_t number, kiln_error *err)
 {
-    while (self->link.resumable && self->link.acked < number) {
-        kiln_error own = KILN_ERROR_INIT;
-        kiln_status status = kilni_rpc_link_poll(&self->link, -1, &own);
-        if (self->link.cut) {
-            status = come_back(self, err);
-            if (status != KILN_STATUS_OK) {
-                return status;
-            }
-        } else if (status != KILN_STATUS_OK) {
-            return kilni_rpc_client_lose(self, status, own.message, err);
-        }
+    kiln_status status = KILN_STATUS_OK;
+    while (status == KILN_STATUS_OK && self->link.resumable && self->link.acked < number) {
+        status = kilni_rpc_client_take(self, /*timeout_ms=*/-1, err);
     }
-    return KILN_STATUS_OK;
+    return status;
 }
 
 void kilni_rpc_client_drop_kept(kilni_rpc_client *self)
@@ -328,6 +343,8 @@ void kilni_rpc_client_end(kilni_rpc_client *self)
     if (self->inbox != NULL) {
         kilni_rpc_inbox_clear(self->env, self->inbox);
     }
+    kilni_rpc_pending_fail_all(self, &ignored); // forgotten ones
+    pthread_mutex_destroy(&self->lock);
     kilni_rpc_batch_destroy(self->batch);
     kilni_rpc_identity_fini(self->env, &self->identity);
     kiln_free(self->env, self->inbox);
@@ -354,6 +371,7 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
     }
     self->base.ops = &kilni_rpc_client_ops;
+    pthread_mutex_init(&self->lock, NULL);
     self->env = env;
     self->timeout_ms = env->config != NULL ? kiln_config_int(env->config, KILN_KNOB_REMOTE_TIMEOUT)
                                            : USUAL_TIMEOUT_MS;

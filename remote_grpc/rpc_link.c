@@ -175,16 +175,13 @@ static kiln_status receive_any(kilni_rpc_link *link, int64_t timeout_ms, kilni_r
     return status;
 }
 
-kiln_status kilni_rpc_link_receive(kilni_rpc_link *link, int64_t timeout_ms,
-                                   kilni_rpc_inbox *out_inbox, bool *out_end, kiln_error *err)
+kiln_status kilni_rpc_link_take(kilni_rpc_link *link, int64_t timeout_ms,
+                                kilni_rpc_inbox *out_inbox, bool *out_end, bool *out_only_ack,
+                                kiln_error *err)
 {
-    bool only_ack = true;
-    kiln_status status = KILN_STATUS_OK;
-    while (status == KILN_STATUS_OK && only_ack) {
-        kilni_rpc_inbox_clear(link->env, out_inbox);
-        status = receive_any(link, timeout_ms, out_inbox, out_end, &only_ack, err);
-    }
-    if (status == KILN_STATUS_OK && !*out_end) {
+    kilni_rpc_inbox_clear(link->env, out_inbox);
+    kiln_status status = receive_any(link, timeout_ms, out_inbox, out_end, out_only_ack, err);
+    if (status == KILN_STATUS_OK && !*out_end && !*out_only_ack) {
         link->received++;
         link->untold_bytes += out_inbox->message.length;
         tell(link);
@@ -192,16 +189,15 @@ kiln_status kilni_rpc_link_receive(kilni_rpc_link *link, int64_t timeout_ms,
     return status;
 }
 
-kiln_status kilni_rpc_link_poll(kilni_rpc_link *link, int64_t timeout_ms, kiln_error *err)
+kiln_status kilni_rpc_link_receive(kilni_rpc_link *link, int64_t timeout_ms,
+                                   kilni_rpc_inbox *out_inbox, bool *out_end, kiln_error *err)
 {
-    kilni_rpc_inbox inbox = {.flat = NULL};
-    bool end = false;
-    bool only_ack = false;
-    kiln_status status = receive_any(link, timeout_ms, &inbox, &end, &only_ack, err);
-    kilni_rpc_inbox_clear(link->env, &inbox);
-    return status == KILN_STATUS_OK && !only_ack
-               ? kiln_fail(err, DATA_LOSS, "the server answered what was not asked")
-               : status;
+    bool only_ack = true;
+    kiln_status status = KILN_STATUS_OK;
+    while (status == KILN_STATUS_OK && only_ack) {
+        status = kilni_rpc_link_take(link, timeout_ms, out_inbox, out_end, &only_ack, err);
+    }
+    return status;
 }
 
 kiln_status kilni_rpc_greet(const kiln_env *env, kilni_rpc_stream *stream, kilni_rpc_frame *frame,

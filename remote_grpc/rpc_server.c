@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 3000, OTHER_CALLS = 64 };
+enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 1000, OTHER_CALLS = 64 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
@@ -68,7 +68,7 @@ static kilni_rpc_session *take_waiting(kiln_rpc_server *server, uint64_t now)
 }
 
 /// The session that Hello names, when the token is right; NULL when there is none. Errors:
-/// UNAVAILABLE while another thread still works for it.
+/// ABORTED while another thread still works for it.
 static kiln_status resume_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
                                   kilni_rpc_stream *stream, kilni_rpc_session **out_session,
                                   kiln_error *err)
@@ -91,7 +91,7 @@ static kiln_status resume_session(kiln_rpc_server *server, const kiln_v1_Hello *
             break;
         }
         if (kiln_time_ns() >= deadline) {
-            status = kiln_fail(err, UNAVAILABLE, "the session is still at work; come back");
+            status = kiln_fail(err, ABORTED, "the session is still at work; come back");
             break;
         }
         if (found->active != NULL) {

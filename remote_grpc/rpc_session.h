@@ -17,6 +17,7 @@ typedef struct kilni_rpc_staging {
     struct kilni_rpc_staging *next;
     size_t capacity;
     char *bytes;
+    kiln_mapping *mapping; ///< not NULL: `bytes` are the tensor's own, and not to be written
 } kilni_rpc_staging;
 
 /// A buffer of the client: raw bytes, then a tensor; or neither, and why.

@@ -273,6 +273,42 @@ static void test_failure_told_once(void)
     pair_close(&self);
 }
 
+/// The server works longer than the client's time for coming back: it is there, so the client
+/// waits.
+static void test_work_outlasts_timeout(void)
+{
+    enum { SIDE = 600 };
+    const int64_t dims[] = {SIDE, SIDE};
+    pair self;
+    char address[64];
+    float *back = calloc((size_t)SIDE * SIDE, sizeof(*back));
+    kiln_tensor *y = NULL;
+    if (!pair_context(&self) ||
+        !PAIR_OK(&self, kiln_context_set(self.context, "remote-timeout", "200", &self.err)) ||
+        !PAIR_OK(&self, kiln_rpc_server_create(&self.local, 1, NULL, &self.server, &self.err))) {
+        return;
+    }
+    tcp_proxy *proxy = proxy_start(port_of(self.server));
+    snprintf(address, sizeof(address), "grpc://127.0.0.1:%d", proxy_port(proxy));
+    PAIR_OK(&self, kiln_device_open(self.context, address, &self.remote, &self.err));
+    kiln_tensor *x = pair_upload(&self, 2, dims, NULL);
+    PAIR_OK(&self, kiln_sync(self.remote, &self.err));
+    proxy_arm(proxy, PROXY_UP, 2, true); // behind the product and the read of it
+    uint64_t begun = kiln_time_ns();
+    PAIR_OK(&self, kiln_matmul(x, x, false, false, &y, &self.err));
+    PAIR_OK(&self, kiln_read(y, back, (size_t)SIDE * SIDE * sizeof(*back), &self.err));
+    double seconds = (double)(kiln_time_ns() - begun) / 1e9;
+    printf("    the product took %.1f s\n", seconds);
+    KILN_CHECK(proxy_has_cut(proxy) && seconds > 1.0);
+    kiln_release(x);
+    kiln_release(y);
+    kiln_device_release(self.remote);
+    self.remote = NULL;
+    proxy_stop(proxy);
+    pair_close(&self);
+    free(back);
+}
+
 // ---- servers that end
 // ----------------------------------------------------------------------------
 
@@ -454,6 +490,6 @@ static void test_wrong_token(void)
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/resume", KILN_TEST(test_cut_everywhere), KILN_TEST(test_cut_large),
-               KILN_TEST(test_failure_told_once), KILN_TEST(test_restart),
-               KILN_TEST(test_pending_calls_end), KILN_TEST(test_no_acks),
+               KILN_TEST(test_failure_told_once), KILN_TEST(test_work_outlasts_timeout),
+               KILN_TEST(test_restart), KILN_TEST(test_pending_calls_end), KILN_TEST(test_no_acks),
                KILN_TEST(test_wrong_token))

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Answers on their way to the client. A read takes its place in the session's order when it is
+// asked for; its bytes come between other frames, are put where they belong whoever takes them, and
+// are waited for when somebody needs them. Takes the client's lock where the runtime holds none.
+
+#include "rpc_client.h"
+
+#include <string.h>
+
+enum { MOST_PENDING = 1024 };
+
+static kiln_pending *find(const kilni_rpc_client *self, uint64_t request)
+{
+    kiln_pending *each = self->pending;
+    while (each != NULL && each->request != request) {
+        each = each->next;
+    }
+    return each;
+}
+
+static void unlink_pending(kilni_rpc_client *self, const kiln_pending *pending)
+{
+    kiln_pending **link = &self->pending;
+    while (*link != NULL && *link != pending) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = pending->next;
+        self->n_pending--;
+    }
+}
+
+/// The answer is there, or there will be none. Nobody asks after a forgotten one.
+static void finish(kilni_rpc_client *self, kiln_pending *pending)
+{
+    unlink_pending(self, pending);
+    self->awaited_bytes -= pending->length - pending->at;
+    pending->done = true;
+    if (pending->forgotten) {
+        kiln_free(self->env, pending);
+    }
+}
+
+void kilni_rpc_pending_fail_all(kilni_rpc_client *self, const kiln_error *cause)
+{
+    while (self->pending != NULL) {
+        self->pending->result = *cause;
+        finish(self, self->pending);
+    }
+}
+
+bool kilni_rpc_pending_take(kilni_rpc_client *self, const kilni_rpc_frame *frame)
+{
+    kiln_pending *pending = find(self, frame->body.request);
+    size_t length = frame->data_length;
+    if (pending == NULL || length > pending->length - pending->at) {
+        return false;
+    }
+    if (pending->target != NULL && length > 0) {
+        kilni_rpc_frame_data(frame, pending->target + pending->at);
+    }
+    pending->at += length;
+    self->awaited_bytes -= length;
+    if (frame->body.which_body != kiln_v1_Frame_answer_tag) {
+        return frame->body.which_body == 0;
+    }
+    const kiln_v1_Answer *answer = &frame->body.body.answer;
+    if (answer->code != 0) {
+        (void)kiln_error_set(&pending->result, (kiln_status)answer->code, KILN_FILE_NAME, __LINE__,
+                             "remote: %s", answer->message);
+    } else if (pending->at != pending->length) {
+        (void)kiln_fail(&pending->result, DATA_LOSS, "the server sent %zu bytes of %zu",
+                        pending->at, pending->length);
+    }
+    finish(self, pending);
+    return true;
+}
+
+static void wait_for(kilni_rpc_client *self, kiln_pending *pending)
+{
+    kiln_error ignored = KILN_ERROR_INIT; // a lost session is told to all that are pending
+    while (!pending->done) {
+        (void)!kilni_rpc_client_take(self, /*timeout_ms=*/-1, &ignored);
+    }
+}
+
+kiln_status kilni_rpc_pending_begin(kilni_rpc_client *self, kilni_rpc_frame *frame, void *out_data,
+                                    size_t length, kiln_pending **out_pending, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    while (status == KILN_STATUS_OK && self->n_pending >= MOST_PENDING) {
+        status = kilni_rpc_client_take(self, /*timeout_ms=*/-1, err);
+    }
+    kiln_pending *pending =
+        status == KILN_STATUS_OK ? kiln_alloc(self->env, sizeof(*pending)) : NULL;
+    if (pending == NULL) {
+        return status != KILN_STATUS_OK
+                   ? status
+                   : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a read");
+    }
+    uint64_t epoch = self->epoch;
+    frame->body.request = ++self->next_request;
+    *pending = (kiln_pending){
+        .client = self, .request = frame->body.request, .target = out_data, .next = self->pending};
+    self->pending = pending;
+    self->n_pending++;
+    status = kilni_rpc_client_send(self, frame, err);
+    if (status != KILN_STATUS_OK) { // with the session, and what is pending in it
+        kiln_free(self->env, pending);
+        return status;
+    }
+    pending->length = length; // nothing waited for these bytes until they were asked for
+    self->awaited_bytes += length;
+    if (!self->link.resumable && epoch == self->epoch) {
+        wait_for(self, pending); // without acks nobody knows how far the server is
+    }
+    *out_pending = pending;
+    return KILN_STATUS_OK;
+}
+
+/// Gives the result, and frees what is not on its way any more.
+static kiln_status end(kilni_rpc_client *self, kiln_pending *pending, kiln_error *err)
+{
+    kiln_status status = (kiln_status)pending->result.code;
+    if (status != KILN_STATUS_OK && err != NULL) {
+        *err = pending->result;
+    }
+    pending->forgotten = true;
+    if (pending->done) {
+        kiln_free(self->env, pending);
+    }
+    return status;
+}
+
+kiln_status kilni_rpc_pending_settle(kilni_rpc_client *self, kiln_pending *pending, kiln_error *err)
+{
+    wait_for(self, pending);
+    return end(self, pending, err);
+}
+
+// ---- parts of the backend, which take the lock
+// ---------------------------------------------------
+
+bool kilni_rpc_pending_poll(kiln_pending *pending)
+{
+    kilni_rpc_client *self = pending->client;
+    kiln_error ignored = KILN_ERROR_INIT;
+    if (pthread_mutex_trylock(&self->lock) != 0) {
+        return false; // somebody waits, and takes what comes
+    }
+    while (!pending->done &&
+           kilni_rpc_client_take(self, /*timeout_ms=*/0, &ignored) == KILN_STATUS_OK) {
+    }
+    bool done = pending->done;
+    pthread_mutex_unlock(&self->lock);
+    return done;
+}
+
+void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel)
+{
+    kilni_rpc_client *self = pending->client;
+    pthread_mutex_lock(&self->lock);
+    if (cancel) {
+        pending->target = NULL;
+    } else {
+        wait_for(self, pending);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+kiln_status kilni_rpc_pending_end(kiln_backend *backend, kiln_pending *pending, kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = end(self, pending, err);
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
