@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+import numpy_bf16
+
 
 def argwhere(mask, count):
     found = np.argwhere(mask)[:count] if mask.ndim else np.zeros((min(count, int(mask)), 0), np.int64)
@@ -19,7 +21,7 @@ def corners(boxes, center):
 
 def nms(boxes, scores, count, overlap=0, least=-math.inf, center=0):
     """Greedy, in the precision that devices compute in: f16 in f32, and no division."""
-    overlap, least = boxes.dtype.type(overlap), boxes.dtype.type(least)
+    overlap, least = numpy_bf16.like(boxes, overlap), numpy_bf16.like(boxes, least)
     kind = np.promote_types(boxes.dtype, np.float32)
     boxes, scores = boxes.astype(kind), scores.astype(kind)
     overlap, least = kind.type(overlap), kind.type(least)

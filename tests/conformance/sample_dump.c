@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes every sample call with the reference evaluator's result, a line each, for numpy_judge.py:
-// operator, attributes as Python keywords, number of inputs, then inputs and results as
-// dtype:lengths:bytes in hexadecimal.
+// operator#result@dtype, attributes as Python keywords, then inputs and the result as
+// dtype:lengths:bytes in hexadecimal. Lines that begin with `pair` name each operator and dtype of
+// the table.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ typedef struct dump {
     kiln_env env;
     kiln_backend *backend;
     kiln_error err;
+    kiln_dtype dtype; ///< for which samples are asked
     bool failed;
 } dump;
 
@@ -65,10 +67,10 @@ static void write_value(const kiln_attr *attr)
     }
 }
 
-static void write_call(const kiln_op_record *record, unsigned result)
+static void write_call(const dump *d, const kiln_op_record *record, unsigned result)
 {
     const kiln_op_info *info = kiln_op_info_of(record->op);
-    printf("%s#%u|", info->name, result);
+    printf("%s#%u@%s|", info->name, result, kiln_dtype_name(d->dtype));
     for (unsigned i = 0; i < record->n_attrs; i++) {
         if (record->attrs[i].type != KILN_ATTR_NONE) {
             printf("%s=", kiln_attr_name(info->signature->attrs[i].key));
@@ -127,7 +129,7 @@ static void take_sample(const kiln_op_record *record, const void *const *data, v
         ok = false;
     }
     for (unsigned i = 0; ok && i < record->n_outputs; i++) {
-        write_call(record, i);
+        write_call(d, record, i);
         for (unsigned k = 0; k < record->n_inputs; k++) {
             write_tensor(&record->inputs[k], data[k]);
         }
@@ -141,10 +143,6 @@ static void take_sample(const kiln_op_record *record, const void *const *data, v
 
 int main(void)
 {
-    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_F64, KILN_DTYPE_F16,
-                                        KILN_DTYPE_I32, KILN_DTYPE_I64, KILN_DTYPE_I8,
-                                        KILN_DTYPE_U8,  KILN_DTYPE_U64, KILN_DTYPE_BOOL,
-                                        KILN_DTYPE_Q8F, KILN_DTYPE_Q4S, KILN_DTYPE_Q2F};
     dump d = {.env = {.allocator = kiln_allocator_default()}};
     kiln_sample_sink sink = {&d.env, take_sample, &d};
     const kiln_backend_provider *provider = kiln_ir_reference_provider();
@@ -155,9 +153,11 @@ int main(void)
     }
     for (unsigned op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
-        for (size_t i = 0; info->n_outputs > 0 && i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
-            if ((kiln_dtype_kind_of(dtypes[i]) & info->accept) != 0) {
-                info->samples((kiln_op)op, dtypes[i], &sink);
+        for (int i = 1; info->n_outputs > 0 && i < KILN_DTYPE_LIMIT; i++) {
+            d.dtype = (kiln_dtype)i;
+            if ((kiln_dtype_kind_of(d.dtype) & info->accept) != 0) {
+                printf("pair|%s|%s\n", info->name, kiln_dtype_name(d.dtype));
+                info->samples((kiln_op)op, d.dtype, &sink);
             }
         }
     }
