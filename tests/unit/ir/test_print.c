@@ -97,11 +97,12 @@ static void print_sample(const kiln_op_record *record, const void *const *data, 
     }
 }
 
-/* The first f32 samples (i32, bool where f32 is not taken). KILN_UPDATE_GOLDEN=1 writes the file
+/* The first f32 samples (of the first type that is taken). KILN_UPDATE_GOLDEN=1 writes the file
  * anew. */
 static void test_golden(void)
 {
-    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I32, KILN_DTYPE_BOOL};
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I32, KILN_DTYPE_BOOL,
+                                        KILN_DTYPE_Q8F};
     test_env env;
     printed p;
     test_env_init(&env);
