@@ -121,6 +121,26 @@ static kiln_status add_input(model_session *self, const char *name, kiln_error *
     return status;
 }
 
+static kiln_status missing_input(const kiln_onnx_value_info *info, kiln_error *err)
+{
+    char wanted[96];
+    kiln_onnx_value_info_text(info, wanted, sizeof(wanted));
+    if (info->kind != KILN_ONNX_KIND_TENSOR) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "the model's input \"%s\" is %s: a .npy file holds no such thing, the C "
+                         "interface takes it",
+                         info->name, wanted);
+    }
+    if (info->dtype == KILN_DTYPE_NONE) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "the model's input \"%s\" is %s: element type %s is not supported",
+                         info->name, wanted, info->type_name);
+    }
+    return kiln_fail(err, INVALID_ARGUMENT,
+                     "the model's input \"%s\", %s, is missing; add --input %s=FILE.npy",
+                     info->name, wanted, info->name);
+}
+
 static kiln_status load_inputs(model_session *self, const model_run_input *inputs, size_t n_inputs,
                                bool zeros, kiln_error *err)
 {
@@ -129,6 +149,9 @@ static kiln_status load_inputs(model_session *self, const model_run_input *input
     for (size_t i = 0; i < n_inputs; i++) {
         const char *name = NULL;
         kiln_status status = find_input(self, &inputs[i], i, &name, err);
+        if (status == KILN_STATUS_OK && has_input(self, name)) {
+            status = kiln_fail(err, INVALID_ARGUMENT, "input \"%s\" is given twice", name);
+        }
         if (status == KILN_STATUS_OK) {
             status = npy_read(inputs[i].path, &self->arrays[i], err);
         }
@@ -144,9 +167,7 @@ static kiln_status load_inputs(model_session *self, const model_run_input *input
             continue;
         }
         if (!zeros) {
-            return kiln_fail(err, INVALID_ARGUMENT,
-                             "the model's input \"%s\" is missing; add --input %s=FILE.npy",
-                             infos[i].name, infos[i].name);
+            return missing_input(&infos[i], err);
         }
         if (self->n_inputs == MODEL_RUN_MAX_IO) {
             return kiln_fail(err, UNIMPLEMENTED, "more than %d inputs", MODEL_RUN_MAX_IO);

@@ -63,6 +63,11 @@ KILN_API const kiln_onnx_value_info *kiln_onnx_model_inputs(const kiln_onnx_mode
 KILN_API const kiln_onnx_value_info *kiln_onnx_model_outputs(const kiln_onnx_model *model,
                                                              size_t *out_count);
 
+/// Writes what a value has to be, for people: "float32 [batch,3,224,224]", "sequence of int64". Cut
+/// where `size` bytes are not enough, always terminated. Ownership: `text` is the caller's.
+/// Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *text, size_t size);
+
 /// Version of the operator set of `domain` ("" for the standard one) that the model uses; 0 when
 /// none. Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);

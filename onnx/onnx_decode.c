@@ -68,7 +68,8 @@ kiln_status kilni_onnx_stream_failure(const kilni_onnx_reader *reader, const pb_
     if (reader->status != KILN_STATUS_OK) {
         return reader->status;
     }
-    return kiln_fail(reader->err, DATA_LOSS, "not a whole ONNX file: %s, with %zu bytes left",
+    return kiln_fail(reader->err, DATA_LOSS,
+                     "not an ONNX file, or not a whole one: %s, %zu bytes before its end",
                      PB_GET_ERROR(stream), stream->bytes_left);
 }
 

@@ -4,6 +4,8 @@
 #include "onnx.pb.h"
 #include "onnx_decode.h"
 
+#include <stdio.h>
+
 static bool read_dim(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
@@ -141,4 +143,52 @@ bool kilni_onnx_read_value_infos(pb_istream_t *stream, const pb_field_t *field, 
     kilni_onnx_bind(&message.name, &slots[0], kilni_onnx_read_text, slot->reader, &info->name);
     kilni_onnx_bind(&message.type, &slots[1], read_type, slot->reader, info);
     return kilni_onnx_decode_message(slot->reader, stream, onnx_ValueInfoProto_fields, &message);
+}
+
+// ---- for people -------------------------------------------------------------
+
+typedef struct text_end {
+    char *text;
+    size_t size;
+    size_t length;
+} text_end;
+
+static void append(text_end *end, const char *text)
+{
+    for (; *text != '\0' && end->length + 1 < end->size; text++) {
+        end->text[end->length++] = *text;
+    }
+}
+
+static void append_dims(text_end *end, const kiln_onnx_value_info *info)
+{
+    append(end, " [");
+    for (uint32_t i = 0; i < info->rank; i++) {
+        char number[24];
+        const kiln_onnx_dim *dim = &info->dims[i];
+        snprintf(number, sizeof(number), "%lld", (long long)dim->length);
+        append(end, i > 0 ? "," : "");
+        append(end, dim->length >= 0 ? number : dim->symbol != NULL ? dim->symbol : "?");
+    }
+    append(end, "]");
+}
+
+void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *text, size_t size)
+{
+    static const char *const kinds[] = {[KILN_ONNX_KIND_NONE] = "",
+                                        [KILN_ONNX_KIND_TENSOR] = "",
+                                        [KILN_ONNX_KIND_SEQUENCE] = "sequence of ",
+                                        [KILN_ONNX_KIND_MAP] = "map of ",
+                                        [KILN_ONNX_KIND_OPTIONAL] = "optional ",
+                                        [KILN_ONNX_KIND_SPARSE] = "sparse "};
+    text_end end = {.text = text, .size = size};
+    if (size == 0) {
+        return;
+    }
+    append(&end, kinds[info->kind]);
+    append(&end, info->type_name);
+    if (info->has_shape) {
+        append_dims(&end, info);
+    }
+    text[end.length] = '\0';
 }

@@ -98,6 +98,10 @@ kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
         }                                                                                          \
     } while (0)
 
+/// Says at which node a call failed: by its name, or by what it gives when it has none.
+/// Ownership: the caller's record. Lifetime: n/a. Thread: any. Errors: returns the record's code.
+kiln_status kilni_onnx_at_node(kiln_error *err, const kilni_onnx_node *node);
+
 static inline bool kilni_onnx_ok(const kilni_onnx_call *call)
 {
     return call->status == KILN_STATUS_OK;

@@ -11,33 +11,42 @@
 static kiln_status check_dtype(const kiln_onnx_value_info *info, const kiln_tensor *tensor,
                                kiln_error *err)
 {
-    if (info->dtype != kiln_tensor_dtype(tensor)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is %s, the model takes %s", info->name,
-                         kiln_dtype_name(kiln_tensor_dtype(tensor)), info->type_name);
+    kiln_dtype dtype = kiln_tensor_dtype(tensor);
+    const char *name = kilni_onnx_type_name(kilni_onnx_type_of(dtype));
+    if (info->dtype != dtype) {
+        return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is %s, the model takes %s: convert it",
+                         info->name, name != NULL ? name : kiln_dtype_name(dtype), info->type_name);
     }
     return KILN_STATUS_OK;
+}
+
+static bool fits_shape(const kiln_onnx_value_info *info, const kiln_tensor *tensor)
+{
+    bool fits = info->rank == kiln_tensor_rank(tensor);
+    for (uint32_t i = 0; fits && i < info->rank; i++) {
+        fits = info->dims[i].length < 0 || info->dims[i].length == kiln_tensor_dims(tensor)[i];
+    }
+    return fits;
 }
 
 static kiln_status check_tensor(const kiln_onnx_value_info *info, const kiln_tensor *tensor,
                                 kiln_error *err)
 {
     kiln_status st = check_dtype(info, tensor, err);
-    if (st != KILN_STATUS_OK || !info->has_shape) {
+    if (st != KILN_STATUS_OK || !info->has_shape || fits_shape(info, tensor)) {
         return st;
     }
-    if (info->rank != kiln_tensor_rank(tensor)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "input '%s' has rank %zu, the model takes rank %u",
-                         info->name, kiln_tensor_rank(tensor), info->rank);
+    char wanted[96];
+    char given[96];
+    kiln_onnx_value_info own = {.type_name = info->type_name, .has_shape = true};
+    own.rank = (uint32_t)kiln_tensor_rank(tensor);
+    for (uint32_t i = 0; i < own.rank; i++) {
+        own.dims[i].length = kiln_tensor_dims(tensor)[i];
     }
-    for (uint32_t i = 0; i < info->rank; i++) {
-        int64_t length = kiln_tensor_dims(tensor)[i];
-        if (info->dims[i].length >= 0 && info->dims[i].length != length) {
-            return kiln_fail(err, INVALID_ARGUMENT,
-                             "axis %u of input '%s' has length %lld, the model takes %lld", i,
-                             info->name, (long long)length, (long long)info->dims[i].length);
-        }
-    }
-    return KILN_STATUS_OK;
+    kiln_onnx_value_info_text(info, wanted, sizeof(wanted));
+    kiln_onnx_value_info_text(&own, given, sizeof(given));
+    return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is %s, the model takes %s", info->name,
+                     given, wanted);
 }
 
 /* Whether the form is one of the input's type; a tensor or sequence may stand for an optional. */

@@ -66,6 +66,9 @@ static kiln_status list_true_inputs(kiln_onnx_model *model, kiln_error *err)
 static kiln_status check_model(kiln_onnx_model *model, kiln_error *err)
 {
     const kilni_onnx_graph *graph = &model->graph;
+    if (model->file.bytes == 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "the file is empty");
+    }
     if (model->ir_version < 1 || model->n_opsets == 0 || graph->n_outputs == 0) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "not an ONNX model: IR version %lld, %u operator sets, %u outputs",
@@ -246,13 +249,16 @@ static kiln_status decode_value(kiln_onnx_model *model, kiln_onnx_kind kind,
     if (st == KILN_STATUS_OK) {
         st = kilni_onnx_alloc(model, count * sizeof(kiln_onnx_tensor_info), &memory, err);
     }
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
     kiln_onnx_tensor_info *items = memory;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         items[i] = info_of(&tensors[i]);
     }
     *out_items = items;
     *out_count = count;
-    return st;
+    return KILN_STATUS_OK;
 }
 
 kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path, kiln_onnx_kind kind,

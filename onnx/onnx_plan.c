@@ -315,7 +315,7 @@ static kiln_status plan_step(builder *b, const kilni_onnx_node *node, kilni_onnx
         st = define_all(b, node->outputs, node->n_outputs, &step->outputs);
     }
     if (st != KILN_STATUS_OK) {
-        kiln_error_context(b->err, "node '%s' (%s)", node->name, node->op_type);
+        return kilni_onnx_at_node(b->err, node);
     }
     return st;
 }

@@ -277,9 +277,7 @@ static kiln_status run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step
     if (!fits) {
         kiln_free(env, values);
     }
-    return st == KILN_STATUS_OK
-               ? st
-               : kiln_error_context(err, "node '%s' (%s)", node->name, node->op_type);
+    return st == KILN_STATUS_OK ? st : kilni_onnx_at_node(err, node);
 }
 
 static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, uint32_t n_inputs,

@@ -52,6 +52,17 @@ kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_onnx_at_node(kiln_error *err, const kilni_onnx_node *node)
+{
+    const char *given = "";
+    for (uint32_t i = 0; i < node->n_outputs && given[0] == '\0'; i++) {
+        given = node->outputs[i];
+    }
+    return node->name[0] != '\0' || given[0] == '\0'
+               ? kiln_error_context(err, "node '%s' (%s)", node->name, node->op_type)
+               : kiln_error_context(err, "the node that gives '%s' (%s)", given, node->op_type);
+}
+
 static kilni_onnx_ref raw_input(const kilni_onnx_call *call, uint32_t index)
 {
     return kilni_onnx_ok(call) && index < call->n_inputs ? call->inputs[index] : NULL;

@@ -171,7 +171,10 @@ def wrong_shape_and_dtype():
         path = write(folder, "shape.npy", npy("<f4", "(1, 1, 8, 7)", bytes(4 * 56)))
         expect_error(kiln("run", MODEL, "--input", path, *FAST), "kiln run: ", "image")
         path = write(folder, "dtype.npy", npy("<i4", "(1, 1, 8, 8)", bytes(4 * 64)))
-        expect_error(kiln("run", MODEL, "--input", path, *FAST), "kiln run: ", "i32")
+        expect_error(kiln("run", MODEL, "--input", path, *FAST), "kiln run: ", "int32", "float32")
+        expect_error(kiln("run", MODEL, *FAST), "kiln run: ", "image", "float32 [", "--input image=FILE.npy")
+        expect_error(kiln("run", MODEL, "--input", "image=" + path, "--input", "image=" + path, *FAST),
+                     "kiln run: ", "given twice")
 
 
 @case

@@ -568,11 +568,11 @@ static void test_bad_inputs(void)
                                     {.name = "w", .tensor = good}};
         check_run_error(&f, &l, inputs, 1, "input 'y' is not given");
         check_run_error(&f, &l, inputs, 3, "has no input 'w'");
-        check_run_error(&f, &l, inputs, 2, "axis 0 of input 'y' has length 3, the model takes 2");
+        check_run_error(&f, &l, inputs, 2, "input 'y' is float32 [3], the model takes float32 [2]");
         inputs[1].tensor = ranked;
-        check_run_error(&f, &l, inputs, 2, "has rank 2, the model takes rank 1");
+        check_run_error(&f, &l, inputs, 2, "is float32 [2,1], the model takes float32 [2]");
         inputs[1].tensor = typed;
-        check_run_error(&f, &l, inputs, 2, "is i64, the model takes float32");
+        check_run_error(&f, &l, inputs, 2, "is int64, the model takes float32: convert it");
         kiln_release(good);
         kiln_release(longer);
         kiln_release(ranked);
