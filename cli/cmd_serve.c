@@ -186,6 +186,7 @@ typedef struct serve_api {
     bool (*drain)(kiln_rpc_server *server, uint32_t timeout_ms);
     void (*destroy)(kiln_rpc_server *server);
     const char *(*address)(const kiln_rpc_server *server, uint32_t index);
+    void (*stats)(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
 } serve_api;
 
 static kiln_status load_symbol(void *library, const char *name, void *out_function, kiln_error *err)
@@ -207,6 +208,7 @@ static kiln_status load_api(serve_api *out_api, kiln_error *err)
     KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_drain", &out_api->drain, err));
     KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_destroy", &out_api->destroy, err));
     KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_address", &out_api->address, err));
+    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_stats_get", &out_api->stats, err));
 out:
     (void)dlclose(library);
     return status;
@@ -227,6 +229,21 @@ static void say_where(const serve_api *api, const kiln_rpc_server *server,
         printf(" %s", api->address(server, i));
     }
     printf("\n");
+    fflush(stdout);
+}
+
+/// What was done, when all of it is.
+static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *devices,
+                     uint32_t n_devices)
+{
+    uint64_t operations = 0;
+    for (uint32_t i = 0; i < n_devices; i++) {
+        kiln_device_stats device = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(devices[i], &device);
+        operations += device.ops_recorded;
+    }
+    printf("kiln serve: %llu sessions, %u times resumed, %llu operations\n",
+           (unsigned long long)stats->opened, stats->resumed, (unsigned long long)operations);
     fflush(stdout);
 }
 
@@ -276,7 +293,10 @@ static kiln_status serve(const serve_options *options, const sigset_t *signals, 
     wait_end(&api, server, signals, options->grace_seconds);
 out:
     if (server != NULL) {
+        kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
+        api.stats(server, &stats);
         api.destroy(server);
+        say_what(&stats, devices, n_devices);
     }
     for (uint32_t i = 0; i < n_devices; i++) {
         kiln_device_release(devices[i]);

@@ -101,6 +101,7 @@ typedef struct kiln_rpc_server_stats {
     uint32_t sessions; ///< now, those without a connection too
     uint32_t detached; ///< of them: without a connection
     uint32_t resumed; ///< since the start
+    uint64_t opened; ///< since the start
 } kiln_rpc_server_stats;
 
 /// Counts of sessions. Ownership: the caller's struct. Lifetime: n/a. Thread: any. Errors: none.

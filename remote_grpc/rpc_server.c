@@ -130,6 +130,7 @@ static kiln_status new_session(kiln_rpc_server *server, const kiln_v1_Hello *hel
         (*out_session)->next = server->sessions;
         server->sessions = *out_session;
         server->n_sessions++;
+        server->opened++;
     }
     pthread_mutex_unlock(&server->lock);
     if (evicted != NULL) {
@@ -461,6 +462,7 @@ void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *o
     pthread_mutex_lock(&server->lock);
     stats.sessions = server->n_sessions;
     stats.resumed = server->resumed;
+    stats.opened = server->opened;
     for (const kilni_rpc_session *each = server->sessions; each != NULL; each = each->next) {
         stats.detached += !each->attached;
     }

@@ -41,6 +41,7 @@ struct kiln_rpc_server {
     kilni_rpc_session *sessions;
     uint32_t n_sessions;
     uint32_t resumed;
+    uint64_t opened;
 };
 
 /// Copies and checks the options. Errors: as kiln_rpc_server_create. `fini` also after a failure.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A client of soak.py: steps of a small program until its time is over, each result compared with
-// what it must be. A lost session may end a step with UNAVAILABLE; then it begins anew. Anything
-// else is a failure.
+// what it must be, each operation of the last session counted. A lost session may end a step with
+// UNAVAILABLE; then it begins anew. Anything else is a failure.
 #include "kiln.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@ typedef struct soak {
     kiln_tensor *x;
     float data[COUNT];
     unsigned long steps;
+    unsigned long operations; ///< recorded since the last session was lost
     unsigned long lost;
     uint64_t longest_ns; ///< of a call that failed
     kiln_error err;
@@ -36,6 +37,7 @@ static kiln_status one_step(soak *self)
         status = kiln_add_scalar(t, kiln_f64((double)(self->steps % 7)), &next, &self->err);
         kiln_release(t);
         t = next;
+        self->operations++;
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_read(t, back, sizeof(back), &self->err);
@@ -69,6 +71,7 @@ int main(int argc, char **argv)
             uint64_t ns = kiln_time_ns() - start;
             self->longest_ns = ns > self->longest_ns ? ns : self->longest_ns;
             self->lost++;
+            self->operations = 0;
             kiln_release(self->x);
             self->x = NULL;
             status = KILN_STATUS_OK;
@@ -76,8 +79,8 @@ int main(int argc, char **argv)
             self->steps++;
         }
     }
-    printf("steps %lu lost %lu longest_ms %llu %s\n", self->steps, self->lost,
-           (unsigned long long)(self->longest_ns / 1000000),
+    printf("steps %lu lost %lu longest_ms %llu operations %lu %s\n", self->steps, self->lost,
+           (unsigned long long)(self->longest_ns / 1000000), self->operations,
            status == KILN_STATUS_OK ? "good" : self->err.message);
     kiln_release(self->x);
     kiln_device_release(self->device);

@@ -80,17 +80,24 @@ def case_clients_survive(_):
     time.sleep(SECONDS / 5)
     late = resident_kib(second.process)
     said = [client.communicate(timeout=120)[0].strip() for client in clients]
+    second.process.terminate()
+    sessions, resumed, executed = map(int, re.findall(r"\d+", second.process.stdout.read()))
     second.stop()
     proxy.running = False
     steps = [int(line.split()[1]) for line in said]
     lost = [int(line.split()[3]) for line in said]
+    asked = sum(int(line.split()[7]) for line in said)
     print(f"    {sum(steps)} steps, {proxy.dropped} connections dropped, {sum(lost)} sessions lost in {CLIENTS} clients, "
-          f"server {early} KiB and later {late} KiB")
+          f"server {early} KiB and later {late} KiB; the second server: {sessions} sessions, {resumed} times resumed, "
+          f"{executed} operations of {asked}")
     assert all(line.endswith(" good") for line in said), said
     assert all(step > 3 for step in steps), said
     assert proxy.dropped > CLIENTS / 2, proxy.dropped
     # Dropped connections lose nothing; the restart costs each client one session, seen by one or two calls.
     assert all(1 <= count <= 3 for count in lost), said
+    # Whatever was asked for since the restart was done, and once, however often the connection was dropped.
+    assert executed == asked, (executed, asked)
+    assert resumed > CLIENTS / 2, resumed
     assert late < early * 1.3 + 8192, (early, late)
 
 
