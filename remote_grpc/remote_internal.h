@@ -250,6 +250,12 @@ typedef struct kilni_rpc_listen_options {
 kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options *options,
                              kilni_rpc_listener **out_listener, kiln_error *err);
 
+/// Those who connect from now on are shown this certificate and measured by these authorities; what
+/// cannot be used is not, and the one before stays. Without TLS: nothing. Ownership: copied.
+/// Lifetime: n/a. Thread: any. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
+                                     const kilni_rpc_identity *identity, kiln_error *err);
+
 /// Waits for the next call; NULL when the listener was shut down, and only then: a call that could
 /// not be accepted is logged.
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);

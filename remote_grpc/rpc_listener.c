@@ -4,6 +4,7 @@
 
 #include "rpc_grpc.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,32 +12,110 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { ACCEPT_PAUSE_MS = 20, HANDSHAKE_MS = 5000, MAX_STREAMS = 64 };
+enum { ACCEPT_PAUSE_MS = 20, HANDSHAKE_MS = 5000, IDLE_MS = 60000, MAX_STREAMS = 64, PORTS = 16 };
+
+/// A port with TLS, and which certificate it shows.
+typedef struct tls_port {
+    kilni_rpc_listener *listener;
+    uint64_t shown;
+} tls_port;
 
 struct kilni_rpc_listener {
     const kiln_env *env;
     grpc_server *server;
     grpc_completion_queue *queue;
+    pthread_mutex_t lock; ///< for those below
+    kilni_rpc_identity identity;
+    uint64_t version; ///< of the identity
+    tls_port tls_ports[PORTS];
+    size_t n_tls_ports;
     atomic_bool down;
     bool shutdown_seen;
 };
 
-// ---- ports
-// -------------------------------------------------------------------------------------
+// ---- certificates
+// --------------------------------------------------------------------------------
 
-static grpc_server_credentials *make_credentials(const kilni_rpc_identity *identity, bool plain)
+static kiln_status copy_identity(const kiln_env *env, const kilni_rpc_identity *identity,
+                                 kilni_rpc_identity *out_copy, kiln_error *err)
 {
-    if (plain || identity == NULL || identity->certificate == NULL) {
+    *out_copy = (kilni_rpc_identity){
+        .authorities =
+            identity->authorities != NULL ? kiln_strdup(env, identity->authorities) : NULL,
+        .certificate = kiln_strdup(env, identity->certificate),
+        .key = kiln_strdup(env, identity->key),
+    };
+    if (out_copy->certificate == NULL || out_copy->key == NULL ||
+        (out_copy->authorities == NULL) != (identity->authorities == NULL)) {
+        kilni_rpc_identity_fini(env, out_copy);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a certificate");
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
+                                     const kilni_rpc_identity *identity, kiln_error *err)
+{
+    kilni_rpc_identity fresh;
+    if (identity->certificate == NULL) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = copy_identity(listener->env, identity, &fresh, err);
+    if (status == KILN_STATUS_OK) {
+        pthread_mutex_lock(&listener->lock);
+        kilni_rpc_identity old = listener->identity;
+        listener->identity = fresh;
+        listener->version++;
+        pthread_mutex_unlock(&listener->lock);
+        kilni_rpc_identity_fini(listener->env, &old);
+    }
+    return status;
+}
+
+/// gRPC asks at every handshake.
+static grpc_ssl_certificate_config_reload_status
+show_certificate(void *user, grpc_ssl_server_certificate_config **out_config)
+{
+    tls_port *port = user;
+    kilni_rpc_listener *listener = port->listener;
+    grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    pthread_mutex_lock(&listener->lock);
+    if (port->shown != listener->version) {
+        const kilni_rpc_identity *identity = &listener->identity;
+        grpc_ssl_pem_key_cert_pair pair = {.private_key = identity->key,
+                                           .cert_chain = identity->certificate};
+        // gRPC insists on authorities here, also where no client is asked for a certificate.
+        *out_config = grpc_ssl_server_certificate_config_create(
+            identity->authorities != NULL ? identity->authorities : identity->certificate, &pair,
+            1);
+        port->shown = listener->version;
+        status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+    }
+    pthread_mutex_unlock(&listener->lock);
+    return status;
+}
+
+static grpc_server_credentials *make_credentials(kilni_rpc_listener *listener, bool plain)
+{
+    const kilni_rpc_identity *identity = &listener->identity;
+    if (plain || identity->certificate == NULL) {
         return grpc_insecure_server_credentials_create();
     }
-    grpc_ssl_pem_key_cert_pair pair = {.private_key = identity->key,
-                                       .cert_chain = identity->certificate};
-    return grpc_ssl_server_credentials_create_ex(
-        identity->authorities, &pair, 1,
-        identity->authorities != NULL ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                      : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-        NULL);
+    if (listener->n_tls_ports == PORTS) {
+        return NULL;
+    }
+    tls_port *port = &listener->tls_ports[listener->n_tls_ports++];
+    port->listener = listener;
+    return grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            identity->authorities != NULL
+                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+            show_certificate, port));
 }
+
+// ---- ports
+// -------------------------------------------------------------------------------------
 
 /// gRPC removes a socket file before it binds; somebody may be listening there.
 static bool is_served(const char *path)
@@ -53,24 +132,51 @@ static bool is_served(const char *path)
     return served;
 }
 
-static kiln_status add_port(kilni_rpc_listener *listener, const char *address,
-                            const kilni_rpc_identity *identity, int *out_port, kiln_error *err)
+/// Without a mask between making the socket and closing it to others somebody could connect.
+static int bind_port(kilni_rpc_listener *listener, const char *address, bool is_unix,
+                     grpc_server_credentials *credentials)
+{
+    mode_t old = is_unix ? umask(S_IRWXG | S_IRWXO | S_IXUSR) : 0;
+    int port = grpc_server_add_http2_port(listener->server, address, credentials);
+    if (is_unix) {
+        (void)umask(old);
+    }
+    return port;
+}
+
+/// gRPC does not say why: where it can listen without TLS, the certificate is to blame.
+static kiln_status explain_port(kilni_rpc_listener *listener, const char *address, bool is_unix,
+                                kiln_error *err)
+{
+    grpc_server_credentials *credentials = make_credentials(listener, /*plain=*/true);
+    bool tls = !is_unix && listener->identity.certificate != NULL &&
+               bind_port(listener, address, is_unix, credentials) != 0;
+    grpc_server_credentials_release(credentials);
+    if (tls) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "the certificate, its key or the client CA cannot be used: PEM files are "
+                         "needed, and a key that belongs to the certificate");
+    }
+    return kiln_fail(err, UNAVAILABLE, "cannot listen at %s: %s", address,
+                     is_unix ? "the folder is missing or closed, or the path too long"
+                             : "the port is taken, or this machine has no such address");
+}
+
+static kiln_status add_port(kilni_rpc_listener *listener, const char *address, int *out_port,
+                            kiln_error *err)
 {
     bool is_unix = strncmp(address, "unix:", 5) == 0;
     if (is_unix && is_served(address + 5)) {
         return kiln_fail(err, UNAVAILABLE, "somebody listens at %s already", address);
     }
-    grpc_server_credentials *credentials = make_credentials(identity, is_unix);
+    grpc_server_credentials *credentials = make_credentials(listener, is_unix);
     if (credentials == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "the certificate or the key cannot be used");
     }
-    int port = grpc_server_add_http2_port(listener->server, address, credentials);
+    int port = bind_port(listener, address, is_unix, credentials);
     grpc_server_credentials_release(credentials);
     if (port == 0) {
-        return kiln_fail(err, UNAVAILABLE, "cannot listen at %s", address);
-    }
-    if (is_unix && chmod(address + 5, S_IRUSR | S_IWUSR) != 0) {
-        return kiln_fail(err, UNAVAILABLE, "cannot close %s to others", address);
+        return explain_port(listener, address, is_unix, err);
     }
     *out_port = is_unix ? 0 : port;
     return KILN_STATUS_OK;
@@ -89,6 +195,7 @@ static grpc_server *make_server(void)
         kilni_grpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
         kilni_grpc_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, KILNI_MIN_PING_MS),
         kilni_grpc_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
+        kilni_grpc_arg(GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_MS),
         kilni_grpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
         kilni_grpc_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
     };
@@ -106,12 +213,15 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     }
     kilni_grpc_init();
     listener->env = env;
+    pthread_mutex_init(&listener->lock, NULL);
     listener->server = make_server();
     listener->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(listener->server, listener->queue, NULL);
+    if (options->identity != NULL) {
+        status = kilni_rpc_listener_renew(listener, options->identity, err);
+    }
     for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
-        status = add_port(listener, options->addresses[i], options->identity,
-                          &options->out_ports[i], err);
+        status = add_port(listener, options->addresses[i], &options->out_ports[i], err);
     }
     grpc_server_start(listener->server);
     if (status != KILN_STATUS_OK) {
@@ -243,6 +353,8 @@ void kilni_rpc_listener_close(kilni_rpc_listener *listener)
     }
     grpc_server_destroy(listener->server);
     kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
+    kilni_rpc_identity_fini(listener->env, &listener->identity);
+    pthread_mutex_destroy(&listener->lock);
     kiln_free(listener->env, listener);
     grpc_shutdown();
 }

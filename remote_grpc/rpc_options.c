@@ -5,7 +5,9 @@
 #include "rpc_server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static kiln_status copy_text(const kiln_env *env, const char *text, char **out_copy,
                              kiln_error *err)
@@ -25,10 +27,8 @@ static kiln_status read_optional(const kiln_env *env, const char *path, char **o
 // ---- identities
 // ----------------------------------------------------------------------------------
 
-static kiln_status load_identity(kiln_rpc_server *server, const kiln_rpc_server_options *options,
-                                 kiln_error *err)
+static kiln_status check_files(const kiln_rpc_server_options *options, kiln_error *err)
 {
-    const kiln_env *env = server->env;
     if ((options->tls_cert == NULL) != (options->tls_key == NULL)) {
         return kiln_fail(err, INVALID_ARGUMENT, "give a certificate with its key");
     }
@@ -36,21 +36,92 @@ static kiln_status load_identity(kiln_rpc_server *server, const kiln_rpc_server_
         return kiln_fail(err, INVALID_ARGUMENT,
                          "clients show certificates only over TLS: give a certificate and its key");
     }
-    kiln_status status = read_optional(env, options->tls_cert, &server->identity.certificate, err);
+    return KILN_STATUS_OK;
+}
+
+/// All files, or nothing of them.
+static kiln_status read_files(const kiln_rpc_server *server, kilni_rpc_identity *out_identity,
+                              char **out_tokens, kiln_error *err)
+{
+    char *texts[KILNI_RPC_FILES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < KILNI_RPC_FILES && status == KILN_STATUS_OK; i++) {
+        status = read_optional(server->env, server->files[i], &texts[i], err);
+    }
+    const char *tokens = texts[KILNI_RPC_FILE_TOKENS];
+    if (status == KILN_STATUS_OK && tokens != NULL && strspn(tokens, "\r\n") == strlen(tokens)) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "%.160s has no token",
+                           server->files[KILNI_RPC_FILE_TOKENS]);
+    }
+    if (status != KILN_STATUS_OK) {
+        for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
+            kiln_free(server->env, texts[i]);
+        }
+        return status;
+    }
+    *out_identity = (kilni_rpc_identity){.certificate = texts[KILNI_RPC_FILE_CERTIFICATE],
+                                         .key = texts[KILNI_RPC_FILE_KEY],
+                                         .authorities = texts[KILNI_RPC_FILE_CLIENT_CA]};
+    *out_tokens = texts[KILNI_RPC_FILE_TOKENS];
+    return KILN_STATUS_OK;
+}
+
+/// Changes when one of the files does.
+static uint64_t look_at_files(const kiln_rpc_server *server)
+{
+    uint64_t seen = 1;
+    for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
+        struct stat now = {0};
+        if (server->files[i] != NULL && stat(server->files[i], &now) == 0) {
+            const int64_t facts[] = {(int64_t)now.st_ino, (int64_t)now.st_size, now.st_mtim.tv_sec,
+                                     now.st_mtim.tv_nsec};
+            seen = kiln_hash64(facts, sizeof(facts), seen);
+        }
+    }
+    return seen;
+}
+
+static kiln_status load_identity(kiln_rpc_server *server, const kiln_rpc_server_options *options,
+                                 kiln_error *err)
+{
+    const char *const files[] = {options->tls_cert, options->tls_key, options->client_ca,
+                                 options->token_file};
+    kiln_status status = check_files(options, err);
+    for (size_t i = 0; i < KILNI_RPC_FILES && status == KILN_STATUS_OK; i++) {
+        status = copy_text(server->env, files[i], &server->files[i], err);
+    }
+    server->files_seen = look_at_files(server);
+    return status == KILN_STATUS_OK ? read_files(server, &server->identity, &server->tokens, err)
+                                    : status;
+}
+
+void kilni_rpc_server_renew(kiln_rpc_server *server)
+{
+    kilni_rpc_identity identity = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    char *tokens = NULL;
+    uint64_t seen = look_at_files(server);
+    if (seen == server->files_seen) {
+        return;
+    }
+    server->files_seen = seen;
+    kiln_status status = read_files(server, &identity, &tokens, &err);
     if (status == KILN_STATUS_OK) {
-        status = read_optional(env, options->tls_key, &server->identity.key, err);
+        status = kilni_rpc_listener_renew(server->listener, &identity, &err);
     }
     if (status == KILN_STATUS_OK) {
-        status = read_optional(env, options->client_ca, &server->identity.authorities, err);
+        pthread_mutex_lock(&server->lock);
+        char *old = server->tokens;
+        server->tokens = tokens;
+        tokens = old;
+        pthread_mutex_unlock(&server->lock);
+        kiln_log_write(server->env, KILN_LOG_INFO, "remote", "certificates and tokens read again");
+    } else {
+        kiln_log_write(server->env, KILN_LOG_WARN, "remote", "certificates and tokens stay: %s",
+                       err.message);
     }
-    if (status == KILN_STATUS_OK) {
-        status = read_optional(env, options->token_file, &server->tokens, err);
-    }
-    if (status == KILN_STATUS_OK && server->tokens != NULL &&
-        strspn(server->tokens, "\r\n") == strlen(server->tokens)) {
-        status = kiln_fail(err, INVALID_ARGUMENT, "%.160s has no token", options->token_file);
-    }
-    return status;
+    kilni_rpc_identity_fini(server->env, &identity);
+    kiln_free(server->env, tokens);
 }
 
 /// Towards other servers: as the knobs say, and where they are silent as towards clients.
@@ -73,13 +144,20 @@ static kiln_status load_self(kiln_rpc_server *server, kiln_error *err)
 // ---- addresses
 // -----------------------------------------------------------------------------------
 
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= 5 && text[digits] == '\0' &&
+           strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
 static kiln_status check_listen(const kiln_rpc_server_options *options, const char *address,
                                 kiln_error *err)
 {
     bool is_unix = strncmp(address, "unix:", 5) == 0;
     const char *colon = strrchr(address, ':');
     if (colon == NULL || colon[1] == '\0' || strlen(address) > 200 ||
-        (!is_unix && strspn(colon + 1, "0123456789") != strlen(colon + 1))) {
+        (!is_unix && !is_port(colon + 1))) {
         return kiln_fail(err, INVALID_ARGUMENT, "\"%.100s\" is no HOST:PORT and no unix:PATH",
                          address);
     }
@@ -209,6 +287,9 @@ void kilni_rpc_server_settings_fini(kiln_rpc_server *server)
     }
     for (size_t i = 0; i < KILNI_RPC_PEERS; i++) {
         kiln_free(server->env, server->allowed[i]);
+    }
+    for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
+        kiln_free(server->env, server->files[i]);
     }
     kilni_rpc_identity_fini(server->env, &server->identity);
     kilni_rpc_identity_fini(server->env, &server->self);

@@ -213,11 +213,19 @@ static void refuse(kilni_rpc_stream *stream, kiln_status code, const char *text)
     kilni_rpc_stream_close(stream, &err);
 }
 
+static bool may_call(kiln_rpc_server *server, const kilni_rpc_stream *stream)
+{
+    pthread_mutex_lock(&server->lock);
+    bool may = server->tokens == NULL || kilni_rpc_is_authorized(stream, server->tokens);
+    pthread_mutex_unlock(&server->lock);
+    return may;
+}
+
 static void dispatch(kiln_rpc_server *server, kilni_rpc_stream *stream)
 {
     const char *method = kilni_rpc_method(stream);
     bool health = strncmp(method, "/grpc.health.", 13) == 0;
-    if (!health && server->tokens != NULL && !kilni_rpc_is_authorized(stream, server->tokens)) {
+    if (!health && !may_call(server, stream)) {
         refuse(stream, KILN_STATUS_UNAUTHENTICATED, "show a token that the server knows");
     } else if (strcmp(method, KILNI_RPC_SESSION) == 0) {
         serve_session(server, stream);
@@ -311,6 +319,7 @@ static void *keep_house(void *pointer)
             kilni_rpc_session_destroy(gone, NULL);
         }
         kilni_rpc_expire(server->session.exposures);
+        kilni_rpc_server_renew(server);
     }
     return NULL;
 }

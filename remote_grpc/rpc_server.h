@@ -10,6 +10,15 @@
 
 enum { KILNI_RPC_DEVICES = 64, KILNI_RPC_ADDRESSES = 16, KILNI_RPC_PEERS = 64 };
 
+/// Files of a server's options.
+enum {
+    KILNI_RPC_FILE_CERTIFICATE,
+    KILNI_RPC_FILE_KEY,
+    KILNI_RPC_FILE_CLIENT_CA,
+    KILNI_RPC_FILE_TOKENS,
+    KILNI_RPC_FILES
+};
+
 typedef struct kilni_rpc_worker kilni_rpc_worker;
 
 struct kiln_rpc_server {
@@ -23,7 +32,9 @@ struct kiln_rpc_server {
     uint32_t n_listen;
     kilni_rpc_identity identity; ///< towards clients
     kilni_rpc_identity self; ///< towards other servers
-    char *tokens; ///< that clients show, one a line
+    char *tokens; ///< that clients show, one a line; renewed under the lock
+    char *files[KILNI_RPC_FILES]; ///< where identity and tokens come from
+    uint64_t files_seen; ///< their times and sizes
     char *advertise;
     char *allowed[KILNI_RPC_PEERS];
     const char *own[KILNI_RPC_ADDRESSES + 1];
@@ -48,6 +59,10 @@ struct kiln_rpc_server {
 kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
                                       const kiln_rpc_server_options *options, kiln_error *err);
 void kilni_rpc_server_settings_fini(kiln_rpc_server *server);
+
+/// Reads certificates and tokens again when their files have changed. What cannot be read is
+/// logged, and what was there stays.
+void kilni_rpc_server_renew(kiln_rpc_server *server);
 
 /// Names the addresses after the ports that were bound. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kiln_error *err);

@@ -6,6 +6,7 @@ import importlib
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -116,6 +117,106 @@ def case_tokens(folder):
     assert "in the clear" in said, said
 
 
+def case_renewed_while_serving(folder):
+    """Certificates, authorities and tokens are read again when their files change; what is damaged changes nothing."""
+    path = make_certificates(folder)
+
+    def put(target, text):
+        with open(path(target + ".new"), "w", encoding="ascii") as file:
+            file.write(text)
+        os.replace(path(target + ".new"), path(target))
+
+    def text_of(name):
+        with open(path(name), encoding="ascii") as file:
+            return file.read()
+
+    def until(env, code, expected):
+        for _ in range(40):
+            done = subprocess.run([CLIENT_ONLY, server.address], capture_output=True, text=True,
+                                  env={**os.environ, **env}, check=False, timeout=60)
+            if (done.returncode, done.stdout) == (code, expected):
+                return
+            time.sleep(0.1)
+        assert False, (env, done)
+
+    put("live.pem", text_of("server.pem"))
+    put("live.key", text_of("server.key"))
+    put("live.ca", text_of("ca.pem"))
+    put("tokens", "old-token\n")
+    put("old", "old-token\n")
+    put("new", "new-token\n")
+    known = {"KILN_REMOTE_CA": path("ca.pem"), "KILN_REMOTE_CERT": path("client.pem"),
+             "KILN_REMOTE_KEY": path("client.key"), "KILN_REMOTE_TOKEN_FILE": path("old")}
+    with Server(KILN, "--tls-cert", path("live.pem"), "--tls-key", path("live.key"), "--client-ca", path("live.ca"),
+                "--token-file", path("tokens")) as server:
+        assert compute(server.address, known) == "2 4 6\n"
+        put("tokens", "new-token\n")
+        until(known, 1, "")
+        known["KILN_REMOTE_TOKEN_FILE"] = path("new")
+        until(known, 0, "2 4 6\n")
+        for damaged in ("live.pem", "live.ca", "tokens"):
+            put(damaged, "" if damaged == "tokens" else "no certificate\n")
+            time.sleep(0.5)
+            assert compute(server.address, known) == "2 4 6\n", damaged
+        put("tokens", "new-token\n")
+        put("live.ca", text_of("other.pem"))  # now the stranger is known, and the client is not
+        put("live.pem", text_of("server.pem"))
+        stranger = {**known, "KILN_REMOTE_CERT": path("stranger.pem"), "KILN_REMOTE_KEY": path("stranger.key")}
+        until(stranger, 0, "2 4 6\n")
+        until(known, 1, "")
+
+
+def case_one_line_says_why(folder):
+    """Each mistake of a user ends with status 1 or 2 and a line that says what to do."""
+    path = make_certificates(folder)
+    with open(path("garbage"), "w", encoding="ascii") as file:
+        file.write("garbage\n")
+    serve = ["serve", "--device", "reference"]
+    with Server(KILN) as server:
+        taken = ["--listen", server.target]
+        for arguments, words in (
+                (["--listen", "nowhere"], "no HOST:PORT"),
+                (["--listen", "127.0.0.1:99999"], "no HOST:PORT"),
+                (taken, "taken"),
+                (["--listen", "unix:/nonexistent/folder/socket"], "folder"),
+                (["--tls-cert", path("garbage"), "--tls-key", path("garbage")], "PEM"),
+                (["--tls-cert", path("server.pem"), "--tls-key", path("client.key")], "belongs"),
+                (["--tls-cert", "/nonexistent", "--tls-key", "/nonexistent"], "No such file"),
+                (["--token-file", path("garbage") + "x"], "No such file"),
+                (["--client-ca", path("ca.pem")], "certificate and its key"),
+                (["--fetch-peers", "http://x"], "grpc://HOST:PORT"),
+                (["--advertise", "x"], "grpc://HOST:PORT")):
+            listen = [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
+            said = run(KILN, *serve, *listen, *arguments, code=1)
+            assert words in said and said.count("\n") == 1, (arguments, said)
+    for address, words in (("grpc://127.0.0.1:1", "nobody answers at 127.0.0.1:1"),
+                           ("grpc://nobody.invalid:1", "nobody answers at nobody.invalid:1"),
+                           ("grpcs://127.0.0.1:1", "certificate"), ("unix:/nonexistent", "nobody answers"),
+                           ("grpc://host:99999", "port is malformed"), ("http://host", "")):
+        said = compute(address, code=1)
+        assert words in said and said.count("\n") == 1, (address, said)
+    for arguments in (["--nonsense"], ["argument"], ["--max-sessions", "0"], ["--session-memory", "5Q"]):
+        assert "Try `kiln serve --help'" in run(KILN, "serve", *arguments, code=2)
+
+
+def case_many_connections(_):
+    """More idle connections than files were allowed at first, and then a client."""
+    command = ["sh", "-c", f"ulimit -Sn 128; exec {KILN} serve --device reference --listen 127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        address = process.stdout.readline().split()[-1]
+        host, port = address.split("://")[1].split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(300)]
+        assert compute(address) == "2 4 6\n"
+        for each in idle:
+            each.close()
+        assert compute(address) == "2 4 6\n"
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+        process.stdout.close()
+
+
 # ---- health, reflection
 
 
@@ -215,5 +316,5 @@ def case_client_library_links_no_opencl(_):
 
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_refuses_beyond_loopback, case_default_address, case_client_certificates,
-           case_tokens, case_health_and_drain, case_reflection, case_python_from_proto,
+           case_tokens, case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_health_and_drain, case_reflection, case_python_from_proto,
            case_client_library_links_no_opencl])
