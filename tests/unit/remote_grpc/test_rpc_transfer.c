@@ -358,12 +358,14 @@ static void move_between(bool allowed)
     PAIR_OK(client, kiln_device_open(client->context, self.names[1], &target, &client->err));
     client->remote = source;
     kiln_tensor *x = pair_upload(client, 1, dims, data);
+    kiln_tensor_set_param(x, UINT64_C(0xfedcba9876543210));
     PAIR_OK(client, kiln_sync(source, &client->err));
     proxy_arm(proxy, PROXY_DOWN, 0, false);
     PAIR_OK(client, kiln_to_device(x, target, &moved, &client->err));
     PAIR_OK(client, kiln_read(moved, back, COUNT * sizeof(*back), &client->err));
     KILN_CHECK(memcmp(back, data, COUNT * sizeof(*back)) == 0);
     KILN_CHECK((proxy_bytes(proxy, PROXY_DOWN) < 65536) == allowed);
+    KILN_CHECK(kiln_tensor_param(moved) == UINT64_C(0xfedcba9876543210));
     kiln_release(moved);
     kiln_release(x);
     kiln_device_release(target);

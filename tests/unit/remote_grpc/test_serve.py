@@ -5,6 +5,8 @@ and the library that links no OpenCL. Arguments: kiln, the source folder, client
 import importlib
 import os
 import queue
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +16,7 @@ import time
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from serve_fixture import Server, make_certificates, run_cases
+from serve_fixture import Server, Skip, make_certificates, run_cases
 
 KILN, SOURCE, CLIENT_ONLY, CLIENT_LIBRARY = sys.argv[1:5]
 
@@ -295,6 +297,42 @@ def case_reflection(folder):
         assert any(line.startswith("add ") for line in table)
 
 
+def case_wire_page_is_whole(_):
+    """The page from which clients are written names every message and has the numbers of all dtypes."""
+    def text_of(path):
+        with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+            return file.read()
+
+    page = text_of("docs/wire.md")
+    rows = {}
+    for names, numbers in re.findall(r"^\| ((?:`\w+` ?)+)\| ([\d ]+) \|", page, re.M):
+        rows.update(zip(re.findall(r"\w+", names), numbers.split()))
+    table = dict(re.findall(r"^KILN_DTYPE\(\w+,\s*(\w+),\s*(\d+),", text_of("base/dtype.def"), re.M))
+    assert len(table) > 15 and rows == table, (rows, table)
+    for name in re.findall(r"^\s*(\w+) \w+ = \d+;", text_of("remote_grpc/proto/kiln/v1/kiln.proto").split("oneof body")[1]
+                           .split("}")[0], re.M):
+        assert f"`{name}" in page, name
+
+
+def case_grpcurl(_):
+    """The tools that people have: they know the server by its reflection alone."""
+    grpcurl, grpc_cli = shutil.which("grpcurl"), shutil.which("grpc_cli")
+    if grpcurl is None and grpc_cli is None:
+        raise Skip("neither grpcurl nor grpc_cli is on this machine")
+    with Server(KILN) as server:
+        if grpcurl is not None:
+            plain = [grpcurl, "-plaintext"]
+            assert "kiln.v1.Compute" in run(*plain, server.target, "list")
+            assert "rpc Session ( stream .kiln.v1.Frame )" in run(*plain, server.target, "describe", "kiln.v1.Compute")
+            assert '"name": "reference evaluator"' in run(*plain, server.target, "kiln.v1.Compute/Info")
+            assert "SERVING" in run(*plain, server.target, "grpc.health.v1.Health/Check")
+            said = run(*plain, "-d", '{"request": 1, "hello": {"version": 1}}', server.target, "kiln.v1.Compute/Session")
+            assert '"instance"' in said and "reference evaluator" in said, said
+        if grpc_cli is not None:
+            assert "kiln.v1.Compute" in run(grpc_cli, "ls", server.target)
+            assert "reference evaluator" in run(grpc_cli, "call", server.target, "kiln.v1.Compute.Info", "")
+
+
 # ---- clients
 
 
@@ -316,5 +354,6 @@ def case_client_library_links_no_opencl(_):
 
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_refuses_beyond_loopback, case_default_address, case_client_certificates,
-           case_tokens, case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_health_and_drain, case_reflection, case_python_from_proto,
+           case_tokens, case_renewed_while_serving, case_one_line_says_why, case_many_connections,
+           case_health_and_drain, case_reflection, case_wire_page_is_whole, case_grpcurl, case_python_from_proto,
            case_client_library_links_no_opencl])
