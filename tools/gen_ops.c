@@ -430,6 +430,58 @@ static void write_markdown_row(FILE *file, const kiln_op_info *info)
             info->doc);
 }
 
+/// How the OpenCL backend runs an operator; NULL: not at all.
+static const char *opencl_way(int op)
+{
+    static const bool kernels[KILN_OP_COUNT] = {
+#define KILN_KERNEL(id, launcher) [KILN_OP_##id] = true,
+#include "kernels.def"
+#undef KILN_KERNEL
+    };
+    const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+    if (kernels[op] && !(info->decompose != NULL && info->cls == KILN_CLASS_ELEMENTWISE)) {
+        return "kernel";
+    }
+    return info->decompose != NULL ? "simpler operators" : NULL;
+}
+
+static bool takes(const kiln_op_info *info, int dtype)
+{
+    return ((unsigned)kiln_dtype_kind_of((kiln_dtype)dtype) & (unsigned)info->accept) != 0;
+}
+
+/// Quantised dtypes share the last column: an operator takes all of them or none.
+static void write_coverage(FILE *file)
+{
+    fprintf(file,
+            "\n## Coverage\n\nWhich data an operator takes: x where OpenCL has it and a "
+            "conformance case agrees with the\nreference, - where the reference alone has it, "
+            "nothing where the operator is not for it. Masks and\nindices are not data. f16 and "
+            "bf16 are computed in f32; f64 needs a device with double precision.\n"
+            "`conformance/opencl` and `opencl_other_dtypes` fail where they see something else.\n\n"
+            "| operator | OpenCL by |");
+    for (int dtype = 1; dtype <= KILN_DTYPE_F64; dtype++) {
+        fprintf(file, " %s |", kiln_dtype_name((kiln_dtype)dtype));
+    }
+    fprintf(file, " quantised |\n|---|---|");
+    for (int dtype = 0; dtype <= KILN_DTYPE_F64; dtype++) {
+        fprintf(file, "---|");
+    }
+    fprintf(file, "\n");
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
+        const char *way = opencl_way(op);
+        if (info->cls == KILN_CLASS_CONTROL) {
+            continue;
+        }
+        fprintf(file, "| `%s` | %s |", info->name, way != NULL ? way : "no kernel yet");
+        for (int dtype = 1; dtype <= KILN_DTYPE_F64; dtype++) {
+            fprintf(file, " %s |", !takes(info, dtype) ? "" : way != NULL ? "x" : "-");
+        }
+        fprintf(file, " %s |\n", !takes(info, KILN_DTYPE_Q8F) ? "" : way != NULL ? "x" : "-");
+    }
+}
+
 static void write_markdown(FILE *file)
 {
     fprintf(
@@ -452,6 +504,7 @@ static void write_markdown(FILE *file)
             }
         }
     }
+    write_coverage(file);
     fprintf(file, "\n## Attributes\n\n| attribute | number | meaning |\n|---|---|---|\n");
     for (int key = 1; key < KILN_KEY_LIMIT; key++) {
         if (kiln_attr_name((kiln_attr_key)key) != NULL) {
