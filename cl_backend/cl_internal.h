@@ -35,6 +35,7 @@ enum { KILNI_CL_CLASSES = 192 }; ///< four for each power of two, from 256 bytes
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
     uint64_t budget; ///< bytes that the pool may hold, used or not
+    bool exact; ///< buffers as long as asked for, none kept: for tests with a memory checker
     uint64_t idle_bytes;
     uint64_t held_bytes; ///< used and idle
     uint64_t hits;

@@ -183,9 +183,10 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
     }
     uint32_t size_class = class_of(bytes);
     size_t capacity = class_bytes(size_class);
-    if (capacity > backend->info.max_alloc_bytes || capacity > backend->pool.budget) {
+    if (backend->pool.exact || capacity > backend->info.max_alloc_bytes ||
+        capacity > backend->pool.budget) {
         size_class = EXACT_CLASS;
-        capacity = bytes;
+        capacity = bytes > 0 ? bytes : 1;
     }
     kilni_cl_buffer *buffer =
         size_class < KILNI_CL_CLASSES ? take_idle(&backend->pool, size_class) : NULL;

@@ -13,13 +13,15 @@ function(kiln_test_environment test)
 endfunction()
 
 # kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [ARGS ...]
-#           [OCLGRIND words...])
+#           [OCLGRIND words...] [OCLGRIND_STRICT])
 #
 # NAME is the path below tests/ (unit/ir/test_shape). The program is linked with the static modules named
 # in DEPS and sees the private headers of every module. OCLGRIND registers a second run of the cases
-# whose name contains one of the words, on oclgrind's device (label oclgrind).
+# whose name contains one of the words, on oclgrind's device (label oclgrind); OCLGRIND_STRICT watches
+# for uninitialised values too, which is slow and wants a device of its own for each call.
 function(kiln_test name)
-    cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND" ${ARGN})
+    cmake_parse_arguments(arg "OCLGRIND_STRICT" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND"
+        ${ARGN})
     if(NOT KILN_TESTS)
         return()
     endif()
@@ -46,10 +48,14 @@ function(kiln_test name)
     add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
     kiln_test_environment(${name})
+    set(strict)
+    if(arg_OCLGRIND_STRICT)
+        set(strict --strict)
+    endif()
     if(arg_OCLGRIND AND NOT KILN_SANITIZE)
         kiln_script_test(oclgrind/${name} LABELS oclgrind TIMEOUT ${arg_TIMEOUT}
             COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/support/under_oclgrind.py
-                $<TARGET_FILE:${target}> ${arg_OCLGRIND})
+                ${strict} $<TARGET_FILE:${target}> ${arg_OCLGRIND})
     endif()
     get_property(plugins GLOBAL PROPERTY KILN_PLUGINS)
     if(plugins)

@@ -6,105 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_fixture.h"
-#include "exec_internal.h"
-#include "tolerance.h"
-
-static const kiln_device_type forms[] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
-
-typedef struct trial { ///< the device under test and the judge
-    cl_fixture f;
-    kiln_backend *judge;
-    unsigned count;
-} trial;
-
-static bool open_trial(trial *t, kiln_device_type form)
-{
-    const kiln_backend_provider *reference = kiln_ir_reference_provider();
-    kiln_error err = KILN_ERROR_INIT;
-    memset(t, 0, sizeof(*t));
-    if (!cl_fixture_open(&t->f, NULL)) {
-        return false;
-    }
-    t->f.backend->info.type = form;
-    return KILN_CHECK_INT(
-        reference->open(&t->f.env, "reference:", &t->judge, &err, reference->user), KILN_STATUS_OK);
-}
-
-static void close_trial(trial *t)
-{
-    t->judge->ops->close(t->judge);
-    cl_fixture_close(&t->f);
-}
-
-/* Runs on dense inputs; the results' bytes, one after the other, are the caller's to free. */
-static unsigned char *run(kiln_backend *backend, const kiln_op_record *record,
-                          const void *const *data, kiln_error *err)
-{
-    const kiln_backend_ops *ops = backend->ops;
-    kiln_view inputs[KILN_MAX_INPUTS];
-    kiln_view outputs[KILN_MAX_OUTPUTS];
-    unsigned char *results = calloc(1, 1);
-    size_t total = 0;
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; i < record->n_inputs; i++) {
-        size_t bytes = (size_t)kiln_desc_bytes(&record->inputs[i]);
-        kiln_buffer *buffer = NULL;
-        st = st == KILN_STATUS_OK ? ops->alloc(backend, bytes + 1, &buffer, err) : st;
-        st = st == KILN_STATUS_OK ? ops->upload(backend, buffer, 0, data[i], bytes, err) : st;
-        inputs[i] = kiln_view_dense(&record->inputs[i], buffer);
-    }
-    for (unsigned i = 0; i < record->n_outputs; i++) {
-        kiln_buffer *buffer = NULL;
-        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
-        st = st == KILN_STATUS_OK ? ops->alloc(backend, bytes + 1, &buffer, err) : st;
-        outputs[i] = kiln_view_dense(&record->outputs[i], buffer);
-    }
-    st = st == KILN_STATUS_OK ? ops->execute(backend, record, inputs, outputs, err) : st;
-    for (unsigned i = 0; i < record->n_outputs; i++) {
-        size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
-        results = realloc(results, total + bytes + 1);
-        st = st == KILN_STATUS_OK
-                 ? ops->read(backend, outputs[i].buffer, 0, results + total, bytes, err)
-                 : st;
-        total += bytes;
-        ops->free(backend, outputs[i].buffer);
-    }
-    for (unsigned i = 0; i < record->n_inputs; i++) {
-        ops->free(backend, inputs[i].buffer);
-    }
-    if (st != KILN_STATUS_OK) {
-        free(results);
-        return NULL;
-    }
-    return results;
-}
-
-static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
-{
-    trial *t = user;
-    kiln_error err = KILN_ERROR_INIT;
-    const char *name = kiln_op_info_of(record->op)->name;
-    unsigned char *actual = run(t->f.base, record, data, &err);
-    unsigned char *expected = run(t->judge, record, data, &err);
-    size_t at = 0;
-    t->count++;
-    if (actual == NULL || expected == NULL) {
-        KILN_FAIL("%s: %s", name, err.message);
-    }
-    for (unsigned i = 0; actual != NULL && expected != NULL && i < record->n_outputs; i++) {
-        const kiln_tensor_desc *out = &record->outputs[i];
-        char text[300];
-        if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype, kiln_desc_count(out),
-                                    actual + at, expected + at, text, sizeof(text))) {
-            KILN_FAIL("%s of %s, result %u: %s", name, kiln_dtype_name(record->inputs[0].dtype), i,
-                      text);
-        }
-        at += (size_t)kiln_desc_bytes(out);
-    }
-    free(actual);
-    free(expected);
-}
+#include "cl_trial.h"
 
 /* In the form for GPUs only: tests/conformance covers the form of the device that is there. */
 static void test_samples(void)
@@ -114,18 +16,17 @@ static void test_samples(void)
         KILN_OP_SELECT_ASSIGN, KILN_OP_CUM_SUM,           KILN_OP_CUM_MAX,
         KILN_OP_SORT,          KILN_OP_SORT_WITH_INDICES, KILN_OP_TOP_K};
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64};
-    trial t;
-    if (!open_trial(&t, KILN_DEVICE_GPU)) {
+    cl_trial t;
+    if (!cl_trial_open(&t, KILN_DEVICE_GPU)) {
         return;
     }
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
-            kiln_sample_sink sink = {.env = &t.f.env, .take = take_sample, .user = &t};
-            kiln_op_info_of(ops[i])->samples(ops[i], dtypes[d], &sink);
+            cl_trial_samples(&t, ops[i], dtypes[d]);
         }
     }
     KILN_CHECK(t.count > 100);
-    close_trial(&t);
+    cl_trial_close(&t);
 }
 
 // ---- long lines ----
@@ -173,7 +74,7 @@ static void *generate(const kiln_tensor_desc *desc, int64_t spread)
     return data;
 }
 
-static void check_long(trial *t, const call *c)
+static void check_long(cl_trial *t, const call *c)
 {
     kiln_tensor_desc outputs[KILN_MAX_OUTPUTS] = {{0}};
     const void *data[3] = {NULL};
@@ -192,26 +93,26 @@ static void check_long(trial *t, const call *c)
         bool index = i + 1 == c->n_inputs && i > 0;
         data[i] = generate(&c->inputs[i], index ? c->spread : 900);
     }
-    take_sample(&record, data, t);
+    cl_trial_take(&record, data, t);
     for (unsigned i = 0; i < c->n_inputs; i++) {
         free((void *)(uintptr_t)data[i]);
     }
 }
 
 /* One open device for all calls of a case, in each form. */
-static void in_both_forms(void (*calls)(trial *t))
+static void in_both_forms(void (*calls)(cl_trial *t))
 {
-    for (size_t form = 0; form < 2; form++) {
-        trial t;
-        if (!open_trial(&t, forms[form])) {
+    for (size_t form = 0; form < CL_TRIAL_FORMS; form++) {
+        cl_trial t;
+        if (!cl_trial_open(&t, cl_trial_forms[form])) {
             return;
         }
         calls(&t);
-        close_trial(&t);
+        cl_trial_close(&t);
     }
 }
 
-static void long_sorts(trial *t)
+static void long_sorts(cl_trial *t)
 {
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64};
     for (size_t i = 0; i < 2; i++) {
@@ -233,7 +134,7 @@ static void long_sorts(trial *t)
     }
 }
 
-static void long_selections(trial *t)
+static void long_selections(cl_trial *t)
 {
     static const int64_t counts[] = {1, 100, 1000};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -250,7 +151,7 @@ static void long_selections(trial *t)
     }
 }
 
-static void long_cumulatives(trial *t)
+static void long_cumulatives(cl_trial *t)
 {
     static const kiln_op ops[] = {KILN_OP_CUM_SUM, KILN_OP_CUM_MIN};
     static const int64_t shapes[][3] = {
@@ -270,7 +171,7 @@ static void long_cumulatives(trial *t)
     }
 }
 
-static void long_scatters(trial *t)
+static void long_scatters(cl_trial *t)
 {
     static const char *const modes[] = {"assign", "add", "max"};
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
@@ -303,7 +204,7 @@ static void long_scatters(trial *t)
 }
 
 /* Wide enough for whole vectors across results, with some left over. */
-static void wide_columns(trial *t)
+static void wide_columns(cl_trial *t)
 {
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64, KILN_DTYPE_U8};
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
@@ -323,7 +224,7 @@ static void wide_columns(trial *t)
 }
 
 /* Tiles, and what is left at both of their sides. */
-static void large_transposes(trial *t)
+static void large_transposes(cl_trial *t)
 {
     static const kiln_dtype dtypes[] = {KILN_DTYPE_U8, KILN_DTYPE_BF16, KILN_DTYPE_F32,
                                         KILN_DTYPE_I64};
@@ -378,9 +279,9 @@ static void test_hostile_indices(void)
     static const int32_t values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     kiln_tensor_desc descs[4] = {shaped(KILN_DTYPE_I32, 4, 0), shaped(KILN_DTYPE_I32, 8, 0),
                                  shaped(KILN_DTYPE_I64, 8, 0), shaped(KILN_DTYPE_I64, 8, 1)};
-    for (size_t form = 0; form < 2; form++) {
-        trial t;
-        if (!open_trial(&t, forms[form])) {
+    for (size_t form = 0; form < CL_TRIAL_FORMS; form++) {
+        cl_trial t;
+        if (!cl_trial_open(&t, cl_trial_forms[form])) {
             return;
         }
         static const kiln_op ops[] = {KILN_OP_SCATTER, KILN_OP_SELECT_ASSIGN, KILN_OP_SCATTER_ND};
@@ -398,16 +299,18 @@ static void test_hostile_indices(void)
                                      .outputs = &out,
                                      .attrs = nd ? &attrs[1] : attrs};
             kiln_error err = KILN_ERROR_INIT;
-            int32_t *result = (int32_t *)(void *)run(t.f.base, &record, data, &err);
-            if (KILN_CHECK(result != NULL)) {
+            void *results[1] = {NULL};
+            kiln_status st = cl_trial_run(t.f.base, &record, data, results, &err);
+            const int32_t *result = results[0];
+            if (KILN_CHECK_INT(st, KILN_STATUS_OK)) {
                 KILN_CHECK_INT(result[0], 10 + 1 + 5);
                 KILN_CHECK_INT(result[1], 11);
                 KILN_CHECK_INT(result[2], 12);
                 KILN_CHECK_INT(result[3], 13 + 2 + 4);
             }
-            free(result);
+            free(results[0]);
         }
-        close_trial(&t);
+        cl_trial_close(&t);
     }
 }
 

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_fixture.h"
+#include "cl_trial.h"
 #include "exec_internal.h"
-#include "tolerance.h"
 
 static void test_every_operator_has_a_launcher(void)
 {
@@ -20,89 +19,6 @@ static void test_every_operator_has_a_launcher(void)
         }
     }
     KILN_CHECK(kilni_exec_launcher(KILN_OP_COUNT) == NULL);
-}
-
-typedef struct trial { ///< the device under test and the judge
-    cl_fixture *f;
-    kiln_backend *judge;
-    unsigned count;
-} trial;
-
-/* Runs `record` on dense inputs; the result's bytes are the caller's to free. */
-static void *run(kiln_backend *backend, const kiln_op_record *record, const void *const *data,
-                 kiln_error *err)
-{
-    kiln_view inputs[KILN_MAX_INPUTS];
-    kiln_buffer *out = NULL;
-    size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
-    void *result = calloc(1, bytes + 1);
-    kiln_status st = backend->ops->alloc(backend, bytes + 1, &out, err);
-    for (unsigned i = 0; i < record->n_inputs; i++) {
-        size_t in_bytes = (size_t)kiln_desc_bytes(&record->inputs[i]);
-        kiln_buffer *buffer = NULL;
-        if (st == KILN_STATUS_OK) {
-            st = backend->ops->alloc(backend, in_bytes > 0 ? in_bytes : 1, &buffer, err);
-        }
-        if (st == KILN_STATUS_OK && in_bytes > 0) {
-            st = backend->ops->upload(backend, buffer, 0, data[i], in_bytes, err);
-        }
-        inputs[i] = kiln_view_dense(&record->inputs[i], buffer);
-    }
-    kiln_view output = kiln_view_dense(&record->outputs[0], out);
-    if (st == KILN_STATUS_OK) {
-        st = backend->ops->execute(backend, record, inputs, &output, err);
-    }
-    if (st == KILN_STATUS_OK && bytes > 0) {
-        st = backend->ops->read(backend, out, 0, result, bytes, err);
-    }
-    for (unsigned i = 0; i < record->n_inputs; i++) {
-        backend->ops->free(backend, inputs[i].buffer);
-    }
-    backend->ops->free(backend, out);
-    if (st != KILN_STATUS_OK) {
-        free(result);
-        result = NULL;
-    }
-    return result;
-}
-
-static void take_sample(const kiln_op_record *record, const void *const *data, void *user)
-{
-    trial *t = user;
-    kiln_error err = KILN_ERROR_INIT;
-    char text[300];
-    const char *name = kiln_op_info_of(record->op)->name;
-    void *actual = run(t->f->base, record, data, &err);
-    void *expected = run(t->judge, record, data, &err);
-    t->count++;
-    if (actual == NULL || expected == NULL) {
-        KILN_FAIL("%s: %s", name, err.message);
-    } else if (!kiln_tolerance_compare(kiln_tolerance_of(record->op), record->outputs[0].dtype,
-                                       kiln_desc_count(&record->outputs[0]), actual, expected, text,
-                                       sizeof(text))) {
-        KILN_FAIL("%s of %s: %s", name, kiln_dtype_name(record->outputs[0].dtype), text);
-    }
-    free(actual);
-    free(expected);
-}
-
-static bool open_trial(trial *t, cl_fixture *f, kiln_device_type form)
-{
-    const kiln_backend_provider *reference = kiln_ir_reference_provider();
-    kiln_error err = KILN_ERROR_INIT;
-    if (!cl_fixture_open(f, NULL)) {
-        return false;
-    }
-    *t = (trial){.f = f};
-    f->backend->info.type = form;
-    return KILN_CHECK_INT(reference->open(&f->env, "reference:", &t->judge, &err, reference->user),
-                          KILN_STATUS_OK);
-}
-
-static void close_trial(trial *t)
-{
-    t->judge->ops->close(t->judge);
-    cl_fixture_close(t->f);
 }
 
 static void samples_in_form(kiln_device_type form)
@@ -137,22 +53,20 @@ static void samples_in_form(kiln_device_type form)
                                   KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD,
                                   KILN_OP_MAX_UNPOOL};
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_I64};
-    cl_fixture f;
-    trial t;
-    if (!open_trial(&t, &f, form)) {
+    cl_trial t;
+    if (!cl_trial_open(&t, form)) {
         return;
     }
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         for (size_t d = 0; d < 2; d++) {
             const kiln_op_info *info = kiln_op_info_of(ops[i]);
-            kiln_sample_sink sink = {.env = &f.env, .take = take_sample, .user = &t};
             if ((kiln_dtype_kind_of(dtypes[d]) & info->accept) != 0) {
-                info->samples(ops[i], dtypes[d], &sink);
+                cl_trial_samples(&t, ops[i], dtypes[d]);
             }
         }
     }
     KILN_CHECK(t.count > 100);
-    close_trial(&t);
+    cl_trial_close(&t);
 }
 
 static void test_block_form(void)
@@ -257,9 +171,11 @@ static void long_sum(kiln_device_type form, int64_t rows, int64_t columns, int64
     }
     f.backend->info.type = form;
     const void *inputs[1] = {data};
-    float *result = run(f.base, &record, inputs, &err);
+    void *outputs[1] = {NULL};
+    kiln_status st = cl_trial_run(f.base, &record, inputs, outputs, &err);
+    const float *result = outputs[0];
     int64_t results = kiln_desc_count(&out);
-    for (int64_t i = 0; result != NULL && i < results; i++) {
+    for (int64_t i = 0; st == KILN_STATUS_OK && i < results; i++) {
         double sum = 0;
         int64_t length = count / results;
         for (int64_t k = 0; k < length; k++) {
@@ -270,19 +186,18 @@ static void long_sum(kiln_device_type form, int64_t rows, int64_t columns, int64
             break;
         }
     }
-    KILN_CHECK(result != NULL);
-    free(result);
+    KILN_CHECK_INT(st, KILN_STATUS_OK);
+    free(outputs[0]);
     free(data);
     cl_fixture_close(&f);
 }
 
 static void test_long_reductions(void)
 {
-    static const kiln_device_type forms[] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
     for (size_t i = 0; i < 2; i++) {
-        long_sum(forms[i], 3, 100003, 1);
-        long_sum(forms[i], 20011, 37, 0);
-        long_sum(forms[i], 301, 1009, -1);
+        long_sum(cl_trial_forms[i], 3, 100003, 1);
+        long_sum(cl_trial_forms[i], 20011, 37, 0);
+        long_sum(cl_trial_forms[i], 301, 1009, -1);
     }
 }
 
@@ -290,7 +205,6 @@ static void test_long_reductions(void)
 static void test_softmax_of_long_columns(void)
 {
     enum { ROWS = 700, COLUMNS = 5 };
-    static const kiln_device_type forms[] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
     float data[2 * ROWS * COLUMNS];
     kiln_tensor_desc in = {.id = 1, .dtype = KILN_DTYPE_F32, .rank = 3, .dims = {2, ROWS, COLUMNS}};
     kiln_tensor_desc out = in;
@@ -308,13 +222,12 @@ static void test_softmax_of_long_columns(void)
                                  .outputs = &out,
                                  .attrs = &axis};
         const void *inputs[1] = {data};
-        cl_fixture f;
-        trial t;
-        if (!open_trial(&t, &f, forms[i])) {
+        cl_trial t;
+        if (!cl_trial_open(&t, cl_trial_forms[i])) {
             return;
         }
-        take_sample(&record, inputs, &t);
-        close_trial(&t);
+        cl_trial_take(&record, inputs, &t);
+        cl_trial_close(&t);
     }
 }
 
@@ -370,12 +283,13 @@ static void test_indices_cannot_leave_the_tensor(void)
         return;
     }
     const void *data[2] = {x, indices};
-    int32_t *result = run(f.base, &record, data, &err);
-    if (KILN_CHECK(result != NULL)) {
-        memcpy(y, result, sizeof(y));
+    void *results[1] = {NULL};
+    kiln_status st = cl_trial_run(f.base, &record, data, results, &err);
+    if (KILN_CHECK_INT(st, KILN_STATUS_OK)) {
+        memcpy(y, results[0], sizeof(y));
     }
     KILN_CHECK_MEM(y, expected, sizeof(y));
-    free(result);
+    free(results[0]);
     cl_fixture_close(&f);
 }
 
