@@ -9,7 +9,7 @@
 
 /* Row i sums entries start[i] to start[i + 1]. */
 typedef struct matrix {
-    int32_t *start;
+    int32_t *start; ///< rows + 2 of them, places behind
     int32_t *places;
     double *weights;
     int64_t rows;
@@ -28,7 +28,6 @@ typedef struct pass_shape { ///< kiln_resample_shape of the kernel
 static void matrix_fini(const kiln_env *env, matrix *m)
 {
     kiln_free(env, m->start);
-    kiln_free(env, m->places);
     kiln_free(env, m->weights);
 }
 
@@ -37,15 +36,15 @@ static kiln_status matrix_init(kilni_exec *exec, int64_t rows, int64_t most, mat
     const kiln_env *env = exec->backend->env;
     *m = (matrix){.rows = rows};
     if (most < INT32_MAX && rows < INT32_MAX) {
-        m->start = kiln_alloc(env, (size_t)(rows + 2) * sizeof(*m->start));
-        m->places = kiln_alloc(env, (size_t)(most + 1) * sizeof(*m->places));
+        m->start = kiln_alloc(env, (size_t)(rows + 2 + most + 1) * sizeof(*m->start));
         m->weights = kiln_alloc(env, (size_t)(most + 1) * sizeof(*m->weights));
     }
-    if (m->start == NULL || m->places == NULL || m->weights == NULL) {
+    if (m->start == NULL || m->weights == NULL) {
         return kiln_fail(exec->err, RESOURCE_EXHAUSTED, "no memory for %lld weights",
                          (long long)most);
     }
     memset(m->start, 0, (size_t)(rows + 2) * sizeof(*m->start));
+    m->places = m->start + rows + 2;
     return KILN_STATUS_OK;
 }
 
@@ -110,23 +109,19 @@ static kiln_status upload_matrix(kilni_exec *exec, const matrix *m, kiln_dtype d
                                  kiln_buffer *out_buffers[2])
 {
     kiln_backend *backend = &exec->backend->base;
-    size_t starts = (size_t)(m->rows + 1) * sizeof(int32_t);
-    size_t places = (size_t)m->count * sizeof(int32_t);
+    size_t table = (size_t)(m->rows + 2 + m->count) * sizeof(int32_t);
     size_t size = kiln_dtype_size(dtype);
     float *narrow = (float *)m->weights; // in place: a float never overtakes the double it is from
     for (int64_t k = 0; dtype == KILN_DTYPE_F32 && k < m->count; k++) {
         float weight = (float)m->weights[k];
         memcpy(&narrow[k], &weight, sizeof(weight));
     }
-    kiln_status st = kilni_exec_alloc(exec, (int64_t)(starts + places), &out_buffers[0]);
+    kiln_status st = kilni_exec_alloc(exec, (int64_t)table, &out_buffers[0]);
     if (st == KILN_STATUS_OK) {
         st = kilni_exec_alloc(exec, m->count * (int64_t)size, &out_buffers[1]);
     }
     if (st == KILN_STATUS_OK) {
-        st = kilni_cl_upload(backend, out_buffers[0], 0, m->start, starts, exec->err);
-    }
-    if (st == KILN_STATUS_OK && m->count > 0) {
-        st = kilni_cl_upload(backend, out_buffers[0], starts, m->places, places, exec->err);
+        st = kilni_cl_upload(backend, out_buffers[0], 0, m->start, table, exec->err);
     }
     if (st == KILN_STATUS_OK && m->count > 0) {
         st = kilni_cl_upload(backend, out_buffers[1], 0, m->weights, (size_t)m->count * size,

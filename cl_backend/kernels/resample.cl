@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A sparse matrix along one axis: [outer, in, inner] to [outer, out, inner]. Row i of the result
-// sums the entries from table[i] to table[i + 1], whose places follow the out + 1 starts. A
+// sums the entries from table[i] to table[i + 1], whose places follow the out + 2 starts. A
 // work-item has `each` rows of `inner` elements, or one element. Defines: KILN_O, KILN_A (element
 // types of result and input), KILN_ROWS.
 
@@ -20,7 +20,7 @@ __kernel void kiln_resample(kiln_resample_shape s, __global K_S(KILN_O) *out,
                             __global const K_S(KILN_A) *in, __global const int *table,
                             __global const C *weights)
 {
-    __global const int *places = table + s.out + 1;
+    __global const int *places = table + s.out + 2;
 #if KILN_ROWS
     const long first = (long)get_global_id(0) * s.each;
     const long last = min(first + s.each, s.outer * s.out);
