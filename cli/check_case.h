@@ -17,12 +17,17 @@ typedef struct check_counts { ///< of all data sets of a case
     size_t n_host_ops;
 } check_counts;
 
-/// Runs every data set of a case; a case without one is a failure. With `statistics`, outputs are
-/// compared by shape, dtype and moments, not by number. Ownership: `*out_counts` is the caller's.
+typedef struct check_how {
+    bool statistics; ///< outputs are compared by shape, dtype and moments, not by number
+    uint32_t again; ///< further runs in the same session, whose inputs are on the device only
+} check_how;
+
+/// Runs every data set of a case; a case without one is a failure. The counts are those of the
+/// first run. Ownership: `*out_counts` is the caller's.
 /// Lifetime: n/a. Thread: one at a time. Errors: UNIMPLEMENTED for what Kiln has not; any other is
 /// the failure of the case.
 kiln_status check_case_run(kiln_context *context, kiln_device *device, const char *folder,
-                           bool statistics, check_counts *out_counts, kiln_error *err);
+                           check_how how, check_counts *out_counts, kiln_error *err);
 
 /// Compares a tensor with what a case expects: dtype and lengths exactly, floats closely,
 /// everything else by bits. `info` is the model's word about the output: bfloat16 is stored as

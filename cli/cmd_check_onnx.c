@@ -89,6 +89,7 @@ typedef struct check_options {
     bool verbose;
     bool summary;
     bool strict;
+    uint32_t again; ///< runs after the first
     const char *counts; ///< file to hold
     const char *write_counts;
     char **folders;
@@ -295,9 +296,9 @@ static void check_case(check_state *state, const char *folder)
         }
     }
     const check_listed *listed = find_listed(name);
-    bool statistics = listed != NULL && listed->kind == CHECK_RANDOM;
-    kiln_status status =
-        check_case_run(state->context, state->device, path, statistics, &counts, &err);
+    const check_how how = {.statistics = listed != NULL && listed->kind == CHECK_RANDOM,
+                           .again = state->options->again};
+    kiln_status status = check_case_run(state->context, state->device, path, how, &counts, &err);
     judge(state, key, name, status, &counts, &err);
     fflush(stdout);
 }
@@ -406,13 +407,27 @@ static void print_end(check_state *state)
 
 // ---- the command ------------------------------------------------------------
 
-enum { KEY_SUMMARY = 0x100, KEY_STRICT = 0x101, KEY_COUNTS = 0x102, KEY_WRITE = 0x103 };
+enum {
+    KEY_SUMMARY = 0x100,
+    KEY_STRICT = 0x101,
+    KEY_COUNTS = 0x102,
+    KEY_WRITE = 0x103,
+    KEY_AGAIN = 0x104
+};
 
 /* Debian's libonnx-testdata, without the large models. */
 static char *default_folders[] = {"/usr/share/libonnx-testdata/data/node",
                                   "/usr/share/libonnx-testdata/data/simple",
                                   "/usr/share/libonnx-testdata/data/pytorch-operator",
                                   "/usr/share/libonnx-testdata/data/pytorch-converted"};
+
+static bool parse_again(const char *text, uint32_t *out_again)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    *out_again = (uint32_t)value;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value <= 1000;
+}
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -429,6 +444,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_STRICT:
         options->strict = true;
+        return 0;
+    case KEY_AGAIN:
+        if (!parse_again(text, &options->again)) {
+            argp_error(state, "--again=%s is no number from 0 to 1000", text);
+        }
         return 0;
     case KEY_COUNTS:
         options->counts = text;
@@ -458,6 +478,8 @@ static const struct argp_option choices[] = {
      "counts by folder, list and operator; without DIR, Debian's libonnx-testdata", 0},
     {"strict", KEY_STRICT, NULL, 0,
      "fail what is skipped and on no list, and what the host computes and is on no list", 0},
+    {"again", KEY_AGAIN, "COUNT", 0,
+     "run each case COUNT times more in its session, inputs on the device only", 0},
     {"counts", KEY_COUNTS, "FILE", 0, "fail a case with more kernels or host nodes than FILE holds",
      0},
     {"write-counts", KEY_WRITE, "FILE", 0, "write kernels and host nodes of each case to FILE", 0},
