@@ -134,11 +134,12 @@ KILN_API void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trac
 /// Records the model's operations on the device and returns: nothing is waited for, unless a value
 /// that decides about a shape or about the way has to be read back. Between kiln_graph_begin and
 /// kiln_graph_end it is captured like any other recording; the graph then runs with inputs of these
-/// shapes only, for lengths became attributes. `out_tensors` has one place for each
-/// output of the model, in its order. Ownership: inputs are borrowed; each out_tensors[i] is the
-/// caller's hold. Lifetime: until released. Thread: one at a time. Errors: INVALID_ARGUMENT for
-/// missing, unknown or unfitting inputs; UNIMPLEMENTED naming the node; whatever recording gives,
-/// with the node before it.
+/// shapes only, for lengths became attributes. Of a model that reads values, what lies between the
+/// reads becomes graphs when runs repeat. `out_tensors` has one place for each output of the model,
+/// in its order. Ownership: inputs are borrowed, those that a graph was made with held by the
+/// session; each out_tensors[i] is the caller's hold. Lifetime: until released. Thread: one at a
+/// time. Errors: INVALID_ARGUMENT for missing, unknown or unfitting inputs; UNIMPLEMENTED naming
+/// the node; whatever recording gives, with the node before it.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run(kiln_onnx_session *session,
                                                           const kiln_onnx_input *inputs,
                                                           size_t n_inputs,

@@ -30,6 +30,7 @@ typedef struct kilni_onnx_value {
     kilni_onnx_form form;
     bool constant; ///< the same in every run: may be computed with on the host
     bool given; ///< an input of the run
+    bool looked; ///< its contents on the host decided about something
     kiln_tensor_desc desc;
     int32_t narrow; ///< ONNX's number of INT4 or UINT4, which i8 and u8 hold; 0: as the dtype says
     kiln_tensor *tensor;

@@ -320,6 +320,19 @@ static kiln_status plan_step(builder *b, const kilni_onnx_node *node, kilni_onnx
     return st;
 }
 
+/* Room for what runs teach. */
+static kiln_status plan_replay(builder *b)
+{
+    kilni_onnx_replay *replay = take(b, 1, sizeof(*replay));
+    if (replay != NULL) {
+        replay->reading = take(b, b->plan->n_steps, sizeof(*replay->reading));
+        replay->misses = take(b, b->plan->n_steps, sizeof(*replay->misses));
+    }
+    b->plan->replay = replay;
+    return replay != NULL && replay->reading != NULL && replay->misses != NULL ? KILN_STATUS_OK
+                                                                               : no_memory(b);
+}
+
 static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t count)
 {
     kilni_onnx_step *steps = take(b, count, sizeof(*steps));
@@ -334,7 +347,7 @@ static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t
     }
     b->plan->steps = steps;
     b->plan->n_steps = count;
-    return KILN_STATUS_OK;
+    return plan_replay(b);
 }
 
 // ---- graphs and functions ---------------------------------------------------

@@ -42,6 +42,7 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
     if (session == NULL) {
         return;
     }
+    kilni_onnx_segments_free(session);
     for (uint32_t i = 0; i < session->kept_size; i++) {
         kilni_onnx_release(&session->env, session->kept[i].value);
     }
@@ -57,8 +58,8 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
 
 // ---- frames -----------------------------------------------------------------
 
-static kiln_status frame_init(kilni_onnx_frame *frame, kiln_onnx_session *session,
-                              const kilni_onnx_plan *plan, kiln_error *err)
+kiln_status kilni_onnx_frame_init(kilni_onnx_frame *frame, kiln_onnx_session *session,
+                                  const kilni_onnx_plan *plan, kiln_error *err)
 {
     *frame = (kilni_onnx_frame){.session = session, .plan = plan};
     frame->values = kiln_alloc_array(&session->env, plan->n_slots + 1u, sizeof(kilni_onnx_ref));
@@ -70,7 +71,7 @@ static kiln_status frame_init(kilni_onnx_frame *frame, kiln_onnx_session *sessio
     return KILN_STATUS_OK;
 }
 
-static void frame_fini(kilni_onnx_frame *frame)
+void kilni_onnx_frame_fini(kilni_onnx_frame *frame)
 {
     const kiln_env *env = &frame->session->env;
     for (uint32_t i = 0; frame->values != NULL && i < frame->plan->n_slots; i++) {
@@ -80,8 +81,7 @@ static void frame_fini(kilni_onnx_frame *frame)
     kiln_free(env, frame->left);
 }
 
-/* One use is over; after the last the value goes. */
-static void used(kilni_onnx_frame *frame, uint32_t slot)
+void kilni_onnx_used(kilni_onnx_frame *frame, uint32_t slot)
 {
     if (slot != KILNI_ONNX_NO_SLOT && --frame->left[slot] == 0) {
         kilni_onnx_release(&frame->session->env, frame->values[slot]);
@@ -246,7 +246,8 @@ static kiln_status run_call(kilni_onnx_frame *frame, const kilni_onnx_step *step
     return call.status;
 }
 
-static kiln_status run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step, kiln_error *err)
+kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step,
+                                kiln_error *err)
 {
     const kilni_onnx_node *node = step->node;
     const kiln_env *env = &frame->session->env;
@@ -269,15 +270,42 @@ static kiln_status run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step
         kilni_onnx_release(env, values[node->n_inputs + i]);
     }
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        used(frame, step->inputs[i]);
+        kilni_onnx_used(frame, step->inputs[i]);
     }
     for (uint32_t i = 0; i < step->n_captured; i++) {
-        used(frame, step->captured[i]);
+        kilni_onnx_used(frame, step->captured[i]);
     }
     if (!fits) {
         kiln_free(env, values);
     }
     return st == KILN_STATUS_OK ? st : kilni_onnx_at_node(err, node);
+}
+
+/* Node by node, from one that reads the device to the next; ranges between them may be replayed. */
+static kiln_status run_steps(kilni_onnx_frame *frame, kiln_error *err)
+{
+    const kilni_onnx_plan *plan = frame->plan;
+    kilni_onnx_replay *replay = plan->replay;
+    const bool replays = kilni_onnx_replays(frame);
+    kiln_status st = KILN_STATUS_OK;
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_steps;) {
+        uint32_t end = i;
+        if (replays && (i == 0 || replay->reading[i - 1])) {
+            st = kilni_onnx_replay_from(frame, i, &end, err);
+        }
+        if (end > i || st != KILN_STATUS_OK) {
+            i = end;
+            continue;
+        }
+        uint64_t before = frame->session->n_reads;
+        st = kilni_onnx_run_step(frame, &plan->steps[i], err);
+        if (frame->session->n_reads != before && !replay->reading[i]) {
+            replay->reading[i] = true;
+            replay->n_reading++;
+        }
+        i++;
+    }
+    return st;
 }
 
 static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, uint32_t n_inputs,
@@ -291,8 +319,8 @@ static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, ui
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outer && frame->around != NULL; i++) {
         put(frame, plan->outer[i], frame->around->values[plan->outer_from[i]]);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_steps; i++) {
-        st = run_step(frame, &plan->steps[i], err);
+    if (st == KILN_STATUS_OK) {
+        st = run_steps(frame, err);
     }
     for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outputs; i++) {
         uint32_t slot = plan->outputs[i];
@@ -312,13 +340,13 @@ kiln_status kilni_onnx_run_plan(kiln_onnx_session *session, const kilni_onnx_pla
                          KILNI_ONNX_MAX_CALLS);
     }
     kilni_onnx_frame frame;
-    kiln_status st = frame_init(&frame, session, plan, err);
+    kiln_status st = kilni_onnx_frame_init(&frame, session, plan, err);
     frame.caller = around == NULL ? caller : NULL;
     frame.around = around;
     frame.depth = depth;
     if (st == KILN_STATUS_OK) {
         st = run_frame(&frame, inputs, n_inputs, out_values, err);
     }
-    frame_fini(&frame);
+    kilni_onnx_frame_fini(&frame);
     return st;
 }

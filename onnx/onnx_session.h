@@ -23,6 +23,17 @@ typedef struct kilni_onnx_step {
     uint32_t n_captured;
 } kilni_onnx_step;
 
+typedef struct kilni_onnx_segment kilni_onnx_segment;
+
+/// What the runs of a plan taught: where it reads the device, and its segments.
+typedef struct kilni_onnx_replay {
+    bool *reading; ///< by step: it once read from the device, so no graph holds it
+    uint8_t *misses; ///< by step: how often a segment from it was not met again
+    uint32_t n_reading;
+    uint64_t reads_before; ///< the session's at the last run of a body
+    kilni_onnx_segment *segments;
+} kilni_onnx_replay;
+
 struct kilni_onnx_plan {
     const void *key; ///< the graph or function that it is of
     const kilni_onnx_graph *graph; ///< NULL for a function
@@ -40,6 +51,7 @@ struct kilni_onnx_plan {
     uint32_t n_inputs;
     uint32_t n_outputs;
     uint32_t n_outer;
+    kilni_onnx_replay *replay;
     kilni_onnx_plan *next;
 };
 
@@ -58,6 +70,8 @@ struct kiln_onnx_session {
     kilni_onnx_plan *main;
     uint32_t plan_depth;
     uint32_t steps_run; ///< of this run: functions that call functions multiply
+    uint64_t n_reads; ///< from the device, of all runs
+    bool capturing; ///< a segment
     kilni_onnx_kept *kept; ///< a hash table, its size a power of two
     uint32_t kept_size;
     uint32_t kept_count;
@@ -75,6 +89,24 @@ typedef struct kilni_onnx_frame {
     struct kilni_onnx_frame *around; ///< of a branch: gives the values of its outer slots
     uint32_t depth;
 } kilni_onnx_frame;
+
+/// The values of a run of a plan, and their end. `frame` may be fini'd after a failed init.
+KILN_NODISCARD kiln_status kilni_onnx_frame_init(kilni_onnx_frame *frame,
+                                                 kiln_onnx_session *session,
+                                                 const kilni_onnx_plan *plan, kiln_error *err);
+void kilni_onnx_frame_fini(kilni_onnx_frame *frame);
+/// One use of a slot is over; after the last its value goes.
+void kilni_onnx_used(kilni_onnx_frame *frame, uint32_t slot);
+KILN_NODISCARD kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step,
+                                               kiln_error *err);
+
+/// Whether this run of a plan may replay segments.
+bool kilni_onnx_replays(const kilni_onnx_frame *frame);
+/// Replays the segment that begins at a step, capturing it first when it was met once before.
+/// `*out_end` is the step behind it, or `begin` where there is nothing to replay.
+KILN_NODISCARD kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint32_t begin,
+                                                  uint32_t *out_end, kiln_error *err);
+void kilni_onnx_segments_free(kiln_onnx_session *session);
 
 /// Plans the model's graph with all branches and functions in it, into session->plans and
 /// session->main. Ownership: the session's. Lifetime: the session's. Thread: one at a time. Errors:

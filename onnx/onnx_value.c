@@ -126,7 +126,9 @@ static const void *contents(kilni_onnx_call *call, kilni_onnx_ref value)
     if (!kilni_onnx_ok(call) || value == NULL || kiln_desc_count(&value->desc) == 0) {
         return NULL;
     }
+    value->looked = value->looked || !value->constant;
     if (value->host == NULL) {
+        call->session->n_reads++;
         size_t bytes = (size_t)kiln_desc_bytes(&value->desc);
         value->owned = kiln_alloc(&call->session->env, bytes);
         if (value->owned == NULL) {
