@@ -487,7 +487,7 @@ static inline void kf_chain_arithmetic(kf_text *text, const kf_chain *chain, uin
             kf_dtype dtype = kf_dtype_of(op->dtype);
             if (expression == NULL ||
                 strncmp(expression, helper->name, strlen(helper->name)) != 0 ||
-                (helper->kinds & (1u << dtype.kind)) == 0) {
+                !kf_ew_helper_serves(helper, &dtype)) {
                 continue;
             }
             for (k = 0; k < 15 && written[k] != NULL && strcmp(written[k], dtype.compute) != 0;) {

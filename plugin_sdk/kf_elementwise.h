@@ -6,6 +6,7 @@
 //   kf_ew_row_of         the row of an operator: operands, cost, expression for each kind of dtype
 //   kf_ew_template       writes an expression or helper for a dtype and a vector width
 //   kf_ew_helper_at      functions that expressions call; kf_ew_cast writes one conversion
+//   kf_ew_ahead_macro    a processor's prefetch
 //   kf_ew_loads, _stores functions for memory of one dtype: one, load, part; keep, put
 // Everything works on vectors of V elements, the ends of rows included: there the lanes past the
 // end read as 1. sin, cos, tan and fmod go lane by lane: at vector width PoCL's depend on
@@ -79,13 +80,23 @@ static inline const char *kf_ew_text(const kf_ew_row *row, uint32_t dtype)
 
 typedef struct kf_ew_helper {
     const char *name; // followed by the element type in expressions: "div_int"
-    uint32_t kinds; // bit KF_KIND_*
+    uint32_t kinds; // bit KF_KIND_*, or KF_EW_FLOAT32 or _FLOAT64
     const char *text;
 } kf_ew_helper;
 
 #define KF_EW_FLOATS (1u << KF_KIND_FLOAT)
+#define KF_EW_FLOAT32 (1u << 16) // floats that are computed in 32 bits
+#define KF_EW_FLOAT64 (1u << 17)
 #define KF_EW_SIGNED (1u << KF_KIND_INT)
 #define KF_EW_UNSIGNED (1u << KF_KIND_UINT)
+
+// FMA(a, b, c): with one rounding where the device does that fast, with two elsewhere.
+#define KF_EW_FMA                                                                                  \
+    "#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)\n"                \
+    "#define FMA fma\n"                                                                            \
+    "#else\n"                                                                                      \
+    "#define FMA(a, b, c) ((a) * (b) + (c))\n"                                                     \
+    "#endif\n"
 
 #define KF_EW_EACH(function)                                                                       \
     "static inline $T each_" function "_$C($T x) {\n"                                              \
@@ -105,6 +116,29 @@ static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
         {"each_sin_", KF_EW_FLOATS, KF_EW_EACH("sin")},
         {"each_cos_", KF_EW_FLOATS, KF_EW_EACH("cos")},
         {"each_tan_", KF_EW_FLOATS, KF_EW_EACH("tan")},
+        // x P(x^2) / Q(x^2), a minimax fit of our own to erf(x) / x on [0, 3.92]: 7 ulp; above it
+        // erf is 1 to the last bit. The same steps as in cl_backend's elementwise.cl.
+        {"erf_", KF_EW_FLOAT32,
+         KF_EW_FMA
+         "static inline $T erf_$C($T x) {\n"
+         "    $T z = x * x;\n"
+         "    $T p = FMA(($T)(2.0500854e-6f), z, ($T)(2.848806e-4f));\n"
+         "    p = FMA(p, z, ($T)(3.7655602e-3f));\n"
+         "    p = FMA(p, z, ($T)(5.2748542e-2f));\n"
+         "    p = FMA(p, z, ($T)(1.9040526e-1f));\n"
+         "    p = FMA(p, z, ($T)(1.1283791f));\n"
+         "    $T q = FMA(($T)(3.8091584e-5f), z, ($T)(1.1625203e-3f));\n"
+         "    q = FMA(q, z, ($T)(1.4969103e-2f));\n"
+         "    q = FMA(q, z, ($T)(1.1410860e-1f));\n"
+         "    q = FMA(q, z, ($T)(5.0207502e-1f));\n"
+         "    q = FMA(q, z, ($T)(1));\n"
+         "    $T y = x * (p / q);\n"
+         "    return select(y, copysign(($T)(1), x), (fabs(x) > 3.92f) | (fabs(y) > 1));\n"
+         "}\n"},
+        {"erf_", KF_EW_FLOAT64,
+         "static inline $T erf_$C($T x) {\n"
+         "    return select(erf(x), copysign(($T)(1), x), fabs(x) > 6);\n"
+         "}\n"},
         {"div_", KF_EW_SIGNED,
          "static inline $T div_$C($T a, $T b) {\n"
          "    $M zero = b == ($T)(0), minus = b == ($T)(-1);\n"
@@ -219,16 +253,26 @@ static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
     return index < sizeof(helpers) / sizeof(helpers[0]) ? &helpers[index] : NULL;
 }
 
+static inline uint32_t kf_ew_compute_bytes(const kf_dtype *dtype)
+{
+    return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? 4 : dtype->bytes;
+}
+
+/// Is the helper for elements of this type?
+static inline uint32_t kf_ew_helper_serves(const kf_ew_helper *helper, const kf_dtype *dtype)
+{
+    uint32_t kinds = 1u << dtype->kind;
+    if (dtype->kind == KF_KIND_FLOAT) {
+        kinds |= kf_ew_compute_bytes(dtype) == 4 ? KF_EW_FLOAT32 : KF_EW_FLOAT64;
+    }
+    return (helper->kinds & kinds) != 0;
+}
+
 // ---- templates ---------------------------------------------------------------------------------
 
 static inline const char *kf_ew_mask(uint32_t bytes)
 {
     return bytes == 1 ? "char" : bytes == 2 ? "short" : bytes == 4 ? "int" : "long";
-}
-
-static inline uint32_t kf_ew_compute_bytes(const kf_dtype *dtype)
-{
-    return dtype->kind == KF_KIND_FLOAT && dtype->bytes == 2 ? 4 : dtype->bytes;
 }
 
 static inline void kf_ew_template(kf_text *text, const char *template_text, uint32_t dtype_id,
@@ -331,6 +375,7 @@ static inline void kf_ew_cast(kf_text *text, uint32_t from_id, uint32_t to_id, u
 
 // ---- memory ------------------------------------------------------------------------------------
 
+// Memory is read and written as ushorts: PoCL's vload_half takes a vector's alignment for granted.
 static inline void kf_ew_f16_functions(kf_text *text, uint32_t width)
 {
     kf_ew_template(text,
@@ -338,6 +383,14 @@ static inline void kf_ew_f16_functions(kf_text *text, uint32_t width)
                    "    ushort bits[$V];\n"
                    "    vstore_half$V_rte(x, 0, (__private half *)bits);\n"
                    "    return vload_half$V(0, (const __private half *)bits);\n"
+                   "}\n"
+                   "static inline float$V values_f16(ushort$V bits) {\n"
+                   "    return vload_half$V(0, (const __private half *)&bits);\n"
+                   "}\n"
+                   "static inline ushort$V bits_f16(float$V x) {\n"
+                   "    ushort$V bits;\n"
+                   "    vstore_half$V_rte(x, 0, (__private half *)&bits);\n"
+                   "    return bits;\n"
                    "}\n"
                    "static inline float value_f16(ushort bits) {\n"
                    "    return vload_half(0, (const __private half *)&bits);\n"
@@ -371,7 +424,7 @@ static inline void kf_ew_loads(kf_text *text, uint32_t dtype, uint32_t width)
     const char *one = "*p", *load = "vload$V(0, p)";
     if (dtype == KF_DTYPE_F16) {
         one = "vload_half(0, p)";
-        load = "vload_half$V(0, p)";
+        load = "values_f16(vload$V(0, (__global const ushort *)p))";
     } else if (dtype == KF_DTYPE_BF16) {
         one = "value_bf16(*p)";
         load = "values_bf16(vload$V(0, p))";
@@ -404,7 +457,8 @@ static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, u
                    width, NULL);
     if (dtype == KF_DTYPE_F16) {
         put = "vstore_half_rte(e[k], k, p);";
-        kf_ew_template(text, "    vstore_half$V_rte(x, 0, p);\n", dtype, width, NULL);
+        kf_ew_template(text, "    vstore$V(bits_f16(x), 0, (__global ushort *)p);\n", dtype, width,
+                       NULL);
     } else {
         bits = dtype == KF_DTYPE_BF16 ? "bits_bf16(x)" : "x";
         if (stream) {
@@ -429,6 +483,19 @@ static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, u
     kf_text_addf(text, "    vstore%u(%s, 0, e);\n    for (int k = 0; k < count; k++) {\n        ",
                  width, bits);
     kf_text_addf(text, "%s\n    }\n}\n", put);
+}
+
+/// AHEAD(p): asks for the cache line at p, which may lie past the end of its buffer.
+static inline void kf_ew_ahead_macro(kf_text *text)
+{
+    kf_text_add(text, "#ifdef __has_builtin\n"
+                      "#if __has_builtin(__builtin_prefetch)\n"
+                      "#define AHEAD(p) __builtin_prefetch((const __private void *)(size_t)(p))\n"
+                      "#endif\n"
+                      "#endif\n"
+                      "#ifndef AHEAD\n"
+                      "#define AHEAD(p)\n"
+                      "#endif\n");
 }
 
 #ifdef __cplusplus

@@ -95,8 +95,37 @@ DEFINE_EACH_2(each_fmod, fmod)
 #if K_KIND(D) == 8 && K_WIDTH(D) == 64
 DEFINE_EACH_2(each_pow, pow)
 #define OP_pow(a, b) each_pow(a, b)
+// exact where it is 1 to the last bit: PoCL gives less at infinity
+static inline T op_erf(T x)
+{
+    return SEL(erf(x), copysign(VALUE(1), x), fabs(x) > VALUE(6));
+}
 #else
 #define OP_pow(a, b) pow(a, b)
+
+#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FMA fma
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+// x P(x^2) / Q(x^2), a minimax fit of our own to erf(x) / x on [0, 3.92]: 7 ulp; above it erf is 1
+// to the last bit. The same steps as in plugin_sdk/kf_elementwise.h.
+static inline T op_erf(T x)
+{
+    T z = x * x;
+    T p = FMA(VALUE(2.0500854e-6f), z, VALUE(2.848806e-4f));
+    p = FMA(p, z, VALUE(3.7655602e-3f));
+    p = FMA(p, z, VALUE(5.2748542e-2f));
+    p = FMA(p, z, VALUE(1.9040526e-1f));
+    p = FMA(p, z, VALUE(1.1283791f));
+    T q = FMA(VALUE(3.8091584e-5f), z, VALUE(1.1625203e-3f));
+    q = FMA(q, z, VALUE(1.4969103e-2f));
+    q = FMA(q, z, VALUE(1.1410860e-1f));
+    q = FMA(q, z, VALUE(5.0207502e-1f));
+    q = FMA(q, z, VALUE(1));
+    T y = x * (p / q);
+    return SEL(y, copysign(VALUE(1), x), (fabs(x) > VALUE(3.92f)) | (fabs(y) > VALUE(1)));
+}
 #endif
 
 #define OP_abs(x) fabs(x)
@@ -106,8 +135,7 @@ DEFINE_EACH_2(each_pow, pow)
 #define OP_expm1(x) expm1(x)
 #define OP_log(x) log(x)
 #define OP_log1p(x) log1p(x)
-// exact where it is 1 to the last bit: PoCL gives less at infinity
-#define OP_erf(x) SEL(erf(x), copysign(VALUE(1), x), fabs(x) > VALUE(6))
+#define OP_erf(x) op_erf(x)
 #define OP_sqrt(x) sqrt(x)
 #define OP_rsqrt(x) (VALUE(1) / sqrt(x))
 #define OP_recip(x) (VALUE(1) / (x))
