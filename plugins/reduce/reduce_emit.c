@@ -6,7 +6,8 @@
 //
 // Names: pN inputs, qN outputs, oN offsets, tN_A strides along the value's axis A, aK scalars, eG
 // extents of groups of axes, cG coordinates in them; wK temporaries; vN values; mN partial results,
-// gN those of one stretch; column form has arrays of both, one for each vector of the block.
+// gN those of one stretch; column form has arrays of both, one for each vector of the block,
+// and hN for one slab of rows, whose coordinates are in sG.
 #include "reduce_internal.h"
 
 enum { STRETCH = 64 }; // vectors that are joined before they join the rest: keeps sums accurate
@@ -143,6 +144,9 @@ static void emit_functions(const emitter *e)
     kf_chain_functions(e->text, &e->rows->chain, e->plan->width, e->plan->wide, read, written, 0);
     kf_text_addf(e->text, "typedef %s udx;\n", e->plan->wide ? "ulong" : "uint");
     emit_access(e, read, written);
+    if (e->plan->device->is_cpu) {
+        kf_ew_ahead_macro(e->text);
+    }
     emit_joins(e);
 }
 
@@ -153,7 +157,7 @@ static void emit_param(const emitter *e, const rd_param *param)
     static const char *const names[] = {
         [RD_PARAM_ITEMS] = "items", [RD_PARAM_CHUNK] = "chunk", [RD_PARAM_UNITS] = "units",
         [RD_PARAM_EACH] = "each",   [RD_PARAM_TOTAL] = "total", [RD_PARAM_RESULTS] = "results",
-        [RD_PARAM_PARTS] = "parts",
+        [RD_PARAM_PARTS] = "parts", [RD_PARAM_BLOCK] = "block",
     };
     uint32_t i = param->index;
     switch (param->kind) {
@@ -315,9 +319,9 @@ static void emit_full_outputs(const emitter *e)
     }
 }
 
+/// Joins the vector to the partial results `prefix`N.
 static void emit_terms(const emitter *e, char prefix)
 {
-    const char *at = e->plan->columns ? "[c]" : "";
     for (uint32_t i = 0; i < e->plan->n_results; i++) {
         const kf_chain_op *op = result_of(e, i);
         kf_dtype dtype = partial_of(op);
@@ -325,8 +329,8 @@ static void emit_terms(const emitter *e, char prefix)
         snprintf(name, sizeof(name), "v%u", (unsigned)op->inputs[0]);
         kf_text_addf(e->text, "            const %s%u x%u = ", dtype.compute, e->plan->width, i);
         kf_rows_term(e->text, op->kind, dtype.id, e->plan->width, name);
-        kf_text_addf(e->text, ";\n            %c%u%s = join_%u_%s(%c%u%s, ", prefix, i, at,
-                     op->kind, dtype.name, prefix, i, at);
+        kf_text_addf(e->text, ";\n            %c%u = join_%u_%s(%c%u, ", prefix, i, op->kind,
+                     dtype.name, prefix, i);
         if (e->plan->columns) {
             kf_text_addf(e->text, "x%u);\n", i); // lanes past the end are never written
             continue;
@@ -338,17 +342,17 @@ static void emit_terms(const emitter *e, char prefix)
     }
 }
 
-static void declare_partials(const emitter *e, char prefix)
+/// `many` is "[VECTORS]" for an array of them, else "".
+static void declare_partials(const emitter *e, char prefix, const char *many)
 {
     for (uint32_t i = 0; i < e->plan->n_results; i++) {
         kf_dtype dtype = partial_of(result_of(e, i));
-        const char *each =
-            e->plan->columns ? "        for (int c = 0; c < VECTORS; c++) {\n    " : "";
+        const char *each = *many != '\0' ? "        for (int c = 0; c < VECTORS; c++) {\n    " : "";
         kf_text_addf(e->text, "        %s%u %c%u%s;\n%s        %c%u%s = (%s%u)(", dtype.compute,
-                     e->plan->width, prefix, i, e->plan->columns ? "[VECTORS]" : "", each, prefix,
-                     i, e->plan->columns ? "[c]" : "", dtype.compute, e->plan->width);
+                     e->plan->width, prefix, i, many, each, prefix, i, *many != '\0' ? "[c]" : "",
+                     dtype.compute, e->plan->width);
         kf_rows_identity(e->text, result_of(e, i)->kind, dtype.id);
-        kf_text_add(e->text, e->plan->columns ? ");\n        }\n" : ");\n");
+        kf_text_add(e->text, *many != '\0' ? ");\n        }\n" : ");\n");
     }
 }
 
@@ -386,7 +390,7 @@ static void emit_rows(const emitter *e)
     uint32_t last = e->plan->n_groups - 1, width = e->plan->width;
     kf_text_addf(e->text, "        const udx line = ((udx)e%u + %u) / %u;\n", last, width - 1,
                  width);
-    declare_partials(e, 'm');
+    declare_partials(e, 'm', "");
     if (e->plan->group != 0) {
         kf_text_add(e->text, "        for (udx u = begin + (udx)lane; u < end; u += (udx)lanes) {\n"
                              "        const udx outer = u / line;\n");
@@ -404,7 +408,7 @@ static void emit_rows(const emitter *e)
                  "        stop = stop - at > %u ? at + %u : stop;\n",
                  STRETCH, STRETCH);
     emit_coordinates(e, "outer", 1, last);
-    declare_partials(e, 'g');
+    declare_partials(e, 'g', "");
     kf_text_addf(e->text,
                  "        for (udx k = at; k < stop; k++) {\n"
                  "            const idx i = (idx)k * %u;\n",
@@ -422,27 +426,116 @@ static void emit_column(const emitter *e)
 {
     kf_text_addf(e->text,
                  "        for (int c = 0; c < VECTORS; c++) {\n"
-                 "            const idx i = column + c * %u;\n",
+                 "            const idx i = column + c * %u;\n"
+                 "            if (i >= edge) {\n                break;\n            }\n",
                  e->plan->width);
-    kf_text_addf(e->text, "            if (i >= e%u) {\n                break;\n            }\n",
-                 e->plan->n_groups - 1);
     emit_count(e);
 }
 
-/// A unit is a row of the reduced axes.
+static uint32_t count_reduced(const emitter *e)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < e->plan->n_groups; g++) {
+        count += e->plan->groups[g].reduced;
+    }
+    return count;
+}
+
+/// Where the rows of a slab are: their coordinates are worked out once for all columns.
+static void emit_slab(const emitter *e)
+{
+    kf_text_add(e->text, "        const int high = to - base < SLAB ? (int)(to - base) : SLAB;\n");
+    if (count_reduced(e) == 1) {
+        return;
+    }
+    for (uint32_t g = 0; g < e->plan->n_groups; g++) {
+        if (e->plan->groups[g].reduced) {
+            kf_text_addf(e->text, "        idx s%u[SLAB];\n", g);
+        }
+    }
+    kf_text_add(e->text, "        for (int k = 0; k < high; k++) {\n");
+    emit_coordinates(e, "base + (udx)k", 1, e->plan->n_groups - 1);
+    for (uint32_t g = 0; g < e->plan->n_groups; g++) {
+        if (e->plan->groups[g].reduced) {
+            kf_text_addf(e->text, "        s%u[k] = c%u;\n", g, g);
+        }
+    }
+    kf_text_add(e->text, "        }\n");
+}
+
+/// Asks for the same columns of the next slab, which a processor's prefetcher does not foresee.
+static void emit_ahead(const emitter *e)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        const kf_chain_value *value = value_of(e, i);
+        uint32_t line = 64 / dtype_of(e, i).bytes;
+        if (value->computed || !value->contiguous || !is_full(e, i)) {
+            continue;
+        }
+        kf_text_add(e->text,
+                    "            {\n            const udx below = base + (udx)k + SLAB;\n");
+        for (uint32_t g = 0; g < e->plan->n_groups; g++) {
+            if (e->plan->groups[g].reduced) {
+                kf_text_addf(e->text,
+                             "            const idx c%u = (idx)(below < end ? below : end - 1);\n",
+                             g);
+            }
+        }
+        for (uint32_t at = 0; at < e->plan->width; at += line) {
+            kf_text_addf(e->text, "            AHEAD(p%u + ", i);
+            emit_distance(e, i);
+            kf_text_addf(e->text, " + i + %u);\n", at);
+        }
+        kf_text_add(e->text, "            }\n");
+    }
+}
+
+/// One vector of columns down the rows of a slab, joined in registers.
+static void emit_down(const emitter *e, const char *condition, uint32_t ahead)
+{
+    kf_text_addf(e->text, "            %s\n            for (int k = 0; k < tall; k++) {\n",
+                 condition);
+    for (uint32_t g = 0; g < e->plan->n_groups; g++) {
+        if (e->plan->groups[g].reduced) {
+            kf_text_addf(e->text,
+                         count_reduced(e) == 1
+                             ? "            const idx c%u = (idx)(base + (udx)k);\n"
+                             : "            const idx c%u = s%u[k];\n",
+                         g, g);
+        }
+    }
+    if (ahead) {
+        emit_ahead(e);
+    }
+    emit_body(e, 'h');
+    kf_text_add(e->text, "            }\n            }\n");
+}
+
+/// A unit is a row of the reduced axes. A slab of them is joined vector by vector in registers, so
+/// that memory is read in long lines and the arrays of partial results are touched seldom.
 static void emit_columns(const emitter *e)
 {
-    declare_partials(e, 'm');
+    char full[128];
+    snprintf(full, sizeof(full),
+             "if (count == %u && high == SLAB) {\n            const int count = %u, tall = SLAB;",
+             e->plan->width, e->plan->width);
+    declare_partials(e, 'm', "[VECTORS]");
     kf_text_addf(e->text,
-                 "        for (udx from = begin; from < end; from += %u) {\n"
-                 "        const udx to = end - from < %u ? end : from + %u;\n",
+                 "        for (udx from = begin; from < end; from += %u * SLAB) {\n"
+                 "        const udx to = end - from < %u * SLAB ? end : from + %u * SLAB;\n",
                  STRETCH, STRETCH, STRETCH);
-    declare_partials(e, 'g');
-    kf_text_add(e->text, "        for (udx u = from; u < to; u++) {\n");
-    emit_coordinates(e, "u", 1, e->plan->n_groups - 1);
+    declare_partials(e, 'g', "[VECTORS]");
+    kf_text_add(e->text, "        for (udx base = from; base < to; base += SLAB) {\n");
+    emit_slab(e);
     emit_column(e);
     emit_kept(e, "            ");
-    emit_body(e, 'g');
+    declare_partials(e, 'h', "");
+    emit_down(e, full, e->plan->device->is_cpu && count_reduced(e) == 1);
+    emit_down(e, "else {\n            const int tall = high;", 0);
+    for (uint32_t i = 0; i < e->plan->n_results; i++) {
+        kf_text_addf(e->text, "            g%u[c] = join_%u_%s(g%u[c], h%u);\n", i,
+                     result_of(e, i)->kind, partial_of(result_of(e, i)).name, i, i);
+    }
     kf_text_add(e->text, "        }\n        }\n");
     join_stretch(e);
     kf_text_add(e->text, "        }\n");
@@ -584,11 +677,11 @@ static void emit_first(const emitter *e)
     emit_items(e);
     if (e->plan->columns) {
         kf_text_addf(e->text,
-                     "        const idx blocks = (e%u + %u) / %u;\n"
+                     "        const idx blocks = (e%u - 1) / block + 1;\n"
                      "        const idx kept = item / blocks, column = (item - kept * blocks) * "
-                     "%u;\n",
-                     last, e->plan->width * e->plan->vectors - 1, e->plan->width * e->plan->vectors,
-                     e->plan->width * e->plan->vectors);
+                     "block;\n"
+                     "        const idx edge = e%u - column < block ? e%u : column + block;\n",
+                     last, last, last);
         emit_coordinates(e, "kept", 0, last);
         emit_columns(e);
         finish_columns(e);
@@ -645,7 +738,7 @@ void rd_emit_kernels(kf_text *text, const rd_plan *plan)
 {
     const emitter e = {text, plan, plan->rows};
     emit_functions(&e);
-    kf_text_addf(text, "#define VECTORS %u\n", plan->vectors);
+    kf_text_addf(text, "#define VECTORS %u\n#define SLAB %u\n", plan->vectors, RD_SLAB);
     emit_first(&e);
     if (plan->split) {
         emit_second(&e);

@@ -7,7 +7,11 @@
 
 #include "kf_rows.h"
 
-enum { RD_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS, RD_MAX_RESULTS = 16 };
+enum {
+    RD_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS,
+    RD_MAX_RESULTS = 16,
+    RD_SLAB = 8 ///< rows that the column form joins in registers
+};
 
 typedef enum rd_param_kind {
     RD_PARAM_INPUT = 1,
@@ -23,7 +27,8 @@ typedef enum rd_param_kind {
     RD_PARAM_TOTAL = 11, ///< elements of one result
     RD_PARAM_RESULTS = 12, ///< elements of each result tensor
     RD_PARAM_PARTS = 13,
-    RD_PARAM_PARTIAL = 14 ///< temporary of the n-th reduction
+    RD_PARAM_PARTIAL = 14, ///< temporary of the n-th reduction
+    RD_PARAM_BLOCK = 15 ///< columns of an item
 } rd_param_kind;
 
 typedef struct rd_param {
@@ -50,7 +55,7 @@ typedef struct rd_plan {
     uint32_t wide; ///< 1: 64-bit indices
     uint32_t group; ///< work-items of a work-group, 0 in block shape
     uint32_t columns; ///< 1: vectors lie along a kept axis; 0: along a reduced one
-    uint32_t vectors; ///< of one item, in column form
+    uint32_t vectors; ///< of one item, in column form, at most
     uint32_t split; ///< 1: parts of a result, joined by a second launch
     uint32_t n_groups; ///< the last is that of the vectors
     rd_group groups[KF_MAX_RANK];
@@ -87,9 +92,11 @@ void rd_estimate_make(rd_estimate *estimate, const kf_rows *rows, const kf_chain
                       uint32_t split);
 
 /// Formulas shared by programs and estimates. `items` are rows or blocks of columns; `units` what
-/// is walked for each of them; `parts` into how many parts that is cut.
+/// is walked for each of them; `parts` into how many parts that is cut; `block` how many columns an
+/// item has.
 void rd_items_formula(kf_formula *f, const rd_plan *plan);
 void rd_units_formula(kf_formula *f, const rd_plan *plan);
 void rd_parts_formula(kf_formula *f, const rd_plan *plan);
+void rd_block_formula(kf_formula *f, const rd_plan *plan);
 
 #endif

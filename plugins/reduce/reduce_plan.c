@@ -7,7 +7,11 @@
 
 enum {
     GPU_GROUP = 256,
-    CPU_COLUMN_VECTORS = 4, // a column block fills whole cache lines
+    COLUMN_BYTES =
+        8192, // of partial results of one item in column form, to stay in the first cache
+    MIN_COLUMN_VECTORS = 4, // whole cache lines
+    MAX_COLUMN_VECTORS = 64,
+    BLOCKS_PER_UNIT = 4,
     PART_ELEMENTS = 8192, // of a part, at least
     PART_ROWS = 32,
     MAX_PARTS = 1024
@@ -153,6 +157,9 @@ static void list_params(rd_plan *plan)
     if (plan->group == 0) {
         add_param(&plan->first, RD_PARAM_CHUNK, 0, 0);
     }
+    if (plan->columns) {
+        add_param(&plan->first, RD_PARAM_BLOCK, 0, 0);
+    }
     if (!plan->split) {
         add_param(&plan->first, RD_PARAM_TOTAL, 0, 0);
         return;
@@ -167,6 +174,20 @@ static void list_params(rd_plan *plan)
         add_param(&plan->first, RD_PARAM_PARTIAL, i, 0);
         add_param(&plan->second, RD_PARAM_PARTIAL, i, 0);
     }
+}
+
+/// How many vectors of columns an item may have: as many as keep its partial results near.
+static uint32_t most_vectors(const rd_plan *plan)
+{
+    uint32_t bytes = 0, vectors;
+    for (uint32_t i = 0; i < plan->n_results; i++) {
+        const kf_chain_op *op = &plan->rows->chain.ops[plan->results[i]];
+        bytes += plan->width * kf_dtype_of(kf_rows_partial_dtype(op->dtype)).bytes;
+    }
+    vectors = COLUMN_BYTES / (bytes == 0 ? 1 : bytes);
+    return vectors < MIN_COLUMN_VECTORS   ? MIN_COLUMN_VECTORS
+           : vectors > MAX_COLUMN_VECTORS ? MAX_COLUMN_VECTORS
+                                          : vectors;
 }
 
 void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *device, uint32_t split)
@@ -188,12 +209,12 @@ void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *dev
     }
     merge_axes(plan);
     plan->columns = plan->n_groups > 0 && !plan->groups[plan->n_groups - 1].reduced;
-    plan->vectors = plan->columns && device->block_shape ? CPU_COLUMN_VECTORS : 1;
     for (uint32_t i = 0; i < rows->chain.n_ops; i++) {
         if (rd_is_reduction(&rows->chain.ops[i]) && plan->n_results < RD_MAX_RESULTS) {
             plan->results[plan->n_results++] = (uint16_t)i;
         }
     }
+    plan->vectors = plan->columns && device->block_shape ? most_vectors(plan) : 1;
     list_params(plan);
 }
 
@@ -213,20 +234,35 @@ static void outer_extent(kf_formula *f, const rd_plan *plan, uint32_t reduced)
     kf_rows_extent(f, plan->rows, mask);
 }
 
-/// Vectors, or blocks of them, along the innermost group.
-static void inner_blocks(kf_formula *f, const rd_plan *plan, uint32_t elements)
+/// block = max(least, min(round_up(ceil(results / (4 * units of the device)), vector), most)):
+/// every unit has work, and beyond that lines are long.
+void rd_block_formula(kf_formula *f, const rd_plan *plan)
 {
-    group_extent(f, plan, plan->n_groups - 1);
-    kf_formula_imm(f, elements);
-    kf_formula_op(f, KF_INS_CEIL_DIV);
+    if (plan->vectors == 1) {
+        kf_formula_imm(f, plan->width);
+        return;
+    }
+    kf_rows_extent(f, plan->rows, kf_rows_all(plan->rows) & ~plan->rows->reduced);
+    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    kf_formula_imm(f, BLOCKS_PER_UNIT);
     kf_formula_op(f, KF_INS_MUL);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    kf_formula_imm(f, plan->width);
+    kf_formula_op(f, KF_INS_ROUND_UP);
+    kf_formula_imm(f, (int64_t)plan->width * MIN_COLUMN_VECTORS);
+    kf_formula_op(f, KF_INS_MAX);
+    kf_formula_imm(f, (int64_t)plan->width * plan->vectors);
+    kf_formula_op(f, KF_INS_MIN);
 }
 
 void rd_items_formula(kf_formula *f, const rd_plan *plan)
 {
     outer_extent(f, plan, 0);
     if (plan->columns) {
-        inner_blocks(f, plan, plan->width * plan->vectors);
+        group_extent(f, plan, plan->n_groups - 1);
+        rd_block_formula(f, plan);
+        kf_formula_op(f, KF_INS_CEIL_DIV);
+        kf_formula_op(f, KF_INS_MUL);
     }
 }
 
@@ -234,7 +270,10 @@ void rd_units_formula(kf_formula *f, const rd_plan *plan)
 {
     outer_extent(f, plan, 1);
     if (!plan->columns) {
-        inner_blocks(f, plan, plan->width);
+        group_extent(f, plan, plan->n_groups - 1);
+        kf_formula_imm(f, plan->width);
+        kf_formula_op(f, KF_INS_CEIL_DIV);
+        kf_formula_op(f, KF_INS_MUL);
     }
 }
 

@@ -30,6 +30,7 @@ struct rd_program {
     kf_formula units;
     kf_formula chunk;
     kf_formula parts;
+    kf_formula block;
     kf_formula each;
     kf_formula total;
     kf_formula results;
@@ -52,6 +53,7 @@ static void number_formulas(rd_program *p)
     const rd_plan *plan = &p->plan;
     rd_items_formula(&p->items, plan);
     rd_units_formula(&p->units, plan);
+    rd_block_formula(&p->block, plan);
     kf_rows_extent(&p->total, p->rows, p->rows->reduced);
     kf_rows_extent(&p->results, p->rows, kf_rows_all(p->rows) & ~p->rows->reduced);
     for (uint32_t g = 0; g < plan->n_groups; g++) {
@@ -168,6 +170,8 @@ static const kf_formula *number_of(const rd_program *p, const rd_param *param)
         return &p->total;
     case RD_PARAM_RESULTS:
         return &p->results;
+    case RD_PARAM_BLOCK:
+        return &p->block;
     default:
         return &p->parts;
     }
@@ -279,8 +283,8 @@ static void make_key(rd_program *p)
 
 static uint32_t has_failed(const rd_program *p)
 {
-    uint32_t failed =
-        p->code.failed || p->name.failed || p->chunk.failed || p->parts.failed || p->each.failed;
+    uint32_t failed = p->code.failed || p->name.failed || p->chunk.failed || p->block.failed ||
+                      p->parts.failed || p->each.failed;
     for (uint32_t i = 0; i < RD_MAX_RESULTS; i++) {
         failed = failed || p->bytes[i].failed;
     }
