@@ -6,7 +6,7 @@
 //
 // Names: pN inputs, qN outputs, oN offsets, tN_A strides along the value's axis A, aK scalars, eG
 // extents of merged axes; rN where input N's row starts; vN values, kN one that may come from the
-// slot, mN partial results of a reduction, gN those of one stretch of a row.
+// slot, mN partial results of a reduction, gN and hN those of one stretch of a row.
 #include "rowwise_internal.h"
 
 enum { STRETCH = 64 }; // vectors that are summed before they join the rest: keeps sums accurate
@@ -133,6 +133,9 @@ static void emit_functions(const emitter *e)
         if ((written >> dtype & 1u) != 0) {
             emit_give(e, dtype);
         }
+    }
+    if (e->plan->device->is_cpu) {
+        kf_ew_ahead_macro(e->text);
     }
     emit_reduction_functions(e);
 }
@@ -360,7 +363,9 @@ static void emit_terms(const emitter *e, uint32_t loop, char prefix)
     }
 }
 
-static void emit_body(const emitter *e, uint32_t loop, char prefix)
+/// The vector at `start`; `whole`: it is known not to reach past the row's end.
+static void emit_vector(const emitter *e, uint32_t loop, char prefix, const char *start,
+                        uint32_t whole)
 {
     uint8_t needs[KF_CHAIN_VALUES];
     uint32_t cached = e->plan->cached[loop], split = 0;
@@ -368,7 +373,10 @@ static void emit_body(const emitter *e, uint32_t loop, char prefix)
     if (cached != RW_NO_VALUE && !needs[cached]) {
         cached = RW_NO_VALUE;
     }
-    kf_text_addf(e->text, "            const int count = n - i < %u ? (int)(n - i) : %u;\n",
+    kf_text_addf(e->text, "            const idx i = (idx)(%s);\n", start);
+    kf_text_addf(e->text,
+                 whole ? "            const int count = %u;\n"
+                       : "            const int count = n - i < %u ? (int)(n - i) : %u;\n",
                  e->plan->width, e->plan->width);
     if (cached != RW_NO_VALUE) {
         needs[cached] = 0;
@@ -382,6 +390,16 @@ static void emit_body(const emitter *e, uint32_t loop, char prefix)
     emit_ops(e, needs, split, e->rows->chain.n_ops, "            ");
     emit_results(e, loop);
     emit_terms(e, loop, prefix);
+}
+
+static uint32_t has_partials(const emitter *e, uint32_t loop)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_ops; i++) {
+        if (rw_is_reduced(e->rows, &e->rows->chain.ops[i], loop)) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 static void declare_partials(const emitter *e, uint32_t loop, char prefix, const char *indent)
@@ -398,16 +416,64 @@ static void declare_partials(const emitter *e, uint32_t loop, char prefix, const
     }
 }
 
+static void join_partials(const emitter *e, uint32_t loop, char prefix)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_ops; i++) {
+        const kf_chain_op *op = &e->rows->chain.ops[i];
+        if (rw_is_reduced(e->rows, op, loop)) {
+            kf_text_addf(e->text, "        m%u = join_%u_%s(m%u, %c%u);\n", (unsigned)op->result,
+                         op->kind, partial_of(op).name, (unsigned)op->result, prefix,
+                         (unsigned)op->result);
+        }
+    }
+}
+
+/// The second pass computes on what the first has brought near; meanwhile it asks for the next row.
+static void emit_ahead(const emitter *e, uint32_t loop)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        const kf_chain_value *value = value_of(e, i);
+        uint32_t line = 64 / dtype_of(e, i).bytes;
+        if (loop != 1 || value->computed || !value->contiguous || !is_full(e, i)) {
+            continue;
+        }
+        for (uint32_t at = 0; at < 2 * e->plan->width; at += line) {
+            kf_text_addf(e->text, "            AHEAD(r%u + u + %u + n);\n", i, at);
+        }
+    }
+}
+
+/// Whole vectors by twos, with partial results of their own so that neither waits for the other;
+/// then the rest of the stretch.
+static void emit_stretch(const emitter *e, uint32_t loop)
+{
+    uint32_t width = e->plan->width, two = has_partials(e, loop);
+    char second[24];
+    snprintf(second, sizeof(second), "u + %u", width);
+    kf_text_addf(e->text, "        udx u = from;\n        for (; to - u >= %u; u += %u) {\n",
+                 2 * width, 2 * width);
+    if (e->plan->device->is_cpu) {
+        emit_ahead(e, loop);
+    }
+    kf_text_add(e->text, "            {\n");
+    emit_vector(e, loop, 'g', "u", 1);
+    kf_text_add(e->text, "            }\n            {\n");
+    emit_vector(e, loop, two ? 'h' : 'g', second, 1);
+    kf_text_addf(e->text, "            }\n        }\n        for (; u < to; u += %u) {\n", width);
+    emit_vector(e, loop, 'g', "u", 0);
+    kf_text_add(e->text, "        }\n");
+}
+
 static void emit_pass(const emitter *e, uint32_t loop)
 {
     uint32_t width = e->plan->width;
     declare_partials(e, loop, 'm', "        ");
     if (e->plan->group != 0) {
-        kf_text_addf(e->text,
-                     "        for (udx u = (udx)lane * %u; u < (udx)live; u += (udx)lanes * %u) {\n"
-                     "            const idx i = (idx)u;\n",
-                     width, width);
-        emit_body(e, loop, 'm');
+        kf_text_addf(
+            e->text,
+            "        for (udx u = (udx)lane * %u; u < (udx)live; u += (udx)lanes * %u) {\n", width,
+            width);
+        emit_vector(e, loop, 'm', "u", 0);
         kf_text_add(e->text, "        }\n");
         return;
     }
@@ -416,19 +482,10 @@ static void emit_pass(const emitter *e, uint32_t loop)
                  "        const udx to = (udx)n - from < %u ? (udx)n : from + %u;\n",
                  width * STRETCH, width * STRETCH, width * STRETCH);
     declare_partials(e, loop, 'g', "        ");
-    kf_text_addf(e->text,
-                 "        for (udx u = from; u < to; u += %u) {\n"
-                 "            const idx i = (idx)u;\n",
-                 width);
-    emit_body(e, loop, 'g');
-    kf_text_add(e->text, "        }\n");
-    for (uint32_t i = 0; i < e->rows->chain.n_ops; i++) {
-        const kf_chain_op *op = &e->rows->chain.ops[i];
-        if (rw_is_reduced(e->rows, op, loop)) {
-            kf_text_addf(e->text, "        m%u = join_%u_%s(m%u, g%u);\n", (unsigned)op->result,
-                         op->kind, partial_of(op).name, (unsigned)op->result, (unsigned)op->result);
-        }
-    }
+    declare_partials(e, loop, 'h', "        ");
+    emit_stretch(e, loop);
+    join_partials(e, loop, 'g');
+    join_partials(e, loop, 'h');
     kf_text_add(e->text, "        }\n");
 }
 
