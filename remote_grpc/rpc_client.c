@@ -424,6 +424,9 @@ static const kiln_device_info *client_info(kiln_backend *backend)
 static uint32_t client_dtype_usage(kiln_backend *backend, kiln_dtype dtype)
 {
     const kiln_v1_Welcome *welcome = &kilni_rpc_client_of(backend)->welcome;
+    if (kiln_dtype_name(dtype) == NULL) {
+        return 0; // no such bit
+    }
     uint32_t usage = (welcome->storage_dtypes >> dtype & 1) != 0 ? KILN_USAGE_STORAGE : 0;
     usage |= (welcome->arithmetic_dtypes >> dtype & 1) != 0 ? KILN_USAGE_ARITHMETIC : 0;
     usage |= (welcome->accelerated_dtypes >> dtype & 1) != 0 ? KILN_USAGE_ACCELERATED : 0;
