@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches fft.cl. Decides where in one piece of scratch memory rows, twiddle factors and chirp
-// lie, and whether a row stays with one work-item through all passes. Rows that do not lie dense
+// Launches fft.cl and fft_lines.cl. Decides where in one piece of scratch memory rows, twiddle
+// factors and chirp lie, and whether a row, or several at once, stay with one work-item through all
+// passes. Rows that do not lie dense
 // become so in scratch memory.
 #include "exec_internal.h"
 
 #include <string.h>
 
-enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128 };
+enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128, LINES_BYTES = 1 << 21 };
 
 typedef struct fft { ///< places are in elements from the start of `work`
     kiln_view in[2]; ///< real and imaginary, swapped for the inverse
@@ -80,6 +81,15 @@ static kiln_status passes(kilni_exec *exec, const fft *f, int64_t rows, int64_t 
     return st;
 }
 
+static void push_factor(kilni_cl_args *args, const fft *f)
+{
+    if (f->dtype == KILN_DTYPE_F64) {
+        kilni_cl_push_bytes(args, &f->factor, sizeof(f->factor));
+    } else {
+        kilni_cl_push_f32(args, (float)f->factor);
+    }
+}
+
 static kiln_status load_rows(kilni_exec *exec, const fft *f)
 {
     kilni_cl_args args;
@@ -111,11 +121,7 @@ static kiln_status store_rows(kilni_exec *exec, const fft *f)
     for (unsigned i = 0; i < 5; i++) {
         kilni_cl_push_i64(&args, numbers[i]);
     }
-    if (f->dtype == KILN_DTYPE_F64) {
-        kilni_cl_push_bytes(&args, &f->factor, sizeof(f->factor));
-    } else {
-        kilni_cl_push_f32(&args, (float)f->factor);
-    }
+    push_factor(&args, f);
     return kilni_exec_launch(exec, &args, f->rows * f->length, GROUP);
 }
 
@@ -188,6 +194,71 @@ static kiln_status place(kilni_exec *exec, fft *f)
     return kilni_exec_alloc(exec, end * size, &f->work);
 }
 
+// ---- several rows at once ----
+
+typedef struct lines_shape { ///< kiln_fft_lines_shape of the kernel
+    int64_t length;
+    int64_t points;
+    int64_t rows;
+    int64_t items;
+    int64_t work;
+    int64_t parts;
+    int64_t start[4];
+} lines_shape;
+
+/* On CPUs, where enough rows of a power of two fill vectors and their scratch memory a cache. */
+static bool takes_lines(const kilni_exec *exec, const fft *f, lines_shape *s)
+{
+    int64_t vector = kilni_exec_vector(exec, f->dtype);
+    int64_t units = (int64_t)exec->backend->info.compute_units;
+    int64_t groups = kilni_exec_ceil_div(f->rows, vector);
+    int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(f->dtype));
+    s->length = f->length;
+    s->points = f->parts == 1 ? f->length / 2 : f->length;
+    s->rows = f->rows;
+    s->items = groups < 4 * units ? groups : 4 * units;
+    s->work = 2 * f->length;
+    s->parts = f->parts;
+    return kilni_exec_is_block(exec) && f->filled == f->length && f->length >= 2 * vector &&
+           f->rows >= vector / 2 && 4 * s->points * vector * size <= LINES_BYTES;
+}
+
+static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
+{
+    int64_t vector = kilni_exec_vector(exec, f->dtype);
+    int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(f->dtype));
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    const int64_t of_circle[] = {0, f->length};
+    kiln_status st =
+        kilni_exec_alloc(exec, (s->work + s->items * 4 * s->points * vector) * size, &f->work);
+    st = st == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_circle", &args) : st;
+    st = st == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : st;
+    for (unsigned i = 0; i < 2; i++) {
+        s->start[i] = kilni_exec_start(&f->in[i]);
+        s->start[2 + i] = kilni_exec_start(&f->out[i]);
+    }
+    kilni_exec_define_dtype(&options, "A", f->dtype);
+    kilni_exec_define(&options, "V", vector);
+    kilni_exec_define(&options, "REAL", f->parts == 1 ? 1 : 0);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_kernel(exec, "fft_lines.cl", "kiln_fft_lines", &options, &args);
+    }
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    kilni_cl_push_bytes(&args, s, sizeof(*s));
+    kilni_cl_push_buffer(&args, f->work);
+    kilni_cl_push_buffer(&args, f->in[0].buffer);
+    kilni_cl_push_buffer(&args, f->in[1].buffer);
+    kilni_cl_push_buffer(&args, f->out[0].buffer);
+    kilni_cl_push_buffer(&args, f->out[1].buffer);
+    push_factor(&args, f);
+    return kilni_exec_launch(exec, &args, s->items, 1);
+}
+
+// ---- the operator ----
+
 static kiln_view with_axis_last(const kiln_view *view, uint32_t axis)
 {
     kiln_view turned = *view;
@@ -251,8 +322,12 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
         f.factor = 1 / (double)f.filled;
     }
     f.factor /= inverse ? (double)f.length : 1;
-    st = st == KILN_STATUS_OK ? place(exec, &f) : st;
-    if (st == KILN_STATUS_OK) {
+    lines_shape lines;
+    bool at_once = takes_lines(exec, &f, &lines);
+    st = st == KILN_STATUS_OK && !at_once ? place(exec, &f) : st;
+    if (st == KILN_STATUS_OK && at_once) {
+        st = transform_lines(exec, &f, &lines);
+    } else if (st == KILN_STATUS_OK) {
         st = f.direct ? transform_directly(exec, &f) : transform(exec, &f);
     }
     for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {

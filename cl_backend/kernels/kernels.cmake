@@ -17,6 +17,7 @@ set(kiln_cl_kernels
     softmax.cl
     norm.cl
     fft.cl
+    fft_lines.cl
     loss.cl
     batch_norm.cl
     matmul.cl

@@ -241,6 +241,42 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
         }                                                                                          \
     }
 
+// ---- tiles of KILN_V vectors of KILN_V elements ----
+
+// Elements of a and b in turn, of their first and of their second half. As many rounds as KILN_V has
+// bits turn a tile: row i of a round meets row i + KILN_V / 2 (a perfect shuffle, Stone 1971).
+#if KILN_V == 16
+#define K_ROUNDS 4
+#define K_LOW(T, a, b)                                                                             \
+    ((T)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, \
+         b.s7))
+#define K_HIGH(T, a, b)                                                                            \
+    ((T)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, \
+         b.sf))
+#elif KILN_V == 8
+#define K_ROUNDS 3
+#define K_LOW(T, a, b) ((T)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3))
+#define K_HIGH(T, a, b) ((T)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7))
+#endif
+
+#define K_DEFINE_TURN(name, T)                                                                     \
+    static inline void name(T *rows)                                                               \
+    {                                                                                              \
+        T next[KILN_V];                                                                            \
+        K_UNROLLED                                                                                 \
+        for (int round = 0; round < K_ROUNDS; round++) {                                           \
+            K_UNROLLED                                                                             \
+            for (int i = 0; i < KILN_V / 2; i++) {                                                 \
+                next[2 * i] = K_LOW(T, rows[i], rows[i + KILN_V / 2]);                             \
+                next[2 * i + 1] = K_HIGH(T, rows[i], rows[i + KILN_V / 2]);                        \
+            }                                                                                      \
+            K_UNROLLED                                                                             \
+            for (int i = 0; i < KILN_V; i++) {                                                     \
+                rows[i] = next[i];                                                                 \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 // An operand's elements from j by its mode: a whole vector, and the first `count` elements of one.
 // Mode 1: they are neighbours; mode 2: any stride, looked at as the kernel runs. `gather` is what
 // K_DEFINE_GATHER made.

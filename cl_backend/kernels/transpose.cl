@@ -73,42 +73,16 @@ kiln_transpose(kiln_transpose_shape s, __global S *out, __global const S *in)
 
 #else
 
-// Elements of a and b in turn, of their first and of their second half. As many rounds as KILN_V has
-// bits turn a tile: row i of a round meets row i + KILN_V / 2 (a perfect shuffle, Stone 1971).
-#if KILN_V == 16
-enum { ROUNDS = 4 };
-#define LOW(a, b)                                                                                  \
-    ((T)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, \
-         b.s7))
-#define HIGH(a, b)                                                                                 \
-    ((T)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, \
-         b.sf))
-#else
-enum { ROUNDS = 3 };
-#define LOW(a, b) ((T)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3))
-#define HIGH(a, b) ((T)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7))
-#endif
+K_DEFINE_TURN(turn_tile, T)
 
 static inline void turn(__global S *to, long to_stride, __global const S *from, long from_stride)
 {
     T rows[KILN_V];
-    T next[KILN_V];
     K_UNROLLED
     for (int i = 0; i < KILN_V; i++) {
         rows[i] = K_CAT(vload, KILN_V)(0, from + i * from_stride);
     }
-    K_UNROLLED
-    for (int round = 0; round < ROUNDS; round++) {
-        K_UNROLLED
-        for (int i = 0; i < KILN_V / 2; i++) {
-            next[2 * i] = LOW(rows[i], rows[i + KILN_V / 2]);
-            next[2 * i + 1] = HIGH(rows[i], rows[i + KILN_V / 2]);
-        }
-        K_UNROLLED
-        for (int i = 0; i < KILN_V; i++) {
-            rows[i] = next[i];
-        }
-    }
+    turn_tile(rows);
     K_UNROLLED
     for (int i = 0; i < KILN_V; i++) {
         K_CAT(vstore, KILN_V)(rows[i], 0, to + i * to_stride);

@@ -195,6 +195,7 @@ static const call calls[] = {
     {KILN_OP_CUM_SUM, 1, {TENSOR(I32, 2, 2, 300)}, {KILN_ATTR_NONE, 0, {.i = 0}}},
     {KILN_OP_SORT, 1, {TENSOR(F32, 1, 1100)}, {KILN_ATTR_NONE, 0, {.i = 0}}},
     {KILN_OP_FFT, 1, {TENSOR(F32, 2, 3, 32)}, {KILN_ATTR_NONE, 0, {.i = 0}}},
+    {KILN_OP_FFT, 1, {TENSOR(F32, 2, 9, 32)}, {KILN_ATTR_NONE, 0, {.i = 0}}},
     {KILN_OP_FFT, 1, {TENSOR(F32, 2, 1, 131)}, {KILN_ATTR_NONE, 0, {.i = 0}}},
     {KILN_OP_CONV,
      2,

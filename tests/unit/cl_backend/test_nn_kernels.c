@@ -83,6 +83,32 @@ static void check_wave(cl_trial *t, int64_t rows, int64_t length)
     }
 }
 
+/* Rows of real numbers, as many and as long as is taken at once, against the reference. */
+static void check_real(cl_trial *t, kiln_dtype dtype, int64_t rows, int64_t length)
+{
+    const kiln_tensor_desc desc = {.id = 1, .dtype = dtype, .rank = 2, .dims = {rows, length}};
+    const kiln_tensor_desc both[2] = {desc, desc};
+    const kiln_attr attrs[] = {{KILN_ATTR_I64, 1, {.i = 1}}, {KILN_ATTR_BOOL, 1, {.i = 0}}};
+    const kiln_op_record record = {.op = KILN_OP_FFT,
+                                   .n_inputs = 1,
+                                   .n_outputs = 2,
+                                   .n_attrs = 2,
+                                   .inputs = &desc,
+                                   .outputs = both,
+                                   .attrs = attrs};
+    size_t size = kiln_dtype_size(dtype);
+    unsigned char *data = calloc((size_t)(rows * length), size);
+    uint32_t state = 1;
+    for (int64_t i = 0; i < rows * length; i++) {
+        state = state * 1664525u + 1013904223u;
+        const kiln_attr number = {KILN_ATTR_F64, 1, {.f = (double)(state >> 20) / 2048.0 - 1.0}};
+        KILN_CHECK(kiln_number_store(&number, dtype, data + (size_t)i * size));
+    }
+    const void *inputs[1] = {data};
+    cl_trial_take(&record, inputs, t);
+    free(data);
+}
+
 static void test_long_transforms(void)
 {
     for (size_t i = 0; i < CL_TRIAL_FORMS; i++) {
@@ -94,6 +120,12 @@ static void test_long_transforms(void)
         check_wave(&t, 1, 20011); // with a chirp, as long
         check_wave(&t, 40, 1 << 10); // a row for each work-item
         check_wave(&t, 3, 1009);
+        check_wave(&t, 21, 1 << 9);
+        check_real(&t, KILN_DTYPE_F32, 37, 256);
+        check_real(&t, KILN_DTYPE_F32, 16, 32);
+        check_real(&t, KILN_DTYPE_F32, 9, 64);
+        check_real(&t, KILN_DTYPE_F16, 20, 128);
+        check_real(&t, KILN_DTYPE_F64, 5, 512);
         cl_trial_close(&t);
     }
 }
