@@ -49,7 +49,7 @@ struct kilni_rpc_stream {
 };
 
 /// One more hold of gRPC, which says nothing on its own.
-void kilni_grpc_init(void);
+void kilni_grpc_init(const kiln_env *env);
 
 gpr_timespec kilni_grpc_after(int64_t ms);
 gpr_timespec kilni_grpc_forever(void);

@@ -211,7 +211,7 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     if (listener == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a server");
     }
-    kilni_grpc_init();
+    kilni_grpc_init(env);
     listener->env = env;
     pthread_mutex_init(&listener->lock, NULL);
     listener->server = make_server();
