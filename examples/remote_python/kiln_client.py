@@ -42,9 +42,10 @@ class RemoteError(Exception):
 class Session:
     """One stream. `write`, `run` and `free` return at once; `read` and `fence` wait."""
 
-    def __init__(self, root, address):
+    def __init__(self, root, address, credentials=None):
         self.pb, self.ir, service = load_protocol(root)
-        self.channel = grpc.insecure_channel(address)
+        self.channel = (grpc.secure_channel(address, credentials) if credentials is not None
+                        else grpc.insecure_channel(address))
         self.stub = service.ComputeStub(self.channel)
         self.outgoing = queue.Queue()
         self.request = 0

@@ -343,6 +343,46 @@ def case_python_from_proto(_):
             assert part in said, said
 
 
+def case_servers_know_each_other(folder):
+    """A server fetches from another one as itself: with its own certificate, and only where it may."""
+    path = make_certificates(folder)
+    sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
+    client = importlib.import_module("kiln_client")
+    texts = []
+    for name in ("ca.pem", "client.key", "client.pem"):
+        with open(path(name), "rb") as file:
+            texts.append(file.read())
+    credentials = grpc.ssl_channel_credentials(*texts)
+    tls = ["--tls-cert", path("server.pem"), "--tls-key", path("server.key"), "--client-ca", path("ca.pem")]
+
+    def move(source, target, address, transfer):
+        """Eight bytes from one server to the other; gives what the target answered."""
+        buffer = source.write([1.0, 2.0])
+        secret = os.urandom(32)
+        source.send(expose=source.pb.Expose(transfer=transfer, buffer=buffer, count=1, expiry_ms=20000, secret=secret))
+        goal = target.new_buffer()
+        try:
+            target.ask(obtain=target.pb.Obtain(transfer=transfer, buffer=goal, total=8, wait_ms=3000, secret=secret,
+                                               address=address))
+            assert target.read(goal, 2) == [1.0, 2.0]
+            return 0
+        except client.RemoteError as told:
+            return told.code
+
+    with Server(KILN, *tls) as first, \
+            Server(KILN, *tls, "--fetch-peers", first.address) as second, \
+            Server(KILN, *tls, "--fetch-peers", first.address, "--set", f"remote-cert={path('stranger.pem')}",
+                   "--set", f"remote-key={path('stranger.key')}") as stranger, \
+            Server(KILN, *tls) as alone:
+        source = client.Session(SOURCE, first.target, credentials)
+        for server, transfer, codes in ((second, 1, {0}), (stranger, 2, {4, 14}), (alone, 3, {7})):
+            target = client.Session(SOURCE, server.target, credentials)
+            got = move(source, target, first.address, transfer)
+            assert got in codes, (transfer, got)
+            target.close()
+        source.close()
+
+
 def case_client_library_links_no_opencl(_):
     for path in (CLIENT_LIBRARY, CLIENT_ONLY):
         needed = run("ldd", path)
@@ -356,4 +396,4 @@ run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_refuses_beyond_loopback, case_default_address, case_client_certificates,
            case_tokens, case_renewed_while_serving, case_one_line_says_why, case_many_connections,
            case_health_and_drain, case_reflection, case_wire_page_is_whole, case_grpcurl, case_python_from_proto,
-           case_client_library_links_no_opencl])
+           case_servers_know_each_other, case_client_library_links_no_opencl])
