@@ -79,6 +79,26 @@ KILN_API void kiln_cl_event_destroy(kiln_cl_event *event);
 KILN_NODISCARD KILN_API kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done,
                                                         void *user, kiln_error *err);
 
+/// Waits on the calling thread until a mark is reached.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: DEVICE_LOST.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_event_wait(kiln_cl_event *event, kiln_error *err);
+
+/// A lane: another backend on the same device and context, with a queue, a memory pool and kernels
+/// of its own, so that its work waits for nothing in the first one's queue. It takes the first
+/// one's buffers wherever a call takes a buffer, but frees only its own; who uses both orders them
+/// with marks and gates. Ownership: the caller's (its `close`). Lifetime: the backend outlives it.
+/// Thread: each has a lock of its own; this call, the backend's. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_open_lane(kiln_backend *backend,
+                                                      kiln_backend **out_lane, kiln_error *err);
+
+/// Queues a copy of host memory into a buffer and does not wait: `source` must stay until a later
+/// mark is reached. From pinned memory, of whatever backend of the process, it runs at the link's
+/// speed. Ownership: borrowed. Lifetime: as said. Thread: the backend's lock. Errors:
+/// OUT_OF_RANGE, RESOURCE_EXHAUSTED, DEVICE_LOST.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_write(kiln_backend *backend, kiln_buffer *buffer,
+                                                  size_t offset, const void *source, size_t bytes,
+                                                  kiln_error *err);
+
 /// A program's own OpenCL objects, passed as pointers: a backend on its context and in-order queue,
 /// a buffer in its cl_mem (with `ready`, an event to wait for, or NULL), a buffer's cl_mem with an
 /// event that is complete when what was queued so far is done, and a wait of the queue for an

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A program's own OpenCL objects: its context and queue as a backend, its memory as buffers, and
-// buffers as memory for it.
+// buffers as memory for it. A lane is a backend on another one's context in the same way.
 
 #include "cl_internal.h"
 
@@ -55,6 +55,20 @@ kiln_status kilni_cl_take_queue(kilni_cl_backend *backend, void *context, void *
     }
     backend->queue = queue;
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    cl_int code = CL_SUCCESS;
+    *out_lane = NULL;
+    cl_command_queue queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "a second queue on %s", backend->info.name);
+    }
+    kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
+    clReleaseCommandQueue(queue); // the lane has a hold of its own
+    return status;
 }
 
 kiln_status kiln_cl_wait_event(kiln_backend *base, void *event, kiln_error *err)

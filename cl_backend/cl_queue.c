@@ -303,6 +303,13 @@ void kiln_cl_event_destroy(kiln_cl_event *event)
     kiln_free(event->backend->env, event);
 }
 
+kiln_status kiln_cl_event_wait(kiln_cl_event *event, kiln_error *err)
+{
+    cl_int code = clWaitForEvents(1, &event->event);
+    return code == CL_SUCCESS ? KILN_STATUS_OK
+                              : kilni_cl_fail_wait(NULL, err, code, "waiting for a mark");
+}
+
 static void CL_CALLBACK event_passed(cl_event event, cl_int code, void *user)
 {
     (void)event;

@@ -229,6 +229,27 @@ out:
     return status;
 }
 
+kiln_status kiln_cl_write(kiln_backend *base, kiln_buffer *given, size_t offset, const void *source,
+                          size_t bytes, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_check_range(buffer, offset, bytes, err);
+    }
+    if (status != KILN_STATUS_OK || bytes == 0) {
+        return status;
+    }
+    cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes, source,
+                                       0, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
+    }
+    backend->counters.transfer_bytes += bytes;
+    return kilni_cl_queued(backend, err);
+}
+
 // ---- copy and map ----
 
 kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source_offset,

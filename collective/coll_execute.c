@@ -4,22 +4,18 @@
 // algorithm.
 #include "collective_internal.h"
 
-typedef struct slot_place {
-    kiln_coll_buffer *buffer;
-    uint64_t offset;
-    kiln_dtype dtype;
-    bool is_ours;
-} slot_place;
-
 typedef struct pending_send {
-    kiln_coll_message message;
+    kiln_coll_message *messages; ///< one for each piece
+    uint64_t count;
+    uint64_t posted;
+    void *data; ///< what is mapped
     kiln_coll_area area;
 } pending_send;
 
 typedef struct execution {
     const kilni_coll_run *run;
     kiln_coll_memory *memory;
-    slot_place slots[SLOT_COUNT];
+    kilni_coll_lot lots[SLOT_COUNT];
     pending_send *sends;
     size_t send_count;
 } execution;
@@ -36,14 +32,14 @@ kiln_dtype kilni_coll_wide(kiln_dtype dtype)
 static kiln_status alloc_slot(execution *exec, kilni_coll_slot slot, kiln_dtype dtype,
                               uint64_t elems, kiln_error *err)
 {
-    exec->slots[slot] = (slot_place){.dtype = dtype};
+    exec->lots[slot] = (kilni_coll_lot){.dtype = dtype};
     if (elems == 0) {
         return KILN_STATUS_OK;
     }
     size_t bytes = (size_t)elems * kiln_dtype_size(dtype);
     kiln_status status =
-        exec->memory->ops->alloc(exec->memory, bytes, &exec->slots[slot].buffer, err);
-    exec->slots[slot].is_ours = status == KILN_STATUS_OK;
+        exec->memory->ops->alloc(exec->memory, bytes, &exec->lots[slot].buffer, err);
+    exec->lots[slot].is_ours = status == KILN_STATUS_OK;
     return status;
 }
 
@@ -63,10 +59,10 @@ static kiln_status place_slots(execution *exec, const kilni_coll_schedule *sched
     kiln_dtype wide = kilni_coll_wide(call->dtype);
     const uint64_t *elems = schedule->slot_elems;
     kiln_status status = KILN_STATUS_OK;
-    exec->slots[SLOT_INPUT] = (slot_place){call->input, call->input_offset, call->dtype, false};
-    exec->slots[SLOT_OUTPUT] = (slot_place){call->output, call->output_offset, call->dtype, false};
+    exec->lots[SLOT_INPUT] = (kilni_coll_lot){call->input, call->input_offset, call->dtype, false};
+    exec->lots[SLOT_OUTPUT] = (kilni_coll_lot){call->output, call->output_offset, call->dtype, false};
     if (works_in_output(exec->run)) {
-        exec->slots[SLOT_WORK] = exec->slots[SLOT_OUTPUT];
+        exec->lots[SLOT_WORK] = exec->lots[SLOT_OUTPUT];
     } else {
         KILN_TRY(out, status, alloc_slot(exec, SLOT_WORK, wide, elems[SLOT_WORK], err));
     }
@@ -79,44 +75,100 @@ out:
 static void free_slots(execution *exec)
 {
     for (int i = 0; i < SLOT_COUNT; i++) {
-        if (exec->slots[i].is_ours) {
-            exec->memory->ops->free(exec->memory, exec->slots[i].buffer);
+        if (exec->lots[i].is_ours) {
+            exec->memory->ops->free(exec->memory, exec->lots[i].buffer);
         }
     }
 }
 
-static kiln_coll_area area_of(const execution *exec, kilni_coll_place place, uint64_t count)
+kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_place place,
+                                  kilni_coll_range range)
 {
-    const slot_place *slot = &exec->slots[place.slot];
-    return (kiln_coll_area){.buffer = slot->buffer,
-                            .offset = slot->offset + place.start * kiln_dtype_size(slot->dtype),
-                            .dtype = slot->dtype,
-                            .count = (size_t)count};
+    const kilni_coll_lot *lot = &lots[place.slot];
+    uint64_t start = place.start + range.start;
+    return (kiln_coll_area){.buffer = lot->buffer,
+                            .offset = lot->offset + start * kiln_dtype_size(lot->dtype),
+                            .dtype = lot->dtype,
+                            .count = (size_t)range.count};
+}
+
+kilni_coll_range kilni_coll_piece(const kilni_coll_run *run, kiln_dtype dtype, uint64_t count,
+                                  uint64_t index)
+{
+    uint64_t elems = run->chunk_bytes / kiln_dtype_size(dtype);
+    elems = elems == 0 ? 1 : elems;
+    uint64_t start = index > count / elems ? count : index * elems;
+    return (kilni_coll_range){start, count - start < elems ? count - start : elems};
 }
 
 // ---- steps
 // ------------------------------------------------------------------------------------------
 
-static kiln_status map_area(execution *exec, const kiln_coll_area *area, kiln_coll_access access,
-                            kiln_coll_message *message, kiln_error *err)
+static kiln_coll_area whole_of(const execution *exec, kilni_coll_place place, uint64_t count)
 {
-    message->sequence = exec->run->sequence;
-    message->bytes = kiln_coll_area_bytes(area);
-    return exec->memory->ops->map(exec->memory, area, access, &message->data, err);
+    return kilni_coll_area_of(exec->lots, place, (kilni_coll_range){0, count});
+}
+
+static uint64_t count_pieces(const kilni_coll_run *run, const kiln_coll_area *area)
+{
+    uint64_t pieces = 0;
+    while (kilni_coll_piece(run, area->dtype, area->count, pieces).count > 0) {
+        pieces++;
+    }
+    return pieces;
+}
+
+static kiln_status post_pieces(const execution *exec, pending_send *send, uint32_t peer,
+                               kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint64_t i = 0; i < send->count && status == KILN_STATUS_OK; i++) {
+        kilni_coll_range piece =
+            kilni_coll_piece(exec->run, send->area.dtype, send->area.count, i);
+        size_t size = kiln_dtype_size(send->area.dtype);
+        send->messages[i] =
+            (kiln_coll_message){.is_send = true,
+                                .peer = peer,
+                                .sequence = exec->run->sequence,
+                                .data = (unsigned char *)send->data + piece.start * size,
+                                .bytes = piece.count * size};
+        status = transport->ops->post(transport, &send->messages[i], err);
+        send->posted += status == KILN_STATUS_OK;
+    }
+    return status;
 }
 
 static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
-    kiln_coll_transport *transport = exec->run->transport;
     pending_send *send = &exec->sends[exec->send_count];
-    *send = (pending_send){.message = {.is_send = true, .peer = step->peer},
-                           .area = area_of(exec, step->source, step->count)};
-    kiln_status status = map_area(exec, &send->area, KILN_COLL_READ, &send->message, err);
+    *send = (pending_send){.area = whole_of(exec, step->source, step->count)};
+    send->count = count_pieces(exec->run, &send->area);
+    send->messages = kiln_arena_alloc(exec->run->arena, send->count * sizeof *send->messages);
+    if (send->messages == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a message");
+    }
+    kiln_status status =
+        exec->memory->ops->map(exec->memory, &send->area, KILN_COLL_READ, &send->data, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     exec->send_count++;
-    return transport->ops->post(transport, &send->message, err);
+    return post_pieces(exec, send, step->peer, err);
+}
+
+static kiln_status receive(const execution *exec, kiln_coll_message *message, kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    kiln_status status = transport->ops->post(transport, message, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            transport->ops->wait(transport, message, kiln_time_ns() + exec->run->deadline_ns, err);
+        if (status != KILN_STATUS_OK) {
+            transport->ops->cancel(transport, message);
+        }
+    }
+    return status;
 }
 
 typedef struct written_receive {
@@ -134,31 +186,51 @@ static void write_received(const void *data, size_t bytes, void *user)
 }
 
 /// For a memory that takes bytes from where the sender has them.
-static kiln_status receive_written(execution *exec, const kilni_coll_step *step, kiln_error *err)
+static kiln_status receive_written(const execution *exec, const kilni_coll_step *step,
+                                   kiln_error *err)
 {
-    kiln_coll_transport *transport = exec->run->transport;
-    written_receive received = {.memory = exec->memory,
-                                .area = area_of(exec, step->target, step->count)};
-    kiln_coll_message message = {.is_send = false,
-                                 .peer = step->peer,
-                                 .sequence = exec->run->sequence,
-                                 .bytes = kiln_coll_area_bytes(&received.area),
-                                 .take = write_received,
-                                 .user = &received};
-    kiln_status status = transport->ops->post(transport, &message, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
+    kiln_dtype dtype = exec->lots[step->target.slot].dtype;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint64_t i = 0; status == KILN_STATUS_OK; i++) {
+        kilni_coll_range piece = kilni_coll_piece(exec->run, dtype, step->count, i);
+        if (piece.count == 0) {
+            break;
+        }
+        written_receive received = {.memory = exec->memory,
+                                    .area = kilni_coll_area_of(exec->lots, step->target, piece)};
+        kiln_coll_message message = {.peer = step->peer,
+                                     .sequence = exec->run->sequence,
+                                     .bytes = kiln_coll_area_bytes(&received.area),
+                                     .take = write_received,
+                                     .user = &received};
+        status = receive(exec, &message, err);
+        if (status == KILN_STATUS_OK && received.status != KILN_STATUS_OK) {
+            status = received.status;
+            if (err != NULL) {
+                *err = received.error;
+            }
+        }
     }
-    status =
-        transport->ops->wait(transport, &message, kiln_time_ns() + exec->run->deadline_ns, err);
-    if (status != KILN_STATUS_OK) {
-        transport->ops->cancel(transport, &message);
-        return status;
+    return status;
+}
+
+static kiln_status receive_pieces(const execution *exec, const kilni_coll_step *step,
+                                  const kiln_coll_area *area, void *data, kiln_error *err)
+{
+    size_t size = kiln_dtype_size(area->dtype);
+    kiln_status status = KILN_STATUS_OK;
+    for (uint64_t i = 0; status == KILN_STATUS_OK; i++) {
+        kilni_coll_range piece = kilni_coll_piece(exec->run, area->dtype, area->count, i);
+        if (piece.count == 0) {
+            break;
+        }
+        kiln_coll_message message = {.peer = step->peer,
+                                     .sequence = exec->run->sequence,
+                                     .data = (unsigned char *)data + piece.start * size,
+                                     .bytes = piece.count * size};
+        status = receive(exec, &message, err);
     }
-    if (received.status != KILN_STATUS_OK && err != NULL) {
-        *err = received.error;
-    }
-    return received.status;
+    return status;
 }
 
 static kiln_status step_receive(execution *exec, const kilni_coll_step *step, kiln_error *err)
@@ -166,64 +238,71 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
     if (exec->memory->ops->write != NULL) {
         return receive_written(exec, step, err);
     }
-    kiln_coll_transport *transport = exec->run->transport;
-    kiln_coll_message message = {.is_send = false, .peer = step->peer};
-    kiln_coll_area area = area_of(exec, step->target, step->count);
-    kiln_status status = map_area(exec, &area, KILN_COLL_WRITE, &message, err);
+    void *data = NULL;
+    kiln_coll_area area = whole_of(exec, step->target, step->count);
+    kiln_status status = exec->memory->ops->map(exec->memory, &area, KILN_COLL_WRITE, &data, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = transport->ops->post(transport, &message, err);
-    if (status == KILN_STATUS_OK) {
-        status =
-            transport->ops->wait(transport, &message, kiln_time_ns() + exec->run->deadline_ns, err);
-        if (status != KILN_STATUS_OK) {
-            transport->ops->cancel(transport, &message);
-        }
-    }
+    status = receive_pieces(exec, step, &area, data, err);
     kiln_error *unmap_err = status == KILN_STATUS_OK ? err : NULL;
     kiln_status unmapped =
-        exec->memory->ops->unmap(exec->memory, &area, KILN_COLL_WRITE, message.data, unmap_err);
+        exec->memory->ops->unmap(exec->memory, &area, KILN_COLL_WRITE, data, unmap_err);
     return status == KILN_STATUS_OK ? unmapped : status;
 }
 
-static kiln_status step_reduce(execution *exec, const kilni_coll_step *step, kiln_error *err)
+kiln_status kilni_coll_step_reduce(const kilni_coll_run *run, const kilni_coll_lot *lots,
+                                   const kilni_coll_step *step, kilni_coll_range range,
+                                   kiln_error *err)
 {
-    kiln_coll_area target = area_of(exec, step->target, step->count);
-    kiln_coll_area left = area_of(exec, step->left, step->count);
-    kiln_coll_area source = area_of(exec, step->source, step->count);
-    kiln_coll_op op = exec->run->call->op;
-    return exec->memory->ops->reduce(exec->memory, &target, &left, &source,
-                                     op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
+    kiln_coll_area target = kilni_coll_area_of(lots, step->target, range);
+    kiln_coll_area left = kilni_coll_area_of(lots, step->left, range);
+    kiln_coll_area source = kilni_coll_area_of(lots, step->source, range);
+    kiln_coll_op op = run->call->op;
+    return run->memory->ops->reduce(run->memory, &target, &left, &source,
+                                    op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
 }
 
-static kiln_status step_copy(execution *exec, const kilni_coll_step *step, kiln_error *err)
+kiln_status kilni_coll_step_copy(const kilni_coll_run *run, const kilni_coll_lot *lots,
+                                 const kilni_coll_step *step, kilni_coll_range range,
+                                 kiln_error *err)
 {
-    const kiln_coll_memory_ops *ops = exec->memory->ops;
-    kiln_coll_area target = area_of(exec, step->target, step->count);
-    kiln_coll_area source = area_of(exec, step->source, step->count);
-    uint32_t divisor = step->divide ? exec->run->divisor : 1;
+    const kiln_coll_memory_ops *ops = run->memory->ops;
+    kiln_coll_area target = kilni_coll_area_of(lots, step->target, range);
+    kiln_coll_area source = kilni_coll_area_of(lots, step->source, range);
+    uint32_t divisor = step->divide ? run->divisor : 1;
     if (target.dtype != source.dtype || divisor != 1) {
-        return ops->convert(exec->memory, &target, &source, divisor, err);
+        return ops->convert(run->memory, &target, &source, divisor, err);
     }
     if (target.buffer == source.buffer && target.offset == source.offset) {
         return KILN_STATUS_OK;
     }
-    return ops->copy(exec->memory, &target, &source, err);
+    return ops->copy(run->memory, &target, &source, err);
+}
+
+static kiln_status await_pieces(const execution *exec, pending_send *send, kiln_error *err)
+{
+    kiln_coll_transport *transport = exec->run->transport;
+    kiln_status status = KILN_STATUS_OK;
+    while (send->posted > 0 && status == KILN_STATUS_OK) {
+        kiln_coll_message *last = &send->messages[send->posted - 1];
+        status =
+            transport->ops->wait(transport, last, kiln_time_ns() + exec->run->deadline_ns, err);
+        send->posted -= status == KILN_STATUS_OK;
+    }
+    return status;
 }
 
 static kiln_status step_fence(execution *exec, kiln_error *err)
 {
-    kiln_coll_transport *transport = exec->run->transport;
     kiln_status status = KILN_STATUS_OK;
     while (exec->send_count > 0 && status == KILN_STATUS_OK) {
         pending_send *send = &exec->sends[exec->send_count - 1];
-        status = transport->ops->wait(transport, &send->message,
-                                      kiln_time_ns() + exec->run->deadline_ns, err);
+        status = await_pieces(exec, send, err);
         if (status == KILN_STATUS_OK) {
             exec->send_count--;
             status = exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ,
-                                              send->message.data, err);
+                                              send->data, err);
         }
     }
     return status;
@@ -231,15 +310,16 @@ static kiln_status step_fence(execution *exec, kiln_error *err)
 
 static kiln_status run_step(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
+    const kilni_coll_range whole = {0, step->count};
     switch (step->kind) {
     case STEP_SEND:
         return step_send(exec, step, err);
     case STEP_RECEIVE:
         return step_receive(exec, step, err);
     case STEP_REDUCE:
-        return step_reduce(exec, step, err);
+        return kilni_coll_step_reduce(exec->run, exec->lots, step, whole, err);
     case STEP_COPY:
-        return step_copy(exec, step, err);
+        return kilni_coll_step_copy(exec->run, exec->lots, step, whole, err);
     case STEP_FENCE:
         return step_fence(exec, err);
     }
@@ -268,21 +348,45 @@ static void withdraw_sends(execution *exec)
     kiln_coll_transport *transport = exec->run->transport;
     while (exec->send_count > 0) {
         pending_send *send = &exec->sends[--exec->send_count];
-        transport->ops->cancel(transport, &send->message);
-        exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ, send->message.data,
-                                 NULL);
+        while (send->posted > 0) {
+            transport->ops->cancel(transport, &send->messages[--send->posted]);
+        }
+        exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ, send->data, NULL);
     }
 }
 
 /// The caller's buffers are ready when the memory's own work has ended too.
 static kiln_status settle(execution *exec, kiln_error *err)
 {
+    const kiln_coll_memory_ops *ops = exec->memory->ops;
     kilni_coll_gate *gate = NULL;
-    kiln_status status = kilni_coll_gate_open(exec->run->arena->env, exec->memory, &gate, err);
+    kiln_status status =
+        kilni_coll_gate_open(exec->run->arena->env, exec->memory,
+                             ops->finish != NULL ? ops->finish : ops->after, &gate, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     return kilni_coll_gate_wait(gate, kiln_time_ns() + exec->run->deadline_ns, err);
+}
+
+/// Long calls, where the memory can; short ones are through before a second thread has begun.
+static bool is_streamed(const kilni_coll_run *run)
+{
+    const kiln_coll_call *call = run->call;
+    uint64_t bytes = call->count * kiln_dtype_size(call->dtype);
+    return run->memory->ops->fetch != NULL && bytes > run->chunk_bytes / 4;
+}
+
+static kiln_status run_steps(execution *exec, const kilni_coll_schedule *schedule, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    if (is_streamed(exec->run)) {
+        return kilni_coll_stream(exec->run, schedule, exec->lots, err);
+    }
+    for (size_t i = 0; i < schedule->step_count && status == KILN_STATUS_OK; i++) {
+        status = run_step(exec, &schedule->steps[i], err);
+    }
+    return status;
 }
 
 kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
@@ -296,9 +400,7 @@ kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_sched
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the schedule of a call");
     }
     KILN_TRY(out, status, place_slots(&exec, schedule, err));
-    for (size_t i = 0; i < schedule->step_count; i++) {
-        KILN_TRY(out, status, run_step(&exec, &schedule->steps[i], err));
-    }
+    KILN_TRY(out, status, run_steps(&exec, schedule, err));
     KILN_TRY(out, status, settle(&exec, err));
 out:
     if (status != KILN_STATUS_OK) {

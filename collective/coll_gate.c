@@ -37,7 +37,8 @@ static void gate_fire(kiln_status status, void *user)
 }
 
 kiln_status kilni_coll_gate_open(const kiln_env *env, kiln_coll_memory *memory,
-                                 kilni_coll_gate **out_gate, kiln_error *err)
+                                 kilni_coll_after_fn after, kilni_coll_gate **out_gate,
+                                 kiln_error *err)
 {
     *out_gate = NULL;
     kilni_coll_gate *gate = kiln_alloc(env, sizeof *gate);
@@ -51,7 +52,7 @@ kiln_status kilni_coll_gate_open(const kiln_env *env, kiln_coll_memory *memory,
     pthread_mutex_init(&gate->mutex, NULL);
     pthread_cond_init(&gate->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    kiln_status status = memory->ops->after(memory, gate_fire, gate, err);
+    kiln_status status = after(memory, gate_fire, gate, err);
     if (status != KILN_STATUS_OK) {
         gate_free(gate);
         return status;

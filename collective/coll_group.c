@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const uint64_t default_deadline_ns = 30000000000u;
+static const uint64_t default_chunk_bytes = 4u << 20; // 4 to 16 MiB reach a link's speed
 
 enum { MOST_RANKS = 4096 };
 
@@ -18,6 +19,7 @@ struct kiln_coll_group {
     atomic_size_t holds;
     uint32_t ranks;
     uint64_t deadline_ns;
+    uint64_t chunk_bytes;
     char *select;
     uint32_t node; ///< ranks that share a host; 0: not known
     kiln_coll_network *network; ///< NULL: all ranks are in this process
@@ -98,6 +100,7 @@ static kiln_status fill_group(const kiln_env *env, kiln_coll_group *group,
     group->ranks = options->ranks;
     group->node = options->ranks_per_node;
     group->deadline_ns = options->deadline_ns == 0 ? default_deadline_ns : options->deadline_ns;
+    group->chunk_bytes = options->chunk_bytes == 0 ? default_chunk_bytes : options->chunk_bytes;
     pthread_mutex_init(&group->mutex, NULL);
     group->taken = kiln_alloc_array(env, group->ranks, sizeof *group->taken);
     group->select = options->select == NULL ? NULL : kiln_strdup(env, options->select);
@@ -267,6 +270,7 @@ static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *
         .call = call,
         .sequence = member->sequence,
         .deadline_ns = member->group->deadline_ns,
+        .chunk_bytes = member->group->chunk_bytes,
         .rank = member->rank,
         .divisor = call->divisor != 0 ? call->divisor : member->group->ranks,
         .arena = &member->arena,
@@ -565,7 +569,9 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
         goto out;
     }
-    KILN_TRY(out, status, kilni_coll_gate_open(env, member->memory, &request->gate, err));
+    KILN_TRY(out, status,
+             kilni_coll_gate_open(env, member->memory, member->memory->ops->after, &request->gate,
+                                  err));
     request->is_detached = out_request == NULL;
     if (out_request != NULL) {
         *out_request = request;

@@ -48,10 +48,16 @@ static hub_end *end_of(kiln_coll_transport *transport)
     return (hub_end *)transport;
 }
 
+/// All threads of a rank: one may wait for a send, another for a receive.
+static void wake(hub_end *end)
+{
+    pthread_cond_broadcast(&end->changed);
+}
+
 static void wake_all(kiln_coll_hub *hub)
 {
     for (uint32_t i = 0; i < hub->ranks; i++) {
-        pthread_cond_signal(&hub->ends[i].changed);
+        wake(&hub->ends[i]);
     }
 }
 
@@ -274,30 +280,44 @@ static kiln_status local_post(kiln_coll_transport *transport, kiln_coll_message 
     }
     if (status == KILN_STATUS_OK && message->is_send) {
         inbox_append(&hub->ends[message->peer], message);
-        pthread_cond_signal(&hub->ends[message->peer].changed);
+        wake(&hub->ends[message->peer]);
     }
     pthread_mutex_unlock(&hub->mutex);
     return status;
 }
 
-/// Copies a taken message over, without the lock, and tells the sender.
+/// What was taken out of the inbox goes back to its sender.
+static void give_back(kiln_coll_hub *hub, kiln_coll_message *sent)
+{
+    sent->state = MESSAGE_DONE;
+    wake(&hub->ends[sent->sender]);
+}
+
+/// Copies a taken message over, without the lock, and tells the sender; one that is only accepted
+/// stays the receiver's until release.
 static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll_message *sent)
 {
     kiln_coll_hub *hub = end->hub;
-    bool fits = sent->bytes == message->bytes && sent->sequence == message->sequence;
+    message->state = MESSAGE_DONE;
+    if (sent->bytes != message->bytes || sent->sequence != message->sequence) {
+        give_back(hub, sent);
+        return poison(end, end->rank, KILN_STATUS_INTERNAL,
+                      "a message has another length or call than the schedule says");
+    }
+    if (message->data == NULL && message->take == NULL) {
+        message->data = sent->data;
+        message->handle = sent;
+        return KILN_STATUS_OK;
+    }
     pthread_mutex_unlock(&hub->mutex);
-    if (fits && message->take != NULL) {
+    if (message->take != NULL) {
         message->take(sent->data, sent->bytes, message->user);
-    } else if (fits) {
+    } else {
         memcpy(message->data, sent->data, sent->bytes);
     }
     pthread_mutex_lock(&hub->mutex);
-    sent->state = MESSAGE_DONE;
-    message->state = MESSAGE_DONE;
-    pthread_cond_signal(&hub->ends[sent->sender].changed);
-    return fits ? KILN_STATUS_OK
-                : poison(end, end->rank, KILN_STATUS_INTERNAL,
-                         "a message has another length or call than the schedule says");
+    give_back(hub, sent);
+    return KILN_STATUS_OK;
 }
 
 /// Names the rank at the end of the chain of those that wait for each other.
@@ -342,7 +362,7 @@ static void withdraw(hub_end *end, kiln_coll_message *message)
         inbox_remove(&hub->ends[message->peer], message);
     }
     while (message->state == MESSAGE_TAKEN) {
-        pthread_cond_wait(&end->changed, &hub->mutex); // ends with a memcpy
+        pthread_cond_wait(&end->changed, &hub->mutex); // ends with a copy
     }
     message->state = MESSAGE_DONE;
 }
@@ -369,10 +389,11 @@ static kiln_status local_wait(kiln_coll_transport *transport, kiln_coll_message 
 {
     hub_end *end = end_of(transport);
     pthread_mutex_lock(&end->hub->mutex);
-    end->waits_for = message->peer;
+    bool is_alone = end->waits_for == UINT32_MAX; // else another thread of this rank waits too
+    end->waits_for = is_alone || !message->is_send ? message->peer : end->waits_for;
     kiln_status status = message->is_send ? wait_send(end, message, deadline_ns)
                                           : wait_receive(end, message, deadline_ns);
-    end->waits_for = UINT32_MAX;
+    end->waits_for = is_alone || !message->is_send ? UINT32_MAX : end->waits_for;
     if (status != KILN_STATUS_OK) {
         report(end->hub, err);
     }
@@ -388,6 +409,15 @@ static void local_cancel(kiln_coll_transport *transport, kiln_coll_message *mess
         withdraw(end, message);
     }
     pthread_mutex_unlock(&end->hub->mutex);
+}
+
+static void local_release(kiln_coll_transport *transport, kiln_coll_message *message)
+{
+    kiln_coll_hub *hub = end_of(transport)->hub;
+    pthread_mutex_lock(&hub->mutex);
+    give_back(hub, message->handle);
+    message->handle = NULL;
+    pthread_mutex_unlock(&hub->mutex);
 }
 
 // ---- failure and leaving
@@ -432,6 +462,8 @@ static const kiln_coll_transport_ops local_ops = {
     .abort = local_abort,
     .failure = local_failure,
     .leave = local_leave,
+    .accept = local_wait,
+    .release = local_release,
 };
 
 // ---- for a network
@@ -452,8 +484,7 @@ kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank)
 void kiln_coll_hub_sent(kiln_coll_hub *hub, kiln_coll_message *message)
 {
     pthread_mutex_lock(&hub->mutex);
-    message->state = MESSAGE_DONE;
-    pthread_cond_signal(&hub->ends[message->sender].changed);
+    give_back(hub, message);
     pthread_mutex_unlock(&hub->mutex);
 }
 
@@ -463,7 +494,7 @@ void kiln_coll_hub_deliver(kiln_coll_hub *hub, kiln_coll_message *message)
     message->is_send = true;
     message->state = MESSAGE_POSTED;
     inbox_append(&hub->ends[message->peer], message);
-    pthread_cond_signal(&hub->ends[message->peer].changed);
+    wake(&hub->ends[message->peer]);
     pthread_mutex_unlock(&hub->mutex);
 }
 

@@ -108,6 +108,9 @@ typedef struct kiln_coll_group_options {
     /// Stands in for the ranks of other processes: taken over, also on failure. NULL: there are
     /// none.
     struct kiln_coll_network *network;
+    /// Messages are cut in pieces of so many bytes, which travel one after another, the next while
+    /// the last is combined; equal on all ranks. 0: 4 MiB.
+    uint64_t chunk_bytes;
 } kiln_coll_group_options;
 
 #define KILN_COLL_GROUP_OPTIONS_INIT                                                               \
@@ -245,6 +248,10 @@ static inline size_t kiln_coll_area_bytes(const kiln_coll_area *area)
     return area->count * kiln_dtype_size(area->dtype);
 }
 
+enum { KILN_COLL_STAGES = 6 };
+/// What was begun and is waited for; the memory's own.
+typedef struct kiln_coll_ticket kiln_coll_ticket;
+
 /// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts;
 /// work takes effect in the order issued and may run later. Target and source have one count, and
 /// are equal or apart.
@@ -282,6 +289,26 @@ typedef struct kiln_coll_memory_ops {
                          kiln_error *err);
     /// The call that carried `event` has ended; `result` is the error, or has code 0.
     void (*signal)(kiln_coll_memory *memory, void *event, const kiln_error *result);
+    /// As `after`, of the worker's own work, where that does not queue behind other work of the
+    /// memory. NULL: `after` serves for both.
+    kiln_status (*finish)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                          kiln_error *err);
+    /// For memory apart from the host's: long calls travel in chunks, out and in at the same time.
+    /// NULL, all of them: areas are mapped or written. `stage` gives one of the first
+    /// KILN_COLL_STAGES pieces of host memory, of `bytes`, from which every memory of the process
+    /// copies fast; it is kept. `fetch` begins a copy of an area to such a piece, in parallel to all
+    /// else, and `fetched` waits for it and takes the ticket; both are called from a second thread.
+    /// `put` begins a copy from the host, in order with copy, convert and reduce; the source stays
+    /// until a `mark` made afterwards is reached. Every ticket is waited for.
+    kiln_status (*stage)(kiln_coll_memory *memory, uint32_t index, size_t bytes, void **out_host,
+                         kiln_error *err);
+    kiln_status (*fetch)(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
+                         kiln_coll_ticket **out_ticket, kiln_error *err);
+    kiln_status (*fetched)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+    kiln_status (*put)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *host,
+                       kiln_error *err);
+    kiln_status (*mark)(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket, kiln_error *err);
+    kiln_status (*reached)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
 } kiln_coll_memory_ops;
 
 struct kiln_coll_memory { ///< first member of every memory
@@ -318,7 +345,8 @@ typedef struct kiln_coll_message {
     void *handle;
 } kiln_coll_message;
 
-/// How a rank reaches the others. One transport object is one rank's end. Deadlines are points of
+/// How a rank reaches the others. One transport object is one rank's end, used by the worker and,
+/// for sends, by a second thread of the same call. Deadlines are points of
 /// kiln_time_ns(). After abort every wait of every rank ends with that cause.
 typedef struct kiln_coll_transport_ops {
     uint32_t struct_size;
@@ -339,6 +367,11 @@ typedef struct kiln_coll_transport_ops {
     kiln_status (*failure)(kiln_coll_transport *transport, int32_t *out_rank, kiln_error *err);
     /// This rank takes no further part.
     void (*leave)(kiln_coll_transport *transport);
+    /// As wait, for a receive without data and take: sets `data` to where the sender's bytes lie,
+    /// which stay until `release`.
+    kiln_status (*accept)(kiln_coll_transport *transport, kiln_coll_message *message,
+                          uint64_t deadline_ns, kiln_error *err);
+    void (*release)(kiln_coll_transport *transport, kiln_coll_message *message);
 } kiln_coll_transport_ops;
 
 struct kiln_coll_transport { ///< first member of every transport

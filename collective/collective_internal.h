@@ -156,6 +156,7 @@ typedef struct kilni_coll_run {
     const kiln_coll_call *call;
     uint64_t sequence;
     uint64_t deadline_ns; ///< of one wait
+    uint64_t chunk_bytes; ///< messages are cut in these
     uint32_t rank;
     uint32_t divisor; ///< of a mean
     kiln_arena *arena;
@@ -167,11 +168,44 @@ typedef struct kilni_coll_run {
 kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
                                kiln_error *err);
 
-/// Waits until all work issued to the memory so far has ended.
+/// Where a slot lies.
+typedef struct kilni_coll_lot {
+    kiln_coll_buffer *buffer;
+    uint64_t offset;
+    kiln_dtype dtype;
+    bool is_ours;
+} kilni_coll_lot;
+
+/// The part of `place` from element `range.start` on, in a rank's memory.
+kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_place place,
+                                  kilni_coll_range range);
+
+/// Piece `index` of a message of `count` elements; none past the last. Both ends cut alike.
+kilni_coll_range kilni_coll_piece(const kilni_coll_run *run, kiln_dtype dtype, uint64_t count,
+                                  uint64_t index);
+
+/// REDUCE and COPY, of elements `range` of the step.
+kiln_status kilni_coll_step_reduce(const kilni_coll_run *run, const kilni_coll_lot *lots,
+                                   const kilni_coll_step *step, kilni_coll_range range,
+                                   kiln_error *err);
+kiln_status kilni_coll_step_copy(const kilni_coll_run *run, const kilni_coll_lot *lots,
+                                 const kilni_coll_step *step, kilni_coll_range range,
+                                 kiln_error *err);
+
+/// All steps of a schedule on a memory that streams: sends on a second thread, each piece as soon
+/// as it is there, receives combined piece by piece. As kilni_coll_execute, but the slots are
+/// there.
+kiln_status kilni_coll_stream(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
+                              const kilni_coll_lot *lots, kiln_error *err);
+
+/// Waits until all work that `after` stands for has ended.
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: the work's, DEADLINE_EXCEEDED.
 typedef struct kilni_coll_gate kilni_coll_gate;
+typedef kiln_status (*kilni_coll_after_fn)(kiln_coll_memory *memory, kiln_coll_done_fn done,
+                                           void *user, kiln_error *err);
 kiln_status kilni_coll_gate_open(const kiln_env *env, kiln_coll_memory *memory,
-                                 kilni_coll_gate **out_gate, kiln_error *err);
+                                 kilni_coll_after_fn after, kilni_coll_gate **out_gate,
+                                 kiln_error *err);
 kiln_status kilni_coll_gate_wait(kilni_coll_gate *gate, uint64_t deadline_ns, kiln_error *err);
 
 // ---- transport within a process

@@ -9,8 +9,9 @@
 static kiln_coll_transport *delay(kiln_coll_transport *transport)
 {
     delayed_transport *self = (delayed_transport *)transport;
-    self->state = self->state * 6364136223846793005u + 1442695040888963407u;
-    struct timespec pause = {.tv_nsec = (long)((self->state >> 33) % self->delay_us) * 1000};
+    uint64_t number = atomic_fetch_add(&self->steps, 0x9e3779b97f4a7c15u);
+    uint64_t random = kiln_hash64(&number, sizeof number, 0);
+    struct timespec pause = {.tv_nsec = (long)(random % self->delay_us) * 1000};
     nanosleep(&pause, NULL);
     return self->inner;
 }
@@ -91,6 +92,19 @@ static void delayed_leave(kiln_coll_transport *transport)
     inner->ops->leave(inner);
 }
 
+static kiln_status delayed_accept(kiln_coll_transport *transport, kiln_coll_message *message,
+                                  uint64_t deadline_ns, kiln_error *err)
+{
+    kiln_coll_transport *inner = delay(transport);
+    return inner->ops->accept(inner, message, deadline_ns, err);
+}
+
+static void delayed_release(kiln_coll_transport *transport, kiln_coll_message *message)
+{
+    kiln_coll_transport *inner = delay(transport);
+    inner->ops->release(inner, message);
+}
+
 static const kiln_coll_transport_ops delayed_ops = {
     .struct_size = (uint32_t)sizeof(kiln_coll_transport_ops),
     .name = "delayed",
@@ -101,11 +115,13 @@ static const kiln_coll_transport_ops delayed_ops = {
     .abort = delayed_abort,
     .failure = delayed_failure,
     .leave = delayed_leave,
+    .accept = delayed_accept,
+    .release = delayed_release,
 };
 
 void delayed_init(delayed_transport *transport, kiln_coll_transport *inner, uint32_t rank,
                   uint32_t delay_us)
 {
     *transport = (delayed_transport){
-        .base = {.ops = &delayed_ops}, .inner = inner, .state = rank + 1, .delay_us = delay_us};
+        .base = {.ops = &delayed_ops}, .inner = inner, .steps = rank + 1, .delay_us = delay_us};
 }

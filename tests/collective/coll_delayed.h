@@ -6,10 +6,12 @@
 
 #include "collective_internal.h"
 
+#include <stdatomic.h>
+
 typedef struct delayed_transport {
     kiln_coll_transport base;
     kiln_coll_transport *inner; ///< does the work
-    uint64_t state; ///< of the random numbers
+    atomic_uint_fast64_t steps; ///< of the random numbers
     uint32_t delay_us; ///< at most, before each step
 } delayed_transport;
 

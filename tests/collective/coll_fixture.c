@@ -18,11 +18,18 @@ bool fixture_init(fixture *fix, uint32_t ranks, uint64_t deadline_ms,
 bool fixture_init_delayed(fixture *fix, uint32_t ranks, uint64_t deadline_ms, uint32_t delay_us,
                           kiln_coll_memory *const *memories)
 {
+    return fixture_init_cut(fix, ranks, deadline_ms, delay_us, memories, /*chunk_bytes=*/0);
+}
+
+bool fixture_init_cut(fixture *fix, uint32_t ranks, uint64_t deadline_ms, uint32_t delay_us,
+                      kiln_coll_memory *const *memories, uint64_t chunk_bytes)
+{
     *fix = (fixture){.env = {.allocator = kiln_allocator_default()}, .ranks = ranks};
     kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
     options.ranks = ranks;
     options.ranks_per_node = fixture_extent(ranks).node;
     options.deadline_ns = deadline_ms * 1000000;
+    options.chunk_bytes = chunk_bytes;
     bool ok = KILN_CHECK_INT(kiln_coll_group_create(&fix->env, &options, &fix->group, NULL), 0);
     if (ok && delay_us > 0) {
         ok = KILN_CHECK_INT(kilni_coll_hub_create(&fix->env, ranks, &fix->hub, NULL), 0);

@@ -27,6 +27,9 @@ bool fixture_init(fixture *fix, uint32_t ranks, uint64_t deadline_ms,
 /// The same over a transport with delays of up to `delay_us` and no shared memory.
 bool fixture_init_delayed(fixture *fix, uint32_t ranks, uint64_t deadline_ms, uint32_t delay_us,
                           kiln_coll_memory *const *memories);
+/// The same with messages in pieces of `chunk_bytes`; 0: the default.
+bool fixture_init_cut(fixture *fix, uint32_t ranks, uint64_t deadline_ms, uint32_t delay_us,
+                      kiln_coll_memory *const *memories, uint64_t chunk_bytes);
 void fixture_fini(fixture *fix);
 
 /// Starts `calls[rank]` on every rank from this thread, then waits for all. `out_status` and

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "coll_fixture.h"
+#include "coll_streaming.h"
 #include "collective_internal.h"
 #include "harness.h"
 
@@ -474,6 +475,35 @@ static void test_delays(void)
     }
 }
 
+/// Ranks whose memory streams, in pieces so small that each message has many; among them one of the
+/// host's memory, which does not.
+static void test_streaming(void)
+{
+    static const uint32_t rank_counts[] = {1, 2, 3, 4, 6, 9};
+    for (size_t r = 0; r < sizeof rank_counts / sizeof rank_counts[0]; r++) {
+        fixture fix;
+        streaming_memory memories[FIXTURE_RANKS];
+        kiln_coll_memory *bases[FIXTURE_RANKS];
+        kiln_env env = {.allocator = kiln_allocator_default()};
+        uint32_t ranks = rank_counts[r];
+        for (uint32_t i = 0; i < ranks; i++) {
+            streaming_init(&memories[i], &env);
+            bases[i] = i == 1 && ranks > 2 ? memories[i].host : &memories[i].base;
+        }
+        if (fixture_init_cut(&fix, ranks, 60000, ranks % 3 == 0 ? 60 : 0, bases,
+                             /*chunk_bytes=*/100)) {
+            run_algorithms(&fix, KILN_DTYPE_F32, KILN_COLL_SUM);
+            run_algorithms(&fix, KILN_DTYPE_F16, KILN_COLL_MEAN);
+            run_algorithms(&fix, KILN_DTYPE_I64, KILN_COLL_PROD);
+        }
+        KILN_CHECK(memories[0].fetches > 0 || ranks == 1); // it did stream
+        fixture_fini(&fix);
+        for (uint32_t i = 0; i < ranks; i++) {
+            streaming_fini(&memories[i]);
+        }
+    }
+}
+
 static void test_every_dtype_and_op(void)
 {
     static const uint32_t rank_counts[] = {1, 2, 3, 5};
@@ -542,5 +572,5 @@ static void test_repeats_bit_for_bit(void)
 }
 
 KILN_TEST_MAIN("collective/matrix", KILN_TEST(test_every_rank_count), KILN_TEST(test_delays),
-               KILN_TEST(test_every_dtype_and_op), KILN_TEST(test_long),
+               KILN_TEST(test_streaming), KILN_TEST(test_every_dtype_and_op), KILN_TEST(test_long),
                KILN_TEST(test_repeats_bit_for_bit))
