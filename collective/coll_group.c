@@ -312,7 +312,6 @@ out:
 static kiln_coll_request *next_request(kiln_coll_member *member)
 {
     pthread_mutex_lock(&member->mutex);
-    member->is_busy = false;
     while (member->first == NULL && !member->is_closing) {
         pthread_cond_wait(&member->changed, &member->mutex);
     }
@@ -329,6 +328,7 @@ static void set_idle(kiln_coll_member *member)
 {
     pthread_mutex_lock(&member->mutex);
     member->is_busy = false;
+    pthread_cond_broadcast(&member->changed);
     pthread_mutex_unlock(&member->mutex);
 }
 
@@ -440,6 +440,15 @@ void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause)
     member->transport->ops->abort(member->transport, cause);
 }
 
+void kiln_coll_member_drain(kiln_coll_member *member)
+{
+    pthread_mutex_lock(&member->mutex);
+    while (member->first != NULL || member->is_busy) {
+        pthread_cond_wait(&member->changed, &member->mutex);
+    }
+    pthread_mutex_unlock(&member->mutex);
+}
+
 void kiln_coll_member_destroy(kiln_coll_member *member)
 {
     if (member == NULL) {
@@ -449,7 +458,7 @@ void kiln_coll_member_destroy(kiln_coll_member *member)
     pthread_mutex_lock(&member->mutex);
     bool pending = member->first != NULL || member->is_busy;
     member->is_closing = true;
-    pthread_cond_signal(&member->changed);
+    pthread_cond_broadcast(&member->changed);
     pthread_mutex_unlock(&member->mutex);
     if (pending) {
         kiln_error cause = KILN_ERROR_INIT;
@@ -547,7 +556,7 @@ static void enqueue(kiln_coll_member *member, kiln_coll_request *request)
         member->last->next = request;
     }
     member->last = request;
-    pthread_cond_signal(&member->changed);
+    pthread_cond_broadcast(&member->changed);
     pthread_mutex_unlock(&member->mutex);
 }
 

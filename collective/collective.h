@@ -154,6 +154,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *gro
 /// group. Ownership: `cause` is borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause);
 
+/// Waits until the calls that were started have ended, well or not: each does by its deadlines.
+/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_coll_member_drain(kiln_coll_member *member);
+
 /// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the
 /// group; a group whose members leave with nothing pending stays sound, but a later call of another
 /// one fails. Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it

@@ -14,8 +14,25 @@ typedef struct order {
     bool *done; ///< per operation
 } order;
 
+/// Operations that other devices take part in run in the order in which they were recorded.
+static bool keeps_order(const order *o, uint32_t op)
+{
+    if (kiln_op_info_of(o->tape->ops[op].op)->cls != KILN_CLASS_COLLECTIVE) {
+        return true;
+    }
+    for (uint32_t i = 0; i < op; i++) {
+        if (!o->done[i] && kiln_op_info_of(o->tape->ops[i].op)->cls == KILN_CLASS_COLLECTIVE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_ready(const order *o, uint32_t op, uint32_t block)
 {
+    if (!keeps_order(o, op)) {
+        return false;
+    }
     const uint32_t *refs = o->tape->marks[op].refs;
     for (uint32_t i = 0; i < o->tape->ops[op].n_inputs; i++) {
         uint32_t definer = o->definer[refs[i]];

@@ -39,7 +39,8 @@ typedef enum kiln_op_class {
     KILN_CLASS_WINDOW = 6,
     KILN_CLASS_ROW = 7,
     KILN_CLASS_CREATION = 8,
-    KILN_CLASS_CONTROL = 9
+    KILN_CLASS_CONTROL = 9,
+    KILN_CLASS_COLLECTIVE = 10
 } kiln_op_class;
 
 /// Sets of kiln_dtype_kind that an operator takes. SIGNED: without unsigned and bool.

@@ -120,3 +120,20 @@ const kiln_op_signature kiln_signature_drop = {
     .min_inputs = 1,
     .max_inputs = 1,
 };
+
+// ---- collectives
+// ---------------------------------------------------------------------------------
+
+const kiln_op_signature kiln_signature_all_reduce = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(REDUCTION, IDENTITY), REQUIRED(GROUP, SCALAR), REQUIRED(MEMBER, SCALAR)},
+};
+
+const kiln_op_signature kiln_signature_collective_sync = {
+    .inputs = {"x"},
+    .min_inputs = 1,
+    .max_inputs = 1,
+};

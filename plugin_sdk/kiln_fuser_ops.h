@@ -224,6 +224,8 @@
 #define KF_OP_QUANTIZED_SCALES 413u /* v1: the scales of the blocks of x, one axis of blocks for each axis */
 #define KF_OP_MATMUL_QUANTIZED 414u /* v1: matmul in dtype of operands of which any may be quantised */
 #define KF_OP_LINEAR_QUANTIZED 415u /* v1: linear with a quantised weight [i, o] */
+#define KF_OP_ALL_REDUCE 440u /* v1: x of all members of a group combined; not to be used before collective_sync; of a group of one: x */
+#define KF_OP_COLLECTIVE_SYNC 441u /* v1: x, the result of an all_reduce, which the device waits for */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
 #define KF_OPSET_MAX 461u /* the largest number above */
@@ -305,6 +307,9 @@
 #define KF_ATTR_ANTIALIAS 81u /* filters as wide as the elements of the result */
 #define KF_ATTR_SAMPLING_RATIO 82u /* samples along each axis of a bin; 0: as many as it has elements */
 #define KF_ATTR_SPATIAL_SCALE 83u /* factor from coordinates of boxes to those of x */
+#define KF_ATTR_REDUCTION 90u /* how values are combined: sum, mean, min, max or prod */
+#define KF_ATTR_GROUP 91u /* group of devices, by kiln_collective_id; 0: this device alone */
+#define KF_ATTR_MEMBER 92u /* which device of this process's part of the group, from 0 */
 #define KF_ATTR_OVERLAP 100u /* share of the union that the intersection of two boxes must exceed */
 #define KF_ATTR_LEAST 101u /* scores must exceed it; absent: all but NaN and -inf do */
 #define KF_ATTR_CENTER 102u /* boxes are middle x, middle y, width, height */

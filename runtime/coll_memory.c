@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A device's memory as collective/ sees it, through its backend's table. Reductions are operations
-// on the device, and bytes leave it through mapped memory where the backend has that. Which
-// algorithm runs, and in which order it combines, is decided by collective/; the public calls are
-// in coll_bridge.c.
+// A device's memory as collective/ sees it, through a backend's table: that of the device's lanes,
+// where it has some, so that a call neither stands behind queued operations nor needs the device's
+// lock; else the device's own. Reductions are operations on the device. Bytes leave it through
+// mapped memory where that is the host's, else in pinned pieces. Which algorithm runs, and in which
+// order it combines, is decided by collective/; the public calls are in coll_calls.c.
 
 #include "coll_memory.h"
 
@@ -12,23 +13,43 @@
 
 static const size_t kept_staging_bytes = 256u << 20;
 
+static kiln_device *device_of(kiln_coll_memory *memory)
+{
+    return ((kilni_device_memory *)memory)->device;
+}
+
 static kiln_backend *backend_of(kiln_coll_memory *memory)
 {
-    return ((kilni_device_memory *)memory)->device->backend;
+    kiln_device *device = device_of(memory);
+    return kilni_device_gates(device) ? device->in.backend : device->backend;
 }
 
 static void lock(kiln_coll_memory *memory)
 {
-    pthread_mutex_lock(&((kilni_device_memory *)memory)->device->lock);
+    kiln_device *device = device_of(memory);
+    pthread_mutex_lock(kilni_device_gates(device) ? &device->in.lock : &device->lock);
 }
 
 static void unlock(kiln_coll_memory *memory)
 {
-    pthread_mutex_unlock(&((kilni_device_memory *)memory)->device->lock);
+    kiln_device *device = device_of(memory);
+    pthread_mutex_unlock(kilni_device_gates(device) ? &device->in.lock : &device->lock);
 }
 
 // ---- memory
 // --------------------------------------------------------------------------------------
+
+/// What the device's own pool does not use goes back to the device, unless somebody is busy there.
+static bool trim_device(kiln_device *device)
+{
+    kiln_backend *backend = device->backend;
+    if (!kilni_device_gates(device) || pthread_mutex_trylock(&device->lock) != 0) {
+        return false;
+    }
+    backend->ops->trim(backend);
+    pthread_mutex_unlock(&device->lock);
+    return true;
+}
 
 static kiln_status memory_alloc(kiln_coll_memory *memory, size_t bytes,
                                 kiln_coll_buffer **out_buffer, kiln_error *err)
@@ -38,6 +59,11 @@ static kiln_status memory_alloc(kiln_coll_memory *memory, size_t bytes,
     lock(memory);
     kiln_status status = backend->ops->alloc(backend, bytes, &buffer, err);
     unlock(memory);
+    if (status == KILN_STATUS_RESOURCE_EXHAUSTED && trim_device(device_of(memory))) {
+        lock(memory);
+        status = backend->ops->alloc(backend, bytes, &buffer, err);
+        unlock(memory);
+    }
     *out_buffer = (kiln_coll_buffer *)buffer;
     return status;
 }
@@ -376,95 +402,294 @@ static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area 
 // ---- the end of work
 // -----------------------------------------------------------------------------
 
-static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+#ifdef KILN_RUNTIME_CL
+typedef struct after_call {
+    const kiln_env *env;
+    kiln_coll_done_fn done;
+    void *user;
+    kilni_waits *waits; ///< what the work depended on
+} after_call;
+
+static void pass_on(kiln_status status, void *user)
+{
+    after_call call = *(after_call *)user;
+    kiln_free(call.env, user);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_waits_status(call.waits, NULL, NULL);
+    }
+    kilni_waits_release(call.waits);
+    call.done(status, call.user);
+}
+
+static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error *err)
+{
+    kiln_cl_event *event = NULL;
+    after_call *call = kiln_alloc(from.env, sizeof(*call));
+    if (call == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to wait for a device");
+    }
+    *call = from;
+    kilni_waits_retain(call->waits);
+    kiln_status status = kiln_cl_mark(backend, &event, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_cl_event_after(event, pass_on, call, err);
+        kiln_cl_event_destroy(event);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_waits_release(call->waits);
+        kiln_free(from.env, call);
+    }
+    return status;
+}
+#endif
+
+static kiln_status sync_backend(kiln_backend *backend, kiln_coll_done_fn done, void *user,
                                 kiln_error *err)
 {
-    kiln_backend *backend = backend_of(memory);
-    kiln_status status = KILN_STATUS_OK;
-#ifdef KILN_RUNTIME_CL
-    if (is_opencl(memory)) {
-        kiln_cl_event *event = NULL;
-        lock(memory);
-        status = kiln_cl_mark(backend, &event, err);
-        unlock(memory);
-        if (status == KILN_STATUS_OK) {
-            status = kiln_cl_event_after(event, done, user, err);
-            kiln_cl_event_destroy(event);
-        }
-        return status;
-    }
-#endif
-    lock(memory);
-    status = backend->ops->sync(backend, err);
-    unlock(memory);
+    kiln_status status = backend->ops->sync(backend, err);
     if (status == KILN_STATUS_OK) {
         done(KILN_STATUS_OK, user);
     }
     return status;
 }
 
-/// What was lent to the call goes back, and its result is there.
+/// Of what was queued on the device: calls start under its lock.
+static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                                kiln_error *err)
+{
+    kiln_device *device = device_of(memory);
+#ifdef KILN_RUNTIME_CL
+    if (kilni_device_gates(device)) {
+        const after_call call = {&device->context->env, done, user,
+                                 ((kilni_device_memory *)memory)->starting};
+        return after_mark(device->backend, call, err);
+    }
+#endif
+    return sync_backend(device->backend, done, user, err);
+}
+
+static kiln_status memory_finish(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                                 kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    lock(memory);
+#ifdef KILN_RUNTIME_CL
+    if (is_opencl(memory)) {
+        const after_call call = {&device_of(memory)->context->env, done, user, NULL};
+        status = after_mark(backend_of(memory), call, err);
+        unlock(memory);
+        return status;
+    }
+#endif
+    status = sync_backend(backend_of(memory), done, user, err);
+    unlock(memory);
+    return status;
+}
+
+/// What was lent to the call goes back, and its result is there. Who has the device's lock may be
+/// waiting for that: what needs the lock is left to whoever comes by with it.
 static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_error *result)
 {
-    kiln_device *device = ((kilni_device_memory *)memory)->device;
+    kilni_device_memory *self = (kilni_device_memory *)memory;
+    kiln_device *device = self->device;
     kilni_rank_call *call = event;
-    lock(memory);
-    drop_staging((kilni_device_memory *)memory, kept_staging_bytes);
-    kilni_rank_call_free(device, call, result);
-    unlock(memory);
-}
-
-static const kiln_coll_memory_ops memory_ops = {
-    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops),
-    .name = "device",
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .copy = memory_copy,
-    .convert = memory_convert,
-    .reduce = memory_reduce,
-    .map = memory_map,
-    .unmap = memory_unmap,
-    .after = memory_after,
-    .signal = memory_signal,
-};
-
-static const kiln_coll_memory_ops copying_ops = {
-    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops),
-    .name = "device, copying",
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .copy = memory_copy,
-    .convert = memory_convert,
-    .reduce = memory_reduce,
-    .map = memory_map,
-    .unmap = memory_unmap,
-    .write = memory_write,
-    .after = memory_after,
-    .signal = memory_signal,
-};
-
-kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
-                                     kiln_error *err)
-{
-    device = kilni_core(device);
-    memory->device = kiln_device_retain(device);
-    memory->base.ops = maps(&memory->base) ? &memory_ops : &copying_ops;
-    return kiln_coll_host_memory_create(&device->context->env, &memory->host, err);
-}
-
-void kilni_device_memory_fini(kilni_device_memory *memory)
-{
-    kiln_coll_host_memory_destroy(memory->host);
-    drop_staging(memory, 0);
-    kiln_device_release(memory->device);
+    kilni_arrival *arrival = call->arrival;
+    drop_staging(self, kept_staging_bytes);
+    call->arrival = NULL;
+    pthread_mutex_lock(&device->ended_lock);
+    call->next = device->ended;
+    device->ended = call;
+    pthread_mutex_unlock(&device->ended_lock);
+    if (arrival != NULL) {
+        kilni_arrival_end(arrival, result);
+    }
+    if (kilni_device_gates(device) ? pthread_mutex_trylock(&device->lock) == 0
+                                   : pthread_mutex_lock(&device->lock) == 0) {
+        kilni_device_sweep(device);
+        pthread_cond_broadcast(&device->arrived);
+        pthread_mutex_unlock(&device->lock);
+    }
 }
 
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result)
 {
     kilni_place_clear(device, &call->input);
     kilni_place_clear(device, &call->output);
+    kilni_waits_release(call->depends);
     if (call->arrival != NULL) {
-        kilni_arrival_end(device, call->arrival, result);
+        kilni_arrival_end(call->arrival, result);
     }
     kiln_free(&device->context->env, call);
+}
+
+void kilni_device_sweep(kiln_device *device)
+{
+    const kiln_error none = KILN_ERROR_INIT;
+    pthread_mutex_lock(&device->ended_lock);
+    kilni_rank_call *calls = device->ended;
+    device->ended = NULL;
+    pthread_mutex_unlock(&device->ended_lock);
+    while (calls != NULL) {
+        kilni_rank_call *next = calls->next;
+        kilni_rank_call_free(device, calls, &none);
+        calls = next;
+    }
+}
+
+// ---- pieces of long calls
+// ------------------------------------------------------------------------
+
+#ifdef KILN_RUNTIME_CL
+/// The out lane's lock is held while a read is queued, never while it is waited for.
+static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t bytes,
+                                void **out_host, kiln_error *err)
+{
+    kilni_device_memory *self = (kilni_device_memory *)memory;
+    kilni_lane *out = &self->device->out;
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&out->lock);
+    if (self->stages[index] != NULL && self->stage_bytes < bytes) {
+        out->backend->ops->host_free(out->backend, self->stages[index]);
+        self->stages[index] = NULL;
+    }
+    if (self->stages[index] == NULL) {
+        status = out->backend->ops->host_alloc(out->backend, bytes, &self->stages[index], err);
+    }
+    pthread_mutex_unlock(&out->lock);
+    self->stage_bytes = bytes;
+    *out_host = self->stages[index];
+    return status;
+}
+
+static void drop_stages(kilni_device_memory *self)
+{
+    kilni_lane *out = &self->device->out;
+    for (uint32_t i = 0; i < KILN_COLL_STAGES; i++) {
+        if (self->stages[i] != NULL) {
+            pthread_mutex_lock(&out->lock);
+            out->backend->ops->host_free(out->backend, self->stages[i]);
+            pthread_mutex_unlock(&out->lock);
+        }
+    }
+}
+
+static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
+                                kiln_coll_ticket **out_ticket, kiln_error *err)
+{
+    kilni_lane *out = &device_of(memory)->out;
+    kiln_pending *pending = NULL;
+    pthread_mutex_lock(&out->lock);
+    kiln_status status = out->backend->ops->read_begin(
+        out->backend, (kiln_buffer *)area->buffer, (size_t)area->offset, host,
+        kiln_coll_area_bytes(area), &pending, err);
+    pthread_mutex_unlock(&out->lock);
+    *out_ticket = (kiln_coll_ticket *)pending;
+    return status;
+}
+
+static kiln_status memory_fetched(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
+                                  kiln_error *err)
+{
+    kilni_lane *out = &device_of(memory)->out;
+    kiln_pending *pending = (kiln_pending *)ticket;
+    out->backend->ops->read_wait(pending, /*cancel=*/false);
+    pthread_mutex_lock(&out->lock);
+    kiln_status status = out->backend->ops->read_end(out->backend, pending, err);
+    pthread_mutex_unlock(&out->lock);
+    return status;
+}
+
+static kiln_status memory_put(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              const void *host, kiln_error *err)
+{
+    lock(memory);
+    kiln_status status = kiln_cl_write(backend_of(memory), (kiln_buffer *)area->buffer,
+                                       (size_t)area->offset, host, kiln_coll_area_bytes(area), err);
+    unlock(memory);
+    return status;
+}
+
+static kiln_status memory_mark(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket,
+                               kiln_error *err)
+{
+    kiln_cl_event *event = NULL;
+    lock(memory);
+    kiln_status status = kiln_cl_mark(backend_of(memory), &event, err);
+    unlock(memory);
+    *out_ticket = (kiln_coll_ticket *)event;
+    return status;
+}
+
+static kiln_status memory_reached(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
+                                  kiln_error *err)
+{
+    kiln_cl_event *event = (kiln_cl_event *)ticket;
+    (void)memory;
+    kiln_status status = kiln_cl_event_wait(event, err);
+    kiln_cl_event_destroy(event);
+    return status;
+}
+#endif
+
+// ---- the tables
+// --------------------------------------------------------------------------------
+
+#define COMMON                                                                                     \
+    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .alloc = memory_alloc,                  \
+    .free = memory_free, .copy = memory_copy, .convert = memory_convert, .reduce = memory_reduce,  \
+    .map = memory_map, .unmap = memory_unmap, .after = memory_after, .finish = memory_finish,      \
+    .signal = memory_signal
+
+/// Memory that is the host's.
+static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
+
+/// Devices without lanes.
+static const kiln_coll_memory_ops copying_ops = {
+    COMMON, .name = "device, copying", .write = memory_write};
+
+#ifdef KILN_RUNTIME_CL
+static const kiln_coll_memory_ops streaming_ops = {COMMON,
+                                                   .name = "device, streaming",
+                                                   .write = memory_write,
+                                                   .stage = memory_stage,
+                                                   .fetch = memory_fetch,
+                                                   .fetched = memory_fetched,
+                                                   .put = memory_put,
+                                                   .mark = memory_mark,
+                                                   .reached = memory_reached};
+#endif
+
+static const kiln_coll_memory_ops *choose_ops(kiln_coll_memory *memory)
+{
+#ifdef KILN_RUNTIME_CL
+    if (kilni_device_gates(device_of(memory)) && !maps(memory)) {
+        return &streaming_ops;
+    }
+#endif
+    return maps(memory) ? &memory_ops : &copying_ops;
+}
+
+kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
+                                     kiln_error *err)
+{
+    device = kilni_core(device);
+    memory->device = kiln_device_retain(device);
+    kiln_status status = kilni_lanes_open(device, err);
+    memory->base.ops = choose_ops(&memory->base);
+    return status == KILN_STATUS_OK
+               ? kiln_coll_host_memory_create(&device->context->env, &memory->host, err)
+               : status;
+}
+
+void kilni_device_memory_fini(kilni_device_memory *memory)
+{
+    pthread_mutex_lock(&memory->device->lock);
+    kilni_device_sweep(memory->device);
+    pthread_mutex_unlock(&memory->device->lock);
+    kiln_coll_host_memory_destroy(memory->host);
+    drop_staging(memory, 0);
+#ifdef KILN_RUNTIME_CL
+    drop_stages(memory);
+#endif
+    kiln_device_release(memory->device);
 }

@@ -2,8 +2,8 @@
 #ifndef KILN_RUNTIME_COLL_MEMORY_H
 #define KILN_RUNTIME_COLL_MEMORY_H
 
-/// A device as the memory of a rank of collective/, and what a call keeps of a rank's tensors while
-/// it is under way.
+/// What coll_memory.c (a device as the memory of a rank), coll_bridge.c (groups of devices) and
+/// coll_calls.c (calls on tensors) share.
 
 #include "collective.h"
 #include "runtime_internal.h"
@@ -15,11 +15,24 @@ typedef struct kilni_staging { ///< of the host, for a mapping
     struct kilni_staging *next;
 } kilni_staging;
 
+/// The event of a rank's call. Places share the buffers of input and output, so that both stay
+/// whatever becomes of the tensors.
+typedef struct kilni_rank_call {
+    kilni_place input; ///< shares the input's buffer, or has a dense copy of it
+    kilni_place output;
+    kilni_arrival *arrival; ///< of the output; NULL: this rank has none
+    kilni_waits *depends; ///< what the input's value depended on before the call
+    struct kilni_rank_call *next; ///< among those that have ended
+} kilni_rank_call;
+
 typedef struct kilni_device_memory {
     kiln_coll_memory base;
     kiln_device *device; ///< held
-    kilni_staging *staging; ///< the worker's, under the device's lock
+    kilni_staging *staging; ///< the worker's
+    void *stages[KILN_COLL_STAGES]; ///< pinned, of the device's out lane
+    size_t stage_bytes;
     kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
+    kilni_waits *starting; ///< what the input of the call that starts depends on; the device's lock
 } kilni_device_memory;
 
 /// Also after a failure, fini is due.
@@ -28,15 +41,32 @@ kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *d
                                      kiln_error *err);
 void kilni_device_memory_fini(kilni_device_memory *memory);
 
-/// The event of a rank's call. Places share the buffers of input and output, so that both stay
-/// whatever becomes of the tensors.
-typedef struct kilni_rank_call {
-    kilni_place input; ///< shares the input's buffer, or has a dense copy of it
-    kilni_place output;
-    kilni_arrival *arrival; ///< of the output; NULL: this rank has none
-} kilni_rank_call;
-
-/// Ends the arrival with `result`. Under the device's lock.
+/// A call that was not started. Under the device's lock.
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result);
+
+// ---- groups
+// ---------------------------------------------------------------------------------------
+
+typedef struct kilni_collective_rank {
+    kilni_device_memory memory;
+    kiln_coll_member *member;
+} kilni_collective_rank;
+
+struct kiln_collective {
+    kiln_context *context;
+    kiln_coll_group *group;
+    int64_t id; ///< of this process, never 0
+    pthread_mutex_t lock; ///< one call starts at a time, on all ranks
+    size_t count; ///< ranks of this process
+    uint32_t first; ///< of these among all
+    uint32_t total;
+    kilni_collective_rank *ranks;
+    uint32_t users; ///< operations that start a call right now; the context's lock of groups
+    struct kiln_collective *next; ///< in the context's list; likewise
+};
+
+/// The group with this id, for as long as it takes to start a call, or NULL.
+kiln_collective *kilni_collective_enter(kiln_context *context, int64_t id);
+void kilni_collective_leave(kiln_collective *collective);
 
 #endif

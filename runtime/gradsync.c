@@ -111,7 +111,7 @@ static void shut(kiln_gradsync *job)
     pthread_mutex_unlock(&job->lock);
     while (subsets != NULL) { // cancels their calls, for which somebody may be waiting
         kilni_subset *next = subsets->next;
-        kiln_collective_destroy(subsets->group);
+        kilni_collective_cancel(subsets->group);
         kiln_free(&job->context->env, subsets);
         subsets = next;
     }

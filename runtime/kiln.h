@@ -514,7 +514,8 @@ KILN_API void kiln_text_free(kiln_context *context, char *text);
 /// A group of devices, of whatever platforms, one rank each in the order given. `options` may be
 /// NULL; its `ranks` may be 0. collective.h says how a group fails, and offers groups whose ranks
 /// are not driven from one thread. Ownership: `*out_collective` is the caller's
-/// (kiln_collective_destroy); devices are held. Lifetime: until destroyed. Thread: any. Errors:
+/// (kiln_collective_destroy, which waits for calls that were started: at most their deadline);
+/// devices are held. Lifetime: until destroyed. Thread: any. Errors:
 /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
 struct kiln_coll_group_options;
 KILN_NODISCARD KILN_API kiln_status kiln_collective_create(
@@ -537,6 +538,11 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_create_mpi(
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API uint32_t kiln_collective_rank(const kiln_collective *collective);
 KILN_API uint32_t kiln_collective_ranks(const kiln_collective *collective);
+
+/// The group's number among those of its context, never 0, for operations that name it:
+/// kiln_all_reduce of kiln_ops.h, each member of which may be recorded by a thread of its own.
+/// Ownership: a value. Lifetime: the group's. Thread: any. Errors: none.
+KILN_API int64_t kiln_collective_id(const kiln_collective *collective);
 
 /// Collective calls: inputs[i] is on device i, all of one shape and dtype; `op` is "sum", "mean",
 /// "min", "max" or "prod", elementwise, f16 and bf16 combined in f32, in an order that depends on
@@ -578,15 +584,25 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_reduce_scatter(kiln_collecti
                                                                    kiln_tensor **out_tensors,
                                                                    kiln_error *err);
 
+/// As all_reduce, with the tensors' own memory for the result, where nobody else sees it: they are
+/// the results from then on, to be resolved. Not in a capture. Ownership: borrowed. Lifetime: n/a.
+/// Thread: any; nobody else uses the tensors meanwhile. Errors: as above.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_all_reduce_in_place(
+    kiln_collective *collective, kiln_tensor *const *tensors, const char *op, kiln_error *err);
+
 /// Returns when every rank of the group has come here and all calls before have ended.
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: a rank's failure.
 KILN_NODISCARD KILN_API kiln_status kiln_collective_barrier(kiln_collective *collective,
                                                             kiln_error *err);
 
-/// Makes the result of a collective call a tensor like any other: waits until its device has it.
-/// Every wait below has the group's deadline. A tensor that needs it not is left as it is. `ended`
-/// says without waiting whether it would return at once. Ownership: borrowed. Lifetime: n/a.
-/// Thread: any. Errors: the failure of the call, which the tensor keeps.
+/// Makes the result of a collective call a tensor like any other: its device waits for the call
+/// before it does anything else, the calling thread does not. (A device without a queue that can
+/// wait, such as the reference, is waited for here.) A failure that is known is returned; one that
+/// comes later is that of the tensor and of all that was computed from it: reading them gives it,
+/// and so does kiln_sync. All of it ends by the group's deadline. A tensor that needs it not is
+/// left as it is. `ended` says whether the call is over. In a capture, collective_sync of
+/// kiln_ops.h is the same as an operation: its result is the resolved tensor. Ownership: borrowed.
+/// Lifetime: n/a. Thread: any. Errors: the failure of the call; FAILED_PRECONDITION in a capture.
 KILN_NODISCARD KILN_API kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err);
 KILN_API bool kiln_collective_ended(const kiln_tensor *tensor);
 

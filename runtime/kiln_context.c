@@ -57,6 +57,8 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
     atomic_init(&context->refs, 1);
     context->env = env;
     pthread_mutex_init(&context->lock, NULL);
+    pthread_mutex_init(&context->groups_lock, NULL);
+    pthread_cond_init(&context->groups_changed, NULL);
 #ifdef KILN_RUNTIME_CL
     context->providers[context->n_providers++] = kiln_cl_provider();
 #endif
@@ -80,6 +82,8 @@ void kilni_context_release(kiln_context *context)
     kiln_env env = context->env;
     kiln_fuse_registry_destroy(context->registry);
     kiln_store_close(context->store);
+    pthread_cond_destroy(&context->groups_changed);
+    pthread_mutex_destroy(&context->groups_lock);
     pthread_mutex_destroy(&context->lock);
     kiln_free(&env, context);
     kiln_config_destroy(env.config);

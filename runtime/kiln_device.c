@@ -119,10 +119,13 @@ static void free_device(kiln_device *device)
     if (device->fault != NULL) {
         kilni_fault_release(device, device->fault);
     }
+    kilni_waits_release(device->gates);
+    kilni_lanes_close(device);
     if (device->backend != NULL) {
         device->backend->ops->close(device->backend);
     }
     pthread_cond_destroy(&device->arrived);
+    pthread_mutex_destroy(&device->ended_lock);
     pthread_mutex_destroy(&device->lock);
     kiln_free(&context->env, device);
     kilni_context_release(context);
@@ -144,6 +147,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     device->context = context;
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->ended_lock, NULL);
     pthread_cond_init(&device->arrived, NULL);
     device->no_memory.refs = 1;
     (void)kiln_fail(&device->no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
@@ -327,6 +331,7 @@ static void close_device(kiln_device *device)
         device->streams = stream->next;
         kilni_stream_destroy(stream);
     }
+    kilni_device_sweep(device);
     pthread_mutex_unlock(&device->lock);
     free_device(device);
 }
@@ -656,6 +661,15 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
     return status;
 }
 
+/// The first failure of calls that the queue waited for. They have all ended.
+static kiln_status take_gates(kiln_device *device, kiln_error *err)
+{
+    kiln_status status = kilni_waits_status(device->gates, NULL, err);
+    kilni_waits_release(device->gates);
+    device->gates = NULL;
+    return status;
+}
+
 kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
     device = kilni_core(device);
@@ -667,6 +681,9 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
         status = kilni_device_wait(device, &local);
+        if (status == KILN_STATUS_OK) {
+            status = take_gates(device, &local);
+        }
         if (status != KILN_STATUS_OK && device->fault == NULL) {
             device->fault = kilni_fault_create(device, &local);
         }
@@ -690,8 +707,10 @@ void kiln_device_trim(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
+    kilni_device_sweep(device);
     if (device->backend->ops->trim != NULL) {
         device->backend->ops->trim(device->backend);
     }
+    kilni_lanes_trim(device);
     pthread_mutex_unlock(&device->lock);
 }

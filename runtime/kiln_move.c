@@ -290,7 +290,10 @@ static kiln_status carry_out(kilni_mover *mover, move *current, kiln_error *err)
     mover->written = 0;
     mover->failure = (kiln_error)KILN_ERROR_INIT;
     pthread_mutex_unlock(&mover->lock);
-    kiln_status status = pass_directly(current, &done, err);
+    pthread_mutex_lock(&current->source->lock); // what it was computed from has come, or failed
+    kiln_status status = kilni_place_status(&current->input, err);
+    pthread_mutex_unlock(&current->source->lock);
+    status = status == KILN_STATUS_OK ? pass_directly(current, &done, err) : status;
     if (status == KILN_STATUS_OK && !done) {
         status = map_source(current, &mapped, err);
     }
@@ -323,7 +326,7 @@ static void finish(kilni_mover *mover, move *ended, const kiln_error *result)
     leave(source);
     pthread_mutex_lock(&target->lock);
     kilni_place_clear(target, &ended->output);
-    kilni_arrival_end(target, ended->arrival, result);
+    kilni_arrival_end(ended->arrival, result);
     kiln_free(mover->env, ended);
     leave(target);
 }
@@ -480,7 +483,7 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
     if (status != KILN_STATUS_OK || self == NULL) {
         return status;
     }
-    self->arrival = kilni_arrival_create(device, /*must_resolve=*/false);
+    self->arrival = kilni_arrival_create(device);
     if (self->arrival == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
     }

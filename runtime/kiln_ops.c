@@ -1794,4 +1794,19 @@ kiln_status kiln_linear_quantized(kiln_tensor *x, kiln_tensor *weight, kiln_tens
     return kiln_record(NULL, KILN_OP_LINEAR_QUANTIZED, inputs, kilni_count_present(inputs, 3), NULL, 0, out_tensor, err);
 }
 
+kiln_status kiln_all_reduce(kiln_tensor *x, const char *reduction, int64_t group, int64_t member, kiln_tensor **out_tensor, kiln_error *err) {
+    const kiln_attr attrs[] = {
+        kilni_attr_text(reduction),
+        kilni_attr_i64(group),
+        kilni_attr_i64(member),
+    };
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_ALL_REDUCE, inputs, 1, attrs, 3, out_tensor, err);
+}
+
+kiln_status kiln_collective_sync(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {
+    kiln_tensor *const inputs[] = {x};
+    return kiln_record(NULL, KILN_OP_COLLECTIVE_SYNC, inputs, 1, NULL, 0, out_tensor, err);
+}
+
 // clang-format on

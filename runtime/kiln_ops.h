@@ -1312,6 +1312,15 @@ KILN_NODISCARD KILN_API kiln_status kiln_matmul_quantized(kiln_tensor *a, kiln_t
 /// Inputs from `bias` on may be NULL.
 KILN_NODISCARD KILN_API kiln_status kiln_linear_quantized(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias, kiln_tensor **out_tensor, kiln_error *err);
 
+/// x of all members of a group combined; not to be used before collective_sync; of a group of one: x.
+/// `reduction`: how values are combined: sum, mean, min, max or prod.
+/// `group`: group of devices, by kiln_collective_id; 0: this device alone.
+/// `member`: which device of this process's part of the group, from 0.
+KILN_NODISCARD KILN_API kiln_status kiln_all_reduce(kiln_tensor *x, const char *reduction, int64_t group, int64_t member, kiln_tensor **out_tensor, kiln_error *err);
+
+/// x, the result of an all_reduce, which the device waits for.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_sync(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
+
 // clang-format on
 #ifdef __cplusplus
 }

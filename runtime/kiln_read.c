@@ -81,7 +81,11 @@ static void end(kiln_request *request)
         }
         request->pending = NULL;
     }
+    if (request->result.code == KILN_STATUS_OK) { // what it waited for may have failed meanwhile
+        request->result.code = (int32_t)kilni_place_status(&request->place, &request->result);
+    }
     kilni_place_clear(request->device, &request->place);
+    kilni_device_sweep(request->device);
 }
 
 static kiln_status result_of(const kiln_request *request, kiln_error *err)
@@ -270,6 +274,9 @@ static kiln_status map_locked(kiln_mapping *mapping, kiln_tensor *tensor, size_t
     if (status == KILN_STATUS_OK) {
         mapping->place = request.place;
         status = kilni_device_wait(device, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_place_status(&mapping->place, err);
     }
     if (status != KILN_STATUS_OK || ops->map == NULL || bytes == 0) {
         return status;

@@ -43,7 +43,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
 static void free_tensor(kiln_tensor *tensor)
 {
     kiln_device *device = tensor->device;
-    kilni_arrival_release(device, tensor->arrival);
+    kilni_arrival_release(tensor->arrival);
     tensor->arrival = NULL;
     kilni_place_clear(device, &tensor->place);
     device->tensors_live--;
@@ -299,6 +299,9 @@ kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
     }
     const kiln_op_record record = {
         .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
+    if (!kilni_storage_await(out_dense->storage, &device->context->env, kilni_place_waits(place))) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
+    }
     return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
                                          err);
 }
@@ -320,11 +323,5 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
         return kiln_fail(err, INTERNAL, "the plan gave no value to tensor %llu",
                          (unsigned long long)tensor->desc.id);
     }
-    if (tensor->place.fault != NULL) {
-        if (err != NULL) {
-            *err = tensor->place.fault->error;
-        }
-        return (kiln_status)tensor->place.fault->error.code;
-    }
-    return KILN_STATUS_OK;
+    return kilni_place_status(&tensor->place, err);
 }

@@ -24,6 +24,14 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault)
     }
 }
 
+static kiln_status alloc_buffer(kiln_device *device, size_t bytes, kiln_buffer **out_buffer,
+                                kiln_error *err)
+{
+    const kiln_backend_ops *ops = device->backend->ops;
+    bool persists = device->persistent && ops->alloc_persistent != NULL;
+    return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
+}
+
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
                               kiln_error *err)
 {
@@ -37,10 +45,12 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         if (storage == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
-        const kiln_backend_ops *ops = device->backend->ops;
-        bool persists = device->persistent && ops->alloc_persistent != NULL;
-        kiln_status status = (persists ? ops->alloc_persistent : ops->alloc)(
-            device->backend, (size_t)bytes, &storage->buffer, err);
+        kiln_status status = alloc_buffer(device, (size_t)bytes, &storage->buffer, err);
+        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && device->in.backend != NULL) {
+            kilni_device_sweep(device);
+            kilni_lanes_trim(device);
+            status = alloc_buffer(device, (size_t)bytes, &storage->buffer, err);
+        }
         if (status != KILN_STATUS_OK) {
             kiln_free(&device->context->env, storage);
             return status;
@@ -75,6 +85,7 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
 {
     kilni_storage *storage = place->storage;
     if (storage != NULL && --storage->refs == 0) {
+        kilni_waits_release(storage->waits);
         device->backend->ops->free(device->backend, storage->buffer);
         kiln_free(&device->context->env, storage);
     }

@@ -112,6 +112,14 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         inputs[i] = run->places[operand_slot(run, op, i)]->view;
     }
     kilni_place *first = run->places[operand_slot(run, op, record->n_inputs)];
+    if (kilni_collective_is(record)) {
+        uint32_t slot = operand_slot(run, op, 0);
+        if (record->op == KILN_OP_ALL_REDUCE && is_dying(step, slot) &&
+            can_reuse(run->places[slot], &record->outputs[0])) {
+            reuse(first, run->places[slot], &record->outputs[0]);
+        }
+        return kilni_collective_execute(run->device, record, run->places[slot], first, err);
+    }
     const kiln_device_info *device = kiln_device_info_of(run->device);
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
         (device->features & KILN_FEATURE_OWN_VIEWS) == 0 &&
@@ -129,6 +137,36 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     return run->device->backend->ops->execute(run->device->backend, record, inputs, outputs, err);
 }
 
+/// The fault of a value that came from elsewhere and failed on its way; NULL otherwise. The
+/// place's from then on.
+static kilni_fault *fault_of(const kilni_run *run, kilni_place *place)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    if (place->fault == NULL && kilni_place_waits(place) != NULL &&
+        kilni_waits_status(kilni_place_waits(place), NULL, &err) != KILN_STATUS_OK) {
+        kilni_fault *fault = kilni_fault_create(run->device, &err);
+        kilni_place_fail(run->device, place, fault);
+        kilni_fault_release(run->device, fault);
+    }
+    return place->fault;
+}
+
+/// Results depend on what the inputs depend on.
+static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *err)
+{
+    const kiln_op_record *record = &run->segment->ops[op];
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        kilni_waits *waits = kilni_place_waits(run->places[operand_slot(run, op, i)]);
+        for (size_t k = 0; waits != NULL && k < record->n_outputs; k++) {
+            const kilni_place *target = run->places[operand_slot(run, op, record->n_inputs + k)];
+            if (!kilni_storage_await(target->storage, &run->device->context->env, waits)) {
+                return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
+            }
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
 static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op)
 {
     const kiln_op_record *record = &run->segment->ops[op];
@@ -137,8 +175,8 @@ static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op
     }
     kiln_error err = KILN_ERROR_INIT;
     for (size_t i = 0; i < record->n_inputs; i++) {
-        const kilni_place *place = run->places[operand_slot(run, op, i)];
-        if (place->fault != NULL) {
+        kilni_place *place = run->places[operand_slot(run, op, i)];
+        if (fault_of(run, place) != NULL) {
             fail_outputs(run, op, place->fault);
             return;
         }
@@ -147,7 +185,8 @@ static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op
                             kiln_op_info_of(record->op)->name, i);
         }
     }
-    if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK) {
+    if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&
+        follow_inputs(run, op, &err) == KILN_STATUS_OK) {
         return;
     }
     kilni_fault *fault = kilni_fault_create(run->device, &err);
@@ -363,11 +402,35 @@ static kilni_fault *input_fault(const block_view *view, const kiln_program_launc
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0 &&
-            view->run->places[slot_of(view, arg->ref)]->fault != NULL) {
+            fault_of(view->run, view->run->places[slot_of(view, arg->ref)]) != NULL) {
             return view->run->places[slot_of(view, arg->ref)]->fault;
         }
     }
     return NULL;
+}
+
+/// What a launch writes depends on all that its block has read so far: temporaries carry it on.
+static kiln_status follow_launch(const block_view *view, const kiln_program_launch *launch,
+                                 kilni_waits **waits, kiln_error *err)
+{
+    const kiln_env *env = &view->run->device->context->env;
+    bool followed = true;
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
+            const kilni_place *place = view->run->places[slot_of(view, arg->ref)];
+            followed = followed && kilni_waits_add(waits, env, kilni_place_waits(place));
+        }
+    }
+    for (uint32_t i = 0; *waits != NULL && i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_WRITE) != 0) {
+            kilni_storage *storage = view->run->places[slot_of(view, arg->ref)]->storage;
+            followed = followed && kilni_storage_await(storage, env, *waits);
+        }
+    }
+    return followed ? KILN_STATUS_OK
+                    : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
 }
 
 static void each_written(const block_view *view, const kiln_program_launch *launch,
@@ -453,6 +516,7 @@ typedef struct block_run {
     int64_t symbols[SMALL_SYMBOLS]; ///< memory of view.symbols when it suffices
     block_view view;
     temp_list temps;
+    kilni_waits *waits; ///< what its launches so far depend on
 } block_run;
 
 static void block_end(const kilni_run *run, block_run *current)
@@ -462,6 +526,8 @@ static void block_end(const kilni_run *run, block_run *current)
         kilni_place_clear(run->device, &current->temps.places[i]);
     }
     kiln_free(env, current->temps.places);
+    kilni_waits_release(current->waits);
+    current->waits = NULL;
     if (current->view.symbols != current->symbols) {
         kiln_free(env, current->view.symbols);
     }
@@ -662,7 +728,9 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     if (enqueue(&current->view, step, step->index, &current->temps, &err) == KILN_STATUS_OK) {
         current->started = true;
         count_block(run, current);
-        return;
+        if (follow_launch(&current->view, launch, &current->waits, &err) == KILN_STATUS_OK) {
+            return;
+        }
     }
     // Nothing of this launch was enqueued, so its inputs are whole. Later launches may have lost
     // theirs.
@@ -688,6 +756,7 @@ void kilni_plan_run(const kilni_run *run)
     current.counted = false;
     current.temps = (temp_list){0};
     current.view = (block_view){0};
+    current.waits = NULL;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const kiln_plan_step *step = &plan->steps[i];
         if (step->kind == KILN_STEP_LAUNCH) {

@@ -143,6 +143,9 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
     for (size_t i = 0; i < n_inputs + n_outputs; i++) {
         kilni_tensor_pin(self.tokens[i], stream);
     }
+    if (op == KILN_OP_ALL_REDUCE) {
+        out_tensors[0]->unresolved = kilni_collective_is(&record);
+    }
     return KILN_STATUS_OK;
 }
 
@@ -218,7 +221,8 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
     }
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
-    status = kilni_await_arrivals(device, inputs, n_inputs, err);
+    status = op == KILN_OP_COLLECTIVE_SYNC ? kilni_collective_ready(device, inputs[0], err)
+                                           : kilni_await_arrivals(device, inputs, n_inputs, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_current(device, &stream, err);
     }

@@ -32,6 +32,10 @@ struct kiln_context {
     kiln_device *devices; ///< list through `next` (lock); not owned
     kilni_mover *mover; ///< made when first needed (lock)
     kiln_gradsync *jobs; ///< list through `next` (lock); each has one hold
+    pthread_mutex_t groups_lock; ///< guards the next three; nothing else is locked under it
+    pthread_cond_t groups_changed;
+    kiln_collective *groups; ///< not owned
+    int64_t last_group; ///< id
 };
 
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
@@ -58,21 +62,20 @@ typedef struct kilni_fault {
     kiln_error error;
 } kilni_fault;
 
+/// A value that comes from elsewhere: another device, or a collective call. Shared by what gets it
+/// and by what brings it.
+typedef struct kilni_arrival kilni_arrival;
+/// The arrivals that a value depends on, of which some may still be under way.
+typedef struct kilni_waits kilni_waits;
+
 /// A buffer shared by views. Counted under the device's lock.
 typedef struct kilni_storage {
     uint32_t refs;
     kiln_buffer *buffer;
+    kilni_waits *waits; ///< of results of collective calls and what was computed from them; or NULL
     bool foreign; ///< others may see it too: never written over
 } kilni_storage;
 
-/// A value that comes from elsewhere: another device, or a collective call. Shared by the tensor
-/// that gets it and by what brings it. Guarded by the lock of the tensor's device.
-typedef struct kilni_arrival {
-    uint32_t refs;
-    bool must_resolve; ///< of a collective: refused until kiln_collective_resolve
-    bool ended;
-    kiln_error error; ///< code 0: it is there
-} kilni_arrival;
 
 /// Where a tensor's elements are, once it is placed; with a fault there are none.
 typedef struct kilni_place {
@@ -113,7 +116,8 @@ struct kiln_tensor {
     bool captured; ///< stands for a value of a graph: never placed itself
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
     kiln_param_id param; ///< 0: stands for no parameter
-    kilni_arrival *arrival; ///< NULL: the value is here, or will be computed here
+    bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
+    kilni_arrival *arrival; ///< of a move; NULL: the value is here, or will be computed here
     kilni_place place;
     kiln_tensor_desc desc; ///< id, dtype, rank and dims never change
     kiln_tensor *next_free;
@@ -134,6 +138,12 @@ typedef struct kilni_random {
     uint32_t next_number;
 } kilni_random;
 
+/// A queue beside the device's own; its lock guards all calls of its backend.
+typedef struct kilni_lane {
+    kiln_backend *backend; ///< NULL: none; once it is there it stays
+    pthread_mutex_t lock;
+} kilni_lane;
+
 struct kiln_device {
     kiln_device *core; ///< itself; of a light handle the device that it stands for
     kiln_dtype float_dtype; ///< what operations make where no dtype is named
@@ -150,6 +160,11 @@ struct kiln_device {
     int64_t facts[KILN_FACT_COUNT];
     pthread_mutex_t lock;
     pthread_cond_t arrived; ///< an arrival on this device has ended
+    kilni_lane in; ///< for collective calls: arithmetic, and what comes from the host
+    kilni_lane out; ///< and what goes there
+    pthread_mutex_t ended_lock; ///< guards the next; nothing else is locked under it
+    struct kilni_rank_call *ended; ///< collective calls whose places are to be given back
+    kilni_waits *gates; ///< what the queue waits or waited for since the last sync (lock)
     // From here: the device's lock.
     kiln_fuse_engine *engine; ///< with fusers
     kiln_fuse_engine *plain; ///< one operation at a time
@@ -301,15 +316,67 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault);
 // ----------------------------------------------------------------
 
 /// With two holds: the tensor's and the bringer's. NULL: no memory.
-kilni_arrival *kilni_arrival_create(kiln_device *device, bool must_resolve);
-void kilni_arrival_release(kiln_device *device, kilni_arrival *arrival);
-/// The bringer is done, and gives up its hold.
-void kilni_arrival_end(kiln_device *device, kilni_arrival *arrival, const kiln_error *result);
+kilni_arrival *kilni_arrival_create(kiln_device *device);
+/// Without the lock, as well: the bringer is done, and gives up its hold. Opens the gate that the
+/// device's queue waits at. Hosts that wait need `arrived` besides.
+void kilni_arrival_end(kilni_arrival *arrival, const kiln_error *result);
+void kilni_arrival_release(kilni_arrival *arrival);
 /// Waits, giving the lock up meanwhile, until the tensors of this device are here; a failed arrival
 /// becomes the tensor's fault. To be called before anything of the device is looked at.
 /// Errors: FAILED_PRECONDITION for the result of a collective call that was not resolved.
 kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
                                  kiln_error *err);
+
+/// From now on the storage's value depends on what `more` (or NULL) stands for, or on `arrival`.
+/// False: no memory.
+bool kilni_waits_add(kilni_waits **waits, const kiln_env *env, kilni_waits *more);
+bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_waits *more);
+bool kilni_storage_expect(kilni_storage *storage, kilni_arrival *arrival);
+static inline kilni_waits *kilni_place_waits(const kilni_place *place)
+{
+    return place->storage != NULL ? place->storage->waits : NULL;
+}
+/// Both without the lock, as well.
+kilni_waits *kilni_waits_retain(kilni_waits *waits);
+void kilni_waits_release(kilni_waits *waits);
+/// The first failure among those that have ended. `out_open` (or NULL): some have not.
+kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_error *err);
+/// The place's fault, or the failure of what its value depends on, as far as it is known.
+kiln_status kilni_place_status(const kilni_place *place, kiln_error *err);
+/// Makes what is done on the device from now on wait for what the place's value depends on: by a
+/// gate in its queue, or, on a device without (kilni_device_gates), here and now, with the lock
+/// given up meanwhile.
+kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err);
+bool kilni_device_gates(const kiln_device *device);
+
+// ---- operations that several devices take part in (under the lock)
+// ---------------------------------------------------------------------------------------
+
+/// Gives back what collective calls that have ended held.
+void kilni_device_sweep(kiln_device *device);
+/// Runs this device's part of one; groups of one are left to the backend.
+kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *record,
+                                     const kilni_place *input, kilni_place *output,
+                                     kiln_error *err);
+static inline bool kilni_collective_is(const kiln_op_record *record)
+{
+    return record->op == KILN_OP_COLLECTIVE_SYNC ||
+           (record->op == KILN_OP_ALL_REDUCE && record->attrs[1].v.i != 0);
+}
+/// As destroy, but calls under way are cancelled. Takes NULL.
+void kilni_collective_cancel(kiln_collective *collective);
+/// Before collective_sync of `tensor` is recorded: a device that cannot wait in its queue waits
+/// here.
+kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kiln_error *err);
+
+// ---- lanes
+// ---------------------------------------------------------------------------------------
+
+/// Makes the device's lanes where it can have some. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_lanes_open(kiln_device *device, kiln_error *err);
+void kilni_lanes_close(kiln_device *device);
+/// Gives their unused memory back.
+void kilni_lanes_trim(kiln_device *device);
 
 // ---- temporaries that a plan keeps ----
 

@@ -360,7 +360,7 @@ static const char *class_name(kiln_op_class cls)
 {
     static const char *const names[] = {
         "",       "elementwise", "view",       "reduce",   "contraction",
-        "gather", "window",      "along rows", "creation", "control"};
+        "gather", "window",      "along rows", "creation", "control", "collective"};
     return names[cls];
 }
 

@@ -48,7 +48,8 @@ UNARY = {
     "atanh": np.arctanh, "round": np.rint, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
     "relu": lambda x: np.maximum(x, x.dtype.type(0)), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "is_nan": np.isnan, "is_inf": np.isinf, "logical_not": np.logical_not,
-    "bitwise_not": np.invert, "contiguous": lambda x: x,
+    "bitwise_not": np.invert, "contiguous": lambda x: x, "all_reduce": lambda x: x,
+    "collective_sync": lambda x: x,
 }
 BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "minimum": np.minimum,

@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Collective calls on tensors: what is checked, that every device has its earlier work before any
+// of it is waited for, and that results are tensors which are not there yet. An all-reduce is an
+// operation like others, recorded on every member's stream; its part on a device starts when that
+// stream runs. The other collectives start at once. Who may use a result when is arrival.c's.
+
+#include "coll_memory.h"
+
+// ---- one rank's part
+// ----------------------------------------------------------------------------
+
+typedef struct rank_start {
+    kiln_collective *collective;
+    kiln_coll_kind kind;
+    kiln_coll_op op;
+    uint32_t root;
+    uint32_t rank; ///< in this process
+} rank_start;
+
+static kiln_status lend_place(kiln_device *device, kilni_rank_call *call,
+                              const kiln_tensor_desc *desc, const kilni_place *place,
+                              kiln_error *err)
+{
+    if (kiln_view_is_contiguous(&place->view)) {
+        kilni_place_share(&call->input, place, &place->view);
+        return KILN_STATUS_OK;
+    }
+    return kilni_place_dense(device, desc, place, &call->input, err);
+}
+
+/// Hands a prepared call to the rank's worker. Nothing waits. Under the device's lock.
+static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *input,
+                              kilni_rank_call *prepared, kiln_error *err)
+{
+    kilni_collective_rank *rank = &how->collective->ranks[how->rank];
+    kiln_coll_call call = KILN_COLL_CALL_INIT;
+    call.kind = how->kind;
+    call.op = how->op;
+    call.root = how->root;
+    call.dtype = input->dtype;
+    call.count = (uint64_t)kiln_desc_count(input);
+    call.tag = kiln_hash64(input->dims, input->rank * sizeof(input->dims[0]), input->rank);
+    call.input = (kiln_coll_buffer *)prepared->input.view.buffer;
+    call.input_offset = (uint64_t)prepared->input.view.offset_bytes;
+    if (prepared->output.placed) {
+        call.output = (kiln_coll_buffer *)prepared->output.view.buffer;
+        call.output_offset = (uint64_t)prepared->output.view.offset_bytes;
+    }
+    call.event = prepared;
+    rank->memory.starting = prepared->depends;
+    kiln_status status = kiln_coll_start(rank->member, &call, NULL, err);
+    rank->memory.starting = NULL;
+    return status;
+}
+
+// ---- what a call is
+// --------------------------------------------------------------------------------
+
+/// One call on all ranks of this process.
+typedef struct call_plan {
+    kiln_collective *collective;
+    kiln_coll_kind kind;
+    kiln_coll_op op;
+    uint32_t root;
+    kiln_tensor *const *inputs; ///< one for each rank, all of one shape and dtype
+    kiln_tensor **out_tensors; ///< one for each rank; those without a result stay NULL. NULL: the
+                               ///< inputs become the results
+} call_plan;
+
+static kiln_status check_inputs(const call_plan *plan, kiln_error *err)
+{
+    const kiln_collective *collective = plan->collective;
+    kiln_tensor *const *inputs = plan->inputs;
+    for (size_t i = 0; i < collective->count; i++) {
+        const kiln_tensor *tensor = inputs[i];
+        if (tensor == NULL || tensor->device != collective->ranks[i].memory.device) {
+            return kiln_fail(err, INVALID_ARGUMENT, "rank %zu: the tensor is not on device %s", i,
+                             collective->ranks[i].memory.device->address);
+        }
+        if (tensor->desc.dtype != inputs[0]->desc.dtype ||
+            !kiln_desc_same_shape(&tensor->desc, &inputs[0]->desc)) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "rank %zu: %s of %lld elements and another shape or dtype than rank 0",
+                             i, kiln_dtype_name(tensor->desc.dtype),
+                             (long long)kiln_desc_count(&tensor->desc));
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+/// What `rank` of all gets. False when it gets nothing.
+static bool describe_output(const call_plan *plan, uint32_t rank, kiln_tensor_desc *out_desc)
+{
+    const kiln_tensor_desc *input = &plan->inputs[0]->desc;
+    int64_t ranks = (int64_t)plan->collective->total;
+    int64_t count = kiln_desc_count(input);
+    *out_desc = *input;
+    switch (plan->kind) {
+    case KILN_COLL_REDUCE:
+        return rank == plan->root;
+    case KILN_COLL_ALL_GATHER:
+        out_desc->rank = input->rank == 0 ? 1 : input->rank;
+        out_desc->dims[0] = input->rank == 0 ? ranks : input->dims[0] * ranks;
+        return true;
+    case KILN_COLL_REDUCE_SCATTER:
+        out_desc->rank = 1;
+        out_desc->dims[0] = count / ranks + (rank < count % ranks);
+        return true;
+    default:
+        return true;
+    }
+}
+
+/// Runs what the input needs, and keeps its elements dense.
+static kiln_status lend_input(kiln_device *device, kilni_rank_call *call, kiln_tensor *input,
+                              kiln_error *err)
+{
+    kiln_status status = kilni_await_arrivals(device, &input, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_place(input, err);
+    }
+    return status == KILN_STATUS_OK ? lend_place(device, call, &input->desc, &input->place, err)
+                                    : status;
+}
+
+/// The call will bring the value of what lies at `place`.
+static kiln_status expect_output(kiln_device *device, kilni_rank_call *call,
+                                 const kilni_place *place, kiln_error *err)
+{
+    call->arrival = kilni_arrival_create(device);
+    if (call->arrival == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    kilni_place_share(&call->output, place, &place->view);
+    bool followed =
+        place->storage == NULL || kilni_storage_expect(place->storage, call->arrival);
+    kilni_arrival_release(call->arrival); // of the two holds the storage has its own
+    return followed ? KILN_STATUS_OK
+                    : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+}
+
+/// A tensor that is placed and waits for its value.
+static kiln_status make_output(kiln_device *device, kilni_rank_call *call,
+                               const kiln_tensor_desc *desc, kiln_tensor **out_tensor,
+                               kiln_error *err)
+{
+    kiln_tensor *tensor = kilni_tensor_new(device, desc);
+    if (tensor == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
+    }
+    *out_tensor = tensor;
+    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    if (status == KILN_STATUS_OK) {
+        status = expect_output(device, call, &tensor->place, err);
+    }
+    tensor->unresolved = status == KILN_STATUS_OK;
+    return status;
+}
+
+/// The tensor's own memory gets the result; where others see it too, a copy does, which is the
+/// tensor's from then on.
+static kiln_status take_in_place(kiln_device *device, kilni_rank_call *call, kiln_tensor *tensor,
+                                 kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    if (tensor->pins > 0) { // what other threads recorded with it sees the value before
+        KILN_TRY(out, status, kilni_device_drain(device, err));
+    }
+    kilni_storage *storage = tensor->place.storage;
+    if (storage != NULL && call->input.storage == storage &&
+        (storage->refs > 2 || storage->foreign)) { // the tensor and this call
+        kilni_place_clear(device, &call->input);
+        KILN_TRY(out, status,
+                 kilni_place_dense(device, &tensor->desc, &tensor->place, &call->input, err));
+    }
+    KILN_TRY(out, status, expect_output(device, call, &call->input, err));
+    kilni_place_clear(device, &tensor->place);
+    kilni_place_share(&tensor->place, &call->output, &call->output.view);
+    tensor->unresolved = true;
+out:
+    return status;
+}
+
+static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_rank_call *call,
+                                  kiln_error *err)
+{
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kiln_tensor_desc desc;
+    kiln_status status = KILN_STATUS_OK;
+    kilni_device_sweep(device);
+    KILN_TRY(out, status, lend_input(device, call, plan->inputs[rank], err));
+    // What the input depends on by now, not what the output will.
+    call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
+    if (plan->out_tensors == NULL) {
+        KILN_TRY(out, status, take_in_place(device, call, plan->inputs[rank], err));
+    } else if (describe_output(plan, plan->collective->first + rank, &desc)) {
+        KILN_TRY(out, status, make_output(device, call, &desc, &plan->out_tensors[rank], err));
+    }
+    KILN_TRY(out, status, device->backend->ops->flush(device->backend, err));
+out:
+    return status;
+}
+
+/// Makes the part of the rank-th device ready. Nothing waits but for inputs that are moved here.
+static kiln_status prepare(const call_plan *plan, uint32_t rank, kilni_rank_call **out_call,
+                           kiln_error *err)
+{
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kilni_rank_call *call = kiln_alloc(&device->context->env, sizeof(*call));
+    if (call == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    *out_call = call;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = prepare_locked(plan, rank, call, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static kiln_status start(const call_plan *plan, uint32_t rank, kilni_rank_call *prepared,
+                         kiln_error *err)
+{
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    const rank_start how = {plan->collective, plan->kind, plan->op, plan->root, rank};
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = start_rank(&how, &plan->inputs[0]->desc, prepared, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/// What was prepared and not started goes, with the cause.
+static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
+                      const kiln_error *cause)
+{
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    if (call != NULL) {
+        pthread_mutex_lock(&device->lock);
+        kilni_rank_call_free(device, call, cause);
+        pthread_mutex_unlock(&device->lock);
+    }
+}
+
+static kiln_status run_locked(const call_plan *plan, kilni_rank_call **calls, kiln_error *err)
+{
+    const kiln_collective *collective = plan->collective;
+    kiln_status status = kiln_coll_group_status(collective->group, NULL, err);
+    // All devices get their work before any of them is waited for.
+    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        status = prepare(plan, i, &calls[i], err);
+    }
+    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        status = start(plan, i, calls[i], err);
+        if (status != KILN_STATUS_OK && i > 0) { // the others would wait for it to the deadline
+            kiln_coll_member_abort(collective->ranks[i].member, err);
+        }
+        calls[i] = status == KILN_STATUS_OK ? NULL : calls[i]; // the event's now
+    }
+    return status;
+}
+
+static kiln_status run(call_plan *plan, kiln_error *err)
+{
+    kiln_collective *collective = plan->collective;
+    kiln_error cause = KILN_ERROR_INIT;
+    kilni_rank_call **calls =
+        kiln_alloc_array(&collective->context->env, collective->count, sizeof(*calls));
+    if (calls == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    pthread_mutex_lock(&collective->lock);
+    kiln_status status = run_locked(plan, calls, &cause);
+    pthread_mutex_unlock(&collective->lock);
+    for (size_t i = 0; i < collective->count && status != KILN_STATUS_OK; i++) {
+        drop_call(plan, i, calls[i], &cause);
+        if (plan->out_tensors != NULL) {
+            kiln_release(plan->out_tensors[i]);
+            plan->out_tensors[i] = NULL;
+        }
+    }
+    if (status != KILN_STATUS_OK && err != NULL) {
+        *err = cause;
+    }
+    kiln_free(&collective->context->env, calls);
+    return status;
+}
+
+// ---- operations
+// ----------------------------------------------------------------------------------
+
+/// The member's part of a recorded all-reduce. Under the device's lock.
+static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
+                                  const kiln_tensor_desc *desc, const kilni_place *input,
+                                  kilni_place *output, kiln_error *err)
+{
+    kilni_rank_call *call = kiln_alloc(&device->context->env, sizeof(*call));
+    kiln_status status = KILN_STATUS_OK;
+    if (call == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    kilni_device_sweep(device);
+    KILN_TRY(out, status, lend_place(device, call, desc, input, err));
+    call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
+    if (!output->placed) {
+        KILN_TRY(out, status, kilni_place_alloc(device, desc, output, err));
+    }
+    KILN_TRY(out, status, expect_output(device, call, output, err));
+    KILN_TRY(out, status, start_rank(how, desc, call, err));
+    call = NULL; // the event's now
+    KILN_TRY(out, status, device->backend->ops->flush(device->backend, err));
+out:
+    if (call != NULL) {
+        kilni_rank_call_free(device, call, err);
+    }
+    return status;
+}
+
+static kiln_status find_rank(kiln_device *device, const kiln_op_record *record, rank_start *out_how,
+                             kiln_error *err)
+{
+    int64_t id = record->attrs[1].v.i;
+    int64_t member = record->attrs[2].v.i;
+    char name[8] = {0};
+    memcpy(name, record->attrs[0].v.text, record->attrs[0].count); // checked with the shape
+    kiln_collective *collective = kilni_collective_enter(device->context, id);
+    *out_how = (rank_start){.collective = collective,
+                            .kind = KILN_COLL_ALL_REDUCE,
+                            .op = kiln_coll_op_from_name(name),
+                            .rank = (uint32_t)member};
+    if (collective == NULL) {
+        return kiln_fail(err, NOT_FOUND, "all_reduce: there is no group %lld", (long long)id);
+    }
+    if (member < 0 || (uint64_t)member >= collective->count ||
+        collective->ranks[member].memory.device != device) {
+        kilni_collective_leave(collective);
+        return kiln_fail(err, INVALID_ARGUMENT, "all_reduce: %s is not member %lld of group %lld",
+                         device->address, (long long)member, (long long)id);
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *record,
+                                     const kilni_place *input, kilni_place *output, kiln_error *err)
+{
+    rank_start how;
+    if (record->op == KILN_OP_COLLECTIVE_SYNC) {
+        bool open = false;
+        kilni_place_share(output, input, &input->view);
+        (void)kilni_waits_status(kilni_place_waits(input), &open, NULL);
+        if (open && !kilni_device_gates(device)) { // recording has waited; a graph cannot
+            return kiln_fail(err, FAILED_PRECONDITION, "%s cannot wait for a call in its queue",
+                             device->address);
+        }
+        return kilni_place_gate(device, output, err);
+    }
+    kiln_error cause = KILN_ERROR_INIT;
+    kiln_status status = find_rank(device, record, &how, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = run_all_reduce(device, &how, &record->inputs[0], input, output, &cause);
+    if (status != KILN_STATUS_OK) { // the others would wait for it to the deadline
+        kiln_coll_member_abort(how.collective->ranks[how.rank].member, &cause);
+        if (err != NULL) {
+            *err = cause;
+        }
+    }
+    kilni_collective_leave(how.collective);
+    return status;
+}
+
+kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kiln_error *err)
+{
+    kilni_stream *stream = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    if (kilni_device_gates(device) || !tensor->unresolved) {
+        return status;
+    }
+    KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
+    if (stream->capturing) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "%s cannot wait for a call in its queue, so a graph on it cannot have one",
+                         device->address);
+    }
+    KILN_TRY(out, status, kilni_tensor_place(tensor, err));
+    status = kilni_place_gate(device, &tensor->place, err);
+out:
+    return status;
+}
+
+// ---- recording an all-reduce on all members
+// ------------------------------------------------------
+
+static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t rank,
+                               bool *out_captures, kiln_error *err)
+{
+    kiln_collective *collective = plan->collective;
+    kiln_device *device = collective->ranks[rank].memory.device;
+    kiln_tensor *input = plan->inputs[rank];
+    kilni_stream *stream = NULL;
+    const kiln_attr attrs[] = {kilni_attr_text(op), kilni_attr_i64(collective->id),
+                               kilni_attr_i64(rank)};
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&device->lock);
+    KILN_TRY(out, status, kilni_await_arrivals(device, &input, 1, err));
+    KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
+    if (rank > 0 && stream->capturing != *out_captures) {
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "%s captures a graph and %s does not; all members of a call do, or none",
+                           collective->ranks[*out_captures ? 0 : rank].memory.device->address,
+                           collective->ranks[*out_captures ? rank : 0].memory.device->address);
+        goto out;
+    }
+    *out_captures = stream->capturing;
+    status = kilni_stream_record(stream, KILN_OP_ALL_REDUCE, &input, 1, attrs, 3,
+                                 &plan->out_tensors[rank], err);
+out:
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/// Submits what the member has recorded, the call with it. Nothing waits.
+static kiln_status submit_rank(const call_plan *plan, uint32_t rank, kiln_error *err)
+{
+    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_tensor_place(plan->out_tensors[rank], err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static kiln_status all_reduce_locked(const call_plan *plan, const char *op, kiln_error *err)
+{
+    kiln_collective *collective = plan->collective;
+    bool captures = false;
+    kiln_status status = kiln_coll_group_status(collective->group, NULL, err);
+    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        status = record_rank(plan, op, i, &captures, err);
+    }
+    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK && !captures; i++) {
+        status = submit_rank(plan, i, err);
+    }
+    return status;
+}
+
+// ---- the public calls
+// ------------------------------------------------------------------------------
+
+static kiln_status plan_call(kiln_collective *collective, kiln_coll_kind kind, const char *op,
+                             uint32_t root, kiln_tensor *const *inputs, kiln_tensor **out_tensors,
+                             call_plan *out_plan, kiln_error *err)
+{
+    if (collective == NULL || inputs == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
+    }
+    for (size_t i = 0; i < collective->count && out_tensors != NULL; i++) {
+        out_tensors[i] = NULL;
+    }
+    *out_plan = (call_plan){.collective = collective,
+                            .kind = kind,
+                            .op = op == NULL ? KILN_COLL_OP_COUNT : kiln_coll_op_from_name(op),
+                            .root = root,
+                            .inputs = inputs,
+                            .out_tensors = out_tensors};
+    if (out_plan->op == KILN_COLL_OP_COUNT) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "no reduction is named '%s'; there are sum, mean, min, max and prod",
+                         op == NULL ? "" : op);
+    }
+    if (root >= collective->total) {
+        return kiln_fail(err, INVALID_ARGUMENT, "root %u of a group of %u", root,
+                         collective->total);
+    }
+    return check_inputs(out_plan, err);
+}
+
+static kiln_status call_all(kiln_collective *collective, kiln_coll_kind kind, const char *op,
+                            uint32_t root, kiln_tensor *const *inputs, kiln_tensor **out_tensors,
+                            kiln_error *err)
+{
+    call_plan plan;
+    if (out_tensors == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
+    }
+    kiln_status status = plan_call(collective, kind, op, root, inputs, out_tensors, &plan, err);
+    return status == KILN_STATUS_OK ? run(&plan, err) : status;
+}
+
+kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor *const *inputs,
+                                       const char *op, kiln_tensor **out_tensors, kiln_error *err)
+{
+    call_plan plan;
+    if (out_tensors == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
+    }
+    kiln_status status =
+        plan_call(collective, KILN_COLL_ALL_REDUCE, op, 0, inputs, out_tensors, &plan, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&collective->lock);
+    status = all_reduce_locked(&plan, op, err);
+    pthread_mutex_unlock(&collective->lock);
+    for (size_t i = 0; i < collective->count && status != KILN_STATUS_OK; i++) {
+        kiln_release(out_tensors[i]);
+        out_tensors[i] = NULL;
+    }
+    return status;
+}
+
+kiln_status kiln_collective_all_reduce_in_place(kiln_collective *collective,
+                                                kiln_tensor *const *tensors, const char *op,
+                                                kiln_error *err)
+{
+    call_plan plan;
+    kiln_status status =
+        plan_call(collective, KILN_COLL_ALL_REDUCE, op, 0, tensors, NULL, &plan, err);
+    return status == KILN_STATUS_OK ? run(&plan, err) : status;
+}
+
+kiln_status kiln_collective_reduce(kiln_collective *collective, kiln_tensor *const *inputs,
+                                   const char *op, uint32_t root, kiln_tensor **out_tensors,
+                                   kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_REDUCE, op, root, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_broadcast(kiln_collective *collective, kiln_tensor *const *inputs,
+                                      uint32_t root, kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_BROADCAST, "sum", root, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_all_gather(kiln_collective *collective, kiln_tensor *const *inputs,
+                                       kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_ALL_GATHER, "sum", 0, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_reduce_scatter(kiln_collective *collective, kiln_tensor *const *inputs,
+                                           const char *op, kiln_tensor **out_tensors,
+                                           kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_REDUCE_SCATTER, op, 0, inputs, out_tensors, err);
+}
+
+/// Starts the barrier on all ranks of this process; what was started is waited for.
+static kiln_status barrier(kiln_collective *collective, kiln_coll_request **requests,
+                           kiln_error *err)
+{
+    kiln_coll_call call = KILN_COLL_CALL_INIT;
+    call.kind = KILN_COLL_BARRIER;
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&collective->lock);
+    for (size_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+        kiln_error cause = KILN_ERROR_INIT;
+        kiln_device *device = collective->ranks[i].memory.device;
+        pthread_mutex_lock(&device->lock);
+        status = kiln_coll_start(collective->ranks[i].member, &call, &requests[i], &cause);
+        pthread_mutex_unlock(&device->lock);
+        if (status != KILN_STATUS_OK) {
+            kiln_coll_member_abort(collective->ranks[i].member, &cause);
+            if (err != NULL) {
+                *err = cause;
+            }
+        }
+    }
+    pthread_mutex_unlock(&collective->lock);
+    for (size_t i = 0; i < collective->count; i++) {
+        kiln_error *first = status == KILN_STATUS_OK ? err : NULL;
+        kiln_status ended = requests[i] != NULL ? kiln_coll_wait(requests[i], first) : status;
+        status = status == KILN_STATUS_OK ? ended : status;
+    }
+    return status;
+}
+
+kiln_status kiln_collective_barrier(kiln_collective *collective, kiln_error *err)
+{
+    if (collective == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective must not be NULL");
+    }
+    kiln_coll_request **requests =
+        kiln_alloc_array(&collective->context->env, collective->count, sizeof(*requests));
+    if (requests == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    kiln_status status = barrier(collective, requests, err);
+    kiln_free(&collective->context->env, requests);
+    return status;
+}
+
