@@ -60,7 +60,8 @@ static kiln_status place_slots(execution *exec, const kilni_coll_schedule *sched
     const uint64_t *elems = schedule->slot_elems;
     kiln_status status = KILN_STATUS_OK;
     exec->lots[SLOT_INPUT] = (kilni_coll_lot){call->input, call->input_offset, call->dtype, false};
-    exec->lots[SLOT_OUTPUT] = (kilni_coll_lot){call->output, call->output_offset, call->dtype, false};
+    exec->lots[SLOT_OUTPUT] =
+        (kilni_coll_lot){call->output, call->output_offset, call->dtype, false};
     if (works_in_output(exec->run)) {
         exec->lots[SLOT_WORK] = exec->lots[SLOT_OUTPUT];
     } else {
@@ -124,8 +125,7 @@ static kiln_status post_pieces(const execution *exec, pending_send *send, uint32
     kiln_coll_transport *transport = exec->run->transport;
     kiln_status status = KILN_STATUS_OK;
     for (uint64_t i = 0; i < send->count && status == KILN_STATUS_OK; i++) {
-        kilni_coll_range piece =
-            kilni_coll_piece(exec->run, send->area.dtype, send->area.count, i);
+        kilni_coll_range piece = kilni_coll_piece(exec->run, send->area.dtype, send->area.count, i);
         size_t size = kiln_dtype_size(send->area.dtype);
         send->messages[i] =
             (kiln_coll_message){.is_send = true,
@@ -301,8 +301,8 @@ static kiln_status step_fence(execution *exec, kiln_error *err)
         status = await_pieces(exec, send, err);
         if (status == KILN_STATUS_OK) {
             exec->send_count--;
-            status = exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ,
-                                              send->data, err);
+            status = exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ, send->data,
+                                              err);
         }
     }
     return status;

@@ -387,9 +387,8 @@ static kiln_status take_piece(stream *self, incoming *piece, progress group, kil
     const kiln_coll_area area = kilni_coll_area_of(self->lots, step->target, range);
     kiln_status status = KILN_STATUS_OK;
     piece->end = range.start + range.count;
-    piece->message = (kiln_coll_message){.peer = step->peer,
-                                         .sequence = self->run->sequence,
-                                         .bytes = kiln_coll_area_bytes(&area)};
+    piece->message = (kiln_coll_message){
+        .peer = step->peer, .sequence = self->run->sequence, .bytes = kiln_coll_area_bytes(&area)};
     KILN_TRY(out, status, transport->ops->post(transport, &piece->message, err));
     KILN_TRY(out, status,
              transport->ops->accept(transport, &piece->message,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sample calls of the operators of several devices, each on a group of one.
+// Sample calls of the operators that several devices take part in: every reduction, on a group of
+// one, with lengths of 0 and 1 and most dimensions.
 #include "samples_internal.h"
 
 static const kilni_sample_tensor tensors[] = {

@@ -167,7 +167,7 @@ out:
 
 /// The network is in a library of its own, so that nothing needs MPI.
 static kiln_status settle_mpi(kiln_collective *collective, kiln_coll_group_options *options,
-                            kiln_error *err)
+                              kiln_error *err)
 {
     union {
         void *address;

@@ -132,11 +132,9 @@ static kiln_status expect_output(kiln_device *device, kilni_rank_call *call,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
     kilni_place_share(&call->output, place, &place->view);
-    bool followed =
-        place->storage == NULL || kilni_storage_expect(place->storage, call->arrival);
+    bool followed = place->storage == NULL || kilni_storage_expect(place->storage, call->arrival);
     kilni_arrival_release(call->arrival); // of the two holds the storage has its own
-    return followed ? KILN_STATUS_OK
-                    : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    return followed ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
 }
 
 /// A tensor that is placed and waits for its value.
@@ -390,30 +388,44 @@ out:
 // ---- recording an all-reduce on all members
 // ------------------------------------------------------
 
+/// Whether this thread captures a graph on the member's device; `out_captures` is what it did on
+/// those before.
+static kiln_status check_capture(const call_plan *plan, uint32_t rank, bool *out_captures,
+                                 kiln_error *err)
+{
+    const kilni_collective_rank *ranks = plan->collective->ranks;
+    kiln_device *device = ranks[rank].memory.device;
+    kilni_stream *stream = NULL;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_await_arrivals(device, &plan->inputs[rank], 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_current(device, &stream, err);
+    }
+    if (status == KILN_STATUS_OK && rank > 0 && stream->capturing != *out_captures) {
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "%s captures a graph and %s does not; all members of a call do, or none",
+                           ranks[*out_captures ? 0 : rank].memory.device->address,
+                           ranks[*out_captures ? rank : 0].memory.device->address);
+    }
+    *out_captures = status == KILN_STATUS_OK && stream->capturing;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
 static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t rank,
-                               bool *out_captures, kiln_error *err)
+                               kiln_error *err)
 {
     kiln_collective *collective = plan->collective;
     kiln_device *device = collective->ranks[rank].memory.device;
-    kiln_tensor *input = plan->inputs[rank];
     kilni_stream *stream = NULL;
     const kiln_attr attrs[] = {kilni_attr_text(op), kilni_attr_i64(collective->id),
                                kilni_attr_i64(rank)};
-    kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&device->lock);
-    KILN_TRY(out, status, kilni_await_arrivals(device, &input, 1, err));
-    KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
-    if (rank > 0 && stream->capturing != *out_captures) {
-        status = kiln_fail(err, FAILED_PRECONDITION,
-                           "%s captures a graph and %s does not; all members of a call do, or none",
-                           collective->ranks[*out_captures ? 0 : rank].memory.device->address,
-                           collective->ranks[*out_captures ? rank : 0].memory.device->address);
-        goto out;
+    kiln_status status = kilni_stream_current(device, &stream, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_stream_record(stream, KILN_OP_ALL_REDUCE, &plan->inputs[rank], 1, attrs, 3,
+                                     &plan->out_tensors[rank], err);
     }
-    *out_captures = stream->capturing;
-    status = kilni_stream_record(stream, KILN_OP_ALL_REDUCE, &input, 1, attrs, 3,
-                                 &plan->out_tensors[rank], err);
-out:
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -434,10 +446,17 @@ static kiln_status all_reduce_locked(const call_plan *plan, const char *op, kiln
     bool captures = false;
     kiln_status status = kiln_coll_group_status(collective->group, NULL, err);
     for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
-        status = record_rank(plan, op, i, &captures, err);
+        status = check_capture(plan, i, &captures, err);
+    }
+    uint32_t recorded = 0;
+    for (; recorded < collective->count && status == KILN_STATUS_OK; recorded++) {
+        status = record_rank(plan, op, recorded, err);
     }
     for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK && !captures; i++) {
         status = submit_rank(plan, i, err);
+    }
+    if (status != KILN_STATUS_OK && recorded > 0) { // some will call, others not
+        kiln_coll_member_abort(collective->ranks[recorded - 1].member, err);
     }
     return status;
 }
@@ -489,6 +508,7 @@ kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor 
                                        const char *op, kiln_tensor **out_tensors, kiln_error *err)
 {
     call_plan plan;
+    kiln_error cause = KILN_ERROR_INIT;
     if (out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
     }
@@ -498,8 +518,11 @@ kiln_status kiln_collective_all_reduce(kiln_collective *collective, kiln_tensor 
         return status;
     }
     pthread_mutex_lock(&collective->lock);
-    status = all_reduce_locked(&plan, op, err);
+    status = all_reduce_locked(&plan, op, &cause);
     pthread_mutex_unlock(&collective->lock);
+    if (status != KILN_STATUS_OK && err != NULL) {
+        *err = cause;
+    }
     for (size_t i = 0; i < collective->count && status != KILN_STATUS_OK; i++) {
         kiln_release(out_tensors[i]);
         out_tensors[i] = NULL;
@@ -587,4 +610,3 @@ kiln_status kiln_collective_barrier(kiln_collective *collective, kiln_error *err
     kiln_free(&collective->context->env, requests);
     return status;
 }
-

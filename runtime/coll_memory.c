@@ -579,9 +579,9 @@ static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *
     kilni_lane *out = &device_of(memory)->out;
     kiln_pending *pending = NULL;
     pthread_mutex_lock(&out->lock);
-    kiln_status status = out->backend->ops->read_begin(
-        out->backend, (kiln_buffer *)area->buffer, (size_t)area->offset, host,
-        kiln_coll_area_bytes(area), &pending, err);
+    kiln_status status = out->backend->ops->read_begin(out->backend, (kiln_buffer *)area->buffer,
+                                                       (size_t)area->offset, host,
+                                                       kiln_coll_area_bytes(area), &pending, err);
     pthread_mutex_unlock(&out->lock);
     *out_ticket = (kiln_coll_ticket *)pending;
     return status;
@@ -644,8 +644,8 @@ static kiln_status memory_reached(kiln_coll_memory *memory, kiln_coll_ticket *ti
 static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
 
 /// Devices without lanes.
-static const kiln_coll_memory_ops copying_ops = {
-    COMMON, .name = "device, copying", .write = memory_write};
+static const kiln_coll_memory_ops copying_ops = {COMMON, .name = "device, copying",
+                                                 .write = memory_write};
 
 #ifdef KILN_RUNTIME_CL
 static const kiln_coll_memory_ops streaming_ops = {COMMON,

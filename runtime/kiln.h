@@ -587,8 +587,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_reduce_scatter(kiln_collecti
 /// As all_reduce, with the tensors' own memory for the result, where nobody else sees it: they are
 /// the results from then on, to be resolved. Not in a capture. Ownership: borrowed. Lifetime: n/a.
 /// Thread: any; nobody else uses the tensors meanwhile. Errors: as above.
-KILN_NODISCARD KILN_API kiln_status kiln_collective_all_reduce_in_place(
-    kiln_collective *collective, kiln_tensor *const *tensors, const char *op, kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_collective_all_reduce_in_place(kiln_collective *collective,
+                                                                        kiln_tensor *const *tensors,
+                                                                        const char *op,
+                                                                        kiln_error *err);
 
 /// Returns when every rank of the group has come here and all calls before have ended.
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: a rank's failure.

@@ -681,9 +681,6 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
         status = kilni_device_wait(device, &local);
-        if (status == KILN_STATUS_OK) {
-            status = take_gates(device, &local);
-        }
         if (status != KILN_STATUS_OK && device->fault == NULL) {
             device->fault = kilni_fault_create(device, &local);
         }
@@ -698,6 +695,9 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
             kilni_fault_release(device, device->fault);
             device->fault = NULL;
         }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = take_gates(device, err);
     }
     pthread_mutex_unlock(&device->lock);
     return status;

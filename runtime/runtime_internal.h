@@ -76,7 +76,6 @@ typedef struct kilni_storage {
     bool foreign; ///< others may see it too: never written over
 } kilni_storage;
 
-
 /// Where a tensor's elements are, once it is placed; with a fault there are none.
 typedef struct kilni_place {
     bool placed;

@@ -359,20 +359,17 @@ static void write_fuser_header(FILE *file)
 static const char *class_name(kiln_op_class cls)
 {
     static const char *const names[] = {
-        "",       "elementwise", "view",       "reduce",   "contraction",
-        "gather", "window",      "along rows", "creation", "control", "collective"};
+        "",       "elementwise", "view",     "reduce",  "contraction", "gather",
+        "window", "along rows",  "creation", "control", "collective"};
     return names[cls];
 }
 
 static const char *result_name(kiln_result result)
 {
     static const char *const names[] = {
-        [KILN_RESULT_SAME] = "as input",
-        [KILN_RESULT_BOOL] = "bool",
-        [KILN_RESULT_INDEX] = "i64",
-        [KILN_RESULT_ATTR] = "`dtype`",
-        [KILN_RESULT_NOTHING] = "nothing",
-        [KILN_RESULT_SAME_INDEX] = "as input; i64",
+        [KILN_RESULT_SAME] = "as input",   [KILN_RESULT_BOOL] = "bool",
+        [KILN_RESULT_INDEX] = "i64",       [KILN_RESULT_ATTR] = "`dtype`",
+        [KILN_RESULT_NOTHING] = "nothing", [KILN_RESULT_SAME_INDEX] = "as input; i64",
         [KILN_RESULT_RULE] = "by rule",
     };
     return names[result];

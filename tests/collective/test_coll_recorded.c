@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// All-reduce and collective_sync as operations: recorded by one thread for all members or by one
+// thread for each, in graphs that are replayed, and in place; the wait for a result is the
+// device's, so that nobody holds a thread; and a failure that comes while work already waits for
+// the result reaches that work, and nothing else.
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "collective.h"
+#include "device_set.h"
+#include "harness.h"
+
+enum { MOST = 3, COUNT = 1003, ROUNDS = 20 };
+
+typedef struct setting {
+    uint32_t count;
+    const char *addresses[MOST];
+} setting;
+
+static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
+#ifdef TEST_WITH_OPENCL
+static const setting opencl = {2, {"opencl:0", "opencl:1"}};
+static const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}};
+#endif
+
+typedef struct scene {
+    uint32_t count;
+    device_set set;
+    kiln_collective *group;
+    kiln_tensor *inputs[MOST];
+} scene;
+
+static float value_at(uint32_t rank, int64_t i)
+{
+    return (float)((i * 7 + rank * 3) % 11) - 4;
+}
+
+static float sum_at(const scene *self, int64_t i)
+{
+    float sum = 0;
+    for (uint32_t rank = 0; rank < self->count; rank++) {
+        sum += value_at(rank, i);
+    }
+    return sum;
+}
+
+static bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    const int64_t count = COUNT;
+    float data[COUNT];
+    *self = (scene){.count = what->count};
+    options.deadline_ns = deadline_ms * 1000000;
+    if (!device_set_open(&self->set, what->addresses, what->count)) {
+        return false;
+    }
+    if (kiln_collective_create(self->set.devices, what->count, &options, &self->group, &err) != 0) {
+        KILN_FAIL("%s", err.message);
+        return false;
+    }
+    bool ok = true;
+    for (uint32_t rank = 0; rank < self->count && ok; rank++) {
+        for (int64_t i = 0; i < COUNT; i++) {
+            data[i] = value_at(rank, i);
+        }
+        ok = KILN_CHECK_INT(kiln_tensor_create(self->set.devices[rank], KILN_DTYPE_F32, 1, &count,
+                                               data, &self->inputs[rank], NULL),
+                            0);
+    }
+    return ok;
+}
+
+static void release_all(kiln_tensor **tensors)
+{
+    for (uint32_t i = 0; i < MOST; i++) {
+        kiln_release(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+static void scene_fini(scene *self)
+{
+    release_all(self->inputs);
+    kiln_collective_destroy(self->group);
+    device_set_close(&self->set);
+}
+
+/// Every element is factor * sum + offset.
+static bool holds(const scene *self, kiln_tensor *tensor, float factor, float offset)
+{
+    float data[COUNT];
+    kiln_error err = KILN_ERROR_INIT;
+    if (kiln_read(tensor, data, sizeof data, &err) != KILN_STATUS_OK) {
+        KILN_FAIL("%s", err.message);
+        return false;
+    }
+    for (int64_t i = 0; i < COUNT; i++) {
+        float wanted = factor * sum_at(self, i) + offset;
+        if (data[i] != wanted) {
+            KILN_FAIL("element %lld is %g, not %g", (long long)i, (double)data[i], (double)wanted);
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- a thread for each member
+// --------------------------------------------------------------------------
+
+typedef struct member {
+    const scene *self;
+    uint32_t rank;
+} member;
+
+/// Work before, the call, its wait, work after: all recorded, read once at the end.
+static void *train(void *user)
+{
+    const member *own = user;
+    kiln_tensor *x = kiln_retain(own->self->inputs[own->rank]);
+    bool ok = true;
+    for (int round = 0; round < ROUNDS && ok; round++) {
+        kiln_tensor *doubled = NULL;
+        kiln_tensor *sum = NULL;
+        kiln_tensor *there = NULL;
+        kiln_tensor *result = NULL;
+        ok = KILN_CHECK_INT(kiln_mul_scalar(x, kiln_f64(2), &doubled, NULL), 0) &&
+             KILN_CHECK_INT(kiln_all_reduce(doubled, "sum", kiln_collective_id(own->self->group),
+                                            own->rank, &sum, NULL),
+                            0) &&
+             KILN_CHECK_INT(kiln_collective_sync(sum, &there, NULL), 0) &&
+             KILN_CHECK_INT(kiln_add_scalar(there, kiln_f64(round), &result, NULL), 0);
+        kiln_release(doubled);
+        kiln_release(sum);
+        kiln_release(there);
+        ok = ok && holds(own->self, result, 2, (float)round);
+        kiln_release(result);
+    }
+    kiln_release(x);
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    scene self;
+    pthread_t threads[MOST];
+    member members[MOST];
+    if (scene_init(&self, kiln_test_param(), 30000)) {
+        for (uint32_t i = 0; i < self.count; i++) {
+            members[i] = (member){&self, i};
+            KILN_CHECK_INT(pthread_create(&threads[i], NULL, train, &members[i]), 0);
+        }
+        for (uint32_t i = 0; i < self.count; i++) {
+            pthread_join(threads[i], NULL);
+        }
+    }
+    scene_fini(&self);
+}
+
+// ---- who waits
+// -------------------------------------------------------------------------------------------
+
+#ifdef TEST_WITH_OPENCL
+/// One member's part is not there yet: the other's thread resolves and records on all the same, and
+/// its result is right when the other has come.
+static void test_device_waits(void)
+{
+    scene self;
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_tensor *results[MOST] = {NULL};
+    if (scene_init(&self, &opencl, 30000)) {
+        int64_t id = kiln_collective_id(self.group);
+        uint64_t begin = kiln_time_ns();
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sums[0], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), 0);
+        KILN_CHECK(!kiln_collective_ended(sums[0]));
+        KILN_CHECK_INT(kiln_add_scalar(sums[0], kiln_f64(1), &results[0], NULL), 0);
+        KILN_CHECK_INT(kiln_flush(self.set.devices[0], NULL), 0);
+        KILN_CHECK(kiln_time_ns() - begin < 20000000000u); // not the deadline
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sums[1], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+        holds(&self, results[0], 1, 1);
+        holds(&self, sums[1], 1, 0);
+        KILN_CHECK(kiln_collective_ended(sums[0]));
+    }
+    release_all(sums);
+    release_all(results);
+    scene_fini(&self);
+}
+
+static bool names_rank_1(kiln_status status, const kiln_error *err)
+{
+    return KILN_CHECK_INT(status, KILN_STATUS_DEADLINE_EXCEEDED) &&
+           KILN_CHECK_CONTAINS(err->message, "rank 1");
+}
+
+/// The other member never comes. What was computed from the result gives the error, in the same
+/// words, whatever the way to it: fused, a view, another device, a graph; the rest of the device is
+/// sound.
+static void compute_from(const scene *self, kiln_tensor *x, kiln_tensor **out_tensors)
+{
+    const int64_t start[] = {0};
+    const int64_t end[] = {500};
+    kiln_tensor **t = out_tensors;
+    KILN_CHECK_INT(kiln_mul_scalar(x, kiln_f64(3), &t[0], NULL), 0);
+    KILN_CHECK_INT(kiln_add_scalar(t[0], kiln_f64(3), &t[1], NULL), 0);
+    KILN_CHECK_INT(kiln_add(t[1], self->inputs[0], &t[2], NULL), 0);
+    KILN_CHECK_INT(kiln_slice(t[2], start, 1, end, 1, NULL, 0, &t[3], NULL), 0);
+    KILN_CHECK_INT(kiln_cum_sum(t[2], 0, false, false, &t[4], NULL), 0);
+    KILN_CHECK_INT(kiln_to_device(t[2], self->set.devices[1], &t[5], NULL), 0);
+}
+
+enum { COMPUTED = 6 };
+
+static void release_computed(kiln_tensor **tensors)
+{
+    for (int i = 0; i < COMPUTED; i++) {
+        kiln_release(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+static void test_failure_follows(void)
+{
+    scene self;
+    kiln_tensor *t[COMPUTED] = {NULL};
+    kiln_tensor *sum = NULL;
+    kiln_tensor *apart = NULL;
+    kiln_tensor *later = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    float data[COUNT];
+    if (!scene_init(&self, &opencl, 3000)) {
+        scene_fini(&self);
+        return;
+    }
+    compute_from(&self, self.inputs[0], t); // so that nothing is compiled below
+    KILN_CHECK_INT(kiln_read(t[4], data, sizeof data, NULL), 0);
+    KILN_CHECK_INT(kiln_read(t[5], data, sizeof data, NULL), 0);
+    release_computed(t);
+    KILN_CHECK_INT(kiln_mul_scalar(self.inputs[0], kiln_f64(2), &apart, NULL), 0);
+    KILN_CHECK_INT(kiln_flush(self.set.devices[0], NULL), 0);
+    uint64_t begin = kiln_time_ns();
+    KILN_CHECK_INT(
+        kiln_all_reduce(self.inputs[0], "sum", kiln_collective_id(self.group), 0, &sum, NULL), 0);
+    KILN_CHECK_INT(kiln_collective_resolve(sum, NULL), 0);
+    compute_from(&self, sum, t);
+    KILN_CHECK(kiln_time_ns() - begin < 2500000000u); // nobody has waited
+    names_rank_1(kiln_read(t[4], data, sizeof data, &err), &err);
+    KILN_CHECK(kiln_time_ns() - begin < 4000000000u); // the deadline + 1 s
+    names_rank_1(kiln_read(t[3], data, 500 * sizeof data[0], &err), &err);
+    names_rank_1(kiln_read(sum, data, sizeof data, &err), &err);
+    names_rank_1(kiln_read(t[5], data, sizeof data, &err), &err);
+    names_rank_1(kiln_collective_resolve(sum, &err), &err);
+    KILN_CHECK_INT(kiln_add_scalar(sum, kiln_f64(1), &later, NULL), 0);
+    names_rank_1(kiln_read(later, data, sizeof data, &err), &err);
+    KILN_CHECK_INT(kiln_read(apart, data, sizeof data, &err), 0);
+    KILN_CHECK(data[5] == 2 * value_at(0, 5));
+    names_rank_1(kiln_sync(self.set.devices[0], &err), &err);
+    KILN_CHECK_INT(kiln_sync(self.set.devices[0], &err), 0); // reported once
+    kiln_release(sum);
+    kiln_release(later);
+    kiln_release(apart);
+    release_computed(t);
+    scene_fini(&self);
+}
+
+// ---- graphs
+// ----------------------------------------------------------------------------------------------
+
+/// Begins y = 2 * (sum of 2x) + x on every member: as far as the sum.
+static bool begin_all(const scene *self, kiln_tensor **out_sums)
+{
+    kiln_tensor *doubled[MOST] = {NULL};
+    bool ok = true;
+    for (uint32_t i = 0; i < self->count && ok; i++) {
+        ok = KILN_CHECK_INT(kiln_graph_begin(self->set.devices[i], &self->inputs[i], 1, NULL), 0) &&
+             KILN_CHECK_INT(kiln_mul_scalar(self->inputs[i], kiln_f64(2), &doubled[i], NULL), 0);
+    }
+    ok = ok &&
+         KILN_CHECK_INT(kiln_collective_all_reduce(self->group, doubled, "sum", out_sums, NULL), 0);
+    release_all(doubled);
+    return ok;
+}
+
+/// In a capture the wait is an operation, and a result that nothing waits for is no output.
+static bool check_unresolved(const scene *self)
+{
+    kiln_tensor *sums[MOST] = {NULL};
+    bool ok = begin_all(self, sums);
+    for (uint32_t i = 0; i < self->count && ok; i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_graph *graph = NULL;
+        KILN_CHECK_INT(kiln_collective_resolve(sums[i], &err), KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_CONTAINS(err.message, "kiln_collective_sync");
+        KILN_CHECK_INT(kiln_graph_end(self->set.devices[i], &sums[i], 1, &graph, &err),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_CONTAINS(err.message, "kiln_collective_resolve");
+        ok = KILN_CHECK(graph == NULL);
+    }
+    release_all(sums);
+    return ok;
+}
+
+static bool record(const scene *self, kiln_graph **out_graphs)
+{
+    kiln_tensor *sums[MOST] = {NULL};
+    bool ok = begin_all(self, sums);
+    for (uint32_t i = 0; i < self->count && ok; i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_tensor *there = NULL;
+        kiln_tensor *scaled = NULL;
+        kiln_tensor *y = NULL;
+        ok = KILN_CHECK_INT(kiln_collective_sync(sums[i], &there, NULL), 0) &&
+             KILN_CHECK_INT(kiln_mul_scalar(there, kiln_f64(2), &scaled, NULL), 0) &&
+             KILN_CHECK_INT(kiln_add(scaled, self->inputs[i], &y, NULL), 0);
+        kiln_release(there);
+        kiln_release(scaled);
+        if (kiln_graph_end(self->set.devices[i], &y, 1, &out_graphs[i], &err) != KILN_STATUS_OK) {
+            KILN_FAIL("%s", err.message);
+            ok = false;
+        }
+        kiln_release(y);
+    }
+    release_all(sums);
+    return ok;
+}
+
+static bool replay(const scene *self, kiln_graph *const *graphs)
+{
+    kiln_tensor *results[MOST] = {NULL};
+    float data[COUNT];
+    bool ok = true;
+    for (uint32_t i = 0; i < self->count && ok;
+         i++) { // one after another: none may hold the thread
+        ok =
+            KILN_CHECK_INT(kiln_graph_run(graphs[i], &self->inputs[i], 1, &results[i], 1, NULL), 0);
+    }
+    for (uint32_t i = 0; i < self->count && ok; i++) {
+        ok = KILN_CHECK_INT(kiln_read(results[i], data, sizeof data, NULL), 0);
+        for (int64_t k = 0; k < COUNT && ok; k++) {
+            ok = KILN_CHECK(data[k] == 4 * sum_at(self, k) + value_at(i, k));
+        }
+    }
+    release_all(results);
+    return ok;
+}
+
+static void test_graphs(void)
+{
+    scene self;
+    kiln_graph *graphs[MOST] = {NULL};
+    if (scene_init(&self, &opencl, 30000) && check_unresolved(&self) && record(&self, graphs)) {
+        for (int i = 0; i < ROUNDS && replay(&self, graphs); i++) {
+        }
+    }
+    for (uint32_t i = 0; i < self.count; i++) {
+        kiln_graph_destroy(graphs[i]);
+    }
+    scene_fini(&self);
+}
+
+/// All members capture or none does; a device whose queue cannot wait takes no part in a graph.
+static void test_graphs_refused(void)
+{
+    scene self;
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_tensor *there = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (scene_init(&self, &mixed, 30000)) {
+        KILN_CHECK_INT(kiln_graph_begin(self.set.devices[1], &self.inputs[1], 1, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", sums, &err),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_CONTAINS(err.message, "captures a graph");
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", kiln_collective_id(self.group), 1,
+                                       &sums[1], NULL),
+                       0);
+        KILN_CHECK_INT(kiln_collective_sync(sums[1], &there, &err), KILN_STATUS_UNIMPLEMENTED);
+        KILN_CHECK_CONTAINS(err.message, "reference:0");
+        release_all(sums);
+        kiln_graph_cancel(self.set.devices[1]);
+    }
+    scene_fini(&self);
+}
+#endif
+
+// ---- in place, and refusals
+// --------------------------------------------------------------------------
+
+static void test_in_place(void)
+{
+    scene self;
+    if (scene_init(&self, kiln_test_param(), 30000)) {
+        kiln_tensor *other = NULL; // sees the same memory: keeps its value
+        const int64_t shape[] = {17, 59};
+        kiln_device_stats before = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats after = KILN_DEVICE_STATS_INIT;
+        KILN_CHECK_INT(kiln_reshape(self.inputs[0], shape, 2, &other, NULL), 0);
+        KILN_CHECK_INT(kiln_sync(self.set.devices[0], NULL), 0);
+        kiln_device_stats_get(self.set.devices[1], &before);
+        KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, self.inputs, "sum", NULL),
+                       0);
+        kiln_device_stats_get(self.set.devices[1], &after);
+        KILN_CHECK(after.backend.bytes_used <= before.backend.bytes_used + COUNT * 4u);
+        for (uint32_t i = 0; i < self.count; i++) {
+            float data[COUNT];
+            KILN_CHECK_INT(kiln_read(self.inputs[i], data, sizeof data, NULL),
+                           KILN_STATUS_FAILED_PRECONDITION);
+            KILN_CHECK_INT(kiln_collective_resolve(self.inputs[i], NULL), 0);
+            holds(&self, self.inputs[i], 1, 0);
+        }
+        float data[COUNT];
+        KILN_CHECK_INT(kiln_read(other, data, sizeof data, NULL), 0);
+        for (int64_t i = 0; i < COUNT; i++) {
+            KILN_CHECK(data[i] == value_at(0, i));
+        }
+        kiln_release(other);
+    }
+    scene_fini(&self);
+}
+
+static void test_refusals(void)
+{
+    scene self;
+    kiln_tensor *sum = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    float data[COUNT];
+    if (scene_init(&self, kiln_test_param(), 30000)) {
+        int64_t id = kiln_collective_id(self.group);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "median", id, 0, &sum, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "median");
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id + 1, 0, &sum, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sum, &err), KILN_STATUS_NOT_FOUND);
+        kiln_release(sum);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 1, &sum, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sum, &err), KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "member 1");
+        kiln_release(sum);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", 0, 0, &sum, NULL), 0); // alone
+        KILN_CHECK_INT(kiln_read(sum, data, sizeof data, NULL), 0);
+        KILN_CHECK(data[7] == value_at(0, 7));
+        kiln_release(sum);
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
+        KILN_CHECK_INT(kiln_sync(self.set.devices[0], &err), KILN_STATUS_NOT_FOUND); // the first
+    }
+    scene_fini(&self);
+}
+
+int main(int argc, char **argv)
+{
+    static const kiln_test_case cases[] = {
+        KILN_TEST_PARAM(test_threads, "threads, reference", &references),
+        KILN_TEST_PARAM(test_in_place, "in place, reference", &references),
+        KILN_TEST_PARAM(test_refusals, "refusals, reference", &references),
+#ifdef TEST_WITH_OPENCL
+        KILN_TEST_PARAM(test_threads, "threads, opencl", &opencl),
+        KILN_TEST_PARAM(test_threads, "threads, mixed", &mixed),
+        KILN_TEST_PARAM(test_in_place, "in place, opencl", &opencl),
+        KILN_TEST_PARAM(test_refusals, "refusals, opencl", &opencl),
+        KILN_TEST(test_device_waits),
+        KILN_TEST(test_failure_follows),
+        KILN_TEST(test_graphs),
+        KILN_TEST(test_graphs_refused),
+#endif
+    };
+    setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
+    return kiln_test_run("collective/recorded", cases, sizeof cases / sizeof cases[0], argc, argv);
+}
