@@ -81,6 +81,9 @@ static kiln_status all_reduce(setup *self, double *out_seconds, kiln_error *err)
     for (uint32_t i = 0; i < self->count && status == KILN_STATUS_OK; i++) {
         status = kiln_collective_resolve(sums[i], err);
     }
+    for (uint32_t i = 0; i < self->count && status == KILN_STATUS_OK; i++) {
+        status = kiln_sync(self->devices[i], err); // the devices wait, and we for them
+    }
     *out_seconds = (double)(kiln_time_ns() - begin) / 1e9;
     for (uint32_t i = 0; i < self->count; i++) {
         kiln_release(sums[i]);
