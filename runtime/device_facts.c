@@ -46,16 +46,12 @@ bool kiln_device_records_gradients(const kiln_device *device)
 kiln_status kiln_device_count(kiln_context *context, kiln_device_type type, size_t *out_count,
                               kiln_error *err)
 {
-    const kiln_backend_provider
-        *providers[sizeof(context->providers) / sizeof(context->providers[0])];
+    const kiln_backend_provider *providers[KILNI_PROVIDERS];
     *out_count = 0;
     if (context == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
     }
-    pthread_mutex_lock(&context->lock);
-    size_t n_providers = context->n_providers;
-    memcpy(providers, context->providers, sizeof(providers));
-    pthread_mutex_unlock(&context->lock);
+    size_t n_providers = kilni_context_providers(context, providers);
     for (size_t i = 0; i < n_providers; i++) {
         const kiln_backend_provider *provider = providers[i];
         kiln_device_type found = KILN_DEVICE_HOST;

@@ -2,7 +2,8 @@
 #ifndef KILN_RUNTIME_GRADSYNC_INTERNAL_H
 #define KILN_RUNTIME_GRADSYNC_INTERNAL_H
 
-/// What gradsync.c (jobs) and gradsync_epoch.c (what members do in them) share. A job's lock is the
+/// What gradsync.c (jobs), gradsync_state.c, gradsync_launch.c and gradsync_epoch.c (what members
+/// do in them) share. A job's lock is the
 /// outermost: calls on devices and groups are made under it, which is what gives all devices one
 /// order of issue.
 
@@ -82,6 +83,30 @@ struct kiln_gradsync {
     kilni_epoch *epochs; ///< in the order of their numbers
     kilni_subset *subsets;
 };
+
+/// Locks the job, and keeps it from being taken apart; not when it is closed or has failed.
+kiln_status kilni_gradsync_enter(kiln_gradsync *job, uint32_t member, kiln_error *err);
+void kilni_gradsync_leave(kiln_gradsync *job);
+/// The job's failure, or OK. `fail` keeps the first one, and wakes everybody.
+kiln_status kilni_gradsync_report(const kiln_gradsync *job, kiln_error *err);
+kiln_status kilni_gradsync_fail(kiln_gradsync *job, const kiln_error *cause, kiln_error *err);
+/// Sleeps until something changes. False when the deadline has passed.
+bool kilni_gradsync_sleep(kiln_gradsync *job, uint64_t deadline_ns);
+
+uint64_t kilni_member_bit(uint32_t member);
+uint32_t kilni_member_first(uint64_t mask); ///< of a mask that is not empty
+
+/// NULL: there is none, or, of `need`, no memory.
+kilni_epoch *kilni_epoch_find(const kiln_gradsync *job, uint64_t number);
+kilni_epoch *kilni_epoch_need(kiln_gradsync *job, uint64_t number);
+kilni_param *kilni_param_find(const kilni_epoch *epoch, kiln_param_id id);
+kilni_param *kilni_param_need(kiln_gradsync *job, kilni_epoch *epoch, kiln_param_id id);
+void kilni_epochs_drop_old(kiln_gradsync *job);
+
+/// Starts the reductions of an epoch that can be; with `flush` also of small parameters that would
+/// wait for company. What goes wrong is the job's failure.
+kiln_status kilni_gradsync_launch(kiln_gradsync *job, kilni_epoch *epoch, bool flush,
+                                  kiln_error *err);
 
 /// Drops what an epoch holds.
 void kilni_epoch_free(const kiln_env *env, kilni_epoch *epoch);

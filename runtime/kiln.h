@@ -680,18 +680,20 @@ KILN_API void kiln_gradsync_release(kiln_gradsync *job);
 
 /// What a member does in each epoch. `register` begins its next epoch and says which parameters it
 /// will submit, perhaps none. `submit` gives a gradient, with what was accumulated for its
-/// parameter added. `sync` says that it has submitted all, and returns when all of them are
-/// reduced; without a register before, it does nothing. A parameter is reduced over the members
-/// that registered it in that epoch, as soon as all members have registered and those have
-/// submitted; a mean divides by their number. `accumulate` adds to a gradient of this member
-/// without sending anything. `finish` says that the member has no more batches in this round: later
-/// epochs go on without it, until all have finished and a new round begins; its next register waits
-/// for that. `ready` says whether sync would return without waiting for another member. The first
-/// thing that goes wrong, a member that is late, submits twice or something else than the others,
-/// is the failure of the job: every member's calls give it, with the member and the cause.
-/// Ownership: gradients are borrowed, held until reduced. Lifetime: n/a. Thread: one at a time per
-/// member. Errors: FAILED_PRECONDITION without a job or with a closed one, or for a call out of
-/// order; CANCELLED when it is closed meanwhile; DEADLINE_EXCEEDED; INVALID_ARGUMENT; the failure.
+/// parameter added. `sync` says that it has submitted all, and returns when those of the others
+/// that it needs are there: its device then waits for the reductions, as kiln_collective_resolve
+/// does, with failures that come later; without a register before, it does nothing. A parameter is
+/// reduced over the members that registered it in that epoch, as soon as all members have
+/// registered and those have submitted; a mean divides by their number. `accumulate` adds to a
+/// gradient of this member without sending anything. `finish` says that the member has no more
+/// batches in this round: later epochs go on without it, until all have finished and a new round
+/// begins; its next register waits for that. `ready` says whether sync would return without waiting
+/// for another member. The first thing that goes wrong, a member that is late, submits twice or
+/// something else than the others, is the failure of the job: every member's calls give it, with
+/// the member and the cause. Ownership: gradients are borrowed, held until reduced. Lifetime: n/a.
+/// Thread: one at a time per member. Errors: FAILED_PRECONDITION without a job or with a closed
+/// one, or for a call out of order; CANCELLED when it is closed meanwhile; DEADLINE_EXCEEDED;
+/// INVALID_ARGUMENT; the failure.
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_register(kiln_gradsync *job, uint32_t member,
                                                            const kiln_param_id *ids, size_t count,
                                                            kiln_error *err);

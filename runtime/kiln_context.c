@@ -225,6 +225,16 @@ static kiln_status registry_locked(kiln_context *context, kiln_error *err)
     return kiln_fuse_registry_create(&context->env, &options, &context->registry, err);
 }
 
+size_t kilni_context_providers(kiln_context *context,
+                               const kiln_backend_provider *out_providers[KILNI_PROVIDERS])
+{
+    pthread_mutex_lock(&context->lock);
+    size_t count = context->n_providers;
+    memcpy(out_providers, context->providers, sizeof(context->providers));
+    pthread_mutex_unlock(&context->lock);
+    return count;
+}
+
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
                                    kiln_error *err)
 {

@@ -351,12 +351,8 @@ kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_a
                                  char out_line[192], kiln_error *err)
 {
     size_t seen = 0;
-    const kiln_backend_provider
-        *providers[sizeof(context->providers) / sizeof(context->providers[0])];
-    pthread_mutex_lock(&context->lock);
-    size_t n_providers = context->n_providers;
-    memcpy(providers, context->providers, sizeof(providers));
-    pthread_mutex_unlock(&context->lock);
+    const kiln_backend_provider *providers[KILNI_PROVIDERS];
+    size_t n_providers = kilni_context_providers(context, providers);
     for (size_t i = 0; i < n_providers; i++) {
         const kiln_backend_provider *provider = providers[i];
         for (size_t k = 0; provider->describe != NULL; k++) {

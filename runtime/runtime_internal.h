@@ -17,7 +17,7 @@
 
 // ---- context -----------------------------------------------------------------------------------
 
-enum { KILNI_ADDRESS_BYTES = 256 };
+enum { KILNI_ADDRESS_BYTES = 256, KILNI_PROVIDERS = 16 };
 
 typedef struct kilni_mover kilni_mover;
 
@@ -27,7 +27,7 @@ struct kiln_context {
     pthread_mutex_t lock;
     kiln_store *store; ///< NULL: off
     kiln_fuse_registry *registry; ///< made when first needed (lock)
-    const kiln_backend_provider *providers[16]; ///< (lock)
+    const kiln_backend_provider *providers[KILNI_PROVIDERS]; ///< (lock)
     size_t n_providers;
     kiln_device *devices; ///< list through `next` (lock); not owned
     kilni_mover *mover; ///< made when first needed (lock)
@@ -38,6 +38,9 @@ struct kiln_context {
     int64_t last_group; ///< id
 };
 
+/// The providers that there are by now; how many.
+size_t kilni_context_providers(kiln_context *context,
+                               const kiln_backend_provider *out_providers[KILNI_PROVIDERS]);
 kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
                                    kiln_error *err);
 /// Path of a library that ships with Kiln. Errors: NOT_FOUND.
