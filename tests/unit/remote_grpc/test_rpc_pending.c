@@ -123,6 +123,38 @@ static void test_both_directions(void)
     free(data);
 }
 
+static uint64_t held_by_server(const pair *self)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(self->local, &stats);
+    return stats.backend.bytes_used;
+}
+
+/// What is sent from where it lies is let go when the client has it, while the session goes on.
+static void test_memory_returns(void)
+{
+    const int64_t dims[] = {LARGE};
+    pair self;
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    float *back = calloc(LARGE, sizeof(*back));
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = pair_upload(&self, 1, dims, NULL);
+        kiln_tensor *y = NULL;
+        PAIR_OK(&self, kiln_neg(x, &y, &self.err));
+        PAIR_OK(&self, kiln_read(y, back, LARGE * sizeof(*back), &self.err));
+        KILN_CHECK(held_by_server(&self) >= LARGE * sizeof(*back));
+        kiln_release(x);
+        kiln_release(y);
+        PAIR_OK(&self, kiln_sync(self.remote, &self.err));
+        PAIR_OK(&self, kiln_flush(self.local, &self.err));
+        KILN_CHECK_INT(held_by_server(&self), 0);
+    }
+    free(back);
+    pair_close(&self);
+}
+
 /// More at once than the server lets stand without an ack.
 static void test_very_many(void)
 {
@@ -236,5 +268,5 @@ static void test_server_gone(void)
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/pending", KILN_TEST(test_place_in_order), KILN_TEST(test_cancel),
-               KILN_TEST(test_both_directions), KILN_TEST(test_very_many), KILN_TEST(test_threads),
-               KILN_TEST(test_server_gone))
+               KILN_TEST(test_both_directions), KILN_TEST(test_memory_returns),
+               KILN_TEST(test_very_many), KILN_TEST(test_threads), KILN_TEST(test_server_gone))
