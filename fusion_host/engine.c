@@ -195,6 +195,7 @@ static void forget_measurements(kiln_fuse_engine *engine)
         engine->device.bytes_per_s = 0;
         engine->device.flops_f32 = 0;
         engine->device.launch_ns = 0;
+        engine->deterministic = true;
     }
 }
 
@@ -238,6 +239,9 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
         kiln_fuse_engine_destroy(engine);
         return status;
     }
+    if (!engine->deterministic) {
+        kilni_fuse_trust_load(engine);
+    }
     *out_engine = engine;
     return KILN_STATUS_OK;
 }
@@ -261,6 +265,7 @@ void kiln_fuse_engine_destroy(kiln_fuse_engine *engine)
     kiln_free(env, engine->fusers);
     kiln_free(env, (void *)engine->hosts);
     kiln_free(env, engine->banned);
+    kiln_free(env, engine->winners);
     kilni_fuse_op_view_destroy(env, engine->op_view);
     kiln_free(env, engine);
 }

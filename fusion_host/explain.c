@@ -61,6 +61,9 @@ static void put_verdict(const kiln_fuse_engine *engine, const kilni_fuse_verdict
         if (s->adjusted_ns > s->claimed_ns * 1.01) {
             kiln_string_printf(&line, " (claims %.1f)", s->claimed_ns / 1e3);
         }
+        if (verdict->measured_ns > 0) {
+            kiln_string_printf(&line, ", measured %.1f us", verdict->measured_ns / 1e3);
+        }
         kiln_string_printf(&line, ", saves %.1f us", s->benefit_ns / 1e3);
     } else {
         kiln_string_printf(&line, "    declined  %s: %s", fuser, verdict->reason);

@@ -99,6 +99,8 @@ typedef struct kiln_fuse_stats {
     uint64_t ops_fused;
     uint64_t strikes;
     uint64_t plans_loaded; ///< found on disk: neither searched nor found in memory
+    uint64_t contests_measured; ///< blocks whose candidates were measured
+    uint64_t winners_recalled; ///< blocks whose winner was known
 } kiln_fuse_stats;
 
 /// Makes a fuser of each loaded kind for the device; those that decline it are left out.
@@ -175,6 +177,33 @@ KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op,
 /// operations unfused. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                      const kiln_error *cause);
+
+// ---- tournaments -------------------------------------------------------------------------------
+
+/// A program that can run a block, with the same operations as the others.
+typedef struct kiln_fuse_contender {
+    const kiln_program *program;
+    const char *fuser;
+    uint64_t predicted_ns;
+    bool chosen; ///< the block has it
+    bool failed; ///< it could not be built or launched
+} kiln_fuse_contender;
+
+enum { KILN_FUSE_MAX_CONTENDERS = 8 };
+
+/// The programs that may be measured for a block, the chosen one among them; none when that was
+/// done, in this process or another. Ownership: borrowed. Lifetime: the plan's. Thread: as streams.
+/// Errors: 0 when there are more than `capacity`.
+KILN_API uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *plan,
+                                       uint32_t block, kiln_fuse_contender *out, uint32_t capacity);
+
+/// Tells what they took, in their order, and the operations one by one; 0: failed. The fastest is
+/// remembered for these extents (`symbols` as in the segment), here and on disk, and the next plan
+/// of the segment has it. What a fuser claimed is held against it from now on.
+/// Ownership: values. Lifetime: n/a. Thread: as streams. Errors: none.
+KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
+                               const int64_t *symbols, const uint64_t *measured_ns,
+                               uint64_t alone_ns);
 
 // ---- explanation -------------------------------------------------------------------------------
 

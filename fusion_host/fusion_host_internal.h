@@ -136,6 +136,33 @@ typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value
     kiln_attr value;
 } kilni_fuse_scalar_guard;
 
+enum { KILNI_FUSE_MAX_CONTENDERS = 8, KILNI_FUSE_MAX_EXTENTS = 64 };
+
+/// A program that can take a block's place: its operations are the same.
+typedef struct kilni_fuse_rival {
+    uint32_t fuser;
+    kiln_program *program;
+    double claimed_ns;
+    double predicted_ns;
+    double measured_ns; ///< 0: not measured, or it failed
+} kilni_fuse_rival;
+
+typedef struct kilni_fuse_contest { ///< of a plan's block
+    kilni_fuse_rival *rivals; ///< the chosen one among them
+    uint32_t n_rivals;
+    bool settled; ///< measured, now or in another process
+} kilni_fuse_contest;
+
+/// What a tournament said, as it lies on disk.
+typedef struct kilni_fuse_winner {
+    kiln_hash128 key;
+    kiln_hash128 programs[KILNI_FUSE_MAX_CONTENDERS];
+    double measured_ns[KILNI_FUSE_MAX_CONTENDERS];
+    double alone_ns; ///< of the operations one by one; 0: not measured
+    uint32_t count;
+    uint32_t chosen; ///< `count`: none, the operations run alone
+} kilni_fuse_winner;
+
 typedef struct kilni_fuse_plan {
     kiln_plan plan; ///< first, so that a segment's plan leads back here
     kiln_arena arena;
@@ -144,6 +171,7 @@ typedef struct kilni_fuse_plan {
     struct kilni_fuse_plan *newer;
     struct kilni_fuse_plan *older;
     const uint32_t *block_fusers; ///< engine's fuser of each block
+    kilni_fuse_contest *contests; ///< of each block
     const kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
     bool guarded; ///< a block has a guard formula, or there are scalar guards
@@ -349,6 +377,12 @@ void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage
 const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
                                      uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks);
 
+/// How far a fuser's claims were from what was measured, as it lies on disk.
+typedef struct kilni_fuse_trust_record {
+    double log_ratio; ///< mean
+    uint64_t samples;
+} kilni_fuse_trust_record;
+
 typedef struct kilni_fuse_fuser {
     kilni_fuse_plugin *plugin;
     uint32_t index; ///< in the plugin
@@ -356,6 +390,7 @@ typedef struct kilni_fuse_fuser {
     char *name; ///< "plugin/fuser", or the id alone when both are equal
     kf_fuser *handle;
     kilni_fuse_host *host;
+    kilni_fuse_trust_record trust;
 } kilni_fuse_fuser;
 
 /// One builder and the operations that it has taken, from a seed on. An operation that it does not
@@ -457,6 +492,10 @@ struct kiln_fuse_engine {
     kilni_fuse_failure *banned; ///< programs that failed
     uint32_t n_banned;
     uint32_t banned_capacity;
+    kilni_fuse_winner *winners; ///< measured, or found on disk
+    uint32_t n_winners;
+    uint32_t winners_capacity;
+    bool deterministic; ///< nothing measured decides
     kiln_fuse_stats stats;
 };
 
@@ -501,8 +540,9 @@ bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask);
 typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     double baseline_ns;
     double claimed_ns; ///< by the fuser, or the host's roofline when it does not say
+    double trust; ///< by what claims of this fuser are multiplied; 0: 1
     double floor_ns; ///< roofline: launches, and bytes that must move
-    double adjusted_ns; ///< the larger of both
+    double adjusted_ns; ///< the claim as it is believed, not below the floor
     double benefit_ns;
     uint32_t launches;
     uint32_t len;
@@ -523,6 +563,7 @@ struct kilni_fuse_verdict {
     uint32_t fuser;
     bool ready;
     bool won;
+    double measured_ns; ///< 0: not measured
     kilni_fuse_score score;
     const char *name;
     const char *reason; ///< why it is no candidate, or why the winner is better
@@ -539,7 +580,10 @@ typedef struct kilni_fuse_block {
     uint32_t n_symbols;
     const uint32_t *scalars;
     uint32_t n_scalars;
-    uint32_t reach; ///< operations that had to be seen before the block was settled
+    kilni_fuse_rival *rivals; ///< the program among them, unless there are too many
+    uint32_t n_rivals;
+    bool settled; ///< by what was measured
+    double alone_ns;
     kilni_fuse_score score;
 } kilni_fuse_block;
 
@@ -591,6 +635,14 @@ bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tap
 bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
                             const void *bytes, size_t length, kiln_arena *arena,
                             kilni_fuse_blocks *out_blocks);
+
+/// Puts what was measured, in this process or another, in place of what was predicted: blocks get
+/// the program that won, and those that were slower than their operations alone go.
+void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, kiln_arena *arena,
+                       kilni_fuse_blocks *blocks);
+/// What claims of the fuser are multiplied by; at least 1.
+double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser);
+void kilni_fuse_trust_load(kiln_fuse_engine *engine);
 
 /// A fuser's program, copied into `arena` and verified as hostile input against the block's first
 /// `len` operations and the extents at hand. Guards for the values that the fuser asked for are in

@@ -180,8 +180,9 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
     plan->guards = kiln_arena_copy(arena, blocks->guards, blocks->n_guards * sizeof *plan->guards);
     plan->verdicts =
         kiln_arena_copy(arena, blocks->verdicts, blocks->n_verdicts * sizeof *plan->verdicts);
+    plan->contests = kiln_arena_alloc(arena, n * sizeof *plan->contests);
     if (plan->plan.blocks == NULL || fusers == NULL || plan->guards == NULL ||
-        plan->verdicts == NULL) {
+        plan->contests == NULL || plan->verdicts == NULL) {
         return false;
     }
     plan->block_fusers = fusers;
@@ -195,6 +196,7 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
         }
         plan->plan.n_blocks = i + 1;
         fusers[i] = block->fuser;
+        plan->contests[i] = (kilni_fuse_contest){block->rivals, block->n_rivals, block->settled};
         plan->guarded = plan->guarded || block->program->guard.count > 0;
         for (uint32_t op = 0; op < block->len; op++) {
             plan->n_ops_fused += tape->ops[block->ops[op]].op != KILN_OP_DROP;

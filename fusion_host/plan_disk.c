@@ -8,7 +8,7 @@
 #include "fusion_host_internal.h"
 
 enum {
-    FORMAT = 1, ///< of key and entry
+    FORMAT = 2, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -183,7 +183,20 @@ static void add_block(kiln_string *s, const kiln_fuse_engine *engine, const kiln
         add_number(s, block->ops[i]);
     }
     add_score(s, &block->score);
-    add_program(s, block->program);
+    add_number(s, block->n_rivals);
+    bool among = false;
+    for (uint32_t i = 0; i < block->n_rivals; i++) {
+        const kilni_fuse_rival *rival = &block->rivals[i];
+        among = among || rival->program == block->program;
+        add_text(s, engine->fusers[rival->fuser].name);
+        add_number(s, rival->program == block->program);
+        kiln_string_append(s, (const char *)&rival->claimed_ns, sizeof rival->claimed_ns);
+        kiln_string_append(s, (const char *)&rival->predicted_ns, sizeof rival->predicted_ns);
+        add_program(s, rival->program);
+    }
+    if (!among) {
+        add_program(s, block->program);
+    }
 }
 
 static void add_verdict(kiln_string *s, const kiln_fuse_engine *engine,
@@ -192,6 +205,7 @@ static void add_verdict(kiln_string *s, const kiln_fuse_engine *engine,
     add_number(s, verdict->first_op);
     add_text(s, engine->fusers[verdict->fuser].name);
     add_number(s, (uint64_t)verdict->ready | (uint64_t)verdict->won << 1);
+    kiln_string_append(s, (const char *)&verdict->measured_ns, sizeof verdict->measured_ns);
     add_score(s, &verdict->score);
     add_text(s, verdict->name);
     add_text(s, verdict->reason);
@@ -545,6 +559,30 @@ static bool see_ops(reader *r, const kilni_fuse_tape *tape, uint32_t n_covered, 
     return !r->bad && len > 0;
 }
 
+/* The programs that may run the block; the chosen one becomes its own. */
+static bool read_rivals(reader *r, kiln_fuse_engine *engine, const kilni_fuse_block_view *view,
+                        kilni_fuse_block *block)
+{
+    uint32_t count = below(r, KILNI_FUSE_MAX_CONTENDERS + 1);
+    block->rivals = room(r, count, sizeof *block->rivals);
+    for (uint32_t i = 0; i < count && !r->bad; i++) {
+        kilni_fuse_rival *rival = &block->rivals[block->n_rivals];
+        rival->fuser = fuser_named(engine, r);
+        bool chosen = below(r, 2) != 0;
+        rival->claimed_ns = real(r);
+        rival->predicted_ns = real(r);
+        rival->program = read_program(r, block->len);
+        bool usable = !r->bad && kilni_fuse_fuser_enabled(&engine->fusers[rival->fuser]) &&
+                      program_is_sound(engine, view, rival->program, r->arena);
+        if (chosen && usable) {
+            block->program = rival->program;
+        }
+        r->bad = r->bad || (chosen && !usable);
+        block->n_rivals += usable;
+    }
+    return !r->bad;
+}
+
 static void read_block(reader *r, kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                        uint32_t n_covered, bool *taken, kilni_fuse_block *block)
 {
@@ -553,11 +591,13 @@ static void read_block(reader *r, kiln_fuse_engine *engine, const kilni_fuse_tap
     block->len = below(r, (uint64_t)n_covered + 1);
     bool ok = see_ops(r, tape, n_covered, taken, block->len, &view);
     read_score(r, &block->score);
-    kiln_program *program = read_program(r, block->len);
-    ok = ok && program != NULL && kilni_fuse_fuser_enabled(&engine->fusers[block->fuser]) &&
-         program_is_sound(engine, &view, program, r->arena);
+    ok = ok && read_rivals(r, engine, &view, block);
+    if (ok && block->program == NULL) {
+        block->program = read_program(r, block->len);
+        ok = block->program != NULL && kilni_fuse_fuser_enabled(&engine->fusers[block->fuser]) &&
+             program_is_sound(engine, &view, block->program, r->arena);
+    }
     if (ok) {
-        block->program = program;
         block->ops = kiln_arena_copy(r->arena, view.ops, block->len * sizeof(uint32_t));
         block->n_tensors = view.n_tensors;
         block->tensors = kiln_arena_copy(r->arena, view.tensors, view.n_tensors * sizeof(uint32_t));
@@ -595,6 +635,7 @@ static void read_verdict(reader *r, const kiln_fuse_engine *engine, kilni_fuse_v
     uint32_t bits = below(r, 4);
     verdict->ready = (bits & 1) != 0;
     verdict->won = (bits & 2) != 0;
+    verdict->measured_ns = real(r);
     read_score(r, &verdict->score);
     verdict->name = text(r);
     verdict->reason = text(r);

@@ -139,7 +139,8 @@ double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t laun
 
 void kilni_fuse_score_close(kilni_fuse_score *score)
 {
-    score->adjusted_ns = fmax(score->claimed_ns, score->floor_ns);
+    double believed = score->claimed_ns * (score->trust > 1 ? score->trust : 1);
+    score->adjusted_ns = fmax(believed, score->floor_ns);
     score->benefit_ns = score->baseline_ns - score->adjusted_ns;
 }
 

@@ -3,6 +3,7 @@
 // gathers what it can (position.c); those that are ready are described, verified and scored, the
 // best takes its block, and the search goes on with what is left, holes inside blocks included.
 // What a program may contain is checked in translate.c.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ typedef struct contest { ///< the candidates of one position
     kilni_fuse_blocks *blocks;
     kilni_fuse_candidate best;
     bool has_best;
+    kilni_fuse_candidate entered[KILNI_FUSE_MAX_CONTENDERS]; ///< all that may be measured
+    uint32_t n_entered;
 } contest;
 
 static const char *keep_text(contest *c, const char *text)
@@ -139,6 +142,7 @@ static void score(contest *c, const kilni_fuse_translation *input, int64_t claim
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
     s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + alone_ns;
+    s->trust = kilni_fuse_trust_factor(c->engine, candidate->fuser);
     kilni_fuse_score_close(s);
 }
 
@@ -151,9 +155,14 @@ static int64_t claimed_ns(const kilni_fuse_translation *input, const kf_state *s
 static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
 {
     const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
+    double claimed = fmax(candidate->score.claimed_ns, candidate->score.floor_ns);
     verdict->ready = true;
     verdict->score = candidate->score;
     verdict->name = candidate->name;
+    // Who may be measured follows from claims alone, so that a tournament is found again.
+    if (claimed < candidate->score.baseline_ns && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
+        c->entered[c->n_entered++] = *candidate;
+    }
     if (candidate->score.benefit_ns <= 0) {
         verdict->reason = "not faster than the operations alone";
     } else if (failure != NULL) {
@@ -238,6 +247,41 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
     return true;
 }
 
+static bool asked_a_scalar(const kilni_fuse_trial *trial)
+{
+    for (uint32_t i = 0; i < trial->n_asks; i++) {
+        if (trial->asks[i].is_scalar) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The candidates with the same operations as the best, in a fixed order; with them the block may be
+ * contested again by measuring. One that holds for a scalar's value only stays out. */
+static bool add_rivals(contest *c, kilni_fuse_block *block)
+{
+    block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof *block->rivals);
+    if (block->rivals == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->n_entered; i++) {
+        const kilni_fuse_candidate *candidate = &c->entered[i];
+        const kilni_fuse_trial *trial = &c->position->trials[candidate->fuser];
+        bool same = candidate->score.len == block->len &&
+                    memcmp(trial->view.ops, block->ops, block->len * sizeof *block->ops) == 0;
+        if (same && (candidate->fuser == block->fuser || !asked_a_scalar(trial))) {
+            block->rivals[block->n_rivals++] = (kilni_fuse_rival){
+                .fuser = candidate->fuser,
+                .program = candidate->program,
+                .claimed_ns = candidate->score.claimed_ns,
+                .predicted_ns = candidate->score.adjusted_ns,
+            };
+        }
+    }
+    return true;
+}
+
 static bool add_block(contest *c)
 {
     kilni_fuse_blocks *b = c->blocks;
@@ -267,7 +311,7 @@ static bool add_block(contest *c)
     }
     c->hazards->n_units = ++b->n_blocks;
     return block->ops != NULL && block->tensors != NULL && block->symbols != NULL &&
-           block->scalars != NULL && add_guards(c, trial);
+           block->scalars != NULL && add_rivals(c, block) && add_guards(c, trial);
 }
 
 static void say_who_won(contest *c, uint32_t first_verdict)

@@ -146,6 +146,7 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
         stream->node->wait = KILNI_FUSE_WAIT_YES;
         stream->node->wait_epoch = engine->epoch;
     } else if (status == KILN_STATUS_OK) {
+        kilni_fuse_recall(engine, tape, &arena, &blocks);
         status = kilni_fuse_plan_build(engine, tape, &blocks, &arena, out_plan, err);
     }
     if (*out_plan != NULL) {

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What was measured wins over what was claimed: a liar is demoted, here and in other programs, a
+// candidate that failed loses, load order never matters, and a second process measures nothing.
+#include <stdio.h>
+#include <string.h>
+
+#include "fuse_fixture.h"
+
+typedef struct process { ///< one engine on a store
+    fuse_fixture f;
+    kiln_store *store;
+    kiln_fuse_engine *engine;
+    kiln_fuse_stream *stream;
+    kiln_fuse_stream *own;
+} process;
+
+static bool open(process *p, const char *const *plugins, const char *folder, bool deterministic,
+                 const char *driver)
+{
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    memset(p, 0, sizeof *p);
+    if (!fixture_open(&p->f, plugins)) {
+        return false;
+    }
+    KILN_CHECK_INT(kiln_config_create(&p->f.env.allocator, NULL, false, &p->f.env.config, NULL), 0);
+    KILN_CHECK_INT(kiln_config_set(p->f.env.config, "deterministic", deterministic ? "1" : "0",
+                                   KILN_ORIGIN_FLAG, NULL),
+                   0);
+    p->f.device.driver = driver != NULL ? driver : p->f.device.driver;
+    if (folder != NULL) {
+        KILN_CHECK_INT(kiln_store_open(&p->f.env, folder, &p->store, NULL), KILN_STATUS_OK);
+    }
+    options.store = p->store;
+    KILN_CHECK_INT(kiln_fuse_engine_create(p->f.registry, &p->f.device, &options, &p->engine, NULL),
+                   0);
+    KILN_CHECK_INT(kiln_fuse_stream_create(p->engine, false, &p->stream, NULL), 0);
+    p->own = p->f.stream;
+    p->f.stream = p->stream;
+    return true;
+}
+
+static void close_process(process *p)
+{
+    p->f.stream = p->own;
+    kiln_fuse_stream_destroy(p->stream);
+    kiln_fuse_engine_destroy(p->engine);
+    kiln_store_close(p->store);
+    kiln_config_destroy(p->f.env.config);
+    p->f.env.config = NULL;
+    fixture_close(&p->f);
+}
+
+static const kiln_fuse_segment *record(process *p, int64_t length)
+{
+    kiln_tensor_desc a = fixture_vector(&p->f, length);
+    kiln_tensor_desc b = fixture_scalar_op(&p->f, KILN_OP_ADD_SCALAR, &a, 2.5);
+    kiln_tensor_desc c = fixture_op(&p->f, KILN_OP_EXP, &b, NULL);
+    fixture_drop(&p->f, &b);
+    (void)fixture_op(&p->f, KILN_OP_ADD, &c, &a);
+    fixture_drop(&p->f, &c);
+    return fixture_next(&p->f, true);
+}
+
+/// Who has the segment's block; "" when its operations run alone.
+static const char *winner(const kiln_fuse_segment *segment)
+{
+    return segment->plan->n_blocks == 0 ? "" : segment->plan->blocks[0].fuser;
+}
+
+typedef struct figure {
+    const char *fuser;
+    uint64_t ns;
+} figure;
+
+/// Tells what the contenders took, found by name; gives how many there were.
+static uint32_t settle(process *p, const kiln_fuse_segment *segment, const figure *figures,
+                       uint64_t alone_ns)
+{
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
+    uint64_t ns[KILN_FUSE_MAX_CONTENDERS] = {0};
+    uint32_t count =
+        kiln_fuse_contenders(p->engine, segment->plan, 0, known, KILN_FUSE_MAX_CONTENDERS);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; figures[k].fuser != NULL; k++) {
+            ns[i] = strcmp(known[i].fuser, figures[k].fuser) == 0 ? figures[k].ns : ns[i];
+        }
+    }
+    if (count > 0) {
+        kiln_fuse_settle(p->engine, segment->plan, 0, segment->symbols, ns, alone_ns);
+    }
+    return count;
+}
+
+enum { LENGTH = 4096, OTHER = 4099 };
+
+static const char *const both[] = {"chain_fast", "chain_slow", NULL};
+static const char *const turned[] = {"chain_slow", "chain_fast", NULL};
+// The host's own figure for the operations alone is met, so a claim is all that can be wrong.
+static const figure fast_lies[] = {{"test.fast/chain", 90000}, {"test.slow/chain", 9000}, {0}};
+
+static void test_a_liar_is_demoted(void)
+{
+    process p;
+    if (!open(&p, both, NULL, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_STR(winner(s), "test.fast/chain");
+    KILN_CHECK_INT(settle(&p, s, fast_lies, s->plan->blocks[0].baseline_ns), 2);
+    fixture_done(&p.f, s);
+    s = record(&p, LENGTH);
+    KILN_CHECK_STR(winner(s), "test.slow/chain");
+    KILN_CHECK_INT(settle(&p, s, fast_lies, 1), 0); // settled
+    kiln_string text;
+    kiln_string_init(&text, &p.f.env);
+    KILN_CHECK_INT(kiln_fuse_explain(p.engine, s, 0, &text, NULL), KILN_STATUS_OK);
+    KILN_CHECK_CONTAINS(text.text, "measured 90.0 us");
+    KILN_CHECK_CONTAINS(text.text, "measured 9.0 us");
+    KILN_CHECK_CONTAINS(text.text, "900 % slower");
+    kiln_string_fini(&text);
+    fixture_done(&p.f, s);
+    s = record(&p, OTHER); // another program: nothing was measured, but the claim is not believed
+    KILN_CHECK_STR(winner(s), "test.slow/chain");
+    fixture_done(&p.f, s);
+    close_process(&p);
+}
+
+static void test_load_order_never_changes_the_winner(void)
+{
+    for (int order = 0; order < 2; order++) {
+        const figure ties[] = {{"test.fast/chain", 9000}, {"test.slow/chain", 8900}, {0}};
+        process p;
+        if (!open(&p, order == 0 ? both : turned, NULL, false, NULL)) {
+            return;
+        }
+        const kiln_fuse_segment *s = record(&p, LENGTH);
+        KILN_CHECK_INT(settle(&p, s, ties, 100000), 2);
+        fixture_done(&p.f, s);
+        s = record(&p, LENGTH);
+        KILN_CHECK_STR(winner(s), "test.fast/chain"); // a hair is no reason
+        fixture_done(&p.f, s);
+        s = record(&p, OTHER);
+        KILN_CHECK_INT(settle(&p, s, fast_lies, 100000), 2);
+        fixture_done(&p.f, s);
+        s = record(&p, OTHER);
+        KILN_CHECK_STR(winner(s), "test.slow/chain");
+        fixture_done(&p.f, s);
+        close_process(&p);
+    }
+}
+
+static void test_what_failed_loses(void)
+{
+    const figure failed[] = {{"test.fast/chain", 0}, {"test.slow/chain", 9000}, {0}};
+    const figure both_failed[] = {{0}};
+    process p;
+    if (!open(&p, both, NULL, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_INT(settle(&p, s, failed, 100000), 2);
+    fixture_done(&p.f, s);
+    s = record(&p, LENGTH);
+    KILN_CHECK_STR(winner(s), "test.slow/chain");
+    fixture_done(&p.f, s);
+    s = record(&p, OTHER);
+    KILN_CHECK_INT(settle(&p, s, both_failed, 100000), 2);
+    fixture_done(&p.f, s);
+    s = record(&p, OTHER);
+    KILN_CHECK_STR(winner(s), "");
+    fixture_done(&p.f, s);
+    close_process(&p);
+}
+
+static void test_operations_alone_can_win(void)
+{
+    const figure slow[] = {{"test.fast/chain", 90000}, {"test.slow/chain", 80000}, {0}};
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "alone");
+    for (int run = 0; run < 2; run++) {
+        process p;
+        if (!open(&p, both, folder, false, NULL)) {
+            return;
+        }
+        const kiln_fuse_segment *s = record(&p, LENGTH);
+        if (run == 0) {
+            KILN_CHECK_INT(settle(&p, s, slow, 20000), 2);
+            fixture_done(&p.f, s);
+            s = record(&p, LENGTH);
+        }
+        KILN_CHECK_STR(winner(s), "");
+        kiln_string text;
+        kiln_string_init(&text, &p.f.env);
+        KILN_CHECK_INT(kiln_fuse_explain(p.engine, s, 0, &text, NULL), KILN_STATUS_OK);
+        KILN_CHECK_CONTAINS(text.text, "slower than its");
+        kiln_string_fini(&text);
+        fixture_done(&p.f, s);
+        close_process(&p);
+    }
+}
+
+/// The winner that a process finds on its first run, and what the engine counted.
+static void second(const char *const *plugins, const char *folder, bool deterministic,
+                   const char *driver, int64_t length, char *out, size_t capacity,
+                   kiln_fuse_stats *stats)
+{
+    process p;
+    *stats = (kiln_fuse_stats){0};
+    if (!open(&p, plugins, folder, deterministic, driver)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, length);
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
+    uint32_t open_contests =
+        s->plan->n_blocks == 0 ? 0 : kiln_fuse_contenders(p.engine, s->plan, 0, known, 8);
+    snprintf(out, capacity, "%s %u", winner(s), open_contests);
+    fixture_done(&p.f, s);
+    kiln_fuse_engine_stats(p.engine, stats);
+    close_process(&p);
+}
+
+static void test_a_second_process_measures_nothing(void)
+{
+    char found[96];
+    kiln_fuse_stats stats;
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "winners");
+    process p;
+    if (!open(&p, both, folder, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_INT(settle(&p, s, fast_lies, s->plan->blocks[0].baseline_ns), 2);
+    fixture_done(&p.f, s);
+    close_process(&p);
+    second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+    KILN_CHECK_STR(found, "test.slow/chain 0");
+    KILN_CHECK_INT(stats.plans_searched, 0);
+    KILN_CHECK_INT(stats.plans_loaded, 1);
+    KILN_CHECK_INT(stats.winners_recalled, 1);
+    KILN_CHECK_INT(stats.contests_measured, 0);
+    second(both, folder, false, NULL, OTHER, found, sizeof found, &stats);
+    KILN_CHECK_STR(found, "test.slow/chain 2"); // the liar is known, this program is not
+    second(both, folder, false, "2.0", LENGTH, found, sizeof found, &stats);
+    KILN_CHECK_STR(found, "test.fast/chain 2"); // another driver
+    KILN_CHECK_INT(stats.winners_recalled, 0);
+    second(both, folder, true, NULL, LENGTH, found, sizeof found, &stats);
+    KILN_CHECK_STR(found, "test.fast/chain 2"); // predicted scores only
+    KILN_CHECK_INT(stats.winners_recalled, 0);
+}
+
+KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
+               KILN_TEST(test_load_order_never_changes_the_winner),
+               KILN_TEST(test_what_failed_loses), KILN_TEST(test_operations_alone_can_win),
+               KILN_TEST(test_a_second_process_measures_nothing))
