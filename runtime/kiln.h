@@ -488,6 +488,7 @@ typedef struct kiln_graph_info {
     uint64_t blocks; ///< fused blocks
     uint64_t ops_fused; ///< operations in them
     uint64_t steps; ///< what one run enqueues: launches and single operations
+    uint64_t blocks_open; ///< fused blocks whose candidates were never measured for these shapes
 } kiln_graph_info;
 
 #define KILN_GRAPH_INFO_INIT                                                                       \

@@ -86,7 +86,12 @@ static kiln_status create_engines(kiln_device *device, kiln_error *err)
     const kiln_device_info *info = device->backend->ops->info(device->backend);
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     options.fusion_off = 1;
-    kiln_status status = kilni_context_registry(context, &registry, err);
+    kilni_tune tune = KILNI_TUNE_OFF;
+    kiln_status status = kilni_tune_mode(context, &tune, err);
+    device->tune = tune;
+    if (status == KILN_STATUS_OK) {
+        status = kilni_context_registry(context, &registry, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_fuse_engine_create(registry, info, &options, &device->plain, err);
     }

@@ -778,6 +778,18 @@ kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t
 // ---- description
 // ---------------------------------------------------------------------------------
 
+static uint64_t count_open(const kiln_graph *graph)
+{
+    const kiln_fuse_segment *segment = graph->bindings->segment;
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
+    uint64_t count = 0;
+    for (uint32_t i = 0; segment != NULL && i < segment->plan->n_blocks; i++) {
+        count += kiln_fuse_contenders(graph->bindings->stream->engine, segment->plan, i, known,
+                                      KILN_FUSE_MAX_CONTENDERS) > 0;
+    }
+    return count;
+}
+
 void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
 {
     kiln_graph_info info = {.struct_size = out_info->struct_size};
@@ -793,6 +805,7 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
             info.ops_fused += kiln_op_info_of(op)->cls != KILN_CLASS_CONTROL;
         }
     }
+    info.blocks_open = count_open(graph);
     info.steps = segment != NULL ? segment->plan->n_steps : 0;
     size_t size = info.struct_size < sizeof(info) ? info.struct_size : sizeof(info);
     memcpy(out_info, &info, size);

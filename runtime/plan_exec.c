@@ -11,6 +11,8 @@ typedef struct block_state {
     kiln_device *device;
     kiln_built *built;
     bool failed; ///< never tried again
+    bool tuned; ///< measured, or never to be
+    uint32_t runs;
     kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
 } block_state;
@@ -665,6 +667,17 @@ static kiln_status block_begin(const kilni_run *run, uint32_t index, block_run *
     return status;
 }
 
+/// Lets the candidates of a block compete, before it runs.
+static void tune(const kilni_run *run, uint32_t index, const block_run *current)
+{
+    block_state *state = current->view.block->state;
+    kiln_device *device = run->device;
+    if (device->tune != KILNI_TUNE_OFF && !device->measuring && !device->measured &&
+        !state->tuned) {
+        state->tuned = kilni_tune_block(run, index, state->runs++);
+    }
+}
+
 static void count_block(const kilni_run *run, block_run *current)
 {
     const kiln_plan_block *block = current->view.block;
@@ -696,6 +709,8 @@ static bool enter_block(const kilni_run *run, uint32_t block, block_run *current
         block_end(run, current);
         if (block_begin(run, block, current, &err) != KILN_STATUS_OK) {
             give_up_fusion(run, current, &err);
+        } else {
+            tune(run, block, current);
         }
     }
     return !current->unfused;
@@ -750,6 +765,7 @@ void kilni_plan_run(const kilni_run *run)
 {
     const kiln_plan *plan = run->segment->plan;
     block_run current;
+    run->device->measured = run->device->measured && run->device->measuring;
     current.block = UINT32_MAX;
     current.unfused = false;
     current.started = false;

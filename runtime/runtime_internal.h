@@ -182,6 +182,9 @@ struct kiln_device {
     size_t n_free_tensors;
     kilni_fault *fault; ///< first failure of queued work
     kilni_fault no_memory; ///< stands in when there is none for a fault's record
+    unsigned tune; ///< kilni_tune
+    bool measuring; ///< what runs now is a sample
+    bool measured; ///< a block of the segment that runs: one is enough for a run
     uint64_t blocks_fused;
     uint64_t ops_fused;
     uint64_t tensors_live;
@@ -414,6 +417,19 @@ typedef struct kilni_run {
 /// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under
 /// the lock.
 void kilni_plan_run(const kilni_run *run);
+
+typedef enum kilni_tune { ///< knob `tune`
+    KILNI_TUNE_OFF = 0,
+    KILNI_TUNE_LAZY = 1,
+    KILNI_TUNE_FULL = 2
+} kilni_tune;
+
+kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, kiln_error *err);
+/// Measures the programs that may run a block against each other and against its operations alone,
+/// on the tensors at hand, when it is time for that: `runs` is how often the block ran before.
+/// Results go to memory of their own; inputs that the block would overwrite are copied. True when
+/// that was done or is not wanted ever. Under the lock.
+bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs);
 
 // ---- attributes for the builders
 // ---------------------------------------------------------------------

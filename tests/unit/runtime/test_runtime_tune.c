@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Tournaments on a device: they change no result, also of blocks that work in place; a candidate
+// that cannot be built loses; and another process starts with the winners, measuring nothing.
+
+#include "runtime_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROWS = 96,
+    COLUMNS = 640,
+    N = ROWS * COLUMNS,
+    OPS = 4, ///< kernels of the chain, one by one
+    SAMPLED = 8 ///< kernels of a run in which samples were taken, at least
+};
+
+static float a[N], b[N], plain[N], tuned[N];
+
+static void fill(void)
+{
+    for (int i = 0; i < N; i++) {
+        a[i] = sinf((float)i * 0.7f) * 3.0f;
+        b[i] = cosf((float)i * 1.3f) * 2.0f;
+    }
+    a[1] = NAN;
+    b[2] = INFINITY;
+}
+
+static uint64_t kernels(const fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats.backend.kernels_launched;
+}
+
+/// relu(x * y + 1) * 0.5 over inputs that are let go, so that the block works in place.
+static uint64_t run_chain(fixture *f, float *out)
+{
+    const int64_t dims[] = {ROWS, COLUMNS};
+    kiln_tensor *t[4] = {NULL};
+    kiln_tensor *x = fixture_f32(f, 2, dims, a), *y = fixture_f32(f, 2, dims, b);
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t before = kernels(f);
+    FIXTURE_OK(f, kiln_mul(x, y, &t[0], &f->err));
+    kiln_release(x);
+    kiln_release(y);
+    FIXTURE_OK(f, kiln_add_scalar(t[0], kiln_f64(1), &t[1], &f->err));
+    kiln_release(t[0]);
+    FIXTURE_OK(f, kiln_mul_scalar(t[1], kiln_f64(0.5), &t[2], &f->err));
+    kiln_release(t[1]);
+    FIXTURE_OK(f, kiln_exp(t[2], &t[3], &f->err));
+    kiln_release(t[2]);
+    FIXTURE_OK(f, kiln_read(t[3], out, sizeof(float) * N, &f->err));
+    kiln_release(t[3]);
+    return kernels(f) - before;
+}
+
+/// Mean and mean of squares down the columns: two of the shipped fusers can do it.
+static uint64_t run_moments(fixture *f, float *out)
+{
+    const int64_t dims[] = {ROWS, COLUMNS}, axes[] = {0};
+    kiln_tensor *square = NULL, *mean = NULL, *squares = NULL;
+    kiln_tensor *x = fixture_f32(f, 2, dims, b);
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t before = kernels(f);
+    FIXTURE_OK(f, kiln_mul(x, x, &square, &f->err));
+    FIXTURE_OK(f, kiln_mean(x, axes, 1, false, &mean, &f->err));
+    FIXTURE_OK(f, kiln_mean(square, axes, 1, false, &squares, &f->err));
+    kiln_release(square);
+    kiln_release(x);
+    FIXTURE_OK(f, kiln_read(mean, out, sizeof(float) * COLUMNS, &f->err));
+    FIXTURE_OK(f, kiln_read(squares, out + COLUMNS, sizeof(float) * COLUMNS, &f->err));
+    kiln_release(mean);
+    kiln_release(squares);
+    return kernels(f) - before;
+}
+
+static void same(const float *x, const float *y, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!(isnan(x[i]) && isnan(y[i])) && memcmp(&x[i], &y[i], sizeof(float)) != 0) {
+            KILN_FAIL("element %d: %a untuned, %a tuned", i, (double)x[i], (double)y[i]);
+            return;
+        }
+    }
+}
+
+static void test_results_stay(void)
+{
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    run_chain(&f, plain);
+    fixture_close(&f);
+    if (!fixture_open_with(&f, "opencl:0", "tune", "full")) {
+        return;
+    }
+    KILN_CHECK(run_chain(&f, tuned) > SAMPLED);
+    same(plain, tuned, N);
+    KILN_CHECK(run_chain(&f, tuned) <= OPS); // none again, whoever won
+    same(plain, tuned, N);
+    fixture_close(&f);
+    unsetenv("KILN_CACHE_DIR");
+}
+
+static void test_hot_blocks_are_measured_lazily(void)
+{
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    if (!fixture_open_with(&f, "opencl:0", "tune", "lazy")) {
+        return;
+    }
+    uint64_t sampled = 0;
+    KILN_CHECK_INT(run_chain(&f, tuned), 1);
+    for (int i = 0; i < 20; i++) {
+        sampled += run_chain(&f, tuned) > SAMPLED;
+    }
+    KILN_CHECK_INT(sampled, 1);
+    fixture_close(&f);
+    unsetenv("KILN_CACHE_DIR");
+}
+
+static void test_a_wrong_mode_is_refused(void)
+{
+    fixture f = {.err = KILN_ERROR_INIT};
+    FIXTURE_OK(&f, kiln_context_create(NULL, &f.context, &f.err));
+    FIXTURE_OK(&f, kiln_context_set(f.context, "tune", "sometimes", &f.err));
+    KILN_CHECK(kiln_device_open(f.context, "null", &f.device, &f.err) != KILN_STATUS_OK);
+    KILN_CHECK_CONTAINS(f.err.message, "off, lazy and full");
+    kiln_context_destroy(f.context);
+}
+
+/// A rival whose text nobody can compile.
+static void test_what_cannot_be_built_loses(void)
+{
+    fixture f = {.err = KILN_ERROR_INIT};
+    char path[4096];
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    snprintf(path, sizeof(path), "%s/lib/kiln/test_plugins/chain_slow.so", KILN_TEST_BUILD_DIR);
+    FIXTURE_OK(&f, kiln_context_create(NULL, &f.context, &f.err));
+    FIXTURE_OK(&f, kiln_context_set(f.context, "tune", "full", &f.err));
+    FIXTURE_OK(&f, kiln_plugin_load(f.context, path, &f.err));
+    if (kiln_device_open(f.context, "opencl:0", &f.device, &f.err) != KILN_STATUS_OK) {
+        kiln_test_skip("no OpenCL device");
+        kiln_context_destroy(f.context);
+        return;
+    }
+    KILN_CHECK(run_chain(&f, tuned) > SAMPLED);
+    KILN_CHECK(run_chain(&f, tuned) <= OPS);
+    FIXTURE_OK(&f, kiln_device_set_fusion(f.device, false, &f.err));
+    run_chain(&f, plain);
+    same(plain, tuned, N);
+    fixture_close(&f);
+    unsetenv("KILN_CACHE_DIR");
+}
+
+static void test_another_process_measures_nothing(void)
+{
+    uint64_t first = 0, second = 0;
+    fill();
+    setenv("KILN_CACHE_DIR", kiln_test_path(kiln_test_tmpdir(), "cache"), 1);
+    for (int process = 0; process < 2; process++) {
+        fixture f;
+        if (!fixture_open_with(&f, "opencl:0", "tune", "full")) {
+            break;
+        }
+        uint64_t launched = run_moments(&f, process == 0 ? plain : tuned);
+        *(process == 0 ? &first : &second) = launched;
+        fixture_close(&f);
+        KILN_CHECK(process == 0 ? launched > SAMPLED : launched <= 3);
+    }
+    unsetenv("KILN_CACHE_DIR");
+    KILN_CHECK(first >= second);
+}
+
+KILN_TEST_MAIN("unit/runtime/tune", KILN_TEST(test_results_stay),
+               KILN_TEST(test_hot_blocks_are_measured_lazily),
+               KILN_TEST(test_a_wrong_mode_is_refused), KILN_TEST(test_what_cannot_be_built_loses),
+               KILN_TEST(test_another_process_measures_nothing))
