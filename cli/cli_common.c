@@ -12,6 +12,7 @@ static const struct argp_option device_options[] = {
     {"device", 'd', "ADDRESS", 0, "device to use, such as opencl:0 (see `kiln devices`)", 0},
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
+    {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
     {"set", 's', "NAME=VALUE", 0, "set a knob (see `kiln config`); may be repeated", 0},
     {0},
 };
@@ -31,6 +32,9 @@ static error_t parse_device(int key, char *text, struct argp_state *state)
             argp_error(state, "too many --plugin");
         }
         options->plugins[options->n_plugins++] = text;
+        return 0;
+    case 'T':
+        options->tune = text;
         return 0;
     case 's':
         if (strchr(text, '=') == NULL) {
@@ -68,6 +72,18 @@ static kiln_status apply_setting(kiln_context *context, const char *setting, kil
     return kiln_context_set(context, name, equals + 1, err);
 }
 
+/// --tune, else what the user set elsewhere, else the command's own default.
+static kiln_status apply_tune(const cli_device_options *options, kiln_context *context,
+                              kiln_error *err)
+{
+    const kiln_config *config = kiln_context_env(context)->config;
+    const char *mode = options->tune;
+    if (mode == NULL && kiln_config_origin(config, KILN_KNOB_TUNE) == KILN_ORIGIN_DEFAULT) {
+        mode = options->tune_default;
+    }
+    return mode == NULL ? KILN_STATUS_OK : kiln_context_set(context, "tune", mode, err);
+}
+
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err)
 {
@@ -77,6 +93,9 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     kiln_status status = kiln_context_create(&wanted, &context, err);
     for (size_t i = 0; i < options->n_settings && status == KILN_STATUS_OK; i++) {
         status = apply_setting(context, options->settings[i], err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = apply_tune(options, context, err);
     }
     for (size_t i = 0; i < options->n_plugins && status == KILN_STATUS_OK; i++) {
         status = kiln_plugin_load(context, options->plugins[i], err);

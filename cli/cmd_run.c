@@ -303,7 +303,8 @@ int cmd_run(int argc, char **argv)
     static const struct argp argp = {
         options_table, parse, "MODEL", "Runs an ONNX model on inputs from .npy files.",
         children,      NULL,  NULL};
-    run_options options = {.repeat = 20, .tolerance = 1e-4, .row = -1};
+    run_options options = {
+        .device = {.tune_default = "lazy"}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     model_run run = {.n_wanted = options.n_outputs};

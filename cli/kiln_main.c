@@ -11,6 +11,7 @@ static const cli_command commands[] = {
 #ifdef KILN_WITH_ONNX
     {"run", "run an ONNX model on inputs from .npy files", cmd_run},
     {"explain", "tell how a model is cut into blocks, and which fuser won each", cmd_explain},
+    {"tune", "measure the fused blocks of a model and keep the winners", cmd_tune},
     {"check-onnx", "run ONNX backend test cases", cmd_check_onnx},
 #endif
     {"devices", "list the devices and what they can do", cmd_devices},

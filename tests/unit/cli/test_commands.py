@@ -91,8 +91,8 @@ def wrong_usage_is_two():
 
 @case
 def help_everywhere():
-    for command in ("run", "devices", "plugin", "ops", "explain", "cache", "config", "check-onnx",
-                    "bench", "coll"):
+    for command in ("run", "devices", "plugin", "ops", "explain", "tune", "cache", "config",
+                    "check-onnx", "bench", "coll"):
         expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
     expect(kiln("--help"), 0, "usage: kiln COMMAND")
     expect(kiln("--version"), 0, "kiln 0.")
@@ -219,6 +219,19 @@ def bad_knobs():
 def explains_blocks():
     run = kiln("explain", MODEL, "--source")
     expect(run, 0, "block 0:", "winner", "org.kiln.elementwise", "__kernel", "alone:", "declined")
+
+
+@case
+def tunes_a_model():
+    with tempfile.TemporaryDirectory() as folder:
+        first = kiln("tune", MODEL, KILN_CACHE_DIR=folder)
+        expect(first, 0, "blocks measured")
+        count = first.stdout.split()[0]
+        assert int(count) > 0 and first.stdout.split()[2] == count, first.stdout
+        expect(first, 0, f"] {count} of {count} blocks", stream="stderr")
+        expect(kiln("tune", MODEL, KILN_CACHE_DIR=folder), 0, "0 of 0 blocks measured")
+        expect(kiln("explain", MODEL, KILN_CACHE_DIR=folder), 0, "measured")
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--tune", "never"), "off, lazy and full")
 
 
 @case
