@@ -427,6 +427,20 @@ static int64_t element_count(const kiln_view *view)
     return count;
 }
 
+// Whether its kernels, which count elements in 32 bits, reach all of a matrix: where it lies, and
+// in a copy with lengths rounded up to tiles.
+static bool is_in_reach(const kiln_view *view, int64_t rows, int64_t cols)
+{
+    enum { TILE = 128 };
+    int64_t begin = 0;
+    int64_t end = 0;
+    int64_t size = (int64_t)kiln_dtype_size(view->dtype);
+    kiln_view_extent(view, &begin, &end);
+    int64_t repeats = rows > 0 && cols > 0 ? element_count(view) / rows / cols : 0;
+    int64_t padded = (rows + TILE) * (cols + TILE);
+    return end / size <= INT32_MAX && padded <= INT32_MAX && repeats <= INT32_MAX / padded;
+}
+
 kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record *record,
                                  const kiln_view *inputs, const kiln_view *outputs, bool *out_done,
                                  kiln_error *err)
@@ -442,7 +456,8 @@ kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record
     int64_t size = (int64_t)kiln_dtype_size(outputs[0].dtype);
     *out_done = false;
     if (!kilni_cl_blas_takes(backend, &gemm) || element_count(&outputs[0]) == 0 ||
-        outputs[0].offset_bytes % size != 0) {
+        outputs[0].offset_bytes % size != 0 || !is_in_reach(&inputs[0], a.rows, a.cols) ||
+        !is_in_reach(&inputs[1], b.rows, b.cols) || !is_in_reach(&outputs[0], gemm.m, gemm.n)) {
         return KILN_STATUS_OK;
     }
     KILN_TRY(out, status, prepare(backend, &a, transpose_a, true, &gemm.a, &copies[0], err));

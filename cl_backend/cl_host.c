@@ -104,8 +104,8 @@ kiln_status kilni_cl_wrap_host(kiln_backend *base, void *memory, size_t bytes,
     }
     if (bytes > backend->info.max_alloc_bytes) {
         return kiln_fail(err, RESOURCE_EXHAUSTED,
-                         "%zu bytes exceed the device's largest buffer of %llu", bytes,
-                         (unsigned long long)backend->info.max_alloc_bytes);
+                         "%zu bytes exceed the largest buffer of %.64s, %llu bytes", bytes,
+                         backend->info.name, (unsigned long long)backend->info.max_alloc_bytes);
     }
     wrapped *self = kiln_alloc(backend->env, sizeof(*self));
     if (self == NULL) {

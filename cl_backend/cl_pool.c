@@ -155,8 +155,8 @@ static kiln_status check_size(const kilni_cl_backend *backend, size_t bytes, kil
     kiln_status status = kilni_cl_usable(backend, err);
     if (status == KILN_STATUS_OK && bytes > backend->info.max_alloc_bytes) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED,
-                           "%zu bytes exceed the device's largest buffer of %llu", bytes,
-                           (unsigned long long)backend->info.max_alloc_bytes);
+                           "%zu bytes exceed the largest buffer of %.64s, %llu bytes", bytes,
+                           backend->info.name, (unsigned long long)backend->info.max_alloc_bytes);
     }
     return status;
 }

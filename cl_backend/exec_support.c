@@ -147,9 +147,12 @@ kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_
     }
     kiln_status st =
         kilni_cl_alloc(exec->backend, bytes > 0 ? (size_t)bytes : 1, out_buffer, exec->err);
-    if (st == KILN_STATUS_OK) {
-        exec->scratch[exec->n_scratch++] = *out_buffer;
+    if (st != KILN_STATUS_OK) {
+        const char *name = kiln_op_info_of(exec->record->op)->name;
+        (void)kiln_error_context(exec->err, "temporary memory of %s", name);
+        return st;
     }
+    exec->scratch[exec->n_scratch++] = *out_buffer;
     return st;
 }
 
