@@ -202,18 +202,6 @@ static void report(const kiln_op_record *record, coverage *cover, const char *la
     kiln_string_fini(&line);
 }
 
-static bool equal_enough(const kiln_op_record *record, const kiln_tensor_desc *out,
-                         const void *actual, const void *expected, char *out_text, size_t capacity)
-{
-    if (kiln_dtype_kind_of(out->dtype) == KILN_KIND_QUANT) {
-        // What is given scales is exact; what finds them may round a sum otherwise.
-        return kiln_quant_compare(out, record->op == KILN_OP_QUANTIZE, actual, expected, out_text,
-                                  capacity);
-    }
-    return kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype, kiln_desc_count(out),
-                                  actual, expected, out_text, capacity);
-}
-
 static bool has_elements(const kiln_op_record *record)
 {
     for (unsigned i = 0; i < record->n_outputs; i++) {
@@ -224,14 +212,14 @@ static bool has_elements(const kiln_op_record *record)
     return false;
 }
 
-static void compare_results(const kiln_op_record *record, coverage *cover, const char *layout,
-                            const results *actual, const results *expected)
+static void compare_results(const kiln_op_record *record, const void *const *data, coverage *cover,
+                            const char *layout, const results *actual, const results *expected)
 {
     for (unsigned i = 0; i < record->n_outputs; i++) {
-        const kiln_tensor_desc *out = &record->outputs[i];
         char text[300];
         char named[330];
-        if (!equal_enough(record, out, actual->data[i], expected->data[i], text, sizeof(text))) {
+        if (!kiln_tolerance_judge(record, i, data, actual->data[i], expected->data[i], text,
+                                  sizeof(text))) {
             snprintf(named, sizeof(named), "result %u: %s", i, text);
             report(record, cover, layout, record->n_outputs > 1 ? named : text);
             return;
@@ -259,7 +247,7 @@ static void compare(const kiln_op_record *record, coverage *cover, operands *o, 
     } else if (st != KILN_STATUS_OK) {
         report(record, cover, layout, err.message);
     } else {
-        compare_results(record, cover, layout, &actual, expected);
+        compare_results(record, (const void *const *)o->dense, cover, layout, &actual, expected);
     }
     cover->runs++;
     results_fini(&actual);

@@ -130,10 +130,8 @@ static double epsilon_of(kiln_dtype dtype)
 /// What the operator itself may add, for a result of this magnitude.
 static double own_error(kiln_op op, const value *out)
 {
-    kiln_tolerance t = kiln_tolerance_of(op);
-    bool half = kiln_dtype_size(out->dtype) == 2;
-    double scaled = half ? t.half_scaled : t.scaled, ulps = half ? t.half_ulps : t.ulps;
-    double units = scaled > ulps ? scaled : ulps;
+    kiln_tolerance t = kiln_tolerance_of(op, out->dtype);
+    double units = t.scaled > t.ulps ? t.scaled : t.ulps;
     return is_float(out) ? units * epsilon_of(out->dtype) * out->most : 0;
 }
 

@@ -10,142 +10,208 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct row {
-    kiln_op op;
-    kiln_tolerance tolerance;
-} row;
+/* What the largest result is not less than, in the measure of errors. */
+typedef enum operands { NOTHING, LARGEST, PRODUCT } operands;
 
-static const row rows[] = {
-    {KILN_OP_EXP, {3, 1, 0, 0, false}},
-    {KILN_OP_EXPM1, {3, 1, 0, 0, false}},
-    {KILN_OP_LOG, {3, 1, 0, 0, false}},
-    {KILN_OP_LOG1P, {2, 1, 0, 0, false}},
-    {KILN_OP_ERF, {16, 1, 0, 0, false}},
-    {KILN_OP_SQRT, {3, 1, 0, 0, false}},
-    {KILN_OP_RSQRT, {2, 1, 0, 0, false}},
-    {KILN_OP_RECIP, {2.5, 1, 0, 0, false}},
-    {KILN_OP_SIN, {4, 1, 0, 0, false}},
-    {KILN_OP_COS, {4, 1, 0, 0, false}},
-    {KILN_OP_TAN, {5, 1, 0, 0, false}},
-    {KILN_OP_SINH, {4, 1, 0, 0, false}},
-    {KILN_OP_COSH, {4, 1, 0, 0, false}},
-    {KILN_OP_TANH, {5, 1, 0, 0, false}},
-    {KILN_OP_ASIN, {4, 1, 0, 0, false}},
-    {KILN_OP_ACOS, {4, 1, 0, 0, false}},
-    {KILN_OP_ATAN, {5, 1, 0, 0, false}},
-    {KILN_OP_ASINH, {4, 1, 0, 0, false}},
-    {KILN_OP_ACOSH, {4, 1, 0, 0, false}},
-    {KILN_OP_ATANH, {5, 1, 0, 0, false}},
-    {KILN_OP_SIGMOID, {8, 1, 0, 0, false}},
-    {KILN_OP_RELU, {0, 0, 0, 0, true}},
-    {KILN_OP_DIV, {2.5, 1, 0, 0, false}},
-    {KILN_OP_DIV_SCALAR, {2.5, 1, 0, 0, false}},
-    {KILN_OP_POW, {16, 1, 0, 0, false}},
-    {KILN_OP_POW_SCALAR, {16, 1, 0, 0, false}},
-    {KILN_OP_ATAN2, {6, 1, 0, 0, false}},
-    {KILN_OP_HYPOT, {4, 1, 0, 0, false}},
-    {KILN_OP_MINIMUM, {0, 0, 0, 0, true}},
-    {KILN_OP_MAXIMUM, {0, 0, 0, 0, true}},
-    {KILN_OP_CLAMP, {0, 0, 0, 0, true}},
-    {KILN_OP_CLAMP_MIN, {0, 0, 0, 0, true}},
-    {KILN_OP_CLAMP_MAX, {0, 0, 0, 0, true}},
-    {KILN_OP_MIN, {0, 0, 0, 0, true}},
-    {KILN_OP_MAX, {0, 0, 0, 0, true}},
-    {KILN_OP_MAX_POOL, {0, 0, 0, 0, true}},
-    {KILN_OP_SUM, {0, 0, 64, 2, true}},
-    {KILN_OP_MEAN, {0, 0, 64, 2, true}},
-    {KILN_OP_PROD, {0, 0, 64, 2, true}},
-    {KILN_OP_MATMUL, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV, {0, 0, 64, 2, true}},
-    {KILN_OP_AVG_POOL, {0, 0, 16, 2, true}},
-    {KILN_OP_INTERPOLATE, {0, 0, 64, 2, true}},
-    {KILN_OP_INTERPOLATE_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_GRID_SAMPLE, {0, 0, 64, 2, true}},
-    {KILN_OP_ROI_ALIGN, {0, 0, 64, 2, true}},
-    {KILN_OP_DEFORM_IM2COL, {0, 0, 64, 2, true}},
-    {KILN_OP_DEFORM_IM2COL_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_DEFORM_CONV, {0, 0, 64, 2, true}},
-    {KILN_OP_DEFORM_CONV_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_LP_POOL, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV_TRANSPOSE, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV_X_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV_WEIGHT_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV_BIAS_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV_TRANSPOSE_X_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_COL2IM, {0, 0, 16, 2, true}},
-    {KILN_OP_MAX_POOL_WITH_INDICES, {0, 0, 0, 0, true}},
-    {KILN_OP_MAX_POOL_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_AVG_POOL_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_ADAPTIVE_AVG_POOL, {0, 0, 16, 2, true}},
-    {KILN_OP_ADAPTIVE_MAX_POOL, {0, 0, 0, 0, true}},
-    {KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_SOFTMAX, {0, 0, 16, 2, true}},
-    {KILN_OP_LOG_SOFTMAX, {0, 0, 16, 2, true}},
-    {KILN_OP_BATCH_NORM, {0, 0, 16, 2, true}},
-    {KILN_OP_MATMUL_QUANTIZED, {0, 0, 64, 2, true}},
-    {KILN_OP_LINEAR_QUANTIZED, {0, 0, 64, 2, true}},
-    {KILN_OP_RANDOM_NORMAL, {4, 1, 0, 0, false}},
-    {KILN_OP_GELU, {0, 0, 16, 2, true}},
-    {KILN_OP_SOFTMIN, {0, 0, 16, 2, true}},
-    {KILN_OP_SOFTMAX_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_LOG_SOFTMAX_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_LAYER_NORM, {0, 0, 64, 2, true}},
-    {KILN_OP_RMS_NORM, {0, 0, 64, 2, true}},
-    {KILN_OP_GROUP_NORM, {0, 0, 64, 2, true}},
-    {KILN_OP_INSTANCE_NORM, {0, 0, 64, 2, true}},
-    {KILN_OP_LAYER_NORM_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_RMS_NORM_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_GROUP_NORM_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_INSTANCE_NORM_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_BATCH_NORM_TRAIN, {0, 0, 64, 2, true}},
-    {KILN_OP_BATCH_NORM_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_LINEAR, {0, 0, 64, 2, true}},
-    {KILN_OP_LINEAR_X_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_LINEAR_WEIGHT_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_LINEAR_BIAS_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_ATTENTION, {0, 0, 64, 2, true}},
-    {KILN_OP_EINSUM, {0, 0, 64, 2, true}},
-    {KILN_OP_LSTM, {0, 0, 64, 2, true}},
-    {KILN_OP_GRU, {0, 0, 64, 2, true}},
-    {KILN_OP_RNN, {0, 0, 64, 2, true}},
-    {KILN_OP_FFT, {0, 0, 64, 2, true}},
-    {KILN_OP_RFFT, {0, 0, 64, 2, true}},
-    {KILN_OP_IRFFT, {0, 0, 64, 2, true}},
-    {KILN_OP_CTC_LOSS, {0, 0, 64, 2, true}},
-    {KILN_OP_CTC_LOSS_BACKWARD, {0, 0, 64, 2, true}},
-    {KILN_OP_DET, {0, 0, 64, 2, true}},
-    {KILN_OP_PRELU, {0, 0, 16, 2, true}},
-    {KILN_OP_HARD_SIGMOID, {0, 0, 16, 2, true}},
-    {KILN_OP_LOG_SIGMOID, {0, 0, 16, 2, true}},
-    {KILN_OP_GELU_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_SIGMOID_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_LOG_SIGMOID_BACKWARD, {0, 0, 16, 2, true}},
-    {KILN_OP_SILU, {0, 0, 16, 2, true}},
-    {KILN_OP_SOFTPLUS, {0, 0, 16, 2, true}},
-    {KILN_OP_ELU, {0, 0, 16, 2, true}},
-    {KILN_OP_MISH, {0, 0, 16, 2, true}},
-    {KILN_OP_HARD_SWISH, {0, 0, 16, 2, true}},
-    {KILN_OP_CUM_SUM, {0, 0, 64, 2, true}},
-    {KILN_OP_CUM_PROD, {0, 0, 64, 2, true}},
-    {KILN_OP_CUM_MAX, {0, 0, 0, 0, true}},
-    {KILN_OP_CUM_MIN, {0, 0, 0, 0, true}},
-    {KILN_OP_SORT, {0, 0, 0, 0, true}},
-    {KILN_OP_CROSS, {0, 0, 4, 2, true}},
-    {KILN_OP_SCATTER, {0, 1, 0, 0, true}},
-    {KILN_OP_SCATTER_ND, {0, 1, 0, 0, true}},
-    {KILN_OP_SELECT_ASSIGN, {0, 1, 0, 0, true}},
-    {KILN_OP_EMBEDDING_BACKWARD, {0, 1, 0, 0, true}},
+/* Classes of operators. WITHIN_n: functions, in units of the last place. TERMS, PRODUCTS and
+ * ROWS_n: against the largest result; where terms cancel, against the largest term or product of
+ * two. */
+typedef enum class {
+    EXACT,
+    CHOSEN,
+    UPDATED,
+    WITHIN_2,
+    WITHIN_2_5,
+    WITHIN_3,
+    WITHIN_4,
+    WITHIN_5,
+    WITHIN_6,
+    WITHIN_8,
+    WITHIN_16,
+    TERMS_16,
+    TERMS_64,
+    PRODUCTS_4,
+    PRODUCTS_64,
+    ROWS_16,
+    ROWS_64,
+    CLASS_COUNT
+} class;
+
+// clang-format off
+/* One row for each class: the numbers of f64, f32, f16 and bf16, and what goes with them. */
+static const struct {
+    double units[4];
+    bool scaled; ///< of the largest result instead of the result itself
+    bool any_zero;
+    operands floor;
+} classes[CLASS_COUNT] = {
+    [EXACT]        = {{0, 0, 0, 0}, false, false, NOTHING},
+    [CHOSEN]       = {{0, 0, 0, 0}, false, true, NOTHING},
+    [UPDATED]      = {{0, 0, 1, 1}, false, true, NOTHING},
+    [WITHIN_2]     = {{2, 2, 1, 1}, false, false, NOTHING},
+    [WITHIN_2_5]   = {{2.5, 2.5, 1, 1}, false, false, NOTHING},
+    [WITHIN_3]     = {{3, 3, 1, 1}, false, false, NOTHING},
+    [WITHIN_4]     = {{4, 4, 1, 1}, false, false, NOTHING},
+    [WITHIN_5]     = {{5, 5, 1, 1}, false, false, NOTHING},
+    [WITHIN_6]     = {{6, 6, 1, 1}, false, false, NOTHING},
+    [WITHIN_8]     = {{8, 8, 1, 1}, false, false, NOTHING},
+    [WITHIN_16]    = {{16, 16, 1, 1}, false, false, NOTHING},
+    [TERMS_16]     = {{16, 16, 2, 2}, true, true, LARGEST},
+    [TERMS_64]     = {{64, 64, 2, 2}, true, true, LARGEST},
+    [PRODUCTS_4]   = {{4, 4, 2, 2}, true, true, PRODUCT},
+    [PRODUCTS_64]  = {{64, 64, 2, 2}, true, true, PRODUCT},
+    [ROWS_16]      = {{16, 16, 2, 2}, true, true, NOTHING},
+    [ROWS_64]      = {{64, 64, 2, 2}, true, true, NOTHING},
+};
+// clang-format on
+
+static const struct {
+    kiln_op op;
+    class is;
+} rows[] = {
+    {KILN_OP_RELU, CHOSEN},
+    {KILN_OP_MINIMUM, CHOSEN},
+    {KILN_OP_MAXIMUM, CHOSEN},
+    {KILN_OP_CLAMP, CHOSEN},
+    {KILN_OP_CLAMP_MIN, CHOSEN},
+    {KILN_OP_CLAMP_MAX, CHOSEN},
+    {KILN_OP_MIN, CHOSEN},
+    {KILN_OP_MAX, CHOSEN},
+    {KILN_OP_MAX_POOL, CHOSEN},
+    {KILN_OP_MAX_POOL_WITH_INDICES, CHOSEN},
+    {KILN_OP_ADAPTIVE_MAX_POOL, CHOSEN},
+    {KILN_OP_CUM_MAX, CHOSEN},
+    {KILN_OP_CUM_MIN, CHOSEN},
+    {KILN_OP_SORT, CHOSEN},
+    {KILN_OP_SCATTER, UPDATED},
+    {KILN_OP_SCATTER_ND, UPDATED},
+    {KILN_OP_SELECT_ASSIGN, UPDATED},
+    {KILN_OP_EMBEDDING_BACKWARD, UPDATED},
+    {KILN_OP_LOG1P, WITHIN_2},
+    {KILN_OP_RSQRT, WITHIN_2},
+    {KILN_OP_RECIP, WITHIN_2_5},
+    {KILN_OP_DIV, WITHIN_2_5},
+    {KILN_OP_DIV_SCALAR, WITHIN_2_5},
+    {KILN_OP_EXP, WITHIN_3},
+    {KILN_OP_EXPM1, WITHIN_3},
+    {KILN_OP_LOG, WITHIN_3},
+    {KILN_OP_SQRT, WITHIN_3},
+    {KILN_OP_SIN, WITHIN_4},
+    {KILN_OP_COS, WITHIN_4},
+    {KILN_OP_SINH, WITHIN_4},
+    {KILN_OP_COSH, WITHIN_4},
+    {KILN_OP_ASIN, WITHIN_4},
+    {KILN_OP_ACOS, WITHIN_4},
+    {KILN_OP_ASINH, WITHIN_4},
+    {KILN_OP_ACOSH, WITHIN_4},
+    {KILN_OP_HYPOT, WITHIN_4},
+    {KILN_OP_RANDOM_NORMAL, WITHIN_4},
+    {KILN_OP_TAN, WITHIN_5},
+    {KILN_OP_TANH, WITHIN_5},
+    {KILN_OP_ATAN, WITHIN_5},
+    {KILN_OP_ATANH, WITHIN_5},
+    {KILN_OP_ATAN2, WITHIN_6},
+    {KILN_OP_SIGMOID, WITHIN_8},
+    {KILN_OP_ERF, WITHIN_16},
+    {KILN_OP_POW, WITHIN_16},
+    {KILN_OP_POW_SCALAR, WITHIN_16},
+    {KILN_OP_AVG_POOL, TERMS_16},
+    {KILN_OP_COL2IM, TERMS_16},
+    {KILN_OP_MAX_POOL_BACKWARD, TERMS_16},
+    {KILN_OP_AVG_POOL_BACKWARD, TERMS_16},
+    {KILN_OP_ADAPTIVE_AVG_POOL, TERMS_16},
+    {KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD, TERMS_16},
+    {KILN_OP_SUM, TERMS_64},
+    {KILN_OP_MEAN, TERMS_64},
+    {KILN_OP_INTERPOLATE, TERMS_64},
+    {KILN_OP_INTERPOLATE_BACKWARD, TERMS_64},
+    {KILN_OP_CONV_BIAS_BACKWARD, TERMS_64},
+    {KILN_OP_LINEAR_BIAS_BACKWARD, TERMS_64},
+    {KILN_OP_FFT, TERMS_64},
+    {KILN_OP_RFFT, TERMS_64},
+    {KILN_OP_IRFFT, TERMS_64},
+    {KILN_OP_CUM_SUM, TERMS_64},
+    {KILN_OP_CROSS, PRODUCTS_4},
+    {KILN_OP_MATMUL, PRODUCTS_64},
+    {KILN_OP_CONV, PRODUCTS_64},
+    {KILN_OP_CONV_TRANSPOSE, PRODUCTS_64},
+    {KILN_OP_CONV_X_BACKWARD, PRODUCTS_64},
+    {KILN_OP_CONV_WEIGHT_BACKWARD, PRODUCTS_64},
+    {KILN_OP_CONV_TRANSPOSE_X_BACKWARD, PRODUCTS_64},
+    {KILN_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD, PRODUCTS_64},
+    {KILN_OP_LINEAR, PRODUCTS_64},
+    {KILN_OP_LINEAR_X_BACKWARD, PRODUCTS_64},
+    {KILN_OP_LINEAR_WEIGHT_BACKWARD, PRODUCTS_64},
+    {KILN_OP_EINSUM, PRODUCTS_64},
+    {KILN_OP_SOFTMAX, ROWS_16},
+    {KILN_OP_LOG_SOFTMAX, ROWS_16},
+    {KILN_OP_BATCH_NORM, ROWS_16},
+    {KILN_OP_GELU, ROWS_16},
+    {KILN_OP_SOFTMIN, ROWS_16},
+    {KILN_OP_SOFTMAX_BACKWARD, ROWS_16},
+    {KILN_OP_LOG_SOFTMAX_BACKWARD, ROWS_16},
+    {KILN_OP_PRELU, ROWS_16},
+    {KILN_OP_HARD_SIGMOID, ROWS_16},
+    {KILN_OP_LOG_SIGMOID, ROWS_16},
+    {KILN_OP_GELU_BACKWARD, ROWS_16},
+    {KILN_OP_SIGMOID_BACKWARD, ROWS_16},
+    {KILN_OP_LOG_SIGMOID_BACKWARD, ROWS_16},
+    {KILN_OP_SILU, ROWS_16},
+    {KILN_OP_SOFTPLUS, ROWS_16},
+    {KILN_OP_ELU, ROWS_16},
+    {KILN_OP_MISH, ROWS_16},
+    {KILN_OP_HARD_SWISH, ROWS_16},
+    {KILN_OP_PROD, ROWS_64},
+    {KILN_OP_GRID_SAMPLE, ROWS_64},
+    {KILN_OP_ROI_ALIGN, ROWS_64},
+    {KILN_OP_DEFORM_IM2COL, ROWS_64},
+    {KILN_OP_DEFORM_IM2COL_BACKWARD, ROWS_64},
+    {KILN_OP_DEFORM_CONV, ROWS_64},
+    {KILN_OP_DEFORM_CONV_BACKWARD, ROWS_64},
+    {KILN_OP_LP_POOL, ROWS_64},
+    {KILN_OP_MATMUL_QUANTIZED, ROWS_64},
+    {KILN_OP_LINEAR_QUANTIZED, ROWS_64},
+    {KILN_OP_LAYER_NORM, ROWS_64},
+    {KILN_OP_RMS_NORM, ROWS_64},
+    {KILN_OP_GROUP_NORM, ROWS_64},
+    {KILN_OP_INSTANCE_NORM, ROWS_64},
+    {KILN_OP_LAYER_NORM_BACKWARD, ROWS_64},
+    {KILN_OP_RMS_NORM_BACKWARD, ROWS_64},
+    {KILN_OP_GROUP_NORM_BACKWARD, ROWS_64},
+    {KILN_OP_INSTANCE_NORM_BACKWARD, ROWS_64},
+    {KILN_OP_BATCH_NORM_TRAIN, ROWS_64},
+    {KILN_OP_BATCH_NORM_BACKWARD, ROWS_64},
+    {KILN_OP_ATTENTION, ROWS_64},
+    {KILN_OP_LSTM, ROWS_64},
+    {KILN_OP_GRU, ROWS_64},
+    {KILN_OP_RNN, ROWS_64},
+    {KILN_OP_CTC_LOSS, ROWS_64},
+    {KILN_OP_CTC_LOSS_BACKWARD, ROWS_64},
+    {KILN_OP_DET, ROWS_64},
+    {KILN_OP_CUM_PROD, ROWS_64},
 };
 
-kiln_tolerance kiln_tolerance_of(kiln_op op)
+static class class_of(kiln_op op)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].op == op) {
-            return rows[i].tolerance;
+            return rows[i].is;
         }
     }
-    return (kiln_tolerance){0, 0, 0, 0, false};
+    return EXACT;
+}
+
+kiln_tolerance kiln_tolerance_of(kiln_op op, kiln_dtype dtype)
+{
+    class is = class_of(op);
+    unsigned column = dtype == KILN_DTYPE_F64    ? 0
+                      : dtype == KILN_DTYPE_F16  ? 2
+                      : dtype == KILN_DTYPE_BF16 ? 3
+                                                 : 1;
+    double units = classes[is].units[column];
+    return (kiln_tolerance){.ulps = classes[is].scaled ? 0 : units,
+                            .scaled = classes[is].scaled ? units : 0,
+                            .any_zero = classes[is].any_zero};
 }
 
 typedef struct float_format {
@@ -208,13 +274,28 @@ static double largest(const void *data, kiln_dtype dtype, int64_t count)
     return result;
 }
 
+kiln_tolerance kiln_tolerance_for(const kiln_op_record *record, unsigned output,
+                                  const void *const *data)
+{
+    kiln_tolerance tolerance = kiln_tolerance_of(record->op, record->outputs[output].dtype);
+    operands floor = classes[class_of(record->op)].floor;
+    double measure[2] = {0, 0};
+    for (unsigned i = 0; i < record->n_inputs && i < 2; i++) {
+        const kiln_tensor_desc *in = &record->inputs[i];
+        if (kiln_dtype_kind_of(in->dtype) == KILN_KIND_FLOAT) {
+            measure[i] = largest(data[i], in->dtype, kiln_desc_count(in));
+        }
+    }
+    tolerance.least_scale = floor == LARGEST   ? measure[0]
+                            : floor == PRODUCT ? measure[0] * measure[1]
+                                               : 0;
+    return tolerance;
+}
+
 static bool close_enough(kiln_tolerance tolerance, kiln_dtype dtype, double scale, double actual,
                          double expected)
 {
     float_format format = format_of(dtype);
-    bool half = kiln_dtype_size(dtype) == 2;
-    double scaled = half ? tolerance.half_scaled : tolerance.scaled;
-    double ulps = half ? tolerance.half_ulps : tolerance.ulps;
     if (isnan(expected) || isnan(actual)) {
         return isnan(expected) && isnan(actual);
     }
@@ -224,8 +305,8 @@ static bool close_enough(kiln_tolerance tolerance, kiln_dtype dtype, double scal
     if (isinf(expected) || isinf(actual)) {
         return false;
     }
-    double allowed =
-        scaled > 0 ? scaled * ldexp(scale, 1 - format.digits) : ulps * ulp_of(expected, format);
+    double allowed = tolerance.scaled > 0 ? tolerance.scaled * ldexp(scale, 1 - format.digits)
+                                          : tolerance.ulps * ulp_of(expected, format);
     return fabs(actual - expected) <= allowed;
 }
 
@@ -233,13 +314,15 @@ static bool compare_floats(kiln_tolerance tolerance, kiln_dtype dtype, int64_t c
                            const void *actual, const void *expected, char *out_text,
                            size_t capacity)
 {
-    double scale = largest(expected, dtype, count);
+    int digits = dtype == KILN_DTYPE_F64 ? 17 : 9;
+    double scale = fmax(largest(expected, dtype, count), tolerance.least_scale);
     for (int64_t i = 0; i < count; i++) {
         double a = load(actual, dtype, i);
         double e = load(expected, dtype, i);
         if (!close_enough(tolerance, dtype, scale, a, e)) {
             snprintf(out_text, capacity,
-                     "element %" PRId64 " of %" PRId64 " is %.9g, expected %.9g", i, count, a, e);
+                     "element %" PRId64 " of %" PRId64 " is %.*g, expected %.*g", i, count, digits,
+                     a, digits, e);
             return false;
         }
     }
@@ -285,7 +368,7 @@ bool kiln_quant_compare(const kiln_tensor_desc *desc, bool exact, const void *ac
 {
     const unsigned char *a = actual;
     const unsigned char *e = expected;
-    const kiln_tolerance near = {.ulps = 2, .half_ulps = 2};
+    const kiln_tolerance near = {.ulps = 2};
     kiln_quant_layout l;
     if (!kiln_quant_layout_of(desc, &l)) {
         snprintf(out_text, capacity, "the result has no layout");
@@ -308,4 +391,16 @@ bool kiln_quant_compare(const kiln_tensor_desc *desc, bool exact, const void *ac
     }
     return kiln_tolerance_compare(near, kiln_scheme_scale(desc->scheme), l.scales, a + l.scales_at,
                                   e + l.scales_at, out_text, capacity);
+}
+
+bool kiln_tolerance_judge(const kiln_op_record *record, unsigned output, const void *const *data,
+                          const void *actual, const void *expected, char *out_text, size_t capacity)
+{
+    const kiln_tensor_desc *out = &record->outputs[output];
+    if (kiln_dtype_kind_of(out->dtype) == KILN_KIND_QUANT) {
+        return kiln_quant_compare(out, record->op == KILN_OP_QUANTIZE, actual, expected, out_text,
+                                  capacity);
+    }
+    return kiln_tolerance_compare(kiln_tolerance_for(record, output, data), out->dtype,
+                                  kiln_desc_count(out), actual, expected, out_text, capacity);
 }

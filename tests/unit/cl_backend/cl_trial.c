@@ -64,17 +64,6 @@ kiln_status cl_trial_run(kiln_backend *backend, const kiln_op_record *record,
     return st;
 }
 
-static bool equal_enough(const kiln_op_record *record, const kiln_tensor_desc *out,
-                         const void *actual, const void *expected, char *text, size_t capacity)
-{
-    if (kiln_dtype_kind_of(out->dtype) == KILN_KIND_QUANT) {
-        return kiln_quant_compare(out, record->op == KILN_OP_QUANTIZE, actual, expected, text,
-                                  capacity);
-    }
-    return kiln_tolerance_compare(kiln_tolerance_of(record->op), out->dtype, kiln_desc_count(out),
-                                  actual, expected, text, capacity);
-}
-
 void cl_trial_take(const kiln_op_record *record, const void *const *data, void *user)
 {
     cl_trial *t = user;
@@ -91,7 +80,8 @@ void cl_trial_take(const kiln_op_record *record, const void *const *data, void *
     for (unsigned i = 0; i < record->n_outputs; i++) {
         const kiln_tensor_desc *out = &record->outputs[i];
         char text[300];
-        if (ran && !equal_enough(record, out, actual[i], expected[i], text, sizeof(text))) {
+        if (ran &&
+            !kiln_tolerance_judge(record, i, data, actual[i], expected[i], text, sizeof(text))) {
             KILN_FAIL("%s of %s, result %u: %s", name, kiln_dtype_name(out->dtype), i, text);
         }
         free(actual[i]);

@@ -152,8 +152,9 @@ static void compare_block(suite *s)
             char text[200] = "";
             void *expected = expected_of(s, c);
             if (expected != NULL &&
-                !kiln_tolerance_compare(kiln_tolerance_of(c->op), (kiln_dtype)t->view.dtype,
-                                        N_ELEMENTS, t->data, expected, text, sizeof(text))) {
+                !kiln_tolerance_compare(kiln_tolerance_of(c->op, (kiln_dtype)t->view.dtype),
+                                        (kiln_dtype)t->view.dtype, N_ELEMENTS, t->data, expected,
+                                        text, sizeof(text))) {
                 KILN_FAIL("%s(%s) to %s: %s", kiln_op_info_of(c->op)->name,
                           kiln_dtype_name(s->dtype), kiln_dtype_name((kiln_dtype)t->view.dtype),
                           text);

@@ -128,12 +128,17 @@ static bool is_result(const mini_host *mini, uint32_t id)
     return false;
 }
 
+static kiln_tolerance tolerance_of(double scaled, const mini_tensor *t)
+{
+    bool half = kiln_dtype_size((kiln_dtype)t->view.dtype) == 2;
+    return (kiln_tolerance){.scaled = half ? 4 : scaled, .any_zero = true};
+}
+
 /// The block as the fuser's program computes it, against the reference. False when it was not
 /// taken.
 static bool check_block(mini_host *mini, double scaled)
 {
     kiln_buffer *buffers[MINI_MAX_TENSORS] = {NULL};
-    kiln_tolerance tolerance = {0, 0, scaled, 4, true};
     kf_opt *opt = mini_finish(mini);
     if (opt == NULL) {
         return false;
@@ -150,8 +155,8 @@ static bool check_block(mini_host *mini, double scaled)
         if (ok && is_result(mini, i) && expected != NULL &&
             KILN_CHECK_INT(judge->ops->read(judge, buffers[i], 0, expected, t->bytes, &err),
                            KILN_STATUS_OK) &&
-            !kiln_tolerance_compare(tolerance, (kiln_dtype)t->view.dtype, mini_count(mini, i),
-                                    t->data, expected, text, sizeof(text))) {
+            !kiln_tolerance_compare(tolerance_of(scaled, t), (kiln_dtype)t->view.dtype,
+                                    mini_count(mini, i), t->data, expected, text, sizeof(text))) {
             KILN_FAIL("%.*s, tensor %u: %s", (int)info.name.len, info.name.ptr, i, text);
         }
         free(expected);
