@@ -69,6 +69,10 @@ typedef struct kiln_scan_shape {
 #define JOIN_V(a, b) select((a), (b), ((a) > (b)) | ((b) != (b)))
 #endif
 
+// A line is joined by stretches: rounding then grows with their number and length, not with the
+// product of both.
+#define STRETCH 128
+
 typedef struct kiln_scan_line {
     long in;
     long out;
@@ -264,15 +268,20 @@ __kernel void kiln_scan_rows(kiln_scan_shape s, __global K_S(KILN_O) *out,
 #else
         C sum = FIRST;
 #endif
-        for (long i = begin; i < end; i++) {
-            const C x = K_LD(D, p + i * s.in_stride);
+        for (long i = begin; i < end;) {
+            const long stop = min(i + STRETCH, end);
+            C run = FIRST;
+            for (; i < stop; i++) {
+                const C x = K_LD(D, p + i * s.in_stride);
 #if KILN_EXCLUSIVE && !KILN_TOTALS
-            K_ST(KILN_O, q + i * s.out_stride, sum);
+                K_ST(KILN_O, q + i * s.out_stride, JOIN(sum, run));
 #endif
-            sum = JOIN(sum, x);
+                run = JOIN(run, x);
 #if !KILN_EXCLUSIVE && !KILN_TOTALS
-            K_ST(KILN_O, q + i * s.out_stride, sum);
+                K_ST(KILN_O, q + i * s.out_stride, JOIN(sum, run));
 #endif
+            }
+            sum = JOIN(sum, run);
         }
 #if KILN_TOTALS
         totals[line * s.parts + part] = sum;
