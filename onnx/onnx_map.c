@@ -136,6 +136,9 @@ static kiln_status find_external(kiln_onnx_model *model, const char *location,
         st = kilni_onnx_map(path, &external->mapping, err);
     }
     if (st == KILN_STATUS_OK) {
+        size_t room = SIZE_MAX - model->budget_bytes; /* of four bits, elements are unpacked */
+        size_t bytes = external->mapping.bytes;
+        model->budget_bytes += bytes > room / 2 ? room : 2 * bytes;
         external->location = location;
         model->n_externals++;
         *out_mapping = &external->mapping;

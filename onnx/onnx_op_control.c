@@ -248,15 +248,62 @@ static void run_loop(kilni_onnx_call *call, loop *l, int64_t limit)
     }
 }
 
-static void give_loop(kilni_onnx_call *call, const loop *l)
+/* A loop of no rounds whose graph does not say what it collects: a round is recorded in a capture
+   that is given up, so that nothing runs. What reads the device has no answer, nor has a loop that
+   is captured itself. */
+static bool probe_round(kilni_onnx_call *call, loop *l)
+{
+    kiln_error ignored = KILN_ERROR_INIT;
+    kiln_onnx_session *session = call->session;
+    kilni_onnx_call probe = *call;
+    const bool capturing = session->capturing;
+    const kiln_onnx_trace_fn trace = session->trace;
+    kilni_onnx_ref round = kilni_onnx_const_int(call, 0);
+    if (round == NULL || kiln_graph_begin(session->device, NULL, 0, &ignored) != KILN_STATUS_OK) {
+        return false;
+    }
+    probe.err = &ignored;
+    session->trace = NULL;
+    session->capturing = true;
+    l->inputs[0] = round;
+    kilni_onnx_run_body(&probe, l->body, l->inputs, l->outputs);
+    l->inputs[0] = NULL;
+    session->capturing = capturing;
+    session->trace = trace;
+    kiln_graph_cancel(session->device);
+    return probe.status == KILN_STATUS_OK;
+}
+
+/* What is collected when nothing is. */
+static kilni_onnx_ref no_rounds(kilni_onnx_call *call, loop *l, uint32_t output)
+{
+    kiln_onnx_value_info info = l->body->graph->outputs[1 + output];
+    const kilni_onnx_value *made = l->outputs[1 + output];
+    bool said = info.dtype != KILN_DTYPE_NONE && info.has_shape;
+    if (!said && (made != NULL || probe_round(call, l))) {
+        made = l->outputs[1 + output];
+    }
+    if (!said && made != NULL && made->form == KILNI_ONNX_TENSOR) {
+        info.dtype = made->desc.dtype;
+        info.rank = made->desc.rank;
+        for (uint32_t i = 0; i < info.rank; i++) {
+            info.dims[i].length = made->desc.dims[i];
+        }
+    }
+    return empty_stack(call, &info, 0);
+}
+
+static void give_loop(kilni_onnx_call *call, loop *l)
 {
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < call->n_outputs; i++) {
-        uint32_t scan = i - l->n_carried;
-        kilni_onnx_out(
-            call, i,
-            i < l->n_carried
-                ? l->inputs[2 + i]
-                : kilni_onnx_pile_stack(call, &l->scans[scan], &l->body->graph->outputs[1 + i], 0));
+        if (i < l->n_carried) {
+            kilni_onnx_out(call, i, l->inputs[2 + i]);
+        } else if (l->scans[i - l->n_carried].count == 0) {
+            kilni_onnx_out(call, i, no_rounds(call, l, i));
+        } else {
+            const kilni_onnx_pile *pile = &l->scans[i - l->n_carried];
+            kilni_onnx_out(call, i, kilni_onnx_stack(call, pile->items, pile->count, 0));
+        }
     }
 }
 

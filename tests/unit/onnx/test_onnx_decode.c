@@ -314,6 +314,36 @@ static void test_external_data(void)
     remove(kiln_test_path(folder, "pipe"));
 }
 
+/* Three million elements of four bits in another file: the small model may unpack them. */
+static void test_external_four_bits(void)
+{
+    const int64_t dims[] = {3000000};
+    const char *folder = kiln_test_tmpdir();
+    const char *path = kiln_test_path(folder, "narrow.onnx");
+    kiln_onnx_model *model = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    uint8_t *weights = calloc(1, 1500000);
+    weights[1499999] = 0x9f;
+    kiln_test_write_file(kiln_test_path(folder, "narrow.bin"), weights, 1500000);
+    free(weights);
+    pw tensor = pw_tensor("w", 22, dims, 1, NULL, 0);
+    pw_int(&tensor, 14, 1);
+    pw entry = {0};
+    pw_text(&entry, 1, "location");
+    pw_text(&entry, 2, "narrow.bin");
+    pw_message(&tensor, 13, &entry);
+    pw bytes = model_with_tensor(&tensor);
+    kiln_test_write_file(path, bytes.bytes, bytes.length);
+    pw_free(&bytes);
+    kiln_status st = kiln_onnx_model_open(test_env(), path, &model, &err);
+    KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : err.message, "");
+    if (st == KILN_STATUS_OK) {
+        const int8_t last[] = {0, -1, -7};
+        KILN_CHECK_MEM(model->graph.initializers[0].data + 2999997, last, 3);
+        kiln_onnx_model_close(model);
+    }
+}
+
 static void test_files(void)
 {
     kiln_onnx_model *model = NULL;
@@ -332,4 +362,5 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_decode", KILN_TEST(test_digits),
                KILN_TEST(test_bit_flips), KILN_TEST(test_tensor_sizes), KILN_TEST(test_typed_data),
                KILN_TEST(test_number_for_bytes), KILN_TEST(test_depth),
                KILN_TEST(test_amplification), KILN_TEST(test_bad_names),
-               KILN_TEST(test_external_data), KILN_TEST(test_files))
+               KILN_TEST(test_external_data), KILN_TEST(test_external_four_bits),
+               KILN_TEST(test_files))
