@@ -669,6 +669,10 @@ kiln_status kilni_fuse_program_check(const kilni_fuse_translation *input,
 bool kilni_fuse_formula_value(const kilni_fuse_translation *input, kf_expr expr,
                               int64_t *out_value);
 
+/// A program as bytes, as it lies on disk.
+void kilni_fuse_write_number(kiln_string *s, uint64_t value);
+void kilni_fuse_write_text(kiln_string *s, const char *text);
+void kilni_fuse_write_program(kiln_string *s, const kiln_program *program);
 /// Names the content of a program; equal key, equal program.
 kiln_hash128 kilni_fuse_program_key(const kiln_env *env, const kiln_program *program,
                                     bool *out_failed);

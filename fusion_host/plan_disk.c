@@ -17,18 +17,6 @@ static const uint64_t magic = 0x314e414c504e4c4bull; // "KLNPLAN1"
 
 // ---- keys --------------------------------------------------------------------------------------
 
-static void add_number(kiln_string *s, uint64_t value)
-{
-    kiln_string_append(s, (const char *)&value, sizeof value);
-}
-
-static void add_text(kiln_string *s, const char *text)
-{
-    size_t length = text == NULL ? 0 : strlen(text);
-    add_number(s, length);
-    kiln_string_append(s, text == NULL ? "" : text, length);
-}
-
 static void add_device(kiln_string *s, const kiln_device_info *device)
 {
     const uint64_t numbers[] = {
@@ -36,22 +24,22 @@ static void add_device(kiln_string *s, const kiln_device_info *device)
         device->features,        device->compute_units,    device->vector_bytes,
         device->memory_align,    device->local_bytes,      device->cache_bytes,
         device->max_work_group,  device->max_alloc_bytes};
-    add_text(s, device->name);
-    add_text(s, device->platform);
-    add_text(s, device->driver);
-    add_text(s, device->extensions);
+    kilni_fuse_write_text(s, device->name);
+    kilni_fuse_write_text(s, device->platform);
+    kilni_fuse_write_text(s, device->driver);
+    kilni_fuse_write_text(s, device->extensions);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        add_number(s, numbers[i]);
+        kilni_fuse_write_number(s, numbers[i]);
     }
 }
 
 static void add_operators(kiln_string *s, uint32_t opset)
 {
-    add_number(s, opset);
+    kilni_fuse_write_number(s, opset);
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
-        add_text(s, info->name);
-        add_number(s, (uint64_t)info->wire << 32 | info->since);
+        kilni_fuse_write_text(s, info->name);
+        kilni_fuse_write_number(s, (uint64_t)info->wire << 32 | info->since);
     }
 }
 
@@ -59,17 +47,17 @@ bool kilni_fuse_disk_init(kiln_fuse_engine *engine)
 {
     kiln_string s;
     kiln_string_init(&s, engine->env);
-    add_number(&s, FORMAT);
+    kilni_fuse_write_number(&s, FORMAT);
     add_device(&s, &engine->device);
     add_operators(&s, engine->disk_opset);
-    add_number(&s, engine->max_segment);
-    add_number(&s, kiln_config_bool(engine->env->config, KILN_KNOB_DETERMINISTIC));
+    kilni_fuse_write_number(&s, engine->max_segment);
+    kilni_fuse_write_number(&s, kiln_config_bool(engine->env->config, KILN_KNOB_DETERMINISTIC));
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
         const kilni_fuse_plugin *plugin = engine->fusers[i].plugin;
-        add_text(&s, plugin->info.id);
-        add_text(&s, plugin->info.version);
-        add_text(&s, plugin->info.hash);
-        add_text(&s, engine->fusers[i].id);
+        kilni_fuse_write_text(&s, plugin->info.id);
+        kilni_fuse_write_text(&s, plugin->info.version);
+        kilni_fuse_write_text(&s, plugin->info.hash);
+        kilni_fuse_write_text(&s, engine->fusers[i].id);
     }
     engine->disk_key = kiln_hash_bytes(s.text, s.length);
     bool ok = !s.failed;
@@ -93,141 +81,68 @@ static kiln_hash128 key_of(const kiln_fuse_engine *engine, const kilni_fuse_tape
 
 // ---- writing -----------------------------------------------------------------------------------
 
-static void add_formula(kiln_string *s, const kiln_formula *formula)
-{
-    add_number(s, formula->count);
-    for (uint32_t i = 0; i < formula->count; i++) {
-        add_number(s, (uint64_t)formula->steps[i].code);
-        add_number(s, formula->steps[i].arg);
-        add_number(s, formula->steps[i].sym);
-        add_number(s, (uint64_t)formula->steps[i].imm);
-    }
-}
-
-static void add_source(kiln_string *s, const kiln_program_source *source)
-{
-    add_number(s, (uint64_t)source->format);
-    add_number(s, source->length);
-    kiln_string_append(s, source->code, source->length);
-    add_number(s, source->n_defines);
-    for (uint32_t i = 0; i < source->n_defines; i++) {
-        add_text(s, source->defines[i]);
-    }
-    add_number(s, source->cl_c_version);
-    add_number(s, source->math);
-    add_number(s, source->fingerprint.low);
-    add_number(s, source->fingerprint.high);
-}
-
-static void add_launch(kiln_string *s, const kiln_program_launch *launch)
-{
-    add_number(s, launch->source);
-    add_text(s, launch->kernel);
-    add_number(s, launch->n_dims);
-    for (uint32_t i = 0; i < 3; i++) {
-        add_formula(s, &launch->global[i]);
-        add_formula(s, &launch->local[i]);
-    }
-    add_number(s, launch->n_args);
-    for (uint32_t i = 0; i < launch->n_args; i++) {
-        const kiln_program_arg *arg = &launch->args[i];
-        add_number(s, (uint64_t)arg->kind);
-        add_number(s, arg->access);
-        add_number(s, arg->ref);
-        add_number(s, arg->axis);
-        add_number(s, (uint64_t)arg->dtype);
-        add_formula(s, &arg->value);
-    }
-}
-
-static void add_program(kiln_string *s, const kiln_program *program)
-{
-    add_number(s, program->flags);
-    add_number(s, program->n_sources);
-    for (uint32_t i = 0; i < program->n_sources; i++) {
-        add_source(s, &program->sources[i]);
-    }
-    add_number(s, program->n_launches);
-    for (uint32_t i = 0; i < program->n_launches; i++) {
-        add_launch(s, &program->launches[i]);
-    }
-    add_number(s, program->n_temps);
-    for (uint32_t i = 0; i < program->n_temps; i++) {
-        add_formula(s, &program->temps[i].bytes);
-        add_number(s, program->temps[i].align);
-        add_number(s, program->temps[i].flags);
-        add_number(s, program->temps[i].prepack_launch);
-    }
-    add_number(s, program->n_steps);
-    for (uint32_t i = 0; i < program->n_steps; i++) {
-        add_number(s, (uint64_t)program->steps[i].kind);
-        add_number(s, program->steps[i].index);
-    }
-    add_formula(s, &program->guard);
-}
-
 static void add_score(kiln_string *s, const kilni_fuse_score *score)
 {
     kiln_string_append(s, (const char *)&score->baseline_ns, sizeof score->baseline_ns);
     kiln_string_append(s, (const char *)&score->claimed_ns, sizeof score->claimed_ns);
     kiln_string_append(s, (const char *)&score->floor_ns, sizeof score->floor_ns);
-    add_number(s, score->launches);
-    add_number(s, score->len);
+    kilni_fuse_write_number(s, score->launches);
+    kilni_fuse_write_number(s, score->len);
 }
 
 static void add_block(kiln_string *s, const kiln_fuse_engine *engine, const kilni_fuse_block *block)
 {
-    add_text(s, engine->fusers[block->fuser].name);
-    add_number(s, block->len);
+    kilni_fuse_write_text(s, engine->fusers[block->fuser].name);
+    kilni_fuse_write_number(s, block->len);
     for (uint32_t i = 0; i < block->len; i++) {
-        add_number(s, block->ops[i]);
+        kilni_fuse_write_number(s, block->ops[i]);
     }
     add_score(s, &block->score);
-    add_number(s, block->n_rivals);
+    kilni_fuse_write_number(s, block->n_rivals);
     bool among = false;
     for (uint32_t i = 0; i < block->n_rivals; i++) {
         const kilni_fuse_rival *rival = &block->rivals[i];
         among = among || rival->program == block->program;
-        add_text(s, engine->fusers[rival->fuser].name);
-        add_number(s, rival->program == block->program);
+        kilni_fuse_write_text(s, engine->fusers[rival->fuser].name);
+        kilni_fuse_write_number(s, rival->program == block->program);
         kiln_string_append(s, (const char *)&rival->claimed_ns, sizeof rival->claimed_ns);
         kiln_string_append(s, (const char *)&rival->predicted_ns, sizeof rival->predicted_ns);
-        add_program(s, rival->program);
+        kilni_fuse_write_program(s, rival->program);
     }
     if (!among) {
-        add_program(s, block->program);
+        kilni_fuse_write_program(s, block->program);
     }
 }
 
 static void add_verdict(kiln_string *s, const kiln_fuse_engine *engine,
                         const kilni_fuse_verdict *verdict)
 {
-    add_number(s, verdict->first_op);
-    add_text(s, engine->fusers[verdict->fuser].name);
-    add_number(s, (uint64_t)verdict->ready | (uint64_t)verdict->won << 1);
+    kilni_fuse_write_number(s, verdict->first_op);
+    kilni_fuse_write_text(s, engine->fusers[verdict->fuser].name);
+    kilni_fuse_write_number(s, (uint64_t)verdict->ready | (uint64_t)verdict->won << 1);
     kiln_string_append(s, (const char *)&verdict->measured_ns, sizeof verdict->measured_ns);
     add_score(s, &verdict->score);
-    add_text(s, verdict->name);
-    add_text(s, verdict->reason);
+    kilni_fuse_write_text(s, verdict->name);
+    kilni_fuse_write_text(s, verdict->reason);
 }
 
 static void add_entry(kiln_string *s, const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                       uint32_t n_ops, const kilni_fuse_blocks *blocks)
 {
-    add_number(s, word_count(tape, n_ops));
+    kilni_fuse_write_number(s, word_count(tape, n_ops));
     kiln_string_append(s, (const char *)tape->words, word_count(tape, n_ops) * sizeof(uint32_t));
-    add_number(s, blocks->n_covered);
-    add_number(s, blocks->n_guards);
+    kilni_fuse_write_number(s, blocks->n_covered);
+    kilni_fuse_write_number(s, blocks->n_guards);
     for (uint32_t i = 0; i < blocks->n_guards; i++) {
-        add_number(s, blocks->guards[i].scalar);
-        add_number(s, (uint64_t)blocks->guards[i].value.type);
-        add_number(s, (uint64_t)blocks->guards[i].value.v.i);
+        kilni_fuse_write_number(s, blocks->guards[i].scalar);
+        kilni_fuse_write_number(s, (uint64_t)blocks->guards[i].value.type);
+        kilni_fuse_write_number(s, (uint64_t)blocks->guards[i].value.v.i);
     }
-    add_number(s, blocks->n_blocks);
+    kilni_fuse_write_number(s, blocks->n_blocks);
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         add_block(s, engine, &blocks->blocks[i]);
     }
-    add_number(s, blocks->n_verdicts);
+    kilni_fuse_write_number(s, blocks->n_verdicts);
     for (uint32_t i = 0; i < blocks->n_verdicts; i++) {
         add_verdict(s, engine, &blocks->verdicts[i]);
     }
@@ -238,9 +153,9 @@ bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tap
 {
     const size_t head = sizeof magic + sizeof(kiln_hash128);
     kiln_string_init(out, engine->env);
-    add_number(out, magic);
-    add_number(out, 0); // the sum's place
-    add_number(out, 0);
+    kilni_fuse_write_number(out, magic);
+    kilni_fuse_write_number(out, 0); // the sum's place
+    kilni_fuse_write_number(out, 0);
     add_entry(out, engine, tape, n_ops, blocks);
     if (!out->failed) {
         kiln_hash128 sum = kiln_hash_bytes(out->text + head, out->length - head);
