@@ -4,6 +4,7 @@
 // space, one set of which is reduced. For fusers of reductions, softmax, norms and the like.
 //   kf_rows_push      takes an operation: elementwise, reduction, softmax, a view that only adds,
 //                     removes or repeats axes, a drop; else the reason is reported
+//   kf_rows_push_fitting  the same, given back when the fuser's own rule says no
 //   kf_rows_is_full   does a value vary along the reduced axes?
 //   kf_rows_combine   text that joins two partial results; _identity what it starts from
 // A value's phase is the number of reductions that must be finished one after the other before it
@@ -598,6 +599,24 @@ static inline void kf_rows_push(kf_rows *rows, const kf_chain_device *device, co
     rows->len += taken;
 }
 
+/// As kf_rows_push; an operation with which the block does not pass `fits` is given back, and the
+/// block closed. `before` is scratch.
+static inline void
+kf_rows_push_fitting(kf_rows *rows, kf_rows *before, const kf_chain_device *device,
+                     const kf_host *host, const kf_op *op,
+                     uint32_t (*fits)(const kf_rows *rows, const kf_host *host, uint32_t position))
+{
+    if (rows->closed) {
+        return;
+    }
+    kf_rows_copy(before, rows);
+    kf_rows_push(rows, device, host, op);
+    if (!rows->closed && !fits(rows, host, op->position)) {
+        kf_rows_copy(rows, before);
+        rows->closed = 1;
+    }
+}
+
 // ---- text of reductions ------------------------------------------------------------------------
 
 /// What `kind` of nothing is, in the partial type.
@@ -685,6 +704,63 @@ static inline void kf_rows_only_function(kf_text *text, uint32_t partial, uint32
                    "    return vload$V(0, e);\n"
                    "}\n",
                    partial, width, NULL);
+}
+
+/// Joins the partial results of the work-items of a row as a tree; `kind` has its functions.
+static inline void kf_rows_team_function(kf_text *text, uint32_t kind, uint32_t partial,
+                                         uint32_t width)
+{
+    kf_dtype dtype = kf_dtype_of(partial);
+    kf_text_addf(text,
+                 "static inline %s%u team_%u_%s(%s%u a, __local %s *seats, idx lane, idx lanes) {\n"
+                 "    a = half_%u_%s(a);\n"
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                 "    seats[lane] = a.s0;\n"
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                 "    for (idx s = lanes / 2; s > 0; s /= 2) {\n"
+                 "        if (lane < s) {\n",
+                 dtype.compute, width, kind, dtype.name, dtype.compute, width, dtype.compute, kind,
+                 dtype.name);
+    kf_text_addf(text,
+                 "            seats[lane] = join_%u_%s((%s%u)(seats[lane]), "
+                 "(%s%u)(seats[lane + s])).s0;\n"
+                 "        }\n"
+                 "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+                 "    }\n"
+                 "    return (%s%u)(seats[0]);\n}\n",
+                 kind, dtype.name, dtype.compute, width, dtype.compute, width, dtype.compute,
+                 width);
+}
+
+// ---- estimates ---------------------------------------------------------------------------------
+
+/// Pushes the bytes of all inputs, or of all results. Beyond `longest` instructions the rest counts
+/// as if it had the whole space's shape.
+static inline void kf_rows_traffic(kf_formula *f, const kf_rows *rows, uint32_t outputs,
+                                   uint32_t longest)
+{
+    uint32_t i, all = kf_rows_all(rows);
+    int64_t whole = 0;
+    kf_formula_imm(f, 0);
+    for (i = 0; i < rows->chain.n_values; i++) {
+        const kf_chain_value *value = &rows->chain.values[i];
+        uint32_t bytes = kf_dtype_of(value->dtype).bytes;
+        if (outputs ? !kf_chain_is_output(value) : value->computed) {
+            continue;
+        }
+        if (rows->places[i].mask == all || f->n > longest) {
+            whole += bytes;
+            continue;
+        }
+        kf_rows_extent(f, rows, rows->places[i].mask);
+        kf_formula_imm(f, bytes);
+        kf_formula_op(f, KF_INS_MUL);
+        kf_formula_op(f, KF_INS_ADD);
+    }
+    kf_rows_extent(f, rows, all);
+    kf_formula_imm(f, whole);
+    kf_formula_op(f, KF_INS_MUL);
+    kf_formula_op(f, KF_INS_ADD);
 }
 
 #ifdef __cplusplus

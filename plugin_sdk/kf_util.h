@@ -443,6 +443,24 @@ static inline void kf_formula_roofline(kf_formula *f, const kf_cost *cost, kf_ex
     kf_formula_op(f, KF_INS_ADD);
 }
 
+// ---- results -----------------------------------------------------------------------------------
+
+/// The facts of an optimization of one variant; the name and the key must outlive `out`.
+static inline void kf_opt_info_fill(kf_opt_info *out, uint32_t len, const kf_text *name,
+                                    const uint8_t *key, uint64_t key_bytes)
+{
+    kf_opt_info view;
+    memset(&view, 0, sizeof(view));
+    view.struct_size = (uint32_t)sizeof(view);
+    view.len = len;
+    view.n_variants = 1;
+    view.name.ptr = name->ptr;
+    view.name.len = name->len;
+    view.key.ptr = key;
+    view.key.len = key_bytes;
+    KF_OUT(out, &view);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -230,16 +230,7 @@ void ew_program_describe(const ew_program *program, kf_program *out)
 
 void ew_program_info(const ew_program *program, kf_opt_info *out)
 {
-    kf_opt_info view;
-    memset(&view, 0, sizeof(view));
-    view.struct_size = (uint32_t)sizeof(view);
-    view.len = program->len;
-    view.n_variants = 1;
-    view.name.ptr = program->name.ptr;
-    view.name.len = program->name.len;
-    view.key.ptr = program->key;
-    view.key.len = sizeof(program->key);
-    KF_OUT(out, &view);
+    kf_opt_info_fill(out, program->len, &program->name, program->key, sizeof(program->key));
 }
 
 // ---- estimates ---------------------------------------------------------------------------------

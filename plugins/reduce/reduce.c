@@ -103,26 +103,13 @@ static void answer(kf_builder *builder, kf_state *out)
     KF_OUT(out, &state);
 }
 
-/// An operation with which one pass would not do is given back.
-static void push(kf_builder *builder, const kf_op *op)
-{
-    if (builder->rows.closed) {
-        return;
-    }
-    kf_rows_copy(&builder->before, &builder->rows);
-    kf_rows_push(&builder->rows, &builder->fuser->device, builder->fuser->host, op);
-    if (!builder->rows.closed && !rd_fits(&builder->rows, builder->fuser->host, op->position)) {
-        kf_rows_copy(&builder->rows, &builder->before);
-        builder->rows.closed = 1;
-    }
-}
-
 static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
                               uint64_t n, kf_state *out)
 {
     (void)block; // no value is ever needed: the kernels take sizes and scalars as arguments
     for (uint64_t i = 0; i < n; i++) {
-        push(builder, ops[i]);
+        kf_rows_push_fitting(&builder->rows, &builder->before, &builder->fuser->device,
+                             builder->fuser->host, ops[i], rd_fits);
     }
     answer(builder, out);
     return KF_OK;

@@ -75,38 +75,12 @@ static void emit_access(const emitter *e, uint64_t read, uint64_t written)
     }
 }
 
-/// Joins the partial results of the work-items of a row.
-static void emit_team(const emitter *e, uint32_t kind, const kf_dtype *dtype)
-{
-    uint32_t width = e->plan->width;
-    kf_text_addf(e->text,
-                 "static inline %s%u team_%u_%s(%s%u a, __local %s *seats, idx lane, idx lanes) {\n"
-                 "    a = half_%u_%s(a);\n"
-                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    seats[lane] = a.s0;\n"
-                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    for (idx s = lanes / 2; s > 0; s /= 2) {\n"
-                 "        if (lane < s) {\n",
-                 dtype->compute, width, kind, dtype->name, dtype->compute, width, dtype->compute,
-                 kind, dtype->name);
-    kf_text_addf(e->text,
-                 "            seats[lane] = join_%u_%s((%s%u)(seats[lane]), "
-                 "(%s%u)(seats[lane + s])).s0;\n"
-                 "        }\n"
-                 "        barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    }\n"
-                 "    return (%s%u)(seats[0]);\n}\n",
-                 kind, dtype->name, dtype->compute, width, dtype->compute, width, dtype->compute,
-                 width);
-}
-
 static void emit_joins(const emitter *e)
 {
     uint64_t only = 0;
     for (uint32_t i = 0; i < e->plan->n_results; i++) {
         const kf_chain_op *op = result_of(e, i);
         uint32_t partial = kf_rows_partial_dtype(op->dtype), again = 0;
-        kf_dtype dtype = kf_dtype_of(partial);
         for (uint32_t k = 0; k < i && !again; k++) {
             again = result_of(e, k)->kind == op->kind &&
                     kf_rows_partial_dtype(result_of(e, k)->dtype) == partial;
@@ -114,7 +88,7 @@ static void emit_joins(const emitter *e)
         if (!again) {
             kf_rows_functions(e->text, op->kind, partial, e->plan->width);
             if (e->plan->group != 0 && !e->plan->columns) {
-                emit_team(e, op->kind, &dtype);
+                kf_rows_team_function(e->text, op->kind, partial, e->plan->width);
             }
         }
         if ((only >> partial & 1u) == 0) {

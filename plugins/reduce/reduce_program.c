@@ -354,43 +354,10 @@ void rd_program_describe(const rd_program *program, kf_program *out)
 
 void rd_program_info(const rd_program *program, kf_opt_info *out)
 {
-    kf_opt_info view;
-    memset(&view, 0, sizeof(view));
-    view.struct_size = (uint32_t)sizeof(view);
-    view.len = program->rows->len;
-    view.n_variants = 1;
-    view.name.ptr = program->name.ptr;
-    view.name.len = program->name.len;
-    view.key.ptr = program->key;
-    view.key.len = sizeof(program->key);
-    KF_OUT(out, &view);
+    kf_opt_info_fill(out, program->rows->len, &program->name, program->key, sizeof(program->key));
 }
 
 // ---- estimates ---------------------------------------------------------------------------------
-
-static void traffic(kf_formula *f, const kf_rows *rows, uint32_t outputs)
-{
-    uint32_t all = kf_rows_all(rows);
-    int64_t whole = 0;
-    kf_formula_imm(f, 0);
-    for (uint32_t i = 0; i < rows->chain.n_values; i++) {
-        const kf_chain_value *value = &rows->chain.values[i];
-        uint32_t bytes = kf_dtype_of(value->dtype).bytes;
-        if (outputs ? !kf_chain_is_output(value) : value->computed) {
-            continue;
-        }
-        if (rows->places[i].mask == all || f->n > 40) {
-            whole += bytes;
-            continue;
-        }
-        kf_rows_extent(f, rows, rows->places[i].mask);
-        imm_op(f, bytes, KF_INS_MUL);
-        kf_formula_op(f, KF_INS_ADD);
-    }
-    kf_rows_extent(f, rows, all);
-    imm_op(f, whole, KF_INS_MUL);
-    kf_formula_op(f, KF_INS_ADD);
-}
 
 /// Few items leave most of the device idle: the time grows by what is wanted over what there is.
 static void idle_factor(kf_formula *f, const rd_plan *plan)
@@ -418,8 +385,8 @@ void rd_estimate_make(rd_estimate *estimate, const kf_rows *rows, const kf_chain
     memset(estimate, 0, sizeof(*estimate));
     memset(&bytes, 0, sizeof(bytes));
     rd_plan_make(&plan, rows, device, split);
-    traffic(&estimate->read, rows, 0);
-    traffic(&estimate->written, rows, 1);
+    kf_rows_traffic(&estimate->read, rows, 0, 40);
+    kf_rows_traffic(&estimate->written, rows, 1, 40);
     kf_rows_extent(&estimate->flops, rows, kf_rows_all(rows));
     imm_op(&estimate->flops, rows->chain.flops, KF_INS_MUL);
     kf_formula_append(&bytes, kf_formula_expr(&estimate->read));

@@ -59,31 +59,6 @@ static void emit_give(const emitter *e, uint32_t dtype)
                    dtype, e->plan->width, NULL);
 }
 
-/// Joins the partial results of the work-items of a row.
-static void emit_team(const emitter *e, const kf_chain_op *op)
-{
-    kf_dtype dtype = partial_of(op);
-    kf_text_addf(e->text,
-                 "static inline %s%u team_%u_%s(%s%u a, __local %s *seats, idx lane, idx lanes) {\n"
-                 "    a = half_%u_%s(a);\n"
-                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    seats[lane] = a.s0;\n"
-                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    for (idx s = lanes / 2; s > 0; s /= 2) {\n"
-                 "        if (lane < s) {\n",
-                 dtype.compute, e->plan->width, op->kind, dtype.name, dtype.compute, e->plan->width,
-                 dtype.compute, op->kind, dtype.name);
-    kf_text_addf(e->text,
-                 "            seats[lane] = join_%u_%s((%s%u)(seats[lane]), "
-                 "(%s%u)(seats[lane + s])).s0;\n"
-                 "        }\n"
-                 "        barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    }\n"
-                 "    return (%s%u)(seats[0]);\n}\n",
-                 op->kind, dtype.name, dtype.compute, e->plan->width, dtype.compute, e->plan->width,
-                 dtype.compute, e->plan->width);
-}
-
 static uint32_t is_reduction(const kf_chain_op *op)
 {
     return op->row == NULL && op->kind != KF_CHAIN_ALIAS;
@@ -106,7 +81,8 @@ static void emit_reduction_functions(const emitter *e)
         if (!again) {
             kf_rows_functions(e->text, op->kind, kf_rows_partial_dtype(op->dtype), e->plan->width);
             if (e->plan->group != 0) {
-                emit_team(e, op);
+                kf_rows_team_function(e->text, op->kind, kf_rows_partial_dtype(op->dtype),
+                                      e->plan->width);
             }
         }
         if ((only >> kf_rows_partial_dtype(op->dtype) & 1u) == 0) {
