@@ -32,6 +32,15 @@ static streaming_memory *self_of(kiln_coll_memory *memory)
     return (streaming_memory *)memory;
 }
 
+/// Counts; the call that is to fail does.
+static kiln_status step(kiln_coll_memory *memory, const char *what, kiln_error *err)
+{
+    streaming_memory *self = self_of(memory);
+    unsigned number = atomic_fetch_add(&self->calls, 1) + 1;
+    return number == self->fail_at ? kiln_fail(err, DEVICE_LOST, "%s failed on purpose", what)
+                                   : KILN_STATUS_OK;
+}
+
 // ---- a lane
 // ------------------------------------------------------------------------------------------
 
@@ -174,7 +183,10 @@ static kiln_status streaming_reduce(kiln_coll_memory *memory, const kiln_coll_ar
                                     const kiln_coll_area *left, const kiln_coll_area *right,
                                     kiln_coll_op op, kiln_error *err)
 {
-    (void)err;
+    kiln_status status = step(memory, "reduce", err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     push(&self_of(memory)->up,
          (streaming_job){
              .kind = JOB_REDUCE, .target = *target, .left = *left, .right = *right, .op = op});
@@ -244,8 +256,10 @@ static kiln_status streaming_fetch(kiln_coll_memory *memory, const kiln_coll_are
                                    kiln_coll_ticket **out_ticket, kiln_error *err)
 {
     streaming_memory *self = self_of(memory);
-    if (++self->fetches == self->fail_fetch) {
-        return kiln_fail(err, DEVICE_LOST, "fetch failed on purpose");
+    kiln_status status = step(memory, "fetch", err);
+    atomic_fetch_add(&self->fetches, 1);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const unsigned char *bytes = (const unsigned char *)area->buffer + area->offset;
     uint64_t number = push(&self->down, (streaming_job){.kind = JOB_BYTES,
@@ -258,16 +272,18 @@ static kiln_status streaming_fetch(kiln_coll_memory *memory, const kiln_coll_are
 static kiln_status streaming_fetched(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
                                      kiln_error *err)
 {
-    (void)err;
     await(&self_of(memory)->down, ticket->number);
     free(ticket);
-    return KILN_STATUS_OK;
+    return step(memory, "fetched", err);
 }
 
 static kiln_status streaming_put(kiln_coll_memory *memory, const kiln_coll_area *area,
                                  const void *host, kiln_error *err)
 {
-    (void)err;
+    kiln_status status = step(memory, "put", err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     push(&self_of(memory)->up, (streaming_job){.kind = JOB_BYTES,
                                                .to = (unsigned char *)area->buffer + area->offset,
                                                .from = host,
@@ -278,16 +294,17 @@ static kiln_status streaming_put(kiln_coll_memory *memory, const kiln_coll_area 
 static kiln_status streaming_mark(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket,
                                   kiln_error *err)
 {
-    return give_ticket(self_of(memory)->up.queued, out_ticket, err);
+    kiln_status status = step(memory, "mark", err);
+    return status == KILN_STATUS_OK ? give_ticket(self_of(memory)->up.queued, out_ticket, err)
+                                    : status;
 }
 
 static kiln_status streaming_reached(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
                                      kiln_error *err)
 {
-    (void)err;
     await(&self_of(memory)->up, ticket->number);
     free(ticket);
-    return KILN_STATUS_OK;
+    return step(memory, "reached", err);
 }
 
 static const kiln_coll_memory_ops streaming_ops = {

@@ -7,6 +7,7 @@
 #include "collective_internal.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 typedef struct streaming_job streaming_job;
 
@@ -29,8 +30,9 @@ typedef struct streaming_memory {
     streaming_lane up;
     streaming_lane down;
     void *stages[KILN_COLL_STAGES];
-    unsigned fetches;
-    unsigned fail_fetch; ///< this one fails; 0: none
+    atomic_uint fetches;
+    atomic_uint calls; ///< that may fail
+    unsigned fail_at; ///< this one does; 0: none
 } streaming_memory;
 
 void streaming_init(streaming_memory *memory, const kiln_env *env);

@@ -8,6 +8,7 @@
 
 #include "coll_faulty.h"
 #include "coll_fixture.h"
+#include "coll_streaming.h"
 #include "faults.h"
 #include "harness.h"
 
@@ -388,6 +389,54 @@ static void test_failing_memory(void)
     }
 }
 
+/// As run_failing, for memories that stream: the call may be of either thread, in any piece.
+static bool run_failing_stream(const faulty_case *what, uint32_t failing, unsigned k)
+{
+    static arrays data;
+    enum { RANKS = 3 };
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    streaming_memory memories[RANKS];
+    kiln_coll_memory *bases[RANKS];
+    kiln_coll_call calls[RANKS] = {0};
+    kiln_status status[RANKS] = {KILN_STATUS_OK};
+    kiln_error errors[RANKS] = {KILN_ERROR_INIT};
+    fixture fix;
+    for (int i = 0; i < RANKS; i++) {
+        streaming_init(&memories[i], &env);
+        bases[i] = &memories[i].base;
+    }
+    bool reached = false;
+    fill_calls(&data, RANKS, calls);
+    adapt(what, RANKS, calls);
+    memories[failing].fail_at = k;
+    if (fixture_init_cut(&fix, RANKS, 60000, what->delay_us, bases, /*chunk_bytes=*/400)) {
+        fixture_run(&fix, calls, status, errors);
+        reached = atomic_load(&memories[failing].calls) >= k;
+    }
+    if (reached && status[failing] != KILN_STATUS_OK) {
+        check_poisoned(&fix, KILN_STATUS_DEVICE_LOST, (int32_t)failing, "failed on purpose");
+        fixture_run(&fix, calls, status, errors);
+        check_same(&fix, status, errors);
+    }
+    KILN_CHECK(!reached || status[failing] == KILN_STATUS_DEVICE_LOST);
+    fixture_fini(&fix);
+    for (int i = 0; i < RANKS; i++) {
+        streaming_fini(&memories[i]);
+    }
+    return reached;
+}
+
+static void test_failing_stream(void)
+{
+    for (uint32_t failing = 0; failing < 3; failing++) {
+        unsigned k = 1;
+        while (run_failing_stream(kiln_test_param(), failing, k) && k < 400) {
+            k++;
+        }
+        KILN_CHECK(k > 20 && k < 400);
+    }
+}
+
 /// The last rank's earlier work does not end: the others name it; its end comes after the group has
 /// gone.
 static void test_work_that_does_not_end(void)
@@ -560,5 +609,7 @@ KILN_TEST_MAIN("collective/failures", KILN_TEST(test_sound_group), KILN_TEST(tes
                KILN_TEST_PARAM(test_failing_memory, "failing memory, tree", &tree),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, doubling", &doubling),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, delays", &delayed),
+               KILN_TEST_PARAM(test_failing_stream, "failing stream, ring", &ring_f32),
+               KILN_TEST_PARAM(test_failing_stream, "failing stream, centralised", &centralised),
                KILN_TEST(test_work_that_does_not_end), KILN_TEST(test_slow_memories),
                KILN_TEST(test_threads), KILN_TEST(test_no_memory))
