@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What was measured wins over what was claimed: a liar is demoted, here and in other programs, a
 // candidate that failed loses, load order never matters, and a second process measures nothing.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -247,7 +248,42 @@ static void test_a_second_process_measures_nothing(void)
     KILN_CHECK_INT(stats.winners_recalled, 0);
 }
 
+/// A record that is not what was written is not there.
+static void test_a_damaged_winner_is_none(void)
+{
+    char found[96];
+    kiln_fuse_stats stats;
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "damaged");
+    kilni_fuse_winner right = {0};
+    process p;
+    if (!open(&p, both, folder, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_INT(settle(&p, s, fast_lies, s->plan->blocks[0].baseline_ns), 2);
+    fixture_done(&p.f, s);
+    KILN_CHECK_INT(p.engine->n_winners, 1);
+    right = p.engine->winners[0];
+    close_process(&p);
+    for (int damage = 0; damage < 5; damage++) {
+        kilni_fuse_winner wrong = right;
+        wrong.key.low += damage == 0;
+        wrong.count = damage == 1 ? 1000 : damage == 2 ? 0 : wrong.count;
+        wrong.measured_ns[0] = damage == 3 ? (double)NAN : wrong.measured_ns[0];
+        if (!open(&p, both, folder, false, NULL)) {
+            return;
+        }
+        KILN_CHECK_INT(kiln_store_put(p.store, KILN_STORE_WINNERS, right.key, &wrong,
+                                      damage == 4 ? sizeof wrong - 1 : sizeof wrong, NULL),
+                       KILN_STATUS_OK);
+        close_process(&p);
+        second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+        KILN_CHECK_INT(stats.winners_recalled, 0);
+    }
+}
+
 KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_load_order_never_changes_the_winner),
                KILN_TEST(test_what_failed_loses), KILN_TEST(test_operations_alone_can_win),
-               KILN_TEST(test_a_second_process_measures_nothing))
+               KILN_TEST(test_a_second_process_measures_nothing),
+               KILN_TEST(test_a_damaged_winner_is_none))
