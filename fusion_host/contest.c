@@ -44,7 +44,7 @@ static uint32_t sorted_keys(const kiln_hash128 *keys, uint32_t count, kiln_hash1
 static kiln_hash128 contest_key(const kiln_fuse_engine *engine, const kiln_hash128 *keys,
                                 uint32_t count, const int64_t *extents, uint32_t n_extents)
 {
-    kiln_hash128 sorted[KILNI_FUSE_MAX_CONTENDERS];
+    kiln_hash128 sorted[KILNI_FUSE_MAX_CONTENDERS] = {{0}};
     kiln_hash128 sums[4] = {
         engine->disk_key,
         kiln_hash_bytes(sorted, sorted_keys(keys, count, sorted) * sizeof sorted[0]),
@@ -173,8 +173,8 @@ double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser)
 static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                               const kilni_fuse_block *block)
 {
-    kiln_hash128 keys[KILNI_FUSE_MAX_CONTENDERS];
-    int64_t extents[KILNI_FUSE_MAX_EXTENTS];
+    kiln_hash128 keys[KILNI_FUSE_MAX_CONTENDERS] = {{0}};
+    int64_t extents[KILNI_FUSE_MAX_EXTENTS] = {0};
     uint32_t n =
         block->n_symbols < KILNI_FUSE_MAX_EXTENTS ? block->n_symbols : KILNI_FUSE_MAX_EXTENTS;
     for (uint32_t i = 0; i < block->n_rivals; i++) {
@@ -325,7 +325,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     kilni_fuse_contest *contest = (kilni_fuse_contest *)(uintptr_t)contest_of(plan, block);
     const kiln_plan_block *b = &plan->blocks[block];
     kilni_fuse_winner winner = {.count = contest->n_rivals, .alone_ns = (double)alone_ns};
-    int64_t extents[KILNI_FUSE_MAX_EXTENTS];
+    int64_t extents[KILNI_FUSE_MAX_EXTENTS] = {0};
     uint32_t n = b->n_symbols < KILNI_FUSE_MAX_EXTENTS ? b->n_symbols : KILNI_FUSE_MAX_EXTENTS;
     uint32_t predicted = 0;
     for (uint32_t i = 0; i < contest->n_rivals; i++) {

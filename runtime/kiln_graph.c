@@ -781,7 +781,7 @@ kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t
 static uint64_t count_open(const kiln_graph *graph)
 {
     const kiln_fuse_segment *segment = graph->bindings->segment;
-    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
     uint64_t count = 0;
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_blocks; i++) {
         count += kiln_fuse_contenders(graph->bindings->stream->engine, segment->plan, i, known,

@@ -273,7 +273,7 @@ static kiln_status sample(tournament *t, contender *c, kiln_error *err)
 /// A program that cannot be built or launched runs its operations alone: the time is not its own.
 static void note_failures(tournament *t)
 {
-    kiln_fuse_contender now[KILN_FUSE_MAX_CONTENDERS];
+    kiln_fuse_contender now[KILN_FUSE_MAX_CONTENDERS] = {{0}};
     uint32_t count = kiln_fuse_contenders(t->run->engine, t->run->segment->plan, t->index, now,
                                           KILN_FUSE_MAX_CONTENDERS);
     for (uint32_t i = 0; i < count; i++) {

@@ -77,7 +77,7 @@ typedef struct figure {
 static uint32_t settle(process *p, const kiln_fuse_segment *segment, const figure *figures,
                        uint64_t alone_ns)
 {
-    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
     uint64_t ns[KILN_FUSE_MAX_CONTENDERS] = {0};
     uint32_t count =
         kiln_fuse_contenders(p->engine, segment->plan, 0, known, KILN_FUSE_MAX_CONTENDERS);
@@ -210,7 +210,7 @@ static void second(const char *const *plugins, const char *folder, bool determin
         return;
     }
     const kiln_fuse_segment *s = record(&p, length);
-    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
     uint32_t open_contests =
         s->plan->n_blocks == 0 ? 0 : kiln_fuse_contenders(p.engine, s->plan, 0, known, 8);
     snprintf(out, capacity, "%s %u", winner(s), open_contests);
