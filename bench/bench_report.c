@@ -13,6 +13,8 @@ static const bench_entry entries[] = {
      bench_elementwise},
     {"fusion", "softmax, norms, an optimiser step and others in primitives against a copy kernel",
      bench_fusion},
+    {"kernels", "every operator on 1 MiB, unfused, against the reference evaluator on one core",
+     bench_kernels},
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead},

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Every operator alone, unfused, on about 1 MiB, against the reference evaluator, which runs on one
+// core: a kernel slower than that is a defect. Elementwise operators come from the table; the
+// others have a line each below, and what has none is named at the end.
+
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 5, MAX_ROUNDS = 51, MOST_INPUTS = 6, MOST_INTS = 24, ELEMS = 1 << 18 };
+
+/// Inputs as "f32:512,512 i64:512" (indices: whole numbers below `range`); attributes by name, as
+/// "axis=1 kernel=3,3, mode=add": a comma makes a list.
+typedef struct kernel_case {
+    const char *op;
+    const char *inputs;
+    const char *attrs;
+    int64_t range;
+} kernel_case;
+
+static const kernel_case cases[] = {
+    {"permute", "f32:512,512", "axes=1,0,", 0},
+    {"slice", "f32:512,512", "starts=1,1, ends=511,511,", 0},
+    {"flip", "f32:512,512", "", 0},
+    {"expand", "f32:512,1", "shape=512,512,", 0},
+    {"diagonal", "f32:65536,2,2", "", 0},
+    {"sum", "f32:512,512", "axes=1,", 0},
+    {"mean", "f32:512,512", "axes=0,", 0},
+    {"prod", "f32:512,512", "axes=1,", 0},
+    {"max", "f32:512,512", "", 0},
+    {"min", "f32:512,512", "axes=0,", 0},
+    {"max_abs", "f32:512,512", "axes=1,", 0},
+    {"any", "bool:1024,1024", "axes=1,", 2},
+    {"all", "bool:1024,1024", "axes=0,", 2},
+    {"argmax", "f32:512,512", "axis=1", 0},
+    {"argmin", "f32:512,512", "axis=0", 0},
+    {"matmul", "f32:256,256 f32:256,256", "", 0},
+    {"matmul", "i32:256,256 i32:256,256", "", 9},
+    {"conv", "f32:1,16,64,64 f32:16,16,3,3", "padding=1,1,1,1,", 0},
+    {"conv", "f32:1,64,64,64 f32:64,1,3,3", "padding=1,1,1,1, groups=64", 0},
+    {"conv_integer", "u8:1,16,64,64 i8:16,16,3,3", "", 9},
+    {"conv_transpose", "f32:1,16,32,32 f32:16,16,3,3", "", 0},
+    {"im2col", "f32:1,16,64,64", "kernel=3,3,", 0},
+    {"max_pool", "f32:1,16,128,128", "kernel=3,3,", 0},
+    {"avg_pool", "f32:1,16,128,128", "kernel=3,3,", 0},
+    {"lp_pool", "f32:1,16,128,128", "kernel=3,3,", 0},
+    {"max_pool_with_indices", "f32:1,16,128,128", "kernel=2,2, strides=2,2,", 0},
+    {"adaptive_avg_pool", "f32:1,16,128,128", "output_size=7,9,", 0},
+    {"adaptive_max_pool", "f32:1,16,128,128", "output_size=7,9,", 0},
+    {"interpolate", "f32:1,16,64,64", "output_size=128,128, mode=nearest_floor", 0},
+    {"interpolate", "f32:1,16,64,64", "output_size=128,128, mode=linear", 0},
+    {"interpolate", "f32:1,16,64,64", "output_size=128,128, mode=cubic", 0},
+    {"grid_sample", "f32:1,16,64,64 f32:1,64,64,2", "", 0},
+    {"softmax", "f32:512,512", "axis=1", 0},
+    {"softmax", "f32:512,512", "axis=0", 0},
+    {"log_softmax", "f32:512,512", "axis=1", 0},
+    {"softmax_backward", "f32:512,512 f32:512,512", "axis=1", 0},
+    {"log_softmax_backward", "f32:512,512 f32:512,512", "axis=1", 0},
+    {"layer_norm", "f32:512,512 f32:512 f32:512", "", 0},
+    {"rms_norm", "f32:512,512 f32:512", "", 0},
+    {"batch_norm", "f32:4,16,64,64 f32:16 f32:16 f32:16 f32:16", "", 0},
+    {"layer_norm_backward", "f32:512,512 f32:512,512 f32:512", "", 0},
+    {"gather", "f32:512,512 i64:512,512", "axis=1", 512},
+    {"select", "f32:512,512 i64:512", "axis=0", 512},
+    {"gather_nd", "f32:512,512 i64:65536,2", "", 512},
+    {"scatter", "f32:512,512 f32:512,512 i64:512,512", "axis=1 mode=add", 512},
+    {"scatter_nd", "f32:512,512 f32:65536 i64:65536,2", "mode=add", 512},
+    {"select_assign", "f32:512,512 f32:512,512 i64:512", "axis=0 mode=add", 512},
+    {"cum_sum", "f32:512,512", "axis=1", 0},
+    {"cum_sum", "f32:512,512", "axis=0", 0},
+    {"cum_prod", "f32:512,512", "axis=1", 0},
+    {"cum_max", "f32:512,512", "axis=1", 0},
+    {"cum_min", "f32:512,512", "axis=1", 0},
+    {"sort", "f32:262144", "", 0},
+    {"sort", "f32:512,512", "axis=1", 0},
+    {"argsort", "f32:512,512", "axis=0", 0},
+    {"sort_with_indices", "f32:512,512", "axis=1", 0},
+    {"top_k", "f32:512,512", "count=8", 0},
+    {"argwhere", "bool:1024,1024", "count=600000", 2},
+    {"nms", "f32:1,512,4 f32:1,4,512", "count=64", 0},
+    {"concat", "f32:512,256 f32:512,256", "axis=1", 0},
+    {"pad", "f32:500,500", "padding=6,6,6,6,", 0},
+    {"pad", "f32:500,500", "padding=6,6,6,6, mode=reflect", 0},
+    {"full", "", "shape=512,512, dtype=f32 value=3.0", 0},
+    {"arange", "", "count=262144 dtype=f32 start=0.0 step=1.0", 0},
+    {"fft", "f32:256,1024", "axis=1", 0},
+    {"fft", "f32:256,1000", "axis=1", 0},
+    {"fft", "f32:2048,100", "axis=1", 0},
+    {"det", "f32:64,32,32", "", 0},
+    {"ctc_loss", "f32:64,32,32 i64:32,16 i64:32 i64:32", "", 16},
+    {"repeat", "f32:256,256", "repeats=2,2,", 0},
+    {"tril", "f32:512,512", "", 0},
+    {"one_hot", "i64:4096 f32:2", "depth=64", 64},
+    {"linear", "f32:256,256 f32:256,256 f32:256", "", 0},
+    {"attention", "f32:4,128,64 f32:4,128,64 f32:4,128,64", "", 0},
+};
+
+typedef struct call { ///< a case made ready
+    kiln_op op;
+    kiln_tensor_desc descs[MOST_INPUTS];
+    uint32_t n_inputs;
+    kiln_attr attrs[KILN_MAX_ATTRS];
+    int64_t ints[MOST_INTS];
+    uint32_t n_ints;
+    char texts[96];
+    int64_t range;
+} call;
+
+// ---- reading a line of the table ----
+
+static kiln_status parse_inputs(const char *text, call *c, kiln_error *err)
+{
+    while (*text != '\0') {
+        kiln_tensor_desc *desc = &c->descs[c->n_inputs++];
+        char name[8] = "";
+        size_t length = strcspn(text, ":");
+        memcpy(name, text, length < sizeof(name) ? length : sizeof(name) - 1);
+        desc->dtype = kiln_dtype_from_name(name);
+        if (desc->dtype == KILN_DTYPE_NONE || c->n_inputs == MOST_INPUTS) {
+            return kiln_fail(err, INTERNAL, "no input: %s", text);
+        }
+        text += length;
+        while (*text == ':' || *text == ',') {
+            char *end = NULL;
+            desc->dims[desc->rank++] = strtoll(text + 1, &end, 10);
+            text = end;
+        }
+        text += strspn(text, " ");
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_attr parse_value(const char *text, size_t length, call *c)
+{
+    if (memchr(text, ',', length) != NULL) {
+        kiln_attr list = {KILN_ATTR_I64_LIST, 0, {.ints = &c->ints[c->n_ints]}};
+        for (const char *at = text; at < text + length;) {
+            char *end = NULL;
+            c->ints[c->n_ints++] = strtoll(at, &end, 10);
+            list.count++;
+            at = end + (*end == ',');
+        }
+        return list;
+    }
+    if (strchr("-0123456789", text[0]) == NULL) {
+        size_t used = strlen(c->texts);
+        char *copy = &c->texts[used == 0 ? 0 : used + 1];
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        kiln_dtype dtype = kiln_dtype_from_name(copy);
+        return dtype != KILN_DTYPE_NONE
+                   ? (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = dtype}}
+                   : (kiln_attr){KILN_ATTR_STRING, (uint32_t)length, {.text = copy}};
+    }
+    return memchr(text, '.', length) != NULL
+               ? (kiln_attr){KILN_ATTR_F64, 1, {.f = strtod(text, NULL)}}
+               : (kiln_attr){KILN_ATTR_I64, 1, {.i = strtoll(text, NULL, 10)}};
+}
+
+static kiln_status parse_attrs(const char *text, call *c, kiln_error *err)
+{
+    const kiln_op_signature *signature = kiln_op_info_of(c->op)->signature;
+    while (*text != '\0') {
+        size_t name = strcspn(text, "=");
+        size_t value = strcspn(text + name + 1, " ");
+        unsigned i = 0;
+        while (i < signature->n_attrs &&
+               (strlen(kiln_attr_name(signature->attrs[i].key)) != name ||
+                strncmp(kiln_attr_name(signature->attrs[i].key), text, name) != 0)) {
+            i++;
+        }
+        if (i == signature->n_attrs) {
+            return kiln_fail(err, INTERNAL, "no attribute: %s", text);
+        }
+        c->attrs[i] = parse_value(text + name + 1, value, c);
+        text += name + 1 + value;
+        text += strspn(text, " ");
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status parse(const kernel_case *line, call *c, kiln_error *err)
+{
+    memset(c, 0, sizeof(*c));
+    c->op = kiln_op_from_name(line->op);
+    c->range = line->range;
+    if (c->op == KILN_OP_COUNT) {
+        return kiln_fail(err, INTERNAL, "no operator");
+    }
+    kiln_status st = parse_inputs(line->inputs, c, err);
+    return st == KILN_STATUS_OK ? parse_attrs(line->attrs, c, err) : st;
+}
+
+/* Elementwise operators by their signature: as many lines of numbers as they have inputs. */
+static void of_table(kiln_op op, call *c)
+{
+    const kiln_op_info *info = kiln_op_info_of(op);
+    static const kiln_dtype order[] = {KILN_DTYPE_F32, KILN_DTYPE_I32, KILN_DTYPE_BOOL};
+    kiln_dtype dtype = KILN_DTYPE_F32;
+    memset(c, 0, sizeof(*c));
+    for (int i = 2; i >= 0; i--) {
+        dtype = (kiln_dtype_kind_of(order[i]) & info->accept) != 0 ? order[i] : dtype;
+    }
+    c->op = op;
+    c->range = 2;
+    c->n_inputs = info->signature->min_inputs;
+    for (uint32_t i = 0; i < c->n_inputs && i < MOST_INPUTS; i++) {
+        bool mask = (info->signature->mask_inputs >> i & 1u) != 0;
+        c->descs[i] =
+            (kiln_tensor_desc){.dtype = mask ? KILN_DTYPE_BOOL : dtype, .rank = 1, .dims = {ELEMS}};
+    }
+    for (unsigned i = 0; i < info->signature->n_attrs; i++) {
+        bool type = info->signature->attrs[i].key == KILN_KEY_DTYPE;
+        if (!info->signature->attrs[i].optional) {
+            c->attrs[i] = type ? (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = KILN_DTYPE_I32}}
+                               : (kiln_attr){KILN_ATTR_I64, 1, {.i = 1}};
+        }
+    }
+}
+
+// ---- one side ----
+
+static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc, int64_t range,
+                              kiln_tensor **out, kiln_error *err)
+{
+    int64_t count = kiln_desc_count(desc);
+    size_t size = kiln_dtype_size(desc->dtype);
+    unsigned char *data = malloc((size_t)count * size + 1);
+    uint32_t state = 1;
+    for (int64_t i = 0; data != NULL && i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        bool real = kiln_dtype_kind_of(desc->dtype) == KILN_KIND_FLOAT;
+        kiln_attr number = {KILN_ATTR_F64, 1, {.f = (double)(state >> 8) / 16777216.0}};
+        if (!real) {
+            int64_t below = range > 0 ? range : 100;
+            number = (kiln_attr){KILN_ATTR_I64, 1, {.i = (int64_t)(state >> 8) % below}};
+        }
+        (void)kiln_number_store(&number, desc->dtype, data + (size_t)i * size);
+    }
+    kiln_status st = data == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an input")
+                                  : kiln_tensor_create(device, desc->dtype, desc->rank, desc->dims,
+                                                       data, out, err);
+    free(data);
+    return st;
+}
+
+static kiln_status run_once(kiln_device *device, const call *c, kiln_tensor *const *inputs,
+                            double *out_seconds, kiln_error *err)
+{
+    const kiln_op_info *info = kiln_op_info_of(c->op);
+    kiln_tensor *results[KILN_MAX_OUTPUTS] = {NULL};
+    kiln_tensor *dense = NULL;
+    kiln_status st = kiln_sync(device, err);
+    uint64_t start = kiln_time_ns();
+    if (st == KILN_STATUS_OK) {
+        st = kiln_record(device, c->op, inputs, c->n_inputs, c->attrs, info->signature->n_attrs,
+                         results, err);
+    }
+    if (st == KILN_STATUS_OK && info->cls == KILN_CLASS_VIEW) {
+        st = kiln_contiguous(results[0], &dense, err);
+    }
+    st = st == KILN_STATUS_OK ? kiln_sync(device, err) : st;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9;
+    for (unsigned i = 0; i < info->n_outputs; i++) {
+        kiln_release(results[i]);
+    }
+    kiln_release(dense);
+    return st;
+}
+
+static kiln_status time_side(kiln_device *device, const call *c, uint32_t rounds, double *out,
+                             kiln_error *err)
+{
+    kiln_tensor *inputs[MOST_INPUTS] = {NULL};
+    double times[MAX_ROUNDS] = {0};
+    kiln_status st = KILN_STATUS_OK;
+    for (uint32_t i = 0; st == KILN_STATUS_OK && i < c->n_inputs; i++) {
+        st = make_input(device, &c->descs[i], c->range, &inputs[i], err);
+    }
+    st = st == KILN_STATUS_OK ? run_once(device, c, inputs, out, err) : st; // compiles
+    for (uint32_t r = 0; st == KILN_STATUS_OK && r < rounds; r++) {
+        st = run_once(device, c, inputs, &times[r], err);
+    }
+    *out = bench_quantile(times, rounds, 0);
+    for (uint32_t i = 0; i < c->n_inputs; i++) {
+        kiln_release(inputs[i]);
+    }
+    return st;
+}
+
+// ---- all of them ----
+
+typedef struct sides {
+    kiln_device *device;
+    kiln_device *reference;
+    uint32_t rounds;
+    uint32_t timed;
+    uint32_t slower;
+    bool covered[KILN_OP_COUNT];
+} sides;
+
+static void time_call(const bench_options *options, sides *s, const call *c)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    const char *name = kiln_op_info_of(c->op)->name;
+    double ours = 0;
+    double theirs = 0;
+    kiln_status st = time_side(s->device, c, s->rounds, &ours, &err);
+    st = st == KILN_STATUS_OK
+             ? time_side(s->reference, c, s->rounds > 3 ? 3 : s->rounds, &theirs, &err)
+             : st;
+    if (st != KILN_STATUS_OK) {
+        fprintf(stderr, "bench kernels: %s: %s\n", name, err.message);
+        return;
+    }
+    s->covered[c->op] = true;
+    s->timed++;
+    s->slower += theirs < ours;
+    bench_report(options, &(bench_result){.name = name,
+                                          .value = ours * 1e6,
+                                          .unit = "us",
+                                          .against = "reference, one core",
+                                          .ratio = theirs / ours,
+                                          .bar = 1,
+                                          .peer_version = "ir/reference",
+                                          .device = kiln_device_info_of(s->device)->name,
+                                          .samples = s->rounds});
+}
+
+static void time_all(const bench_options *options, sides *s)
+{
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        if (kiln_op_info_of((kiln_op)op)->cls == KILN_CLASS_ELEMENTWISE) {
+            call c;
+            of_table((kiln_op)op, &c);
+            time_call(options, s, &c);
+        }
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        call c;
+        if (parse(&cases[i], &c, &err) != KILN_STATUS_OK) {
+            fprintf(stderr, "bench kernels: %s: %s\n", cases[i].op, err.message);
+            continue;
+        }
+        time_call(options, s, &c);
+    }
+    fprintf(stderr, "bench kernels: %u timed, %u slower than the reference; not timed:", s->timed,
+            s->slower);
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        if (!s->covered[op] && kiln_op_info_of((kiln_op)op)->cls != KILN_CLASS_CONTROL) {
+            fprintf(stderr, " %s", kiln_op_info_of((kiln_op)op)->name);
+        }
+    }
+    fprintf(stderr, "\n");
+}
+
+kiln_status bench_kernels(const bench_options *options, kiln_error *err)
+{
+    kiln_context *context = NULL;
+    sides s = {.rounds = options->samples > 0 ? options->samples : ROUNDS};
+    kiln_status st = KILN_STATUS_OK;
+    s.rounds = s.rounds > MAX_ROUNDS ? MAX_ROUNDS : s.rounds;
+    KILN_TRY(out, st, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, st, kiln_device_open(context, options->device, &s.device, err));
+    KILN_TRY(out, st, kiln_device_open(context, "reference", &s.reference, err));
+    KILN_TRY(out, st, kiln_device_set_fusion(s.device, false, err));
+    bench_header(options);
+    time_all(options, &s);
+out:
+    kiln_device_release(s.reference);
+    kiln_device_release(s.device);
+    kiln_context_destroy(context);
+    return st;
+}
