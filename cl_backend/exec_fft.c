@@ -5,8 +5,6 @@
 // become so in scratch memory.
 #include "exec_internal.h"
 
-#include <string.h>
-
 enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128, LINES_BYTES = 1 << 21 };
 
 typedef struct fft { ///< places are in elements from the start of `work`
@@ -259,31 +257,6 @@ static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
 
 // ---- the operator ----
 
-static kiln_view with_axis_last(const kiln_view *view, uint32_t axis)
-{
-    kiln_view turned = *view;
-    for (uint32_t i = axis; i + 1 < view->rank; i++) {
-        turned.dims[i] = view->dims[i + 1];
-        turned.strides[i] = view->strides[i + 1];
-    }
-    turned.dims[view->rank - 1] = view->dims[axis];
-    turned.strides[view->rank - 1] = view->strides[axis];
-    return turned;
-}
-
-/* Dense rows for a result: the result itself, or scratch memory to be copied from. */
-static kiln_status rows_for(kilni_exec *exec, const kiln_view *target, kiln_view *out_view)
-{
-    kiln_tensor_desc desc = {.dtype = target->dtype, .rank = (uint8_t)target->rank};
-    memcpy(desc.dims, target->dims, sizeof(desc.dims));
-    *out_view = *target;
-    if (kiln_view_is_contiguous(target)) {
-        return KILN_STATUS_OK;
-    }
-    *out_view = kiln_view_dense(&desc, NULL);
-    return kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
-}
-
 kiln_status kilni_exec_fft(kilni_exec *exec)
 {
     uint32_t rank = exec->inputs[0].rank;
@@ -298,9 +271,9 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
     kiln_status st = KILN_STATUS_OK;
     for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
         unsigned from = inverse ? 1 - i : i;
-        const kiln_view turned = with_axis_last(&exec->inputs[complex ? from : 0], axis);
-        targets[i] = with_axis_last(&exec->outputs[from], axis);
-        st = rows_for(exec, &targets[i], &f.out[i]);
+        const kiln_view turned = kilni_exec_axis_last(&exec->inputs[complex ? from : 0], axis);
+        targets[i] = kilni_exec_axis_last(&exec->outputs[from], axis);
+        st = kilni_exec_result(exec, &targets[i], &f.out[i]);
         bool same = i == 1 && !complex;
         f.in[i] = same ? f.in[0] : turned;
         if (st == KILN_STATUS_OK && !same) {

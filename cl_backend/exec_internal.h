@@ -75,6 +75,12 @@ kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_
 /// `*out_view` is `view` itself when dense, else a dense copy of it in scratch memory.
 kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view);
 
+/// The view with `axis` last, so that lines along it are rows.
+kiln_view kilni_exec_axis_last(const kiln_view *view, uint32_t axis);
+
+/// Where a dense result is written: `target` itself when dense, else scratch memory, to be copied.
+kiln_status kilni_exec_result(kilni_exec *exec, const kiln_view *target, kiln_view *out_view);
+
 /// Copies elements between views of equal shape and element size; strides on both sides.
 kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kiln_view *target);
 

@@ -130,38 +130,23 @@ bool kilni_exec_norm_pays(const kilni_cl_backend *backend, const kiln_op_record 
 // ---- derivatives of softmax
 // ------------------------------------------------------------------------
 
-static kiln_view with_axis_last(const kiln_view *view, uint32_t axis)
-{
-    kiln_view turned = *view;
-    for (uint32_t i = axis; i + 1 < view->rank; i++) {
-        turned.dims[i] = view->dims[i + 1];
-        turned.strides[i] = view->strides[i + 1];
-    }
-    turned.dims[view->rank - 1] = view->dims[axis];
-    turned.strides[view->rank - 1] = view->strides[axis];
-    return turned;
-}
-
 /* Columns become rows in scratch memory, and columns again. */
 kiln_status kilni_exec_softmax_backward(kilni_exec *exec)
 {
     rows r = {.count = 1};
     uint32_t rank = exec->inputs[0].rank;
     uint32_t axis = kilni_exec_axis(exec, rank);
-    const kiln_view output = with_axis_last(&exec->inputs[0], axis);
-    const kiln_view grad = with_axis_last(&exec->inputs[1], axis);
-    const kiln_view target = with_axis_last(&exec->outputs[0], axis);
-    kiln_tensor_desc desc = {.dtype = target.dtype, .rank = (uint8_t)rank};
+    const kiln_view output = kilni_exec_axis_last(&exec->inputs[0], axis);
+    const kiln_view grad = kilni_exec_axis_last(&exec->inputs[1], axis);
+    const kiln_view target = kilni_exec_axis_last(&exec->outputs[0], axis);
     bool aside = !kiln_view_is_contiguous(&target);
     kiln_status st = kilni_exec_dense(exec, &output, &r.input);
-    memcpy(desc.dims, target.dims, sizeof(desc.dims));
-    r.output = aside ? kiln_view_dense(&desc, NULL) : target;
     r.scale = r.bias = r.input;
     if (st == KILN_STATUS_OK) {
         st = kilni_exec_dense(exec, &grad, &r.grad);
     }
-    if (st == KILN_STATUS_OK && aside) {
-        st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &r.output.buffer);
+    if (st == KILN_STATUS_OK) {
+        st = kilni_exec_result(exec, &target, &r.output);
     }
     for (uint32_t i = 0; i + 1 < rank; i++) {
         r.count *= target.dims[i];

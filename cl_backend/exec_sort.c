@@ -2,7 +2,6 @@
 // Launches sort.cl: sort, argsort, sort_with_indices, top_k, and keys of others. Decides how long
 // the pieces are that are sorted alone, and when the first k are found without sorting the rest.
 // Lines that are not dense rows become such first.
-#include <string.h>
 
 #include "exec_internal.h"
 
@@ -206,32 +205,6 @@ static kiln_status select_lines(kilni_exec *exec, sort *c, shape *s, int64_t kee
 
 // ---- operators ----
 
-/* The axis last, so that lines are rows. */
-static kiln_view axis_last(const kiln_view *view, uint32_t axis)
-{
-    kiln_view turned = *view;
-    for (uint32_t i = axis; i + 1 < view->rank; i++) {
-        turned.dims[i] = view->dims[i + 1];
-        turned.strides[i] = view->strides[i + 1];
-    }
-    turned.dims[view->rank - 1] = view->dims[axis];
-    turned.strides[view->rank - 1] = view->strides[axis];
-    return turned;
-}
-
-/* Where dense lines of a result are written: in place when they lie so, else aside. */
-static kiln_status result_lines(kilni_exec *exec, const kiln_view *turned, kiln_view *out_lines)
-{
-    *out_lines = *turned;
-    if (kiln_view_is_contiguous(turned)) {
-        return KILN_STATUS_OK;
-    }
-    kiln_tensor_desc desc = {.dtype = turned->dtype, .rank = (uint8_t)turned->rank};
-    memcpy(desc.dims, turned->dims, sizeof(desc.dims));
-    *out_lines = kiln_view_dense(&desc, NULL);
-    return kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_lines->buffer);
-}
-
 static kiln_status decode(kilni_exec *exec, const sort *c, const shape *s, int64_t row,
                           const kiln_view *values, const kiln_view *indices)
 {
@@ -281,7 +254,7 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
                          bool descending)
 {
     uint32_t axis = kilni_exec_axis(exec, exec->inputs[0].rank);
-    kiln_view turned = axis_last(&exec->inputs[0], axis);
+    kiln_view turned = kilni_exec_axis_last(&exec->inputs[0], axis);
     kiln_view input;
     kiln_view to[2];
     kiln_view lines[2];
@@ -289,8 +262,8 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
     kiln_status st = kilni_exec_dense(exec, &turned, &input);
     for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
         if (results[i] != NULL) {
-            to[i] = axis_last(results[i], axis);
-            st = result_lines(exec, &to[i], &lines[i]);
+            to[i] = kilni_exec_axis_last(results[i], axis);
+            st = kilni_exec_result(exec, &to[i], &lines[i]);
         }
     }
     uint32_t wide = kiln_dtype_size(input.dtype) == 8 ? 2 : 1;

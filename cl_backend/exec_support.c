@@ -173,6 +173,30 @@ kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view 
     return st;
 }
 
+kiln_view kilni_exec_axis_last(const kiln_view *view, uint32_t axis)
+{
+    kiln_view turned = *view;
+    for (uint32_t i = axis; i + 1 < view->rank; i++) {
+        turned.dims[i] = view->dims[i + 1];
+        turned.strides[i] = view->strides[i + 1];
+    }
+    turned.dims[view->rank - 1] = view->dims[axis];
+    turned.strides[view->rank - 1] = view->strides[axis];
+    return turned;
+}
+
+kiln_status kilni_exec_result(kilni_exec *exec, const kiln_view *target, kiln_view *out_view)
+{
+    kiln_tensor_desc desc = {.dtype = target->dtype, .rank = (uint8_t)target->rank};
+    *out_view = *target;
+    if (kiln_view_is_contiguous(target)) {
+        return KILN_STATUS_OK;
+    }
+    memcpy(desc.dims, target->dims, sizeof(desc.dims));
+    *out_view = kiln_view_dense(&desc, NULL);
+    return kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
+}
+
 // ---- kernels ----
 
 static void append(kilni_exec_options *options, const char *text)
