@@ -212,9 +212,10 @@ kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
     kiln_onnx_kind kind = KILN_ONNX_KIND_NONE;
     const kiln_onnx_tensor_info *items = NULL;
     size_t count = 0;
+    *out_info = (kiln_onnx_tensor_info){.name = ""};
     kiln_status st = kiln_onnx_value_open(env, path, KILN_ONNX_KIND_TENSOR, out_file, &kind, &items,
                                           &count, err);
-    if (st == KILN_STATUS_OK) {
+    if (st == KILN_STATUS_OK && items != NULL) {
         *out_info = items[0];
     }
     return st;

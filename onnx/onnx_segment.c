@@ -50,11 +50,11 @@ static void segment_destroy(const kiln_env *env, kilni_onnx_segment *segment)
         return;
     }
     kiln_graph_destroy(segment->graph);
-    for (uint32_t i = 0; i < segment->n_ins; i++) {
+    for (uint32_t i = 0; segment->ins != NULL && i < segment->n_ins; i++) {
         kilni_onnx_release(env, segment->ins[i].constant);
         kiln_free(env, segment->ins[i].looked);
     }
-    for (uint32_t i = 0; i < segment->n_outs; i++) {
+    for (uint32_t i = 0; segment->outs != NULL && i < segment->n_outs; i++) {
         kilni_onnx_release(env, segment->outs[i].constant);
     }
     kiln_free(env, segment->ins);
@@ -371,7 +371,7 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
     kiln_status st = copy_frame(frame, &copy, &ignored);
     session->capturing = true;
     if (st == KILN_STATUS_OK && tensors != NULL) {
-        st = record_steps(segment, frame, &copy, tensors, &ignored);
+        (void)record_steps(segment, frame, &copy, tensors, &ignored);
     }
     session->capturing = false;
     session->steps_run = steps_run;
