@@ -208,6 +208,56 @@ static void test_gate_destroyed_unopened(void)
     cl_fixture_close(&f);
 }
 
+/// A lane works on the buffers of the first backend while the queue of that one is shut, with an
+/// upload that does not wait and a kernel of its own.
+static void test_lane(void)
+{
+    cl_fixture f;
+    int ones[64];
+    int sums[64] = {0};
+    kiln_backend *lane = NULL;
+    kiln_cl_event *gate = NULL;
+    kiln_cl_event *mark = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    for (int i = 0; i < 64; i++) {
+        ones[i] = i;
+    }
+    kiln_buffer *a = cl_fixture_buffer(&f, sizeof(ones), ones);
+    kiln_buffer *b = cl_fixture_buffer(&f, sizeof(ones), sums);
+    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_cl_open_lane(f.base, &lane, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
+    if (lane != NULL) {
+        const kiln_view x = {
+            .buffer = a, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {64}, .strides = {1}};
+        const kiln_view y = {
+            .buffer = b, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {64}, .strides = {1}};
+        const kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32, .rank = 1, .dims = {64}};
+        const kiln_tensor_desc inputs[] = {desc, desc};
+        const kiln_view operands[] = {x, y};
+        const kiln_op_record add = {
+            .op = KILN_OP_ADD, .n_inputs = 2, .n_outputs = 1, .inputs = inputs, .outputs = &desc};
+        KILN_CHECK_INT(kiln_cl_write(lane, b, 0, ones, sizeof(ones), &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_cl_write(lane, b, 4, ones, sizeof(ones), &err),
+                       KILN_STATUS_OUT_OF_RANGE);
+        KILN_CHECK_INT(lane->ops->execute(lane, &add, operands, &y, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_cl_mark(lane, &mark, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_cl_event_wait(mark, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(lane->ops->read(lane, b, 0, sums, sizeof(sums), &err), KILN_STATUS_OK);
+        KILN_CHECK(sums[0] == 0 && sums[63] == 126);
+        kiln_cl_event_destroy(mark);
+        lane->ops->close(lane);
+    }
+    kiln_cl_event_signal(gate, KILN_STATUS_OK);
+    kiln_cl_event_destroy(gate);
+    f.ops->free(f.base, a);
+    f.ops->free(f.base, b);
+    cl_fixture_close(&f);
+}
+
 static void test_codes(void)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -305,4 +355,5 @@ static void test_illegal_access(void)
 KILN_TEST_MAIN("unit/cl_backend/queue", KILN_TEST(test_more_than_the_window),
                KILN_TEST(test_mark_calls_back), KILN_TEST(test_gate_opens),
                KILN_TEST(test_gate_fails), KILN_TEST(test_gate_destroyed_unopened),
-               KILN_TEST(test_codes), KILN_TEST(test_lost_device), KILN_TEST(test_illegal_access))
+               KILN_TEST(test_lane), KILN_TEST(test_codes), KILN_TEST(test_lost_device),
+               KILN_TEST(test_illegal_access))
