@@ -66,20 +66,8 @@
 
 #if KILN_ROWS
 
-static inline C sum_lanes(T x)
-{
-    union {
-        T v;
-        C s[KILN_V];
-    } u;
-    u.v = x;
-    for (int width = KILN_V / 2; width > 0; width /= 2) {
-        for (int k = 0; k < width; k++) {
-            u.s[k] += u.s[k + width];
-        }
-    }
-    return u.s[0];
-}
+#define PLUS(a, b) ((a) + (b))
+K_DEFINE_FOLD(sum_lanes, T, C, PLUS)
 
 // The sum of `term`, in which `load` and j stand for how and where elements are read.
 #define SUM(result, term)                                                                          \

@@ -241,6 +241,24 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
         }                                                                                          \
     }
 
+// ---- all elements of a vector T, joined in pairs by `join` to one of the scalar type C ----
+
+#define K_DEFINE_FOLD(name, T, C, join)                                                            \
+    static inline C name(T x)                                                                      \
+    {                                                                                              \
+        union {                                                                                    \
+            T v;                                                                                   \
+            C s[KILN_V];                                                                           \
+        } u;                                                                                       \
+        u.v = x;                                                                                   \
+        for (int width = KILN_V / 2; width > 0; width /= 2) {                                      \
+            for (int k = 0; k < width; k++) {                                                      \
+                u.s[k] = join(u.s[k], u.s[k + width]);                                             \
+            }                                                                                      \
+        }                                                                                          \
+        return u.s[0];                                                                             \
+    }
+
 // ---- tiles of KILN_V vectors of KILN_V elements ----
 
 // Elements of a and b in turn, of their first and of their second half. As many rounds as KILN_V has

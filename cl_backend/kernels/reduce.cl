@@ -136,20 +136,7 @@ K_DEFINE_GATHER(gather_a, KILN_A)
 K_DEFINE_SCATTER(scatter_o, KILN_O)
 #endif
 
-static inline C combine_lanes(T x)
-{
-    union {
-        T v;
-        C s[KILN_V];
-    } u;
-    u.v = x;
-    for (int width = KILN_V / 2; width > 0; width /= 2) {
-        for (int k = 0; k < width; k++) {
-            u.s[k] = combine_s(u.s[k], u.s[k + width]);
-        }
-    }
-    return u.s[0];
-}
+K_DEFINE_FOLD(combine_lanes, T, C, combine_s)
 
 static inline C finish(C x, long count)
 {

@@ -34,20 +34,8 @@ static inline C largest_lane(T x)
     return largest;
 }
 
-static inline C sum_lanes(T x)
-{
-    union {
-        T v;
-        C s[KILN_V];
-    } u;
-    u.v = x;
-    for (int width = KILN_V / 2; width > 0; width /= 2) {
-        for (int k = 0; k < width; k++) {
-            u.s[k] += u.s[k + width];
-        }
-    }
-    return u.s[0];
-}
+#define PLUS(a, b) ((a) + (b))
+K_DEFINE_FOLD(sum_lanes, T, C, PLUS)
 
 __kernel void kiln_softmax(__global K_S(KILN_A) *out, __global const K_S(KILN_A) *in,
                            long out_start, long in_start, long outer, long length, long inner,
