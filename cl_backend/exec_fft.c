@@ -217,8 +217,9 @@ static bool takes_lines(const kilni_exec *exec, const fft *f, lines_shape *s)
     s->items = groups < 4 * units ? groups : 4 * units;
     s->work = 2 * f->length;
     s->parts = f->parts;
-    return kilni_exec_is_block(exec) && f->filled == f->length && f->length >= 2 * vector &&
-           f->rows >= vector / 2 && 4 * s->points * vector * size <= LINES_BYTES;
+    return kilni_exec_is_block(exec) && !f->direct && f->filled == f->length &&
+           f->length >= 2 * vector && f->rows >= vector / 2 &&
+           4 * s->points * vector * size <= LINES_BYTES;
 }
 
 static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
