@@ -52,7 +52,11 @@ static kiln_status delayed_post(kiln_coll_transport *transport, kiln_coll_messag
         message->handle = message->data;
         message->data = copy;
     }
-    return inner->ops->post(inner, message, err);
+    kiln_status status = inner->ops->post(inner, message, err);
+    if (status != KILN_STATUS_OK) {
+        give_back(message);
+    }
+    return status;
 }
 
 static kiln_status delayed_wait(kiln_coll_transport *transport, kiln_coll_message *message,
