@@ -122,6 +122,7 @@ static void test_long_transforms(void)
         check_wave(&t, 3, 1009);
         check_wave(&t, 21, 1 << 9);
         check_real(&t, KILN_DTYPE_F32, 37, 256);
+        check_real(&t, KILN_DTYPE_F32, 40, 100); // as many, of no power of two
         check_real(&t, KILN_DTYPE_F32, 16, 32);
         check_real(&t, KILN_DTYPE_F32, 9, 64);
         check_real(&t, KILN_DTYPE_F16, 20, 128);
