@@ -66,7 +66,7 @@ static void footprint(kiln_resample *r)
     r->stretch = r->antialias && r->scale < 1 ? r->scale : 1;
     r->first = 0;
     r->taps = 1;
-    if (r->kind >= LINEAR) {
+    if (r->kind >= LINEAR && r->out > 0) { /* of no elements the scale may be anything */
         r->first = (int64_t)floor(-support[r->kind] / r->stretch) + 1;
         r->taps = 2 - 2 * r->first;
     }
