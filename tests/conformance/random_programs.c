@@ -291,8 +291,9 @@ static void fill_number(program *p, kiln_attr *attr, const value *in, bool low)
 /// False for an attribute that this test has no values for.
 static bool fill_attr(program *p, step *s, uint32_t slot, kiln_attr_key key, const value *in)
 {
-    static const kiln_dtype casts[] = {KILN_DTYPE_F32, KILN_DTYPE_I32, KILN_DTYPE_F16,
-                                       KILN_DTYPE_F64, KILN_DTYPE_I8,  KILN_DTYPE_BOOL};
+    static const kiln_dtype casts[] = {
+        KILN_DTYPE_F32,  KILN_DTYPE_I32, KILN_DTYPE_F16, KILN_DTYPE_F64, KILN_DTYPE_I8,
+        KILN_DTYPE_BF16, KILN_DTYPE_I64, KILN_DTYPE_U8,  KILN_DTYPE_U64, KILN_DTYPE_BOOL};
     kiln_attr *attr = &s->attrs[slot];
     switch (key) {
     case KILN_KEY_VALUE:
@@ -317,7 +318,9 @@ static bool fill_attr(program *p, step *s, uint32_t slot, kiln_attr_key key, con
         *attr = (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = chance(p, 70)};
         return true;
     case KILN_KEY_DTYPE:
-        *attr = (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = casts[below(p, 6)]};
+        *attr = (kiln_attr){.type = KILN_ATTR_DTYPE,
+                            .count = 1,
+                            .v.i = casts[below(p, sizeof(casts) / sizeof(casts[0]))]};
         return true;
     case KILN_KEY_SHAPE:
         fill_shape(p, s, slot, in);
@@ -481,9 +484,11 @@ static kiln_tensor *make_source(program *p, kiln_dtype dtype)
         }
         if (!is_float(v)) {
             number.type = KILN_ATTR_I64;
-            number.v.i = dtype == KILN_DTYPE_BOOL ? below(p, 2) : (int64_t)below(p, 40) - 20;
+            bool below_zero = kiln_dtype_kind_of(dtype) == KILN_KIND_INT;
+            number.v.i =
+                (int64_t)below(p, dtype == KILN_DTYPE_BOOL ? 2 : 40) - (below_zero ? 20 : 0);
         }
-        (void)kiln_number_store(&number, dtype, bytes + (size_t)i * size);
+        KILN_CHECK(kiln_number_store(&number, dtype, bytes + (size_t)i * size));
     }
     v->bytes = bytes;
     look_at(v);
@@ -498,7 +503,8 @@ static void make(program *p)
     static const int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 33, 64, 100, 129, 257};
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_F32, KILN_DTYPE_F16,
                                         KILN_DTYPE_I32, KILN_DTYPE_F64, KILN_DTYPE_BF16,
-                                        KILN_DTYPE_I8,  KILN_DTYPE_U32};
+                                        KILN_DTYPE_I8,  KILN_DTYPE_U32, KILN_DTYPE_I64,
+                                        KILN_DTYPE_U8,  KILN_DTYPE_I16, KILN_DTYPE_U64};
     kiln_tensor *tensors[MAX_VALUES] = {NULL};
     for (int i = 0; i < 4; i++) {
         p->base[i] = extents[below(p, sizeof(extents) / sizeof(extents[0]))];
@@ -507,7 +513,7 @@ static void make(program *p)
     for (uint32_t i = 0; i < p->n_sources; i++) {
         kiln_dtype dtype = i == 0          ? KILN_DTYPE_BOOL
                            : chance(p, 70) ? KILN_DTYPE_F32
-                                           : dtypes[below(p, 8)];
+                                           : dtypes[below(p, sizeof(dtypes) / sizeof(dtypes[0]))];
         tensors[i] = make_source(p, dtype);
     }
     uint32_t wanted = 3 + below(p, MAX_STEPS - 3);
