@@ -21,6 +21,7 @@ enum {
     KILNI_RPC_TOKEN = 32, ///< bytes of a session's token and of a transfer's secret
     KILNI_RPC_WINDOW_BYTES = 32 << 20, ///< sent without an ack
     KILNI_RPC_WINDOW_FRAMES = 1024,
+    KILNI_RPC_UNTAKEN_BYTES = 64 << 20, ///< of answers without an ack, when a frame is taken
     KILNI_RPC_TELL_BYTES = 512 << 10, ///< that arrive are acknowledged at once
     KILNI_RPC_GREETING_MS = 5000 ///< for connecting, and for Hello and Welcome
 };

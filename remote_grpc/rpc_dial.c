@@ -13,7 +13,8 @@ enum {
     FIRST_PAUSE_MS = 20,
     MOST_PAUSE_MS = 1000,
     OPEN_ATTEMPTS = 3,
-    SAFE_BYTES = 32 << 10 ///< that gRPC takes although the other side does not receive
+    SAFE_BYTES = 32 << 10, ///< that gRPC takes although the other side does not receive
+    MOST_AWAITED = KILNI_RPC_UNTAKEN_BYTES - (2 << 20) ///< the rest is for the heads of frames
 };
 
 static void pause_ms(uint64_t ms)
@@ -245,12 +246,14 @@ kiln_status kilni_rpc_client_take(kilni_rpc_client *self, int64_t timeout_ms, ki
 }
 
 /// Whether sending `length` bytes more would leave the server more than it takes without an ack, or
-/// both sides sending and neither receiving.
+/// meet it with more answers on their way than it lets stand, or both sides sending and neither
+/// receiving.
 static bool is_full(const kilni_rpc_client *self, size_t length)
 {
     const kilni_rpc_link *link = &self->link;
     return link->kept_bytes > self->welcome.window_bytes ||
            link->sent - link->acked > self->welcome.window_frames ||
+           self->awaited_bytes > MOST_AWAITED ||
            (self->awaited_bytes > SAFE_BYTES && link->kept_bytes + length > SAFE_BYTES);
 }
 

@@ -10,10 +10,7 @@
 
 const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", NULL};
 
-enum { ///< answers that the client has not acknowledged
-    MOST_UNTAKEN = 64 << 20, ///< bytes
-    MOST_UNTAKEN_FRAMES = 4096
-};
+enum { MOST_UNTAKEN_FRAMES = 4096 }; ///< of answers that the client has not acknowledged
 
 // ---- answers
 // -------------------------------------------------------------------------------------
@@ -256,7 +253,7 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
     kiln_error cause = KILN_ERROR_INIT;
     const kiln_v1_Frame *body = &frame->body;
     const kilni_rpc_link *link = &session->link;
-    if (link->kept_bytes > MOST_UNTAKEN ||
+    if (link->kept_bytes > KILNI_RPC_UNTAKEN_BYTES ||
         (link->resumable && link->sent - link->acked > MOST_UNTAKEN_FRAMES)) {
         return kiln_fail(
             err, RESOURCE_EXHAUSTED, "%llu answers of %llu bytes are not acknowledged; send `ack`",

@@ -182,6 +182,44 @@ static void test_very_many(void)
     pair_close(&self);
 }
 
+/// Answers of more bytes than the server lets stand without an ack: asked for all at once, with
+/// work behind them.
+static void test_many_bytes(void)
+{
+    enum { PARTS = 4, PART = 6 << 20 }; // of 24 MiB
+    const int64_t dims[] = {PART};
+    const size_t bytes = PART * sizeof(float);
+    pair self;
+    kiln_request *requests[PARTS] = {NULL};
+    kiln_tensor *negative = NULL;
+    if (!pair_open(&self, NULL)) {
+        return;
+    }
+    float *data = calloc(PART, sizeof(*data));
+    float *back = calloc((size_t)PARTS * PART, sizeof(*back));
+    for (int i = 0; i < PART; i++) {
+        data[i] = (float)(i % 1013);
+    }
+    kiln_tensor *x = pair_upload(&self, 1, dims, data);
+    for (size_t i = 0; i < PARTS; i++) {
+        PAIR_OK(&self, kiln_read_async(x, back + i * PART, bytes, &requests[i], &self.err));
+    }
+    PAIR_OK(&self, kiln_neg(x, &negative, &self.err));
+    PAIR_OK(&self, kiln_flush(self.remote, &self.err));
+    for (size_t i = 0; i < PARTS; i++) {
+        PAIR_OK(&self, kiln_request_wait(requests[i], &self.err));
+        KILN_CHECK(memcmp(back + i * PART, data, bytes) == 0);
+        kiln_request_destroy(requests[i]);
+    }
+    PAIR_OK(&self, kiln_read(negative, back, bytes, &self.err));
+    KILN_CHECK(back[1] == -1.0f);
+    kiln_release(negative);
+    kiln_release(x);
+    pair_close(&self);
+    free(back);
+    free(data);
+}
+
 typedef struct worker {
     pair *peers;
     int number;
@@ -269,4 +307,5 @@ static void test_server_gone(void)
 
 KILN_TEST_MAIN("unit/remote_grpc/pending", KILN_TEST(test_place_in_order), KILN_TEST(test_cancel),
                KILN_TEST(test_both_directions), KILN_TEST(test_memory_returns),
-               KILN_TEST(test_very_many), KILN_TEST(test_threads), KILN_TEST(test_server_gone))
+               KILN_TEST(test_very_many), KILN_TEST(test_many_bytes), KILN_TEST(test_threads),
+               KILN_TEST(test_server_gone))
