@@ -199,7 +199,8 @@ static void of_table(kiln_op op, call *c)
     kiln_dtype dtype = KILN_DTYPE_F32;
     memset(c, 0, sizeof(*c));
     for (int i = 2; i >= 0; i--) {
-        dtype = (kiln_dtype_kind_of(order[i]) & info->accept) != 0 ? order[i] : dtype;
+        unsigned kind = (unsigned)kiln_dtype_kind_of(order[i]);
+        dtype = (kind & (unsigned)info->accept) != 0 ? order[i] : dtype;
     }
     c->op = op;
     c->range = 2;
