@@ -10,7 +10,10 @@
 
 const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", NULL};
 
-enum { MOST_UNTAKEN_FRAMES = 4096 }; ///< of answers that the client has not acknowledged
+enum {
+    MOST_UNTAKEN_FRAMES = 4096, ///< of answers that the client has not acknowledged
+    LEAST_SHARE = 8 ///< a read of a smaller part of a buffer is a copy
+};
 
 // ---- answers
 // -------------------------------------------------------------------------------------
@@ -42,16 +45,19 @@ static void take_failure(kilni_rpc_session *session, kiln_error *out_cause)
     }
 }
 
+/// Bytes that lie in place keep all of their buffer until they are acknowledged, also when the
+/// client has freed it and it counts no more: so few of many are copied.
 static kiln_status send_bytes(kilni_rpc_session *session, uint64_t request,
-                              kilni_rpc_staging *staging, uint64_t offset, uint64_t length,
-                              kiln_error *err)
+                              kilni_rpc_staging *staging, uint64_t whole, uint64_t offset,
+                              uint64_t length, kiln_error *err)
 {
+    kilni_rpc_hold *hold = length >= whole / LEAST_SHARE ? &staging->hold : NULL;
     kiln_status status = KILN_STATUS_OK;
     for (uint64_t at = 0; status == KILN_STATUS_OK; at += KILNI_RPC_CHUNK) {
         bool last = length - at <= KILNI_RPC_CHUNK;
         kilni_rpc_frame frame = {.data = staging->bytes + offset + at,
                                  .data_length = last ? (size_t)(length - at) : KILNI_RPC_CHUNK,
-                                 .hold = &staging->hold};
+                                 .hold = hold};
         frame.body.request = request;
         frame.body.which_body = last ? kiln_v1_Frame_answer_tag : 0;
         status = kilni_rpc_link_send(&session->link, &frame, err);
@@ -80,9 +86,10 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
         bool again = read->offset + read->length < source->bytes;
         (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
     }
-    kiln_status status = cause.code != 0 ? answer(session, frame->body.request, &cause, err)
-                                         : send_bytes(session, frame->body.request, staging,
-                                                      read->offset, read->length, err);
+    kiln_status status = cause.code != 0
+                             ? answer(session, frame->body.request, &cause, err)
+                             : send_bytes(session, frame->body.request, staging, source->bytes,
+                                          read->offset, read->length, err);
     if (owned) {
         kilni_rpc_staging_release(session, staging);
     }

@@ -83,7 +83,7 @@ uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
                : 0;
 }
 
-bool hand_open(hand *self, const pair *peers)
+bool hand_greet(hand *self, const pair *peers, bool resumable)
 {
     kilni_rpc_address address;
     memset(self, 0, sizeof(*self));
@@ -99,7 +99,13 @@ bool hand_open(hand *self, const pair *peers)
     kilni_rpc_frame hello = {0};
     hello.body.which_body = kiln_v1_Frame_hello_tag;
     hello.body.body.hello.version = KILNI_RPC_VERSION;
+    hello.body.body.hello.resumable = resumable;
     return KILN_CHECK_INT(hand_ask(self, &hello), 0);
+}
+
+bool hand_open(hand *self, const pair *peers)
+{
+    return hand_greet(self, peers, /*resumable=*/false);
 }
 
 void hand_close(hand *self)

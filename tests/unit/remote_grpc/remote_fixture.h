@@ -39,7 +39,8 @@ typedef struct hand {
 } hand;
 
 /// Connects to the pair's server and greets it.
-bool hand_open(hand *self, const pair *peers);
+bool hand_greet(hand *self, const pair *peers, bool resumable);
+bool hand_open(hand *self, const pair *peers); ///< not resumable
 void hand_close(hand *self);
 void hand_send(hand *self, kilni_rpc_frame *frame);
 

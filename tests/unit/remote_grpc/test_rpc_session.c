@@ -503,6 +503,39 @@ static void test_chain_within_limit(void)
     pair_close(&self);
 }
 
+/// A client that acknowledges nothing reads a little of a buffer and frees it, again and again:
+/// what was read may wait, the rest of the buffers may not.
+static void test_unacknowledged_parts(void)
+{
+    enum { COUNT = 1 << 20, BYTES = 4 * COUNT, PART = 100000, ROUNDS = 40, QUOTA = 4 * BYTES };
+    pair self;
+    hand client;
+    const float two[] = {1, 2};
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.max_bytes = QUOTA;
+    if (!pair_open(&self, &options) || !hand_greet(&client, &self, /*resumable=*/true)) {
+        return;
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        kilni_rpc_frame frame = {0};
+        hand_write(&client, 1, BYTES - 8, BYTES, two, 8);
+        hand_negate(&client, COUNT, 1, 2);
+        KILN_CHECK_INT(hand_read(&client, 2, BYTES - PART, PART), KILN_STATUS_OK);
+        KILN_CHECK(client.frame->data_length == PART);
+        frame.body.which_body = kiln_v1_Frame_free_tag;
+        frame.body.body.free.buffers[0] = 1;
+        frame.body.body.free.buffers[1] = 2;
+        frame.body.body.free.buffers_count = 2;
+        hand_send(&client, &frame);
+    }
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(self.local, &stats);
+    KILN_CHECK(stats.backend.bytes_used <= QUOTA);
+    hand_close(&client);
+    pair_close(&self);
+}
+
 /// After a greeting: each of these is refused, and the session goes on.
 static void test_rude_after_greeting(void)
 {
@@ -626,7 +659,8 @@ KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(te
                KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_run_is_counted_whole),
                KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_fence_is_of_its_session),
                KILN_TEST(test_silent_server), KILN_TEST(test_acceptor_goes_on),
-               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_chain_within_limit),
-               KILN_TEST(test_fence_leaves_others_failures), KILN_TEST(test_view_holds_its_own),
-               KILN_TEST(test_nobody_there), KILN_TEST(test_not_beyond_loopback),
-               KILN_TEST(test_server_goes_away), KILN_TEST(test_rude_clients))
+               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_unacknowledged_parts),
+               KILN_TEST(test_chain_within_limit), KILN_TEST(test_fence_leaves_others_failures),
+               KILN_TEST(test_view_holds_its_own), KILN_TEST(test_nobody_there),
+               KILN_TEST(test_not_beyond_loopback), KILN_TEST(test_server_goes_away),
+               KILN_TEST(test_rude_clients))
