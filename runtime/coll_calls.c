@@ -226,14 +226,18 @@ static kiln_status start(const call_plan *plan, uint32_t rank, kilni_rank_call *
     return status;
 }
 
-/// What was prepared and not started goes, with the cause.
+/// What was prepared and not started goes, with the cause; a tensor that the result would have
+/// replaced has its value still.
 static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
                       const kiln_error *cause)
 {
     kiln_device *device = plan->collective->ranks[rank].memory.device;
+    const kiln_error none = KILN_ERROR_INIT;
     if (call != NULL) {
         pthread_mutex_lock(&device->lock);
-        kilni_rank_call_free(device, call, cause);
+        bool keeps_value = plan->out_tensors == NULL && call->arrival != NULL;
+        plan->inputs[rank]->unresolved = !keeps_value && plan->inputs[rank]->unresolved;
+        kilni_rank_call_free(device, call, keeps_value ? &none : cause);
         pthread_mutex_unlock(&device->lock);
     }
 }

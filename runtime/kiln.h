@@ -512,9 +512,9 @@ KILN_API void kiln_text_free(kiln_context *context, char *text);
 
 // ---- several devices ---------------------------------------------------------------------------
 
-/// A group of devices, of whatever platforms, one rank each in the order given. `options` may be
-/// NULL; its `ranks` may be 0. collective.h says how a group fails, and offers groups whose ranks
-/// are not driven from one thread. Ownership: `*out_collective` is the caller's
+/// A group of devices of one context, of whatever platforms, one rank each in the order given.
+/// `options` may be NULL; its `ranks` may be 0. collective.h says how a group fails, and offers
+/// groups whose ranks are not driven from one thread. Ownership: `*out_collective` is the caller's
 /// (kiln_collective_destroy, which waits for calls that were started: at most their deadline);
 /// devices are held. Lifetime: until destroyed. Thread: any. Errors:
 /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
@@ -586,8 +586,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_reduce_scatter(kiln_collecti
                                                                    kiln_error *err);
 
 /// As all_reduce, with the tensors' own memory for the result, where nobody else sees it: they are
-/// the results from then on, to be resolved. Not in a capture. Ownership: borrowed. Lifetime: n/a.
-/// Thread: any; nobody else uses the tensors meanwhile. Errors: as above.
+/// the results from then on, to be resolved. A tensor whose part was refused keeps its value. Not
+/// in a capture. Ownership: borrowed. Lifetime: n/a. Thread: any; nobody else uses the tensors
+/// meanwhile. Errors: as above.
 KILN_NODISCARD KILN_API kiln_status kiln_collective_all_reduce_in_place(kiln_collective *collective,
                                                                         kiln_tensor *const *tensors,
                                                                         const char *op,
