@@ -348,7 +348,9 @@ kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err)
     pthread_mutex_lock(&tensor->device->lock);
     if (tensor->unresolved) {
         status = resolve_locked(tensor, err);
-        tensor->unresolved = tensor->captured;
+        // Else nothing waits for the value yet, and this call can be repeated.
+        tensor->unresolved =
+            status != KILN_STATUS_OK && kilni_place_status(&tensor->place, NULL) == KILN_STATUS_OK;
     } else if (tensor->place.placed) {
         status = kilni_place_status(&tensor->place, err);
     }
