@@ -27,6 +27,10 @@ static kiln_status check_devices(kiln_device *const *devices, size_t count,
         if (devices[i] == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "device %zu of the group is NULL", i);
         }
+        if (kilni_core(devices[i])->context != kilni_core(devices[0])->context) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "device %zu of the group belongs to another context than device 0", i);
+        }
     }
     return KILN_STATUS_OK;
 }

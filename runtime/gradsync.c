@@ -255,7 +255,8 @@ static kiln_status start_locked(kiln_context *context, const char *name,
     return status;
 }
 
-static kiln_status check_start(const char *name, kiln_device *const *devices, size_t count,
+static kiln_status check_start(const kiln_context *context, const char *name,
+                               kiln_device *const *devices, size_t count,
                                const kiln_gradsync_options *options, kiln_error *err)
 {
     if (name == NULL || name[0] == '\0' || devices == NULL) {
@@ -268,6 +269,10 @@ static kiln_status check_start(const char *name, kiln_device *const *devices, si
     for (size_t i = 0; i < count; i++) {
         if (devices[i] == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "device %zu of the job is NULL", i);
+        }
+        if (kilni_core(devices[i])->context != context) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "device %zu of the job belongs to another context", i);
         }
     }
     if (strcmp(options->op, "sum") != 0 && strcmp(options->op, "mean") != 0) {
@@ -288,7 +293,7 @@ kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
     }
     kiln_gradsync *old = NULL;
     const kiln_gradsync_options settled = settle(options);
-    kiln_status status = check_start(name, devices, count, &settled, err);
+    kiln_status status = check_start(context, name, devices, count, &settled, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&context->lock);
         status = start_locked(context, name, devices, count, &settled, out_job, &old, err);
