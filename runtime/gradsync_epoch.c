@@ -156,6 +156,21 @@ static kilni_sum **find_sum(kiln_gradsync *job, uint32_t member, kiln_param_id i
     return link;
 }
 
+/// Adding broadcasts: what is accumulated must be of one shape.
+static kiln_status add_to_sum(const kilni_sum *sum, uint32_t member, kiln_tensor *gradient,
+                              kiln_tensor **out_total, kiln_error *err)
+{
+    if (sum->tensor->desc.dtype != gradient->desc.dtype ||
+        !kiln_desc_same_shape(&sum->tensor->desc, &gradient->desc)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "member %u: %lld elements of %s and another shape or dtype than what was "
+                         "accumulated for parameter %llu",
+                         member, (long long)kiln_desc_count(&gradient->desc),
+                         kiln_dtype_name(gradient->desc.dtype), (unsigned long long)sum->id);
+    }
+    return kiln_add(sum->tensor, gradient, out_total, err);
+}
+
 /// Adds what the member has accumulated for the parameter; it is used up.
 static kiln_status take_sum(kiln_gradsync *job, uint32_t member, kiln_tensor *gradient,
                             kiln_tensor **out_total, kiln_error *err)
@@ -166,7 +181,7 @@ static kiln_status take_sum(kiln_gradsync *job, uint32_t member, kiln_tensor *gr
         *out_total = kiln_retain(gradient);
         return KILN_STATUS_OK;
     }
-    kiln_status status = kiln_add(sum->tensor, gradient, out_total, err);
+    kiln_status status = add_to_sum(sum, member, gradient, out_total, err);
     if (status == KILN_STATUS_OK) {
         *link = sum->next;
         sum->next = NULL;
@@ -226,7 +241,7 @@ static kiln_status accumulate_locked(kiln_gradsync *job, uint32_t member, kiln_t
     kilni_sum **link = find_sum(job, member, gradient->param);
     if (*link != NULL) {
         kiln_tensor *total = NULL;
-        kiln_status status = kiln_add((*link)->tensor, gradient, &total, err);
+        kiln_status status = add_to_sum(*link, member, gradient, &total, err);
         if (status == KILN_STATUS_OK) {
             kiln_release((*link)->tensor);
             (*link)->tensor = total;
