@@ -162,6 +162,7 @@ typedef struct kilni_cl_backend {
     bool pocl; ///< compiles for each local size at the first enqueue
     bool blas_used;
     atomic_int gate_failed; ///< status that a gate was signalled with
+    atomic_uint callbacks; ///< asked for and not yet over
     bool lost; ///< DEVICE_LOST until reopened
     kiln_cl_counters counters;
     uint32_t since_mark;

@@ -3,6 +3,8 @@
 // the queue (marks and gates) that other threads and devices can follow. What is launched is for
 // others to decide.
 
+#include <time.h>
+
 #include "cl_internal.h"
 
 // ---- arguments ----
@@ -182,8 +184,19 @@ kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err)
     return kilni_cl_take_failure(backend, err);
 }
 
+/// A queue is finished before its callbacks are. Those of a lost device may never come.
+static void await_callbacks(const kilni_cl_backend *backend)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    uint64_t give_up_ns = kiln_time_ns() + 10000000000u;
+    while (atomic_load(&backend->callbacks) > 0 && kiln_time_ns() < give_up_ns) {
+        nanosleep(&nap, NULL);
+    }
+}
+
 void kilni_cl_queue_close(kilni_cl_backend *backend)
 {
+    await_callbacks(backend);
     for (int i = 0; i < 2; i++) {
         if (backend->marks[i] != NULL) {
             clReleaseEvent(backend->marks[i]);
@@ -207,7 +220,7 @@ struct kiln_cl_event {
 };
 
 typedef struct after_call {
-    const kiln_env *env;
+    kilni_cl_backend *backend;
     kiln_cl_event_fn done;
     void *user;
 } after_call;
@@ -314,22 +327,25 @@ static void CL_CALLBACK event_passed(cl_event event, cl_int code, void *user)
 {
     (void)event;
     after_call call = *(after_call *)user;
-    kiln_free(call.env, user);
+    kiln_free(call.backend->env, user);
     call.done(code == CL_COMPLETE ? KILN_STATUS_OK : KILN_STATUS_DEVICE_LOST, call.user);
+    atomic_fetch_sub(&call.backend->callbacks, 1); // the backend may be gone from here on
 }
 
 kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done, void *user,
                                 kiln_error *err)
 {
-    const kiln_env *env = event->backend->env;
-    after_call *call = kiln_alloc(env, sizeof(*call));
+    kilni_cl_backend *backend = event->backend;
+    after_call *call = kiln_alloc(backend->env, sizeof(*call));
     if (call == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a callback");
     }
-    *call = (after_call){.env = env, .done = done, .user = user};
+    *call = (after_call){.backend = backend, .done = done, .user = user};
+    atomic_fetch_add(&backend->callbacks, 1);
     cl_int code = clSetEventCallback(event->event, CL_COMPLETE, event_passed, call);
     if (code != CL_SUCCESS) {
-        kiln_free(env, call);
+        atomic_fetch_sub(&backend->callbacks, 1);
+        kiln_free(backend->env, call);
         return kilni_cl_fail(NULL, err, code, "setting a callback");
     }
     return KILN_STATUS_OK;
