@@ -119,9 +119,17 @@ void device_set_fail_at(int reads, int uploads, int executes)
 
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count)
 {
+    return device_set_open_with(set, /*allocator=*/NULL, addresses, count);
+}
+
+bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
+                          const char *const *addresses, uint32_t count)
+{
     kiln_error err = KILN_ERROR_INIT;
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    options.allocator = allocator;
     *set = (device_set){.count = count};
-    bool ok = kiln_context_create(NULL, &set->context, &err) == KILN_STATUS_OK &&
+    bool ok = kiln_context_create(&options, &set->context, &err) == KILN_STATUS_OK &&
               kiln_context_add_provider(set->context, &failing_provider, &err) == KILN_STATUS_OK;
     for (uint32_t i = 0; i < count && ok; i++) {
         bool remote = strcmp(addresses[i], "remote") == 0;

@@ -19,6 +19,9 @@ typedef struct device_set {
 /// that fails where device_set_fail_at says. False, with the case failed, when one cannot be
 /// opened.
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count);
+/// Likewise, with an allocator; NULL: the C library's.
+bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
+                          const char *const *addresses, uint32_t count);
 
 /// The n-th read, upload or operation from now on fails on "failing"; 0: none does.
 void device_set_fail_at(int reads, int uploads, int executes);

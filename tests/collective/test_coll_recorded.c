@@ -5,9 +5,11 @@
 // the result reaches that work, and nothing else.
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "collective.h"
 #include "device_set.h"
+#include "faults.h"
 #include "harness.h"
 
 enum { MOST = 3, COUNT = 1003, ROUNDS = 20 };
@@ -15,12 +17,13 @@ enum { MOST = 3, COUNT = 1003, ROUNDS = 20 };
 typedef struct setting {
     uint32_t count;
     const char *addresses[MOST];
+    const kiln_allocator *allocator; ///< NULL: the C library's
 } setting;
 
-static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
+static const setting references = {3, {"reference:0", "reference:1", "reference:2"}, NULL};
 #ifdef TEST_WITH_OPENCL
-static const setting opencl = {2, {"opencl:0", "opencl:1"}};
-static const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}};
+static const setting opencl = {2, {"opencl:0", "opencl:1"}, NULL};
+static const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}, NULL};
 #endif
 
 typedef struct scene {
@@ -52,7 +55,7 @@ static bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
     float data[COUNT];
     *self = (scene){.count = what->count};
     options.deadline_ns = deadline_ms * 1000000;
-    if (!device_set_open(&self->set, what->addresses, what->count)) {
+    if (!device_set_open_with(&self->set, what->allocator, what->addresses, what->count)) {
         return false;
     }
     if (kiln_collective_create(self->set.devices, what->count, &options, &self->group, &err) != 0) {
@@ -359,6 +362,176 @@ static void test_graphs(void)
     scene_fini(&self);
 }
 
+/// Replays a member's part: it, or else the reading of its result, gives the failure.
+static void replay_fails(const scene *self, kiln_graph *const *graphs, uint32_t rank,
+                         kiln_status code, const char *part)
+{
+    float data[COUNT];
+    kiln_tensor *result = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = kiln_graph_run(graphs[rank], &self->inputs[rank], 1, &result, 1, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(result, data, sizeof data, &err);
+    }
+    KILN_CHECK_INT(status, code);
+    KILN_CHECK_CONTAINS(err.message, part);
+    kiln_release(result);
+}
+
+/// A failure of calls that the device waited for is reported once.
+static void hear_failures(const scene *self)
+{
+    for (uint32_t i = 0; i < self->count; i++) {
+        for (int tries = 0; tries < 4 && kiln_sync(self->set.devices[i], NULL) != 0; tries++) {
+        }
+    }
+}
+
+/// One member does not replay: the other's result names it within the deadline. What is replayed on
+/// the poisoned group gives the same, and after the group is gone, that it is. Nothing waits then.
+static void test_graphs_outlive_group(void)
+{
+    scene self;
+    kiln_graph *graphs[MOST] = {NULL};
+    if (scene_init(&self, &opencl, 2000) && record(&self, graphs)) {
+        uint64_t begin = kiln_time_ns();
+        replay_fails(&self, graphs, 0, KILN_STATUS_DEADLINE_EXCEEDED, "rank 1");
+        KILN_CHECK(kiln_time_ns() - begin < 3000000000u); // the deadline + 1 s
+        begin = kiln_time_ns();
+        replay_fails(&self, graphs, 1, KILN_STATUS_DEADLINE_EXCEEDED, "rank 1");
+        kiln_collective_destroy(self.group);
+        self.group = NULL;
+        replay_fails(&self, graphs, 0, KILN_STATUS_NOT_FOUND, "no group");
+        KILN_CHECK(kiln_time_ns() - begin < 1500000000u);
+        hear_failures(&self);
+    }
+    for (uint32_t i = 0; i < self.count; i++) {
+        kiln_graph_destroy(graphs[i]);
+    }
+    scene_fini(&self);
+}
+
+/// A group whose call stands behind another group's in a device's queue fails by its own deadline;
+/// the other goes on. What was asked of the queue meanwhile comes after both groups' end.
+static void test_behind_another_group(void)
+{
+    scene self;
+    kiln_collective *hasty = NULL;
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_tensor *others[MOST] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    options.deadline_ns = 300000000;
+    if (scene_init(&self, &opencl, 30000) &&
+        KILN_CHECK_INT(kiln_collective_create(self.set.devices, 2, &options, &hasty, NULL), 0)) {
+        int64_t id = kiln_collective_id(self.group);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sums[0], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), 0);
+        uint64_t begin = kiln_time_ns();
+        KILN_CHECK_INT(kiln_collective_all_reduce(hasty, self.inputs, "sum", others, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_barrier(hasty, &err), KILN_STATUS_DEADLINE_EXCEEDED);
+        KILN_CHECK_CONTAINS(err.message, "rank 0");
+        KILN_CHECK(kiln_time_ns() - begin < 1300000000u);
+        for (uint32_t i = 0; i < self.count; i++) {
+            KILN_CHECK_INT(kiln_collective_resolve(others[i], &err), KILN_STATUS_DEADLINE_EXCEEDED);
+        }
+        kiln_collective_destroy(hasty);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sums[1], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+        holds(&self, sums[0], 1, 0);
+        holds(&self, sums[1], 1, 0);
+        hear_failures(&self);
+    }
+    release_all(sums);
+    release_all(others);
+    scene_fini(&self);
+}
+
+/// A resolve that finds no memory changes nothing: the result stays refused, and resolves later.
+static void test_resolve_without_memory(void)
+{
+    scene self;
+    kiln_faults faults;
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    float data[COUNT];
+    kiln_faults_init(&faults);
+    setting what = opencl;
+    what.allocator = &faults.allocator;
+    if (scene_init(&self, &what, 30000)) {
+        const struct timespec nap = {.tv_nsec = 200000000}; // its worker waits for the other's
+        int64_t id = kiln_collective_id(self.group);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sums[0], NULL), 0);
+        KILN_CHECK_INT(kiln_flush(self.set.devices[0], NULL), 0);
+        nanosleep(&nap, NULL);
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
+        faults.fail_at = atomic_load(&faults.requests) + 1;
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], &err), KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK_INT(kiln_read(sums[0], data, sizeof data, &err),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), 0);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sums[1], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+        holds(&self, sums[0], 1, 0);
+        holds(&self, sums[1], 1, 0);
+    }
+    release_all(sums);
+    scene_fini(&self);
+    KILN_CHECK_INT(atomic_load(&faults.live), 0);
+}
+
+/// A thread records its member's part and ends: the result is resolved and read by another, twice
+/// at a time.
+static void *begin_part(void *user)
+{
+    const scene *self = user;
+    kiln_tensor *sum = NULL;
+    KILN_CHECK_INT(
+        kiln_all_reduce(self->inputs[0], "sum", kiln_collective_id(self->group), 0, &sum, NULL), 0);
+    return sum;
+}
+
+typedef struct reader {
+    const scene *self;
+    kiln_tensor *sum;
+} reader;
+
+static void *resolve_and_read(void *user)
+{
+    const reader *own = user;
+    KILN_CHECK_INT(kiln_collective_resolve(own->sum, NULL), 0);
+    holds(own->self, own->sum, 1, 0);
+    return NULL;
+}
+
+static void test_thread_ends(void)
+{
+    enum { READERS = 4 };
+    scene self;
+    pthread_t threads[READERS];
+    void *sum = NULL;
+    kiln_tensor *other = NULL;
+    if (scene_init(&self, &opencl, 30000)) {
+        KILN_CHECK_INT(pthread_create(&threads[0], NULL, begin_part, &self), 0);
+        pthread_join(threads[0], &sum);
+        reader own = {&self, sum};
+        for (int i = 0; i < READERS; i++) {
+            KILN_CHECK_INT(pthread_create(&threads[i], NULL, resolve_and_read, &own), 0);
+        }
+        KILN_CHECK_INT(
+            kiln_all_reduce(self.inputs[1], "sum", kiln_collective_id(self.group), 1, &other, NULL),
+            0);
+        KILN_CHECK_INT(kiln_collective_resolve(other, NULL), 0);
+        for (int i = 0; i < READERS; i++) {
+            pthread_join(threads[i], NULL);
+        }
+        holds(&self, other, 1, 0);
+    }
+    kiln_release(sum);
+    kiln_release(other);
+    scene_fini(&self);
+}
+
 /// All members capture or none does; a device whose queue cannot wait takes no part in a graph.
 static void test_graphs_refused(void)
 {
@@ -418,6 +591,50 @@ static void test_in_place(void)
     scene_fini(&self);
 }
 
+/// A call in place that is refused leaves every tensor as it was, whichever rank is at fault.
+static void test_in_place_refused(void)
+{
+    scene self;
+    kiln_tensor *bools[MOST] = {NULL};
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    const int64_t count = 2;
+    if (scene_init(&self, kiln_test_param(), 30000)) {
+        uint32_t last = self.count - 1;
+        for (uint32_t i = 0; i < self.count; i++) {
+            KILN_CHECK_INT(kiln_tensor_create(self.set.devices[i], KILN_DTYPE_BOOL, 1, &count,
+                                              "\1\0", &bools[i], NULL),
+                           0);
+        }
+        KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, bools, "sum", &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        for (uint32_t i = 0; i < self.count; i++) {
+            char data[2] = {0};
+            KILN_CHECK_INT(kiln_read(bools[i], data, sizeof data, NULL), 0);
+            KILN_CHECK(data[0] == 1 && data[1] == 0);
+        }
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", sums, NULL), 0);
+        kiln_tensor *last_input = self.inputs[last];
+        self.inputs[last] = sums[last]; // not resolved
+        KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, self.inputs, "sum", &err),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        self.inputs[last] = last_input;
+        float data[COUNT];
+        KILN_CHECK_INT(kiln_read(sums[last], data, sizeof data, NULL),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, self.inputs, "sum", NULL),
+                       0);
+        for (uint32_t i = 0; i < self.count; i++) {
+            KILN_CHECK_INT(kiln_collective_resolve(self.inputs[i], NULL), 0);
+            holds(&self, self.inputs[i], 1, 0);
+        }
+    }
+    release_all(bools);
+    release_all(sums);
+    scene_fini(&self);
+}
+
 static void test_refusals(void)
 {
     scene self;
@@ -451,16 +668,22 @@ int main(int argc, char **argv)
     static const kiln_test_case cases[] = {
         KILN_TEST_PARAM(test_threads, "threads, reference", &references),
         KILN_TEST_PARAM(test_in_place, "in place, reference", &references),
+        KILN_TEST_PARAM(test_in_place_refused, "in place, refused, reference", &references),
         KILN_TEST_PARAM(test_refusals, "refusals, reference", &references),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_threads, "threads, opencl", &opencl),
         KILN_TEST_PARAM(test_threads, "threads, mixed", &mixed),
         KILN_TEST_PARAM(test_in_place, "in place, opencl", &opencl),
+        KILN_TEST_PARAM(test_in_place_refused, "in place, refused, mixed", &mixed),
         KILN_TEST_PARAM(test_refusals, "refusals, opencl", &opencl),
         KILN_TEST(test_device_waits),
         KILN_TEST(test_failure_follows),
         KILN_TEST(test_graphs),
         KILN_TEST(test_graphs_refused),
+        KILN_TEST(test_graphs_outlive_group),
+        KILN_TEST(test_behind_another_group),
+        KILN_TEST(test_resolve_without_memory),
+        KILN_TEST(test_thread_ends),
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call

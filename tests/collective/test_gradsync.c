@@ -641,6 +641,53 @@ static void test_refusals(void)
     scene_close(&self);
 }
 
+/// What is accumulated has one shape: a sum must not be stretched over another, nor a gradient.
+static void test_accumulated_shapes(void)
+{
+    const kiln_param_id id = 4;
+    scene self;
+    kiln_error err = KILN_ERROR_INIT;
+    if (scene_open(&self, references, NULL)) {
+        kiln_tensor *six = gradient(&self, 0, id, 6, 1);
+        kiln_tensor *one = gradient(&self, 0, id, 1, 1);
+        KILN_CHECK_INT(kiln_gradsync_accumulate(self.job, 0, six, NULL), 0);
+        KILN_CHECK_INT(kiln_gradsync_accumulate(self.job, 0, one, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "member 0");
+        KILN_CHECK_CONTAINS(err.message, "parameter 4");
+        KILN_CHECK_INT(kiln_gradsync_accumulate(self.job, 0, six, NULL), 0); // nothing was spoilt
+        KILN_CHECK_INT(kiln_gradsync_register(self.job, 0, &id, 1, NULL), 0);
+        KILN_CHECK_INT(kiln_gradsync_submit(self.job, 0, one, &err), KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "accumulated");
+        kiln_release(six);
+        kiln_release(one);
+    }
+    scene_close(&self);
+}
+
+/// A job, and a group, is of one context, whose groups operations name by number.
+static void test_other_context(void)
+{
+    static const char *const address[] = {"reference:0"};
+    scene self;
+    device_set other;
+    kiln_gradsync *job = NULL;
+    kiln_collective *group = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (scene_open(&self, references, NULL) && device_set_open(&other, address, 1)) {
+        kiln_device *devices[] = {self.set.devices[0], other.devices[0]};
+        KILN_CHECK_INT(kiln_gradsync_start(self.set.context, "x", devices, 2, NULL, &job, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "device 1");
+        KILN_CHECK_INT(kiln_collective_create(devices, 2, NULL, &group, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "another context");
+        KILN_CHECK(job == NULL && group == NULL);
+        device_set_close(&other);
+    }
+    scene_close(&self);
+}
+
 // ---- jobs
 // -------------------------------------------------------------------------------------------
 
@@ -864,6 +911,8 @@ int main(int argc, char **argv)
         KILN_TEST(test_orders_with_mistakes),
         KILN_TEST(test_failures),
         KILN_TEST(test_refusals),
+        KILN_TEST(test_accumulated_shapes),
+        KILN_TEST(test_other_context),
         KILN_TEST(test_failing_device),
         KILN_TEST(test_names),
         KILN_TEST(test_start_and_close_race),
