@@ -8,9 +8,9 @@
 //   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; add serves add_scalar
 //
 // Formulas work on whole vectors, the ends of rows included, because built-in functions may give
-// other bits at other widths. sin, cos, tan, fmod and pow of doubles go element by element: on
-// PoCL, at vector width, a lane's result of the first three depends on its neighbours, and the
-// other two are wrong at the ends of the range.
+// other bits at other widths. tan, sin and cos of doubles, fmod and pow of doubles go element by
+// element: on PoCL, at vector width, a lane's result of the first three depends on its neighbours,
+// and the other two are wrong at the ends of the range.
 
 #if KILN_NIN >= 1
 #define D KILN_A
@@ -72,9 +72,7 @@ static inline T op_clamp(T x, T low, T high)
 
 #if K_KIND(D) == 8
 
-DEFINE_EACH(each_sin, sin)
-DEFINE_EACH(each_cos, cos)
-DEFINE_EACH(each_tan, tan)
+DEFINE_EACH(op_tan, tan)
 
 #define DEFINE_EACH_2(name, call)                                                                  \
     static inline T name(T a, T b)                                                                 \
@@ -93,6 +91,8 @@ DEFINE_EACH(each_tan, tan)
 
 DEFINE_EACH_2(each_fmod, fmod)
 #if K_KIND(D) == 8 && K_WIDTH(D) == 64
+DEFINE_EACH(op_sin, sin)
+DEFINE_EACH(op_cos, cos)
 DEFINE_EACH_2(each_pow, pow)
 #define OP_pow(a, b) each_pow(a, b)
 // exact where it is 1 to the last bit: PoCL gives less at infinity
@@ -105,8 +105,10 @@ static inline T op_erf(T x)
 
 #if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define FMA fma
+#define FAST_FMA 1
 #else
 #define FMA(a, b, c) ((a) * (b) + (c))
+#define FAST_FMA 0
 #endif
 // x P(x^2) / Q(x^2), a minimax fit of our own to erf(x) / x on [0, 3.92]: 7 ulp; above it erf is 1
 // to the last bit. The same steps as in plugin_sdk/kf_elementwise.h.
@@ -126,6 +128,47 @@ static inline T op_erf(T x)
     T y = x * (p / q);
     return SEL(y, copysign(VALUE(1), x), (fabs(x) > VALUE(3.92f)) | (fabs(y) > VALUE(1)));
 }
+
+// sin and cos by vectors: what is left of x after the nearest multiple of pi/2, taken off in three
+// parts (Cody and Waite 1980; the first step is exact), minimax polynomials of our own for it and
+// the quarter of the turn: 1.6 ulp. Beyond FARTHEST, and where FMA is not fast, each element by
+// itself. The same steps as in plugin_sdk/kf_elementwise.h.
+#define FARTHEST (FAST_FMA ? 32768.0f : -1.0f)
+#define DEFINE_TURN(name, call, ahead, at_zero)                                                    \
+    static inline T name(T x)                                                                      \
+    {                                                                                              \
+        M far = (fabs(x) > VALUE(FARTHEST)) | (x != x);                                            \
+        T y = SEL(x, VALUE(0), far);                                                               \
+        T k = rint(y * VALUE(0.636619772f));                                                       \
+        T r = FMA(k, VALUE(-1.57079637f), y);                                                      \
+        r = FMA(k, VALUE(4.37113883e-8f), r);                                                      \
+        r = FMA(k, VALUE(1.71512451e-15f), r);                                                     \
+        T z = r * r;                                                                               \
+        T s = FMA(VALUE(-1.95172339e-4f), z, VALUE(8.332178e-3f));                                 \
+        s = FMA(FMA(s, z, VALUE(-0.166666552f)) * z, r, r);                                        \
+        T c = FMA(VALUE(2.44383791e-5f), z, VALUE(-1.38873665e-3f));                               \
+        c = FMA(FMA(c, z, VALUE(4.16666456e-2f)) * z, z, FMA(z, VALUE(-0.5f), VALUE(1)));          \
+        M quarter = K_CONVERT(int, k) + (ahead);                                                   \
+        r = SEL(s, c, (quarter & 1) != 0);                                                         \
+        r = SEL(r, -r, (quarter & 2) != 0);                                                        \
+        r = SEL(r, at_zero, x == 0);                                                               \
+        if (any(far)) {                                                                            \
+            union {                                                                                \
+                T v;                                                                               \
+                C s[KILN_V];                                                                       \
+            } from, to;                                                                            \
+            from.v = x;                                                                            \
+            to.v = r;                                                                              \
+            for (int i = 0; i < KILN_V; i++) {                                                     \
+                to.s[i] = fabs(from.s[i]) <= FARTHEST ? to.s[i] : call(from.s[i]);                 \
+            }                                                                                      \
+            r = to.v;                                                                              \
+        }                                                                                          \
+        return r;                                                                                  \
+    }
+
+DEFINE_TURN(op_sin, sin, 0, x)
+DEFINE_TURN(op_cos, cos, 1, VALUE(1))
 #endif
 
 #define OP_abs(x) fabs(x)
@@ -139,9 +182,9 @@ static inline T op_erf(T x)
 #define OP_sqrt(x) sqrt(x)
 #define OP_rsqrt(x) (VALUE(1) / sqrt(x))
 #define OP_recip(x) (VALUE(1) / (x))
-#define OP_sin(x) each_sin(x)
-#define OP_cos(x) each_cos(x)
-#define OP_tan(x) each_tan(x)
+#define OP_sin(x) op_sin(x)
+#define OP_cos(x) op_cos(x)
+#define OP_tan(x) op_tan(x)
 #define OP_sinh(x) sinh(x)
 #define OP_cosh(x) cosh(x)
 #define OP_tanh(x) SEL(tanh(x), copysign(VALUE(1), x), fabs(x) > VALUE(20))

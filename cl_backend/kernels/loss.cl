@@ -13,11 +13,13 @@
 #define LANE 0
 #endif
 
-static inline C log_sum(C a, C b)
+// The ways into a state, of which there are up to three; -INFINITY stands for none.
+static inline C log_sum(C a, C b, C c)
 {
-    const C larger = max(a, b);
-    const C smaller = min(a, b);
-    return larger == -INFINITY ? larger : larger + log1p(exp(smaller - larger));
+    const C largest = max(max(a, b), c);
+    return largest == -INFINITY
+               ? largest
+               : largest + log(exp(a - largest) + exp(b - largest) + exp(c - largest));
 }
 
 #ifdef KILN_I
@@ -78,9 +80,8 @@ __kernel void kiln_ctc(__global K_S(KILN_A) *out, __global const K_S(KILN_A) *in
         for (long k = LANE; k < states; k += KILN_GROUP) {
             C sum = k < 2 ? 0 : -INFINITY;
             if (t > 0) {
-                sum = before[k];
-                sum = k > 0 ? log_sum(sum, before[k - 1]) : sum;
-                sum = SKIPS(k) ? log_sum(sum, before[k - 2]) : sum;
+                sum = log_sum(before[k], k > 0 ? before[k - 1] : -INFINITY,
+                              SKIPS(k) ? before[k - 2] : -INFINITY);
             }
             alpha[t * most + k] = sum + EMISSION(t, k);
         }
@@ -89,7 +90,8 @@ __kernel void kiln_ctc(__global K_S(KILN_A) *out, __global const K_S(KILN_A) *in
     C whole = states == 1 ? 0 : -INFINITY;
     if (live > 0) {
         whole = alpha[(live - 1) * most + states - 1];
-        whole = states > 1 ? log_sum(whole, alpha[(live - 1) * most + states - 2]) : whole;
+        whole =
+            states > 1 ? log_sum(whole, alpha[(live - 1) * most + states - 2], -INFINITY) : whole;
     }
     if (!backward) {
         if (LANE == 0) {
@@ -109,11 +111,10 @@ __kernel void kiln_ctc(__global K_S(KILN_A) *out, __global const K_S(KILN_A) *in
         for (long k = LANE; t < live && k < states; k += KILN_GROUP) {
             C sum = k + 2 >= states ? 0 : -INFINITY;
             if (t < live - 1) {
-                sum = after[k] + EMISSION(t + 1, k);
-                sum = k + 1 < states ? log_sum(sum, after[k + 1] + EMISSION(t + 1, k + 1)) : sum;
-                sum = k + 2 < states && SKIPS(k + 2)
-                          ? log_sum(sum, after[k + 2] + EMISSION(t + 1, k + 2))
-                          : sum;
+                const bool skips = k + 2 < states && SKIPS(k + 2);
+                sum = log_sum(after[k] + EMISSION(t + 1, k),
+                              k + 1 < states ? after[k + 1] + EMISSION(t + 1, k + 1) : -INFINITY,
+                              skips ? after[k + 2] + EMISSION(t + 1, k + 2) : -INFINITY);
             }
             now[k] = sum;
         }

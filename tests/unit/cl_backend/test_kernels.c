@@ -4,6 +4,7 @@
 // tests/conformance covers the device's own form with all layouts; what is checked here beside
 // that: kernels.def against the operator table, outputs that overlap inputs, and long reductions,
 // which come in parts.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -293,8 +294,38 @@ static void test_indices_cannot_leave_the_tensor(void)
     cl_fixture_close(&f);
 }
 
+/* Floats beside multiples of pi/2, where nearly all of x cancels, up to beyond where vectors end,
+ * among numbers that go lane by lane. */
+static void test_turns(void)
+{
+    enum { N = 40000 };
+    static float x[N];
+    static const kiln_op ops[] = {KILN_OP_SIN, KILN_OP_COS, KILN_OP_TAN};
+    static const float others[] = {0.0f,  -0.0f,     1e-40f,   -1e-30f,    INFINITY, -INFINITY, NAN,
+                                   1e30f, -32768.0f, 32768.0f, 32768.004f, 0.5f,     -3e9f};
+    cl_trial t;
+    for (int i = 0; i < N; i++) {
+        float near = (float)(i * 1.5707963267948966);
+        x[i] = i % 3 == 0 ? near : nextafterf(near, i % 3 == 1 ? 0 : INFINITY);
+        x[i] = i % 2 == 0 ? x[i] : -x[i];
+        x[i] = i % 77 == 0 ? others[i / 77 % 13] : x[i];
+    }
+    for (int form = 0; form < CL_TRIAL_FORMS && cl_trial_open(&t, cl_trial_forms[form]); form++) {
+        for (int i = 0; i < 3; i++) {
+            kiln_tensor_desc desc[2] = {{.id = 1, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {N}},
+                                        {.id = 2, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {N}}};
+            kiln_op_record record = {
+                .op = ops[i], .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc + 1};
+            const void *data[1] = {x};
+            cl_trial_take(&record, data, &t);
+        }
+        KILN_CHECK_INT(t.count, 3);
+        cl_trial_close(&t);
+    }
+}
+
 KILN_TEST_MAIN("unit/cl_backend/kernels", KILN_TEST(test_every_operator_has_a_launcher),
                KILN_TEST(test_block_form), KILN_TEST(test_gpu_form), KILN_TEST(test_matmul_block),
                KILN_TEST(test_matmul_tile), KILN_TEST(test_long_reductions),
                KILN_TEST(test_softmax_of_long_columns), KILN_TEST(test_overlap),
-               KILN_TEST(test_indices_cannot_leave_the_tensor))
+               KILN_TEST(test_indices_cannot_leave_the_tensor), KILN_TEST(test_turns))
