@@ -21,12 +21,34 @@ static bool is_small(const kiln_gradsync *job, const kilni_param *param)
     return (uint64_t)kiln_desc_bytes(&param->desc) < job->bucket_bytes;
 }
 
+static kiln_status make_group(const kiln_gradsync *job, kiln_device *const *devices, size_t count,
+                              kiln_collective **out_group, kiln_error *err)
+{
+    const kiln_env *env = &job->context->env;
+    size_t bytes = strlen(job->select) + 64;
+    char *select = kiln_alloc(env, bytes);
+    if (select == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");
+    }
+    // A bucket has less than twice its limit: so far the order must not depend on the position.
+    snprintf(select, bytes, "all_reduce:0-%llu:doubling%s%s",
+             (unsigned long long)job->bucket_bytes * 2, job->select[0] != '\0' ? "," : "",
+             job->select);
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    options.deadline_ns = job->deadline_ns;
+    options.select = select;
+    kiln_status status = job->over_mpi
+                             ? kiln_collective_create_mpi(devices, count, &options, out_group, err)
+                             : kiln_collective_create(devices, count, &options, out_group, err);
+    kiln_free(env, select);
+    return status;
+}
+
 /// The group of some members, made when first needed.
 static kiln_status need_group(kiln_gradsync *job, uint64_t mask, kiln_collective **out_group,
                               kiln_error *err)
 {
     kiln_device *devices[KILNI_GRADSYNC_MEMBERS];
-    char select[256];
     size_t count = 0;
     kilni_subset *subset = job->subsets;
     while (subset != NULL && subset->mask != mask) {
@@ -44,16 +66,7 @@ static kiln_status need_group(kiln_gradsync *job, uint64_t mask, kiln_collective
     if (subset == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");
     }
-    // A bucket has less than twice its limit: so far the order must not depend on the position.
-    snprintf(select, sizeof(select), "all_reduce:0-%llu:doubling%s%.160s",
-             (unsigned long long)job->bucket_bytes * 2, job->select[0] != '\0' ? "," : "",
-             job->select);
-    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
-    options.deadline_ns = job->deadline_ns;
-    options.select = select;
-    kiln_status status =
-        job->over_mpi ? kiln_collective_create_mpi(devices, count, &options, &subset->group, err)
-                      : kiln_collective_create(devices, count, &options, &subset->group, err);
+    kiln_status status = make_group(job, devices, count, &subset->group, err);
     if (status != KILN_STATUS_OK) {
         kiln_free(&job->context->env, subset);
         return status;

@@ -4,6 +4,7 @@
 // of in the same words.
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -665,6 +666,41 @@ static void test_accumulated_shapes(void)
     scene_close(&self);
 }
 
+/// Choices of algorithms of any length count to their last word.
+static void test_long_select(void)
+{
+    const kiln_param_id id = 3;
+    scene self;
+    char select[400];
+    size_t length = 0;
+    kiln_gradsync_options options = KILN_GRADSYNC_OPTIONS_INIT;
+    options.select = select;
+    options.bucket_bytes = 16; // 12 floats do not travel with others
+    for (int i = 0; i < 12; i++) {
+        length +=
+            (size_t)snprintf(select + length, sizeof select - length, "all_reduce:100M-:ring,");
+    }
+    length += (size_t)snprintf(select + length, sizeof select - length, "all_reduce:tree4");
+    for (int wrong = 0; wrong < 2; wrong++) {
+        bool ok = scene_open(&self, references, &options);
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            ok = KILN_CHECK_INT(kiln_gradsync_register(self.job, m, &id, 1, NULL), 0);
+        }
+        for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+            kiln_error err = KILN_ERROR_INIT;
+            bool fails = wrong == 1 && m == MEMBERS - 1;
+            KILN_CHECK_INT(submit(&self, m, id, 12, (float)m, &err),
+                           fails ? KILN_STATUS_INVALID_ARGUMENT : KILN_STATUS_OK);
+            KILN_CHECK(!fails || strstr(err.message, "nonsense") != NULL);
+        }
+        if (wrong == 0 && ok && KILN_CHECK_INT(kiln_gradsync_sync(self.job, 0, NULL), 0)) {
+            check_gradient(&self, 0, id, 12, 1.5f, 1);
+        }
+        scene_close(&self);
+        (void)snprintf(select + length, sizeof select - length, ",all_reduce:nonsense");
+    }
+}
+
 /// A job, and a group, is of one context, whose groups operations name by number.
 static void test_other_context(void)
 {
@@ -913,6 +949,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_refusals),
         KILN_TEST(test_accumulated_shapes),
         KILN_TEST(test_other_context),
+        KILN_TEST(test_long_select),
         KILN_TEST(test_failing_device),
         KILN_TEST(test_names),
         KILN_TEST(test_start_and_close_race),
