@@ -8,7 +8,7 @@
 #include "device_set.h"
 #include "harness.h"
 
-enum { MOST = 3, COUNT = 1003 };
+enum { MOST = 4, COUNT = 1003 };
 
 typedef struct setting {
     uint32_t count;
@@ -16,8 +16,12 @@ typedef struct setting {
 } setting;
 
 static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
+static const setting single = {1, {"reference:0"}};
 #ifdef TEST_WITH_OPENCL
 static const setting opencl = {2, {"opencl:0", "opencl:1"}};
+static const setting four = {4, {"opencl:0", "opencl:1", "opencl:2", "opencl:3"}};
+static const setting alone = {1, {"opencl:0"}};
+static const setting twice = {2, {"opencl:0", "opencl:0"}}; ///< two ranks on one device
 #ifdef TEST_WITH_REMOTE
 static const setting remote = {3, {"opencl:0", "remote", "reference:0"}};
 #endif
@@ -333,6 +337,42 @@ static void test_other_collectives(void)
     scene_fini(&self);
 }
 
+/// Tensors without elements, and one of many rows of nothing, through every call, in place too.
+static void test_nothing_to_send(void)
+{
+    static const int64_t shapes[][2] = {{0, 5}, {3, 0}, {INT64_C(1) << 62, 0}};
+    scene self;
+    bool ok = scene_init(&self, kiln_test_param(), NULL);
+    for (int shape = 0; shape < 3 && ok; shape++) {
+        kiln_tensor *inputs[MOST] = {NULL};
+        kiln_tensor *outputs[MOST] = {NULL};
+        kiln_error err = KILN_ERROR_INIT;
+        for (uint32_t rank = 0; rank < self.count && ok; rank++) {
+            ok = KILN_CHECK_INT(kiln_tensor_create(self.devices[rank], KILN_DTYPE_F16, 2,
+                                                   shapes[shape], NULL, &inputs[rank], NULL),
+                                0);
+        }
+        for (int call = 0; call < 5 && ok; call++) {
+            bool fits = call != 2 || shapes[shape][0] <= INT64_MAX / self.count;
+            kiln_status status =
+                call == 0   ? kiln_collective_all_reduce(self.group, inputs, "mean", outputs, &err)
+                : call == 1 ? kiln_collective_broadcast(self.group, inputs, 0, outputs, &err)
+                : call == 2 ? kiln_collective_all_gather(self.group, inputs, outputs, &err)
+                : call == 3
+                    ? kiln_collective_reduce_scatter(self.group, inputs, "max", outputs, &err)
+                    : kiln_collective_all_reduce_in_place(self.group, inputs, "sum", &err);
+            ok = KILN_CHECK_INT(status, fits ? KILN_STATUS_OK : KILN_STATUS_OUT_OF_RANGE) &&
+                 (!fits || resolve_all(&self, call == 4 ? inputs : outputs));
+            for (uint32_t rank = 0; rank < self.count && ok && fits && call < 4; rank++) {
+                ok = KILN_CHECK_INT(kiln_tensor_count(outputs[rank]), 0);
+            }
+            release_all(&self, outputs);
+        }
+        release_all(&self, inputs);
+    }
+    scene_fini(&self);
+}
+
 // ---- results that are not there yet
 // -----------------------------------------------------------------
 
@@ -515,6 +555,9 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_in_a_program, "in a program, reference", &references),
         KILN_TEST_PARAM(test_nothing_stays, "nothing stays, reference", &references),
         KILN_TEST_PARAM(test_other_collectives, "other collectives, reference", &references),
+        KILN_TEST_PARAM(test_nothing_to_send, "nothing to send, reference", &references),
+        KILN_TEST_PARAM(test_operations, "operations, one reference", &single),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, one reference", &single),
         KILN_TEST_PARAM(test_unresolved, "unresolved, reference", &references),
         KILN_TEST_PARAM(test_let_go, "let go, reference", &references),
         KILN_TEST(test_refusals),
@@ -522,6 +565,13 @@ int main(int argc, char **argv)
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_operations, "operations, opencl", &opencl),
         KILN_TEST_PARAM(test_operations, "operations, mixed", &mixed),
+        KILN_TEST_PARAM(test_operations, "operations, four", &four),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, four", &four),
+        KILN_TEST_PARAM(test_operations, "operations, alone", &alone),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, alone", &alone),
+        KILN_TEST_PARAM(test_operations, "operations, two ranks on a device", &twice),
+        KILN_TEST_PARAM(test_other_collectives, "other collectives, two on a device", &twice),
+        KILN_TEST_PARAM(test_nothing_to_send, "nothing to send, four", &four),
         KILN_TEST_PARAM(test_in_a_program, "in a program, opencl", &opencl),
         KILN_TEST_PARAM(test_in_a_program, "in a program, mixed", &mixed),
         KILN_TEST_PARAM(test_nothing_stays, "nothing stays, opencl", &opencl),
@@ -536,6 +586,7 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_let_go, "let go, opencl", &opencl),
 #endif
     };
-    setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
+    setenv("POCL_DEVICES", "pthread pthread pthread pthread",
+           1); // read once, before the first OpenCL call
     return kiln_test_run("collective/devices", cases, sizeof cases / sizeof cases[0], argc, argv);
 }
