@@ -505,6 +505,11 @@ static kiln_status call_all(kiln_collective *collective, kiln_coll_kind kind, co
         return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
     }
     kiln_status status = plan_call(collective, kind, op, root, inputs, out_tensors, &plan, err);
+    if (status == KILN_STATUS_OK && kind == KILN_COLL_ALL_GATHER && inputs[0]->desc.rank > 0 &&
+        inputs[0]->desc.dims[0] > INT64_MAX / collective->total) { // of rows without elements
+        status = kiln_fail(err, OUT_OF_RANGE, "%lld rows of each of %u ranks are too many",
+                           (long long)inputs[0]->desc.dims[0], collective->total);
+    }
     return status == KILN_STATUS_OK ? run(&plan, err) : status;
 }
 
