@@ -662,12 +662,17 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
     return status;
 }
 
-/// The first failure of calls that the queue waited for. They have all ended.
-static kiln_status take_gates(kiln_device *device, kiln_error *err)
+/// The first failure of calls that the queue waited for and that have all ended. After a failure of
+/// something else they are the next sync's.
+static kiln_status report_gates(kiln_device *device, kilni_waits *gates, kiln_status status,
+                                kiln_error *err)
 {
-    kiln_status status = kilni_waits_status(device->gates, NULL, err);
-    kilni_waits_release(device->gates);
-    device->gates = NULL;
+    if (status == KILN_STATUS_OK) {
+        status = kilni_waits_status(gates, NULL, err);
+    } else {
+        (void)kilni_waits_add(&device->gates, &device->context->env, gates);
+    }
+    kilni_waits_release(gates);
     return status;
 }
 
@@ -679,8 +684,11 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
         pthread_cond_wait(&device->arrived, &device->lock);
     }
     kiln_status status = kilni_device_drain(device, err);
+    kilni_waits *gates = NULL;
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
+        gates = device->gates; // those that come while others have the lock are not over then
+        device->gates = NULL;
         status = kilni_device_wait(device, &local);
         if (status != KILN_STATUS_OK && device->fault == NULL) {
             device->fault = kilni_fault_create(device, &local);
@@ -697,9 +705,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
             device->fault = NULL;
         }
     }
-    if (status == KILN_STATUS_OK) {
-        status = take_gates(device, err);
-    }
+    status = report_gates(device, gates, status, err);
     pthread_mutex_unlock(&device->lock);
     return status;
 }

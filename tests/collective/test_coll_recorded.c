@@ -447,6 +447,57 @@ static void test_behind_another_group(void)
     scene_fini(&self);
 }
 
+typedef struct syncer {
+    kiln_device *device;
+    kiln_status status;
+} syncer;
+
+static void *sync_device(void *user)
+{
+    syncer *own = user;
+    own->status = kiln_sync(own->device, NULL);
+    return NULL;
+}
+
+/// A call that is waited for while another thread syncs the device fails after that sync has ended,
+/// which does not use the failure up: the next sync gives it.
+static void test_failure_after_sync(void)
+{
+    scene self;
+    pthread_t thread;
+    kiln_collective *failing = NULL;
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_tensor *late = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    const struct timespec nap = {.tv_nsec = 200000000};
+    options.deadline_ns = 3000000000u;
+    if (scene_init(&self, &opencl, 30000) &&
+        KILN_CHECK_INT(kiln_collective_create(self.set.devices, 2, &options, &failing, NULL), 0)) {
+        int64_t id = kiln_collective_id(self.group);
+        syncer own = {self.set.devices[0], KILN_STATUS_OK};
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sums[0], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), 0);
+        KILN_CHECK_INT(pthread_create(&thread, NULL, sync_device, &own), 0);
+        nanosleep(&nap, NULL); // it waits for the first call
+        KILN_CHECK_INT(
+            kiln_all_reduce(self.inputs[0], "sum", kiln_collective_id(failing), 0, &late, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(late, NULL), 0);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sums[1], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+        pthread_join(thread, NULL);
+        KILN_CHECK_INT(own.status, KILN_STATUS_OK);
+        KILN_CHECK(!kiln_collective_ended(late));
+        names_rank_1(kiln_sync(self.set.devices[0], &err), &err);
+        KILN_CHECK_INT(kiln_sync(self.set.devices[0], NULL), 0); // reported once
+        holds(&self, sums[0], 1, 0);
+    }
+    kiln_collective_destroy(failing);
+    release_all(sums);
+    kiln_release(late);
+    scene_fini(&self);
+}
+
 /// A resolve that finds no memory changes nothing: the result stays refused, and resolves later.
 static void test_resolve_without_memory(void)
 {
@@ -682,6 +733,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_graphs_refused),
         KILN_TEST(test_graphs_outlive_group),
         KILN_TEST(test_behind_another_group),
+        KILN_TEST(test_failure_after_sync),
         KILN_TEST(test_resolve_without_memory),
         KILN_TEST(test_thread_ends),
 #endif
