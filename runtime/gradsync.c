@@ -292,6 +292,9 @@ kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
         return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
     }
     kiln_gradsync *old = NULL;
+    if (options != NULL && options->struct_size < sizeof(*options)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "options of a job without their size");
+    }
     const kiln_gradsync_options settled = settle(options);
     kiln_status status = check_start(context, name, devices, count, &settled, err);
     if (status == KILN_STATUS_OK) {

@@ -362,6 +362,41 @@ static void test_graphs(void)
     scene_fini(&self);
 }
 
+/// A member that lets its result go unread takes part all the same, as recorded and in a graph.
+static void test_unread_results(void)
+{
+    scene self;
+    kiln_tensor *sum = NULL;
+    kiln_tensor *y = NULL;
+    kiln_graph *graph = NULL;
+    if (scene_init(&self, &opencl, 3000)) {
+        int64_t id = kiln_collective_id(self.group);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sum, NULL), 0);
+        kiln_release(sum);
+        KILN_CHECK_INT(kiln_flush(self.set.devices[0], NULL), 0);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sum, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sum, NULL), 0);
+        holds(&self, sum, 1, 0);
+        kiln_release(sum);
+        KILN_CHECK_INT(kiln_graph_begin(self.set.devices[0], &self.inputs[0], 1, NULL), 0);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sum, NULL), 0);
+        kiln_release(sum);
+        KILN_CHECK_INT(kiln_mul_scalar(self.inputs[0], kiln_f64(2), &y, NULL), 0);
+        KILN_CHECK_INT(kiln_graph_end(self.set.devices[0], &y, 1, &graph, NULL), 0);
+        kiln_release(y);
+        y = NULL;
+        sum = NULL;
+        KILN_CHECK_INT(kiln_graph_run(graph, &self.inputs[0], 1, &y, 1, NULL), 0);
+        KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sum, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sum, NULL), 0);
+        holds(&self, sum, 1, 0);
+    }
+    kiln_release(sum);
+    kiln_release(y);
+    kiln_graph_destroy(graph);
+    scene_fini(&self);
+}
+
 /// Replays a member's part: it, or else the reading of its result, gives the failure.
 static void replay_fails(const scene *self, kiln_graph *const *graphs, uint32_t rank,
                          kiln_status code, const char *part)
@@ -733,6 +768,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_graphs_refused),
         KILN_TEST(test_graphs_outlive_group),
         KILN_TEST(test_behind_another_group),
+        KILN_TEST(test_unread_results),
         KILN_TEST(test_failure_after_sync),
         KILN_TEST(test_resolve_without_memory),
         KILN_TEST(test_thread_ends),

@@ -630,6 +630,11 @@ static void test_refusals(void)
         KILN_CHECK_INT(kiln_gradsync_submit(self.job, 1, tensor, &err),
                        KILN_STATUS_INVALID_ARGUMENT);
         KILN_CHECK_INT(kiln_gradsync_submit(self.job, 0, tensor, &err), 0); // nothing was spoilt
+        options.struct_size = 4;
+        KILN_CHECK_INT(
+            kiln_gradsync_start(self.set.context, "x", self.set.devices, 2, &options, &other, &err),
+            KILN_STATUS_INVALID_ARGUMENT);
+        options.struct_size = sizeof options;
         options.op = "median";
         KILN_CHECK_INT(
             kiln_gradsync_start(self.set.context, "x", self.set.devices, 2, &options, &other, &err),
