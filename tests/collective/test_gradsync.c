@@ -671,6 +671,57 @@ static void test_accumulated_shapes(void)
     scene_close(&self);
 }
 
+#ifdef TEST_WITH_OPENCL
+/// One device is busy with what only comes later: sync returns all the same, on both, before the
+/// reduction can have begun, and the gradient is right in the end.
+static void test_device_waits(void)
+{
+    static const char *const addresses[] = {"opencl:0", "opencl:1", "reference:0"};
+    enum { BOTH = 2, ALL = 3, COUNT = 1000 };
+    const kiln_param_id id = 12;
+    scene self = {0};
+    kiln_collective *busy = NULL;
+    kiln_tensor *parts[BOTH] = {NULL};
+    kiln_tensor *sums[BOTH] = {NULL};
+    if (device_set_open(&self.set, addresses, ALL) &&
+        KILN_CHECK_INT(kiln_gradsync_start(self.set.context, "job", self.set.devices, BOTH, NULL,
+                                           &self.job, NULL),
+                       0) &&
+        KILN_CHECK_INT(
+            kiln_collective_create((kiln_device *[]){self.set.devices[0], self.set.devices[2]},
+                                   BOTH, NULL, &busy, NULL),
+            0)) {
+        int64_t group = kiln_collective_id(busy);
+        uint64_t begin = kiln_time_ns();
+        for (uint32_t m = 0; m < BOTH; m++) {
+            parts[m] = gradient(&self, 2 * m, 0, COUNT, (float)m);
+            KILN_CHECK_INT(kiln_gradsync_register(self.job, m, &id, 1, NULL), 0);
+        }
+        KILN_CHECK_INT(kiln_all_reduce(parts[0], "sum", group, 0, &sums[0], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), 0);
+        for (uint32_t m = 0; m < BOTH; m++) {
+            KILN_CHECK_INT(submit(&self, m, id, COUNT, (float)m, NULL), 0);
+        }
+        for (uint32_t m = 0; m < BOTH; m++) {
+            KILN_CHECK_INT(kiln_gradsync_sync(self.job, m, NULL), 0);
+        }
+        KILN_CHECK(!kiln_collective_ended(sums[0]));
+        KILN_CHECK(kiln_time_ns() - begin < 20000000000u); // not the deadline
+        KILN_CHECK_INT(kiln_all_reduce(parts[1], "sum", group, 1, &sums[1], NULL), 0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+        for (uint32_t m = 0; m < BOTH; m++) {
+            check_gradient(&self, m, id, COUNT, 0.5f, 1);
+        }
+    }
+    for (uint32_t m = 0; m < BOTH; m++) {
+        kiln_release(parts[m]);
+        kiln_release(sums[m]);
+    }
+    kiln_collective_destroy(busy);
+    scene_close(&self);
+}
+#endif
+
 /// Choices of algorithms of any length count to their last word.
 static void test_long_select(void)
 {
@@ -955,6 +1006,9 @@ int main(int argc, char **argv)
         KILN_TEST(test_accumulated_shapes),
         KILN_TEST(test_other_context),
         KILN_TEST(test_long_select),
+#ifdef TEST_WITH_OPENCL
+        KILN_TEST(test_device_waits),
+#endif
         KILN_TEST(test_failing_device),
         KILN_TEST(test_names),
         KILN_TEST(test_start_and_close_race),
