@@ -693,10 +693,21 @@ static void count_block(const kilni_run *run, block_run *current)
     }
 }
 
+/// A sample needs more memory than the run that it is for: that it found none says nothing about
+/// the program.
+static bool starves(const kilni_run *run, const kiln_error *cause)
+{
+    kiln_device *device = run->device;
+    bool starved = device->measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
+    device->starved = device->starved || starved;
+    return starved;
+}
+
 static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause)
 {
-    kiln_log_write(&run->device->context->env, KILN_LOG_WARN, "runtime",
-                   "block of %s runs unfused: %s", current->view.block->fuser, cause->message);
+    kiln_log_write(&run->device->context->env, starves(run, cause) ? KILN_LOG_DEBUG : KILN_LOG_WARN,
+                   "runtime", "block of %s runs unfused: %s", current->view.block->fuser,
+                   cause->message);
     current->unfused = true;
     run_block_unfused(&current->view);
 }
@@ -749,8 +760,10 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     }
     // Nothing of this launch was enqueued, so its inputs are whole. Later launches may have lost
     // theirs.
-    kiln_fuse_block_failed(run->engine, current->view.block, &err);
-    ((block_state *)current->view.block->state)->failed = true;
+    if (!starves(run, &err)) {
+        kiln_fuse_block_failed(run->engine, current->view.block, &err);
+        ((block_state *)current->view.block->state)->failed = true;
+    }
     if (!current->started) {
         give_up_fusion(run, current, &err);
         return;

@@ -184,6 +184,7 @@ struct kiln_device {
     kilni_fault no_memory; ///< stands in when there is none for a fault's record
     unsigned tune; ///< kilni_tune
     bool measuring; ///< what runs now is a sample
+    bool starved; ///< a sample had too little memory
     bool measured; ///< a block of the segment that runs: one is enough for a run
     uint64_t blocks_fused;
     uint64_t ops_fused;

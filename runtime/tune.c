@@ -143,6 +143,9 @@ static kiln_status make_fused(const tournament *t, contender *c, const kiln_prog
                                        .block = 0,
                                        .index = launch ? step->index : t->block->ops[step->index]};
     }
+    if (program->n_steps == 0) {
+        return KILN_STATUS_OK; // all its results are dropped
+    }
     kiln_plan_step *last = &c->steps[program->n_steps - 1];
     last->dies = c->dies;
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
@@ -258,6 +261,7 @@ static kiln_status sample(tournament *t, contender *c, kiln_error *err)
     run.segment = &segment;
     run.places = t->places;
     kiln_status status = copy_dying(t, err);
+    device->starved = false;
     if (status == KILN_STATUS_OK) {
         uint64_t start = kiln_time_ns();
         kilni_plan_run(&run);
@@ -267,6 +271,9 @@ static kiln_status sample(tournament *t, contender *c, kiln_error *err)
     }
     c->failed = c->failed || !came_out(t);
     clear_scratch(t);
+    if (status == KILN_STATUS_OK && device->starved) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory for a sample's results");
+    }
     return status;
 }
 
@@ -315,6 +322,17 @@ static bool is_close(const tournament *t)
     for (uint32_t i = 0; i < t->n_known; i++) {
         if (!t->known[i].chosen &&
             t->known[i].predicted_ns <= chosen + chosen * CLOSE_PERCENT / 100) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// What failed before the block says nothing about its candidates.
+static bool inputs_failed(const tournament *t)
+{
+    for (uint32_t i = 0; i < t->block->n_tensors; i++) {
+        if (t->run->places[t->block->tensors[i]]->fault != NULL) {
             return true;
         }
     }
@@ -383,7 +401,7 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs)
     kiln_error err = KILN_ERROR_INIT;
     t.n_known = kiln_fuse_contenders(run->engine, run->segment->plan, block, t.known,
                                      KILN_FUSE_MAX_CONTENDERS);
-    if (t.n_known == 0 || !is_time(&t, runs)) {
+    if (t.n_known == 0 || !is_time(&t, runs) || inputs_failed(&t)) {
         return t.n_known == 0;
     }
     kilni_fault *fault = device->fault;

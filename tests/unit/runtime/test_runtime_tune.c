@@ -36,14 +36,10 @@ static uint64_t kernels(const fixture *f)
     return stats.backend.kernels_launched;
 }
 
-/// relu(x * y + 1) * 0.5 over inputs that are let go, so that the block works in place.
-static uint64_t run_chain(fixture *f, float *out)
+/// exp((x * y + 1) * 0.5) over inputs that are let go, so that the block works in place.
+static kiln_status chain(fixture *f, kiln_tensor *x, kiln_tensor *y, float *out)
 {
-    const int64_t dims[] = {ROWS, COLUMNS};
     kiln_tensor *t[4] = {NULL};
-    kiln_tensor *x = fixture_f32(f, 2, dims, a), *y = fixture_f32(f, 2, dims, b);
-    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
-    uint64_t before = kernels(f);
     FIXTURE_OK(f, kiln_mul(x, y, &t[0], &f->err));
     kiln_release(x);
     kiln_release(y);
@@ -53,8 +49,18 @@ static uint64_t run_chain(fixture *f, float *out)
     kiln_release(t[1]);
     FIXTURE_OK(f, kiln_exp(t[2], &t[3], &f->err));
     kiln_release(t[2]);
-    FIXTURE_OK(f, kiln_read(t[3], out, sizeof(float) * N, &f->err));
+    kiln_status status = kiln_read(t[3], out, sizeof(float) * N, &f->err);
     kiln_release(t[3]);
+    return status;
+}
+
+static uint64_t run_chain(fixture *f, float *out)
+{
+    const int64_t dims[] = {ROWS, COLUMNS};
+    kiln_tensor *x = fixture_f32(f, 2, dims, a), *y = fixture_f32(f, 2, dims, b);
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t before = kernels(f);
+    FIXTURE_OK(f, chain(f, x, y, out));
     return kernels(f) - before;
 }
 
@@ -162,6 +168,95 @@ static void test_what_cannot_be_built_loses(void)
     unsetenv("KILN_CACHE_DIR");
 }
 
+static bool open_within(fixture *f, const char *mode, int64_t budget)
+{
+    char bytes[32];
+    *f = (fixture){.err = KILN_ERROR_INIT};
+    snprintf(bytes, sizeof(bytes), "%lld", (long long)budget);
+    FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err));
+    FIXTURE_OK(f, kiln_context_set(f->context, "tune", mode, &f->err));
+    FIXTURE_OK(f, kiln_context_set(f->context, "memory-budget", bytes, &f->err));
+    if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
+        kiln_test_skip("no OpenCL device");
+        kiln_context_destroy(f->context);
+        return false;
+    }
+    return true;
+}
+
+/// exp(x * row + 1), of which the row is let go: samples need a copy of it, runs do not. Gives the
+/// kernels of the run, or 0 when the memory was too little.
+static uint64_t run_tight(fixture *f, kiln_tensor *x, float *out)
+{
+    const int64_t dims[] = {COLUMNS};
+    kiln_tensor *t[3] = {NULL}, *row = NULL;
+    f->err = (kiln_error)KILN_ERROR_INIT;
+    uint64_t before = 0;
+    kiln_status status =
+        kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, dims, b + 8, &row, &f->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(f->device, &f->err);
+        before = kernels(f);
+    }
+    if (status == KILN_STATUS_OK) {
+        FIXTURE_OK(f, kiln_mul(x, row, &t[0], &f->err));
+        FIXTURE_OK(f, kiln_add_scalar(t[0], kiln_f64(1), &t[1], &f->err));
+        FIXTURE_OK(f, kiln_exp(t[1], &t[2], &f->err));
+        kiln_release(t[0]);
+        kiln_release(t[1]);
+        kiln_release(row);
+        row = NULL;
+        status = kiln_read(t[2], out, sizeof(float) * N, &f->err);
+        kiln_release(t[2]);
+    }
+    kiln_release(row);
+    return status == KILN_STATUS_OK ? kernels(f) - before : 0;
+}
+
+/// The least budget in which `run_tight` passes without samples.
+static int64_t least_budget(void)
+{
+    const int64_t dims[] = {ROWS, COLUMNS};
+    const int64_t step = 1024;
+    int64_t budget = 2 * (int64_t)sizeof(float) * N;
+    bool passed = false;
+    for (int i = 0; i < 200 && !passed; i++) {
+        fixture f;
+        budget += step;
+        if (!open_within(&f, "off", budget)) {
+            return 0;
+        }
+        kiln_tensor *x = fixture_f32(&f, 2, dims, a);
+        passed = run_tight(&f, x, plain) > 0;
+        kiln_release(x);
+        kiln_device_release(f.device);
+        kiln_context_destroy(f.context);
+    }
+    return KILN_CHECK(passed) ? budget : 0;
+}
+
+/// A tournament that finds no memory for its samples leaves the block as it was.
+static void test_too_little_memory_for_samples(void)
+{
+    const int64_t dims[] = {ROWS, COLUMNS};
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    int64_t budget = least_budget();
+    if (budget > 0 && open_within(&f, "full", budget)) {
+        kiln_tensor *x = fixture_f32(&f, 2, dims, a);
+        for (int i = 0; i < 3; i++) {
+            uint64_t ran = run_tight(&f, x, tuned);
+            KILN_CHECK_STR(f.err.message, "");
+            KILN_CHECK(i == 0 ? ran > 0 : ran == 1);
+            same(plain, tuned, N);
+        }
+        kiln_release(x);
+        fixture_close(&f);
+    }
+    unsetenv("KILN_CACHE_DIR");
+}
+
 static void test_another_process_measures_nothing(void)
 {
     uint64_t first = 0, second = 0;
@@ -184,4 +279,5 @@ static void test_another_process_measures_nothing(void)
 KILN_TEST_MAIN("unit/runtime/tune", KILN_TEST(test_results_stay),
                KILN_TEST(test_hot_blocks_are_measured_lazily),
                KILN_TEST(test_a_wrong_mode_is_refused), KILN_TEST(test_what_cannot_be_built_loses),
+               KILN_TEST(test_too_little_memory_for_samples),
                KILN_TEST(test_another_process_measures_nothing))
