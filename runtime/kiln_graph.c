@@ -793,6 +793,7 @@ static uint64_t count_open(const kiln_graph *graph)
 void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
 {
     kiln_graph_info info = {.struct_size = out_info->struct_size};
+    pthread_mutex_lock(&graph->device->lock);
     const kiln_fuse_segment *segment = graph->bindings->segment;
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_ops; i++) {
         info.ops += kiln_op_info_of(segment->ops[i].op)->cls != KILN_CLASS_CONTROL;
@@ -807,6 +808,7 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
     }
     info.blocks_open = count_open(graph);
     info.steps = segment != NULL ? segment->plan->n_steps : 0;
+    pthread_mutex_unlock(&graph->device->lock);
     size_t size = info.struct_size < sizeof(info) ? info.struct_size : sizeof(info);
     memcpy(out_info, &info, size);
 }
