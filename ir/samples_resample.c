@@ -68,6 +68,8 @@ static const resample_case resample_cases[] = {
     {{3, {2, 3, 4}}, {3, {2, 3, 4}}, "linear", "half_pixel", {0}, {0}, false, false},
     {{3, {0, 3, 4}}, {2, {2, 2}}, "linear", "half_pixel", {0}, {0}, false, false},
     {{2, {3, 4}}, {2, {3, 0}}, "linear", "half_pixel", {0}, {0}, false, false},
+    {{2, {3, 4}}, {2, {3, 0}}, "cubic", "half_pixel", {0}, {0}, false, true},
+    {{2, {3, 4}}, {2, {3, 0}}, "linear", "asymmetric", {2, {1, 1e-300}}, {0}, false, true},
     {{4, {1, 40, 3, 3}}, {3, {30, 2, 3}}, "linear", "half_pixel", {0}, {0}, false, false},
 };
 enum { N_RESAMPLE_CASES = sizeof(resample_cases) / sizeof(resample_cases[0]) };
