@@ -437,7 +437,8 @@ static bool is_in_reach(const kiln_view *view, int64_t rows, int64_t cols)
     int64_t size = (int64_t)kiln_dtype_size(view->dtype);
     kiln_view_extent(view, &begin, &end);
     int64_t repeats = rows > 0 && cols > 0 ? element_count(view) / rows / cols : 0;
-    int64_t padded = (rows + TILE) * (cols + TILE);
+    int64_t padded =
+        rows <= INT32_MAX && cols <= INT32_MAX ? (rows + TILE) * (cols + TILE) : INT64_MAX;
     return end / size <= INT32_MAX && padded <= INT32_MAX && repeats <= INT32_MAX / padded;
 }
 
