@@ -254,9 +254,9 @@ kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out
     if (index >= list.n_devices) {
         return kiln_fail(err, NOT_FOUND, "there are %u OpenCL devices", list.n_devices);
     }
-    char name[96] = "";
-    char platform[64] = "";
-    char version[64] = "";
+    char name[256] = "";
+    char platform[256] = "";
+    char version[256] = "";
     cl_uint units = 0;
     cl_ulong bytes = 0;
     cl_device_id device = list.devices[index];
