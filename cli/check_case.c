@@ -74,8 +74,8 @@ static kiln_status check_io(const kiln_onnx_model *model, kiln_error *err)
 
 /* NumPy has no bfloat16: the cases' files hold its bits as uint16. The type's example of CastLike,
    of which the model says another shape, is repeated to that shape. */
-static kiln_status fit_to_model(const kiln_onnx_value_info *info, kiln_onnx_tensor_info *tensor,
-                                void **out_repeated, kiln_error *err)
+static kiln_status fit_to_model(const check_run *run, const kiln_onnx_value_info *info,
+                                kiln_onnx_tensor_info *tensor, void **out_repeated, kiln_error *err)
 {
     if (info->dtype == KILN_DTYPE_BF16 && tensor->dtype == KILN_DTYPE_U16) {
         tensor->dtype = KILN_DTYPE_BF16;
@@ -90,7 +90,7 @@ static kiln_status fit_to_model(const kiln_onnx_value_info *info, kiln_onnx_tens
     if (!other || tensor->bytes != size || bytes > 65536) {
         return KILN_STATUS_OK;
     }
-    char *copies = malloc(bytes);
+    char *copies = kiln_alloc(kiln_context_env(run->context), bytes);
     if (copies == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
     }
@@ -153,7 +153,7 @@ static kiln_status load_input(check_run *run, check_set *set, const char *folder
     }
     if (value->kind == KILN_ONNX_KIND_TENSOR) {
         kiln_onnx_tensor_info tensor = items[0];
-        status = fit_to_model(info, &tensor, &set->repeated[i], err);
+        status = fit_to_model(run, info, &tensor, &set->repeated[i], err);
         if (status == KILN_STATUS_OK) {
             status = upload(run, &tensor, value, err);
         }
@@ -172,7 +172,7 @@ static void free_set(check_run *run, check_set *set)
     kiln_onnx_values_free(env, set->outputs, MAX_IO);
     for (size_t i = 0; i < MAX_IO; i++) {
         kiln_onnx_tensor_close(set->files[i]);
-        free(set->repeated[i]);
+        kiln_free(env, set->repeated[i]);
     }
 }
 

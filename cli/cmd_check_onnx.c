@@ -6,7 +6,9 @@
 
 #include "check_case.h"
 
+#include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,13 +119,36 @@ typedef struct check_state {
 
 // ---- files of counts --------------------------------------------------------
 
+/* Blanks and a number; goes behind it. */
+static bool read_count(const char **at, unsigned long long *out_count)
+{
+    char *end = NULL;
+    const char *digits = *at + strspn(*at, " ");
+    errno = 0;
+    *out_count = strtoull(digits, &end, 10);
+    *at = end;
+    return isdigit((unsigned char)digits[0]) && errno == 0;
+}
+
+static bool read_row(const char *line, check_row *out_row)
+{
+    size_t length = strcspn(line, " \n");
+    const char *at = line + length;
+    if (length == 0 || length >= sizeof(out_row->key)) {
+        return false;
+    }
+    memcpy(out_row->key, line, length);
+    return read_count(&at, &out_row->kernels) && read_count(&at, &out_row->host_nodes) &&
+           (*at == '\n' || *at == '\0');
+}
+
 static kiln_status add_row(check_state *state, const char *line, const char *path, kiln_error *err)
 {
     check_row row = {.kernels = 0};
     if (line[0] == '#' || line[0] == '\n') {
         return KILN_STATUS_OK;
     }
-    if (sscanf(line, "%255s %llu %llu", row.key, &row.kernels, &row.host_nodes) != 3) {
+    if (!read_row(line, &row)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: row %zu is not \"case kernels host\"", path,
                          state->n_rows + 1);
     }
@@ -349,7 +374,7 @@ static kiln_status check_folder(check_state *state, const char *folder, kiln_err
     } else {
         status = check_cases_in(state, folder, err);
     }
-    if (state->options->summary) {
+    if (state->options->summary && status == KILN_STATUS_OK) {
         printf("%s: %llu passed, %llu failed, %llu skipped\n", folder,
                (unsigned long long)(state->passed - before[0]),
                (unsigned long long)(state->failed - before[1]),
@@ -394,7 +419,7 @@ static void print_end(check_state *state)
         printf("skipped %4llu: %s\n", (unsigned long long)state->reasons[i].count,
                state->reasons[i].text);
     }
-    if (state->options->summary) {
+    if (state->options->summary && state->passed + state->failed + state->skipped > 0) {
         print_lists(state);
     }
     if (state->unheld > 0) {

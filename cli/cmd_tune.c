@@ -64,6 +64,13 @@ static void show(uint64_t done, uint64_t all)
     fflush(stderr);
 }
 
+static uint64_t blocks_of(const kiln_graph *graph)
+{
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    kiln_graph_info_get(graph, &info);
+    return info.blocks;
+}
+
 static uint64_t blocks_open(const kiln_graph *graph)
 {
     kiln_graph_info info = KILN_GRAPH_INFO_INIT;
@@ -127,7 +134,11 @@ int cmd_tune(int argc, char **argv)
     if (status == KILN_STATUS_OK) {
         status = tune(&session, &measured, &all, &err);
     }
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && all == 0) {
+        uint64_t blocks = blocks_of(session.graph);
+        printf("nothing left to measure: %llu fused blocks%s\n", (unsigned long long)blocks,
+               blocks > 0 ? ", each with its winner" : "");
+    } else if (status == KILN_STATUS_OK) {
         printf("%llu of %llu blocks measured\n", (unsigned long long)measured,
                (unsigned long long)all);
     }
