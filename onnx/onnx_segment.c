@@ -341,7 +341,9 @@ static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_fr
     given_tensors(segment, frame, tensors);
     kiln_status st = kiln_graph_begin(device, tensors, segment->n_given, err);
     if (st != KILN_STATUS_OK) {
-        return st; /* inside a caller's capture: another time */
+        /* inside a caller's capture: another time; one tensor in two places: never */
+        segment->hopeless = st == KILN_STATUS_INVALID_ARGUMENT;
+        return st;
     }
     segment->hopeless = true;
     kiln_graph_fix_shapes(device);
