@@ -541,7 +541,10 @@ KILN_API uint32_t kiln_collective_rank(const kiln_collective *collective);
 KILN_API uint32_t kiln_collective_ranks(const kiln_collective *collective);
 
 /// The group's number among those of its context, never 0, for operations that name it:
-/// kiln_all_reduce of kiln_ops.h, each member of which may be recorded by a thread of its own.
+/// kiln_all_reduce of kiln_ops.h, each member of which may be recorded by a thread of its own. All
+/// devices must then get the parts of all groups in one order: a device that has resolved a result
+/// waits for it before it begins its next part, and parts that so wait for each other, also those
+/// of two ranks on one device, end at the deadline. Calls on a whole group begin all parts at once.
 /// Ownership: a value. Lifetime: the group's. Thread: any. Errors: none.
 KILN_API int64_t kiln_collective_id(const kiln_collective *collective);
 

@@ -566,6 +566,53 @@ static void test_resolve_without_memory(void)
     KILN_CHECK_INT(atomic_load(&faults.live), 0);
 }
 
+/// The devices get the parts of two groups in opposite orders, each behind the wait for the other:
+/// nobody hangs, both groups say so by the deadline, and the devices are sound afterwards.
+static void test_crossed_groups(void)
+{
+    scene self;
+    kiln_collective *groups[2] = {NULL};
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    kiln_tensor *sums[2][2] = {{NULL}};
+    kiln_error err = KILN_ERROR_INIT;
+    float data[COUNT];
+    options.deadline_ns = 500000000;
+    if (scene_init(&self, &opencl, 30000) &&
+        KILN_CHECK_INT(kiln_collective_create(self.set.devices, 2, &options, &groups[0], NULL),
+                       0) &&
+        KILN_CHECK_INT(kiln_collective_create(self.set.devices, 2, &options, &groups[1], NULL),
+                       0)) {
+        uint64_t begin = kiln_time_ns();
+        for (uint32_t part = 0; part < 4; part++) {
+            uint32_t rank = part % 2;
+            uint32_t g = rank == 0 ? part / 2 : 1 - part / 2;
+            kiln_status status =
+                kiln_all_reduce(self.inputs[rank], "sum", kiln_collective_id(groups[g]), rank,
+                                &sums[g][rank], NULL);
+            KILN_CHECK_INT(status, 0);
+            status = kiln_collective_resolve(sums[g][rank], NULL);
+            KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_DEADLINE_EXCEEDED);
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            KILN_CHECK_INT(kiln_read(sums[i / 2][i % 2], data, sizeof data, &err),
+                           KILN_STATUS_DEADLINE_EXCEEDED);
+            KILN_CHECK_CONTAINS(err.message, "rank ");
+        }
+        KILN_CHECK(kiln_time_ns() - begin < 1500000000u); // the deadline + 1 s
+        hear_failures(&self);
+        KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, self.inputs, "sum", NULL),
+                       0);
+        KILN_CHECK_INT(kiln_collective_resolve(self.inputs[1], NULL), 0);
+        holds(&self, self.inputs[1], 1, 0);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        kiln_release(sums[i / 2][i % 2]);
+    }
+    kiln_collective_destroy(groups[0]);
+    kiln_collective_destroy(groups[1]);
+    scene_fini(&self);
+}
+
 /// A thread records its member's part and ends: the result is resolved and read by another, twice
 /// at a time.
 static void *begin_part(void *user)
@@ -768,6 +815,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_graphs_refused),
         KILN_TEST(test_graphs_outlive_group),
         KILN_TEST(test_behind_another_group),
+        KILN_TEST(test_crossed_groups),
         KILN_TEST(test_unread_results),
         KILN_TEST(test_failure_after_sync),
         KILN_TEST(test_resolve_without_memory),
