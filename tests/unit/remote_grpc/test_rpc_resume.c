@@ -12,12 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SMALL = 3, LARGE = 12000, STEPS = 5 };
+enum { SMALL = 3, LARGE = 12000, STEPS = 5, PENDING = 4, CANCELLED = 1 };
 
 typedef struct outcome {
     float steps[STEPS][SMALL];
     float large[LARGE];
     float graph[2][SMALL];
+    float pending[PENDING][SMALL];
+    float later[LARGE];
     int32_t refused; ///< status of an operation that must fail
     bool good;
 } outcome;
@@ -85,6 +87,43 @@ static bool run_graph(pair *self, kiln_tensor *x, outcome *out)
     return good;
 }
 
+/// Reads that are waited for later, the last first; one is cancelled, and its memory stays as it
+/// was.
+static bool run_pending(pair *self, kiln_tensor *x, outcome *out)
+{
+    const int64_t dims[] = {LARGE};
+    kiln_request *requests[PENDING + 1] = {NULL};
+    bool good = true;
+    for (int i = 0; i < PENDING && good; i++) {
+        kiln_tensor *y = NULL;
+        good = PAIR_OK(self, kiln_mul_scalar(x, kiln_f64(i + 2), &y, &self->err)) &&
+               PAIR_OK(self, kiln_read_async(y, out->pending[i], sizeof(out->pending[i]),
+                                             &requests[i], &self->err));
+        kiln_release(y);
+        if (i == CANCELLED) {
+            kiln_request_cancel(requests[i]);
+        }
+    }
+    kiln_tensor *zeros = pair_upload(self, 1, dims, NULL);
+    kiln_tensor *ones = NULL;
+    good = good && PAIR_OK(self, kiln_exp(zeros, &ones, &self->err)) &&
+           PAIR_OK(self, kiln_read_async(ones, out->later, sizeof(out->later), &requests[PENDING],
+                                         &self->err));
+    kiln_release(zeros);
+    kiln_release(ones);
+    for (int i = PENDING; i >= 0 && good; i--) {
+        (void)kiln_request_poll(requests[i]);
+        good = KILN_CHECK_INT(kiln_request_wait(requests[i], &self->err),
+                              i == CANCELLED ? KILN_STATUS_CANCELLED : KILN_STATUS_OK);
+    }
+    for (int i = 0; i <= PENDING; i++) {
+        kiln_request_destroy(requests[i]);
+    }
+    return good && KILN_CHECK(out->pending[CANCELLED][0] == 0.0f) &&
+           KILN_CHECK(out->pending[PENDING - 1][1] == -2.0f * (PENDING + 1)) &&
+           KILN_CHECK(out->later[LARGE - 1] == 1.0f);
+}
+
 /// A failure is told exactly once, also when the answer that tells it is sent again.
 static bool run_refused(pair *self, outcome *out)
 {
@@ -132,7 +171,7 @@ static void record_session(const tcp_proxy *proxy, outcome *out)
     if (PAIR_OK(&self, status)) {
         kiln_tensor *x = pair_upload(&self, 1, dims, data);
         out->good = run_steps(&self, x, out) && run_large(&self, out) && run_graph(&self, x, out) &&
-                    PAIR_OK(&self, kiln_sync(self.remote, &self.err));
+                    run_pending(&self, x, out) && PAIR_OK(&self, kiln_sync(self.remote, &self.err));
         kiln_release(x);
     }
     pair_close(&self);
