@@ -93,6 +93,59 @@ static const kernel_case cases[] = {
     {"tril", "f32:512,512", "", 0},
     {"linear", "f32:256,256 f32:256,256 f32:256", "", 0},
     {"attention", "f32:4,128,64 f32:4,128,64 f32:4,128,64", "", 0},
+    {"unfold", "f32:512,512", "axis=1 size=4 stride=4", 0},
+    {"reshape", "f32:512,512", "shape=1024,256,", 0},
+    {"max_with_indices", "f32:512,512", "axis=1", 0},
+    {"min_with_indices", "f32:512,512", "axis=0", 0},
+    {"conv_x_backward", "f32:1,16,62,62 f32:16,16,3,3", "shape=1,16,64,64,", 0},
+    {"conv_weight_backward", "f32:1,16,64,64 f32:1,16,62,62", "shape=16,16,3,3,", 0},
+    {"conv_bias_backward", "f32:4,16,64,64", "", 0},
+    {"conv_transpose_x_backward", "f32:1,16,34,34 f32:16,16,3,3", "shape=1,16,32,32,", 0},
+    {"conv_transpose_weight_backward", "f32:1,16,32,32 f32:1,16,34,34", "shape=16,16,3,3,", 0},
+    {"col2im", "f32:1,144,3844", "output_size=64,64, kernel=3,3,", 0},
+    {"deform_im2col", "f32:1,16,64,64 f32:1,18,62,62 f32:1,9,62,62", "kernel=3,3,", 0},
+    {"max_pool_backward", "f32:1,16,64,64 i64:1,16,64,64",
+     "shape=1,16,128,128, kernel=2,2, strides=2,2,", 16384},
+    {"avg_pool_backward", "f32:1,16,126,126", "shape=1,16,128,128, kernel=3,3,", 0},
+    {"adaptive_avg_pool_backward", "f32:1,16,7,9", "shape=1,16,128,128,", 0},
+    {"max_unpool", "f32:1,16,64,64 i64:1,16,64,64", "shape=1,16,128,128,", 16384},
+    {"interpolate_backward", "f32:1,16,128,128", "shape=1,16,64,64, mode=linear", 0},
+    {"roi_align", "f32:1,16,64,64 f32:64,4 i64:64", "output_size=7,7,", 1},
+    {"softmin", "f32:512,512", "axis=1", 0},
+    {"group_norm", "f32:4,16,64,64 f32:16 f32:16", "groups=4", 0},
+    {"instance_norm", "f32:4,16,64,64 f32:16 f32:16", "", 0},
+    {"rms_norm_backward", "f32:512,512 f32:512,512 f32:512", "", 0},
+    {"group_norm_backward", "f32:4,16,64,64 f32:4,16,64,64 f32:16", "groups=4", 0},
+    {"instance_norm_backward", "f32:4,16,64,64 f32:4,16,64,64 f32:16", "", 0},
+    {"batch_norm_train", "f32:4,16,64,64 f32:16 f32:16 f32:16 f32:16", "", 0},
+    {"batch_norm_backward", "f32:4,16,64,64 f32:4,16,64,64 f32:16", "", 0},
+    {"slice_assign", "f32:512,512 f32:510,510", "starts=1,1, ends=511,511,", 0},
+    {"embedding", "f32:512,512 i64:512", "", 512},
+    {"embedding_backward", "f32:512,512 i64:512", "count=512", 512},
+    {"one_hot", "f32:2 i64:512", "count=512", 512},
+    {"reverse_sequence", "f32:512,512 i64:512", "", 512},
+    {"roll", "f32:512,512", "shifts=7, axes=1,", 0},
+    {"triu", "f32:512,512", "", 0},
+    {"eye", "", "shape=512,512, dtype=f32", 0},
+    {"depth_to_space", "f32:1,64,64,64", "size=2", 0},
+    {"space_to_depth", "f32:1,16,128,128", "size=2", 0},
+    {"cross", "f32:65536,3 f32:65536,3", "axis=1", 0},
+    {"random_uniform", "", "shape=512,512, dtype=f32 min=0.0 max=1.0", 0},
+    {"random_int", "", "shape=512,512, dtype=i32 min=0 max=9", 0},
+    {"random_normal", "", "shape=512,512, dtype=f32", 0},
+    {"random_bernoulli", "", "shape=512,512, dtype=f32 probability=0.5", 0},
+    {"random_permutation", "", "count=131072 dtype=i64", 0},
+    {"linear_x_backward", "f32:256,256 f32:256,256", "", 0},
+    {"linear_weight_backward", "f32:256,256 f32:256,256", "", 0},
+    {"linear_bias_backward", "f32:512,512", "", 0},
+    {"einsum", "f32:8,64,64 f32:8,64,64", "equation=bij,bjk->bik", 0},
+    {"lstm", "f32:16,16,64 f32:1,256,64 f32:1,256,64", "", 0},
+    {"gru", "f32:16,16,64 f32:1,192,64 f32:1,192,64", "", 0},
+    {"rnn", "f32:16,16,64 f32:1,64,64 f32:1,64,64", "", 0},
+    {"rfft", "f32:16,1024", "axis=1", 0},
+    {"irfft", "f32:16,513 f32:16,513", "axis=1", 0},
+    {"ctc_loss_backward", "f32:64,32,32 f32:32 i64:32,16 i64:32 i64:32", "", 16},
+    {"quantize", "f32:512,512 f32:512,16", "dtype=q8f blocks=1,32,", 0},
 };
 
 typedef struct call { ///< a case made ready
@@ -132,16 +185,6 @@ static kiln_status parse_inputs(const char *text, call *c, kiln_error *err)
 
 static kiln_attr parse_value(const char *text, size_t length, call *c)
 {
-    if (memchr(text, ',', length) != NULL) {
-        kiln_attr list = {KILN_ATTR_I64_LIST, 0, {.ints = &c->ints[c->n_ints]}};
-        for (const char *at = text; at < text + length;) {
-            char *end = NULL;
-            c->ints[c->n_ints++] = strtoll(at, &end, 10);
-            list.count++;
-            at = end + (*end == ',');
-        }
-        return list;
-    }
     if (strchr("-0123456789", text[0]) == NULL) {
         size_t used = strlen(c->texts);
         char *copy = &c->texts[used == 0 ? 0 : used + 1];
@@ -151,6 +194,16 @@ static kiln_attr parse_value(const char *text, size_t length, call *c)
         return dtype != KILN_DTYPE_NONE
                    ? (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = dtype}}
                    : (kiln_attr){KILN_ATTR_STRING, (uint32_t)length, {.text = copy}};
+    }
+    if (memchr(text, ',', length) != NULL) {
+        kiln_attr list = {KILN_ATTR_I64_LIST, 0, {.ints = &c->ints[c->n_ints]}};
+        for (const char *at = text; at < text + length;) {
+            char *end = NULL;
+            c->ints[c->n_ints++] = strtoll(at, &end, 10);
+            list.count++;
+            at = end + (*end == ',');
+        }
+        return list;
     }
     return memchr(text, '.', length) != NULL
                ? (kiln_attr){KILN_ATTR_F64, 1, {.f = strtod(text, NULL)}}
