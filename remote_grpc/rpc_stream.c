@@ -206,9 +206,19 @@ void kilni_rpc_cancel(kilni_rpc_stream *stream)
 // ---- sending
 // ------------------------------------------------------------------------------------
 
+/// The locks under which gRPC hands a slice from thread to thread are not seen by ThreadSanitizer.
+#if defined(__SANITIZE_THREAD__)
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#else
+#define __tsan_acquire(address) ((void)(address))
+#define __tsan_release(address) ((void)(address))
+#endif
+
 static void release_hold(void *pointer)
 {
     kilni_rpc_hold *hold = pointer;
+    __tsan_acquire(hold);
     atomic_fetch_sub_explicit(&hold->refs, 1, memory_order_release);
 }
 
@@ -249,6 +259,7 @@ kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const kilni_rpc_parcel *par
     slices[0] = grpc_slice_from_copied_buffer(parcel->head, parcel->head_length);
     if (parcel->hold != NULL) {
         atomic_fetch_add(&parcel->hold->refs, 1);
+        __tsan_release(parcel->hold);
         slices[count++] = grpc_slice_new_with_user_data(
             (void *)(uintptr_t)parcel->data, parcel->data_length, release_hold, parcel->hold);
     }
