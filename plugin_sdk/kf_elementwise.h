@@ -524,15 +524,13 @@ static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, u
     kf_text_addf(text, "%s\n    }\n}\n", put);
 }
 
-/// AHEAD(p): asks for the cache line at p, which may lie past the end of its buffer.
+/// AHEAD(p): asks for the cache line at p, which may lie past the end of its buffer. PoCL alone is
+/// known to hand the processor's own instruction on; others refuse it only when a kernel is made.
 static inline void kf_ew_ahead_macro(kf_text *text)
 {
-    kf_text_add(text, "#ifdef __has_builtin\n"
-                      "#if __has_builtin(__builtin_prefetch)\n"
+    kf_text_add(text, "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
                       "#define AHEAD(p) __builtin_prefetch((const __private void *)(size_t)(p))\n"
-                      "#endif\n"
-                      "#endif\n"
-                      "#ifndef AHEAD\n"
+                      "#else\n"
                       "#define AHEAD(p)\n"
                       "#endif\n");
 }
