@@ -60,6 +60,9 @@ static kiln_status measure(demo *self, uint64_t *out_ns, kiln_error *err)
         for (int i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
             status = kiln_collective_resolve(sums[i], err);
         }
+        for (int i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+            status = kiln_sync(self->devices[i], err); // the devices wait, and we for them
+        }
         uint64_t took = kiln_time_ns() - begin;
         *out_ns = took < *out_ns ? took : *out_ns;
         for (int i = 0; i < DEVICES; i++) {
