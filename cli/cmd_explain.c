@@ -11,44 +11,25 @@
 #include <string.h>
 
 typedef struct explain_options {
-    cli_device_options device;
-    const char *model;
-    model_run_input inputs[MODEL_RUN_MAX_IO];
-    size_t n_inputs;
+    model_options model;
     bool source;
 } explain_options;
 
 static const struct argp_option options_table[] = {
     {"source", 'S', NULL, 0, "with the source of each fused kernel", 0},
-    {"input", 'i', "[NAME=]FILE", 0, "an input from a .npy file", 0},
     {0},
 };
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     explain_options *options = state->input;
+    (void)text;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->device;
+        state->child_inputs[0] = &options->model;
         return 0;
     case 'S':
         options->source = true;
-        return 0;
-    case 'i':
-        if (!model_run_parse_input(options->inputs, &options->n_inputs, text)) {
-            argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
-        }
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->model != NULL) {
-            argp_error(state, "one model at a time");
-        }
-        options->model = text;
-        return 0;
-    case ARGP_KEY_END:
-        if (options->model == NULL) {
-            argp_error(state, "say which model");
-        }
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -59,9 +40,7 @@ static kiln_status explain(const explain_options *options, kiln_error *err)
 {
     model_session session;
     char *text = NULL;
-    kiln_status status =
-        model_session_open(&session, &options->device, options->model, options->inputs,
-                           options->n_inputs, /*zeros=*/true, err);
+    kiln_status status = model_session_open(&session, &options->model, /*zeros=*/true, err);
     if (status == KILN_STATUS_OK && session.graph == NULL) {
         status = kiln_fail(err, UNIMPLEMENTED,
                            "the model reads values while it is recorded, so there is no one graph");
@@ -80,7 +59,7 @@ static kiln_status explain(const explain_options *options, kiln_error *err)
 
 int cmd_explain(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         options_table,
         parse,

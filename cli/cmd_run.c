@@ -13,10 +13,7 @@
 #include <string.h>
 
 typedef struct run_options {
-    cli_device_options device;
-    const char *model;
-    model_run_input inputs[MODEL_RUN_MAX_IO];
-    size_t n_inputs;
+    model_options model;
     const char *outputs[MODEL_RUN_MAX_IO]; ///< NAME=FILE or FILE
     size_t n_outputs;
     const char *expected;
@@ -27,7 +24,6 @@ typedef struct run_options {
 } run_options;
 
 static const struct argp_option options_table[] = {
-    {"input", 'i', "[NAME=]FILE", 0, "an input, in the model's order when it has no name", 0},
     {"output", 'o', "[NAME=]FILE", 0, "write an output as .npy, in the model's order", 0},
     {"repeat", 'r', "COUNT", 0, "repeated runs after the first (default 20)", 0},
     {"expected", 'e', "FILE", 0, "compare the first output with a .npy file; fail when it differs",
@@ -44,12 +40,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     char *end = NULL;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->device;
-        return 0;
-    case 'i':
-        if (!model_run_parse_input(options->inputs, &options->n_inputs, text)) {
-            argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
-        }
+        state->child_inputs[0] = &options->model;
         return 0;
     case 'o':
         if (options->n_outputs == MODEL_RUN_MAX_IO) {
@@ -79,17 +70,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->tolerance = strtod(text, &end);
         if (*text == '\0' || *end != '\0' || !(options->tolerance >= 0)) {
             argp_error(state, "--tolerance %s: a number from 0", text);
-        }
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->model != NULL) {
-            argp_error(state, "one model at a time; inputs are given with --input");
-        }
-        options->model = text;
-        return 0;
-    case ARGP_KEY_END:
-        if (options->model == NULL) {
-            argp_error(state, "say which model");
         }
         return 0;
     default:
@@ -299,20 +279,19 @@ static kiln_status show_results(const run_options *options, const model_run *run
 
 int cmd_run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         options_table, parse, "MODEL", "Runs an ONNX model on inputs from .npy files.",
         children,      NULL,  NULL};
     run_options options = {
-        .device = {.tune_default = "lazy"}, .repeat = 20, .tolerance = 1e-4, .row = -1};
+        .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     model_run run = {.n_wanted = options.n_outputs};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));
-    kiln_status status = model_run_execute(&options.device, options.model, options.inputs,
-                                           options.n_inputs, (uint32_t)options.repeat, &run, &err);
-    if (status == KILN_STATUS_OK && options.draw && options.n_inputs > 0) {
-        status = draw(options.inputs[0].path, &err);
+    kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);
+    if (status == KILN_STATUS_OK && options.draw && options.model.n_inputs > 0) {
+        status = draw(options.model.inputs[0].path, &err);
     }
     if (status == KILN_STATUS_OK) {
         status = show_results(&options, &run, &err);

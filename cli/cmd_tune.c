@@ -9,46 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct tune_options {
-    cli_device_options device;
-    const char *model;
-    model_run_input inputs[MODEL_RUN_MAX_IO];
-    size_t n_inputs;
-} tune_options;
-
-static const struct argp_option options_table[] = {
-    {"input", 'i', "[NAME=]FILE", 0, "an input from a .npy file; others are zeros", 0},
-    {0},
-};
-
-static error_t parse(int key, char *text, struct argp_state *state)
-{
-    tune_options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->device;
-        return 0;
-    case 'i':
-        if (!model_run_parse_input(options->inputs, &options->n_inputs, text)) {
-            argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
-        }
-        return 0;
-    case ARGP_KEY_ARG:
-        if (options->model != NULL) {
-            argp_error(state, "one model at a time");
-        }
-        options->model = text;
-        return 0;
-    case ARGP_KEY_END:
-        if (options->model == NULL) {
-            argp_error(state, "say which model");
-        }
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 /// A bar on a terminal, a line for each step elsewhere.
 static void show(uint64_t done, uint64_t all)
 {
@@ -64,18 +24,11 @@ static void show(uint64_t done, uint64_t all)
     fflush(stderr);
 }
 
-static uint64_t blocks_of(const kiln_graph *graph)
+static kiln_graph_info info_of(const kiln_graph *graph)
 {
     kiln_graph_info info = KILN_GRAPH_INFO_INIT;
     kiln_graph_info_get(graph, &info);
-    return info.blocks;
-}
-
-static uint64_t blocks_open(const kiln_graph *graph)
-{
-    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
-    kiln_graph_info_get(graph, &info);
-    return info.blocks_open;
+    return info;
 }
 
 static kiln_status run_once(model_session *session, kiln_error *err)
@@ -93,11 +46,11 @@ static kiln_status tune(model_session *session, uint64_t *out_measured, uint64_t
                         kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    uint64_t all = blocks_open(session->graph), open = all;
+    uint64_t all = info_of(session->graph).blocks_open, open = all;
     for (uint64_t run = 0; run <= all && open > 0 && status == KILN_STATUS_OK; run++) {
         show(all - open, all);
         status = run_once(session, err);
-        open = blocks_open(session->graph);
+        open = info_of(session->graph).blocks_open;
     }
     if (status == KILN_STATUS_OK && all > 0) {
         show(all - open, all);
@@ -109,23 +62,22 @@ static kiln_status tune(model_session *session, uint64_t *out_measured, uint64_t
 
 int cmd_tune(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        NULL,
+        NULL,
         "MODEL",
         "Measures the candidates of every fused block of a model, with the shapes of the inputs, "
         "and keeps the winners in the cache.",
         children,
         NULL,
         NULL};
-    tune_options options = {.device = {.tune_default = "full"}};
+    model_options options = {.device = {.tune_default = "full"}};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     model_session session;
     uint64_t measured = 0, all = 0;
-    kiln_status status = model_session_open(&session, &options.device, options.model,
-                                            options.inputs, options.n_inputs, /*zeros=*/true, &err);
+    kiln_status status = model_session_open(&session, &options, /*zeros=*/true, &err);
     if (status == KILN_STATUS_OK && session.graph == NULL) {
         status = kiln_fail(&err, UNIMPLEMENTED,
                            "the model reads values while it is recorded; `kiln run --tune lazy` "
@@ -135,7 +87,7 @@ int cmd_tune(int argc, char **argv)
         status = tune(&session, &measured, &all, &err);
     }
     if (status == KILN_STATUS_OK && all == 0) {
-        uint64_t blocks = blocks_of(session.graph);
+        uint64_t blocks = info_of(session.graph).blocks;
         printf("nothing left to measure: %llu fused blocks%s\n", (unsigned long long)blocks,
                blocks > 0 ? ", each with its winner" : "");
     } else if (status == KILN_STATUS_OK) {

@@ -11,20 +11,55 @@
 // ---- opening
 // -------------------------------------------------------------------------------------
 
-bool model_run_parse_input(model_run_input inputs[MODEL_RUN_MAX_IO], size_t *n_inputs, char *text)
+static const struct argp_option options_table[] = {
+    {"input", 'i', "[NAME=]FILE", 0,
+     "an input from a .npy file, in the model's order when it has no name", 0},
+    {0},
+};
+
+/// "[NAME=]FILE"; `text` is cut in place.
+static void add_option(model_options *options, char *text, struct argp_state *state)
 {
-    if (*n_inputs == MODEL_RUN_MAX_IO) {
-        return false;
+    if (options->n_inputs == MODEL_RUN_MAX_IO) {
+        argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
     }
     char *equals = strchr(text, '=');
-    inputs[*n_inputs] = (model_run_input){.path = equals != NULL ? equals + 1 : text};
+    model_run_input input = {.path = equals != NULL ? equals + 1 : text};
     if (equals != NULL) {
         *equals = '\0';
-        inputs[*n_inputs].name = text;
+        input.name = text;
     }
-    (*n_inputs)++;
-    return true;
+    options->inputs[options->n_inputs++] = input;
 }
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    model_options *options = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->device;
+        return 0;
+    case 'i':
+        add_option(options, text, state);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->model != NULL) {
+            argp_error(state, "one model at a time; inputs are given with --input");
+        }
+        options->model = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->model == NULL) {
+            argp_error(state, "say which model");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+const struct argp model_options_argp = {options_table, parse, NULL, NULL, children, NULL, NULL};
 
 static kiln_status find_input(const model_session *self, const model_run_input *input, size_t place,
                               const char **out_name, kiln_error *err)
@@ -207,14 +242,14 @@ static kiln_status capture(model_session *self, kiln_error *err)
     return status;
 }
 
-kiln_status model_session_open(model_session *self, const cli_device_options *device,
-                               const char *model, const model_run_input *inputs, size_t n_inputs,
-                               bool zeros, kiln_error *err)
+kiln_status model_session_open(model_session *self, const model_options *options, bool zeros,
+                               kiln_error *err)
 {
     memset(self, 0, sizeof(*self));
-    kiln_status status = cli_open_context(device, &self->context, err);
+    kiln_status status = cli_open_context(&options->device, &self->context, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_onnx_model_open(kiln_context_env(self->context), model, &self->model, err);
+        status = kiln_onnx_model_open(kiln_context_env(self->context), options->model, &self->model,
+                                      err);
     }
     if (status == KILN_STATUS_OK) {
         (void)kiln_onnx_model_outputs(self->model, &self->n_outputs);
@@ -223,10 +258,10 @@ kiln_status model_session_open(model_session *self, const cli_device_options *de
         }
     }
     if (status == KILN_STATUS_OK) {
-        status = cli_open_device(device, self->context, &self->device, err);
+        status = cli_open_device(&options->device, self->context, &self->device, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = load_inputs(self, inputs, n_inputs, zeros, err);
+        status = load_inputs(self, options->inputs, options->n_inputs, zeros, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_onnx_session_create(self->model, self->device, &self->session, err);
@@ -373,17 +408,16 @@ static kiln_status find_outputs(const char *path, model_run *run, kiln_error *er
     return status;
 }
 
-kiln_status model_run_execute(const cli_device_options *device, const char *model,
-                              const model_run_input *inputs, size_t n_inputs, uint32_t repeats,
-                              model_run *run, kiln_error *err)
+kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
+                              kiln_error *err)
 {
     model_session session;
-    kiln_status status = find_outputs(model, run, err);
+    kiln_status status = find_outputs(options->model, run, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     uint64_t start = kiln_time_ns();
-    status = model_session_open(&session, device, model, inputs, n_inputs, /*zeros=*/false, err);
+    status = model_session_open(&session, options, /*zeros=*/false, err);
     if (status == KILN_STATUS_OK) {
         status = run_once(&session, run, err);
     }

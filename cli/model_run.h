@@ -2,7 +2,7 @@
 #ifndef KILN_MODEL_RUN_H
 #define KILN_MODEL_RUN_H
 
-/// A model from a file, run from .npy files: what `kiln run` and `kiln explain` share.
+/// A model from a file, run from .npy files: what `kiln run`, `explain` and `tune` share.
 
 #include "cli.h"
 #include "npy.h"
@@ -15,9 +15,16 @@ typedef struct model_run_input {
     const char *path;
 } model_run_input;
 
-/// Adds "[NAME=]FILE", as --input takes it, to `inputs`; `text` is cut in place and kept. False: no
-/// room.
-bool model_run_parse_input(model_run_input inputs[MODEL_RUN_MAX_IO], size_t *n_inputs, char *text);
+/// A command's MODEL, its --input and the device's options; put model_options_argp among an argp's
+/// children with a model_options as its input. The texts stay the command line's.
+typedef struct model_options {
+    cli_device_options device;
+    const char *model;
+    model_run_input inputs[MODEL_RUN_MAX_IO];
+    size_t n_inputs;
+} model_options;
+
+extern const struct argp model_options_argp;
 
 /// Output that "[NAME=]FILE", as --output takes it, means when it is the one at `place`;
 /// `*out_path` is the file. Errors: NOT_FOUND when the model has none such.
@@ -43,9 +50,8 @@ typedef struct model_session {
 /// shape, unknown lengths 1. On failure nothing is left open but what model_session_close takes.
 /// Ownership: `*session` is the caller's (model_session_close, also after a failure). Lifetime:
 /// until closed. Thread: one at a time. Errors: of files, of the model, of the device.
-kiln_status model_session_open(model_session *session, const cli_device_options *device,
-                               const char *model, const model_run_input *inputs, size_t n_inputs,
-                               bool zeros, kiln_error *err);
+kiln_status model_session_open(model_session *session, const model_options *options, bool zeros,
+                               kiln_error *err);
 void model_session_close(model_session *session);
 
 /// One run; each out_tensors[i] is the caller's hold.
@@ -81,9 +87,8 @@ typedef struct model_run {
 /// Looks for the wanted outputs, runs once, then `repeats` times, and closes everything. Ownership:
 /// `*run` is the caller's (model_run_free, also after a failure). Lifetime: until freed. Thread:
 /// any. Errors: as model_session_open and model_run_find_output, and of the run.
-kiln_status model_run_execute(const cli_device_options *device, const char *model,
-                              const model_run_input *inputs, size_t n_inputs, uint32_t repeats,
-                              model_run *run, kiln_error *err);
+kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
+                              kiln_error *err);
 void model_run_free(model_run *run);
 
 #endif
