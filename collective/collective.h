@@ -300,10 +300,11 @@ typedef struct kiln_coll_memory_ops {
     /// For memory apart from the host's: long calls travel in chunks, out and in at the same time.
     /// NULL, all of them: areas are mapped or written. `stage` gives one of the first
     /// KILN_COLL_STAGES pieces of host memory, of `bytes`, from which every memory of the process
-    /// copies fast; it is kept. `fetch` begins a copy of an area to such a piece, in parallel to
-    /// all else, and `fetched` waits for it and takes the ticket; both are called from a second
-    /// thread. `put` begins a copy from the host, in order with copy, convert and reduce; the
-    /// source stays until a `mark` made afterwards is reached. Every ticket is waited for.
+    /// copies fast; it is kept, and asked for with the same `bytes` each time. `fetch` begins a
+    /// copy of an area to such a piece, in parallel to all else, and `fetched` waits for it and
+    /// takes the ticket; both are called from a second thread. `put` begins a copy from the host,
+    /// in order with copy, convert and reduce; the source stays until a `mark` made afterwards is
+    /// reached. Every ticket is waited for.
     kiln_status (*stage)(kiln_coll_memory *memory, uint32_t index, size_t bytes, void **out_host,
                          kiln_error *err);
     kiln_status (*fetch)(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,

@@ -548,15 +548,10 @@ static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t
     kilni_lane *out = &self->device->out;
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&out->lock);
-    if (self->stages[index] != NULL && self->stage_bytes < bytes) {
-        out->backend->ops->host_free(out->backend, self->stages[index]);
-        self->stages[index] = NULL;
-    }
     if (self->stages[index] == NULL) {
         status = out->backend->ops->host_alloc(out->backend, bytes, &self->stages[index], err);
     }
     pthread_mutex_unlock(&out->lock);
-    self->stage_bytes = bytes;
     *out_host = self->stages[index];
     return status;
 }

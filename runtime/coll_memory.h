@@ -30,7 +30,6 @@ typedef struct kilni_device_memory {
     kiln_device *device; ///< held
     kilni_staging *staging; ///< the worker's
     void *stages[KILN_COLL_STAGES]; ///< pinned, of the device's out lane
-    size_t stage_bytes;
     kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
     kilni_waits *starting; ///< what the input of the call that starts depends on; the device's lock
 } kilni_device_memory;
