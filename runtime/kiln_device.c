@@ -509,7 +509,7 @@ static void prune_idle(kiln_device *device)
     kilni_stream **link = &device->streams;
     while (*link != NULL) {
         kilni_stream *stream = *link;
-        if (!stream->capturing && stream->persistent == 0 &&
+        if (!stream->capturing && !stream->named && stream->persistent == 0 &&
             kiln_fuse_stream_pending(stream->queue) == 0) {
             *link = stream->next;
             device->n_streams--;
@@ -520,18 +520,54 @@ static void prune_idle(kiln_device *device)
     }
 }
 
+void kilni_stream_enlist(kilni_stream *stream)
+{
+    kiln_device *device = stream->device;
+    stream->next = device->streams;
+    device->streams = stream;
+    device->n_streams++;
+    device->current = NULL;
+}
+
+static bool chose(const kilni_stream *stream, uint64_t thread)
+{
+    const kilni_choice *choice = stream->named ? stream->device->choices : NULL;
+    while (choice != NULL && (choice->thread != thread || choice->stream != stream)) {
+        choice = choice->next;
+    }
+    return choice != NULL;
+}
+
+bool kilni_stream_is_mine(const kilni_stream *stream)
+{
+    uint64_t thread = kiln_thread_id();
+    return stream->thread == thread || chose(stream, thread);
+}
+
+/// A capture comes before the stream that the thread chose, and that before its own.
+static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
+{
+    kilni_stream *own = NULL;
+    kilni_stream *chosen = NULL;
+    for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
+        if (s->thread == thread && s->capturing) {
+            return s;
+        }
+        own = s->thread == thread ? s : own;
+        chosen = chose(s, thread) ? s : chosen;
+    }
+    return chosen != NULL ? chosen : own;
+}
+
 kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err)
 {
     uint64_t thread = kiln_thread_id();
     kilni_stream *stream = device->current;
-    if (stream != NULL && stream->thread == thread) {
+    if (stream != NULL && device->current_thread == thread) {
         *out_stream = stream;
         return KILN_STATUS_OK;
     }
-    // A capture is put in front of the thread's own stream, so it is found first.
-    for (stream = device->streams; stream != NULL && stream->thread != thread;) {
-        stream = stream->next;
-    }
+    stream = find_for_thread(device, thread);
     if (stream == NULL) {
         if (device->n_streams >= IDLE_STREAMS) {
             prune_idle(device);
@@ -540,11 +576,10 @@ kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream,
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        stream->next = device->streams;
-        device->streams = stream;
-        device->n_streams++;
+        kilni_stream_enlist(stream);
     }
     device->current = stream;
+    device->current_thread = thread;
     *out_stream = stream;
     return KILN_STATUS_OK;
 }
@@ -621,6 +656,25 @@ kiln_status kilni_device_drain(kiln_device *device, kiln_error *err)
     return status;
 }
 
+/// Streams that are left have run all they had, and go on with another engine.
+static kiln_status renew_named(kiln_device *device, kiln_fuse_engine *engine, kiln_error *err)
+{
+    for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
+        kiln_fuse_stream *queue = NULL;
+        if (s->engine == engine) {
+            continue;
+        }
+        kiln_status status = kiln_fuse_stream_create(engine, /*whole=*/false, &queue, err);
+        if (status != KILN_STATUS_OK) {
+            return status; // those before keep the new engine: results are the same
+        }
+        kiln_fuse_stream_destroy(s->queue);
+        s->queue = queue;
+        s->engine = engine;
+    }
+    return KILN_STATUS_OK;
+}
+
 kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err)
 {
     device = kilni_core(device);
@@ -637,6 +691,9 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
     }
     if (status == KILN_STATUS_OK && device->fusion != on) {
         prune_idle(device);
+        status = renew_named(device, on ? device->engine : device->plain, err);
+    }
+    if (status == KILN_STATUS_OK) {
         device->fusion = on;
     }
     pthread_mutex_unlock(&device->lock);

@@ -156,10 +156,7 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
     if (status == KILN_STATUS_OK) {
         stream->inputs = hold_all(device, inputs, n_inputs);
         stream->n_inputs = n_inputs;
-        stream->next = device->streams;
-        device->streams = stream;
-        device->n_streams++;
-        device->current = stream;
+        kilni_stream_enlist(stream);
     }
     pthread_mutex_unlock(&device->lock);
     if (status == KILN_STATUS_OK && stream->inputs == NULL) {

@@ -90,9 +90,8 @@ kiln_status kiln_persistent_end(kiln_device *device, kiln_error *err)
 
 bool kilni_device_persists(const kiln_device *device)
 {
-    uint64_t thread = kiln_thread_id();
     for (const kilni_stream *s = device->streams; s != NULL; s = s->next) {
-        if (s->thread == thread && s->persistent > 0) {
+        if (s->persistent > 0 && kilni_stream_is_mine(s)) {
             return true;
         }
     }

@@ -140,6 +140,7 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
         undo(out_tensors, n_outputs);
         return status;
     }
+    stream->recorded++;
     for (size_t i = 0; i < n_inputs + n_outputs; i++) {
         kilni_tensor_pin(self.tokens[i], stream);
     }
@@ -157,6 +158,7 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
     const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
     kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
     if (status == KILN_STATUS_OK) {
+        stream->recorded++;
         kilni_tensor_pin(tensor, stream);
     }
     return status;

@@ -90,11 +90,14 @@ typedef struct kilni_place {
 // ---- streams and tensors
 // ---------------------------------------------------------------------------
 
-/// The operations of one thread on one device, or of one capture. Guarded by the device's lock.
+/// The operations of one thread on one device, of one capture, or of those threads that chose it.
+/// Guarded by the device's lock.
 typedef struct kilni_stream {
     uint64_t id; ///< never used again, so that a tensor may name a stream that has ended
     kiln_device *device;
-    uint64_t thread;
+    uint64_t thread; ///< 0: of no thread's own; kilni_choice says who records on it
+    uint64_t recorded; ///< operations and drops so far
+    bool named; ///< a kiln_stream stands for it
     kiln_fuse_engine *engine; ///< that plans it
     kiln_fuse_stream *queue;
     bool capturing; ///< nothing is handed out: a graph is being recorded
@@ -105,6 +108,13 @@ typedef struct kilni_stream {
     size_t n_inputs;
     struct kilni_stream *next;
 } kilni_stream;
+
+/// A thread that records on another stream than its own.
+typedef struct kilni_choice {
+    uint64_t thread;
+    kilni_stream *stream;
+    struct kilni_choice *next;
+} kilni_choice;
 
 struct kiln_tensor {
     atomic_uint refs; ///< the user's holds; while there are some, the device is held too
@@ -176,6 +186,8 @@ struct kiln_device {
     size_t n_streams;
     uint64_t last_stream; ///< id
     kilni_stream *current; ///< the stream found last
+    uint64_t current_thread; ///< and who records on it
+    kilni_choice *choices;
     kilni_place **places; ///< scratch of the executor
     size_t places_capacity;
     kiln_tensor *free_tensors;
@@ -208,11 +220,15 @@ static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)
 /// lock.
 kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id);
 
+/// Whether this thread chose the stream or it is its own, captures included. Under the lock.
+bool kilni_stream_is_mine(const kilni_stream *stream);
 /// The stream on which this thread records, made when needed. Under the lock.
 kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err);
 kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
                                 kiln_error *err);
 void kilni_stream_destroy(kilni_stream *stream);
+/// Lists a stream that was created, so that it is found and ends with the device. Under the lock.
+void kilni_stream_enlist(kilni_stream *stream);
 
 /// Takes back the pins that queueing the segment's operations gave.
 void kilni_segment_unpin(const kiln_fuse_segment *segment);
