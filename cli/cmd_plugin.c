@@ -1,109 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln plugin list`: the candidate files that were looked at and what became of each.
-// Whether a file is taken is decided by fusion_host; this prints its reasons.
+// `kiln plugin WORD`: finds the function of the word and hands it its arguments. What each does is
+// in plugin_<word>.c; this decides nothing else.
 
-#include "cli.h"
+#include "plugin_cli.h"
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct plugin_options {
-    cli_device_options device;
-    bool why;
-    bool list;
-} plugin_options;
-
-static const struct argp_option options_table[] = {
-    {"why", 'w', NULL, 0, "every file that was looked at, with the reason", 0},
-    {0},
+static const cli_command words[] = {
+    {"list", "the fusers that were found, and why each was taken or not", plugin_list},
+    {"new", "write a project with a fuser that works", plugin_new},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
-{
-    plugin_options *options = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &options->device;
-        return 0;
-    case 'w':
-        options->why = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (strcmp(text, "list") != 0 || options->list) {
-            argp_error(state, "there is only `list`, not \"%s\"", text);
-        }
-        options->list = true;
-        return 0;
-    case ARGP_KEY_END:
-        if (!options->list) {
-            argp_error(state, "say what to do: list");
-        }
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+enum { N_WORDS = sizeof(words) / sizeof(words[0]) };
 
-static void print_plugin(const kiln_plugin_info *info, bool why)
+static void print_help(FILE *file)
 {
-    bool taken = strcmp(info->state, "taken") == 0;
-    char load[32];
-    if (!taken && !why) {
-        return;
+    fprintf(file, "Usage: kiln plugin WORD [ARGUMENTS]\n\n");
+    for (size_t i = 0; i < N_WORDS; i++) {
+        fprintf(file, "  %-7s %s\n", words[i].name, words[i].summary);
     }
-    printf("%-8s %-24s %-10s %s\n", info->state, info->id[0] != '\0' ? info->id : "-",
-           info->version[0] != '\0' ? info->version : "-", info->path);
-    if (why) {
-        printf("         %s\n", info->reason);
-    }
-    if (why && taken) {
-        printf("         %u fuser%s, loaded in %s\n", info->n_fusers,
-               info->n_fusers == 1 ? "" : "s", cli_format_ns(load, (double)info->load_ns));
-    }
-}
-
-static kiln_status print_plugins(kiln_context *context, bool why, kiln_error *err)
-{
-    for (size_t i = 0;; i++) {
-        kiln_plugin_info info = KILN_PLUGIN_INFO_INIT;
-        kiln_status status = kiln_plugin_get(context, i, &info, err);
-        if (status != KILN_STATUS_OK) {
-            return status == KILN_STATUS_NOT_FOUND ? KILN_STATUS_OK : status;
-        }
-        print_plugin(&info, why);
-    }
+    fprintf(file, "\n`kiln plugin WORD --help` tells more.\n");
 }
 
 int cmd_plugin(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {
-        options_table,
-        parse,
-        "list",
-        "Lists the fusers that were found beside libkiln and in the folders of the knob "
-        "plugin-path.",
-        children,
-        NULL,
-        NULL};
-    plugin_options options = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &options);
-    size_t n_plugins = options.device.n_plugins;
-    options.device.n_plugins = 0; // one that is refused must not keep the others from the list
-    kiln_error err = KILN_ERROR_INIT;
-    kiln_context *context = NULL;
-    if (cli_open_context(&options.device, &context, &err) != KILN_STATUS_OK) {
-        return cli_fail("plugin", &err);
+    if (argc < 2) {
+        return cli_usage("plugin", "say what to do, such as list or check");
     }
-    int code = CLI_OK;
-    for (size_t i = 0; i < n_plugins; i++) {
-        if (kiln_plugin_load(context, options.device.plugins[i], &err) != KILN_STATUS_OK) {
-            code = cli_fail("plugin", &err);
+    if (strcmp(argv[1], "--help") == 0) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < N_WORDS; i++) {
+        if (strcmp(argv[1], words[i].name) == 0) {
+            char name[32];
+            snprintf(name, sizeof(name), "kiln plugin %s", words[i].name);
+            argv[1] = name;
+            return words[i].run(argc - 1, argv + 1);
         }
     }
-    if (print_plugins(context, options.why, &err) != KILN_STATUS_OK) {
-        code = cli_fail("plugin", &err);
-    }
-    kiln_context_destroy(context);
-    return code;
+    return cli_usage("plugin", "there is no \"%s\"", argv[1]);
 }

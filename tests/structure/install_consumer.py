@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Installs into an empty prefix and builds a program against it, as a user would."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,41 +97,69 @@ def installed_command(prefix, config):
     return run([command, "--help"], env=env)
 
 
+CXX_NEEDS = re.compile(r"needs libstdc\+\+\.so")
+
+
+def fuser_problems(plugin):
+    """As for every plugin, except that one in C++ may need the C++ library."""
+    return [p for p in exported_symbols.plugin_problems(plugin) if not CXX_NEEDS.match(p)]
+
+
 def sdk_pkg_config(prefix, work, template, libdir):
-    """The template with one compiler call and the flags of kiln-fuser.pc."""
-    flags = subprocess.run(["pkg-config", "--cflags", "kiln-fuser"], text=True,
-                           env=environment(prefix, libdir), capture_output=True, check=False)
-    if flags.returncode:
-        return [flags.stderr]
-    plugin = os.path.join(work, "template.so")
-    sources = [os.path.join(template, n) for n in os.listdir(template) if n.endswith(".c")]
-    return (run(["gcc", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", "-Wall",
-                 "-Wextra", "-Werror", *flags.stdout.split(), *sources, "-o", plugin])
-            or exported_symbols.plugin_problems(plugin))
+    """The templates with one compiler call each and the flags of kiln-fuser.pc."""
+    bad = []
+    for lang, compiler in (("c", ["gcc", "-std=c11"]), ("cpp", ["g++", "-std=c++17"])):
+        flags = [subprocess.run(["pkg-config", f"--{what}", "kiln-fuser"], text=True,
+                                env=environment(prefix, libdir), capture_output=True, check=False)
+                 for what in ("cflags", "libs")]
+        if any(f.returncode for f in flags):
+            return [f.stderr for f in flags]
+        folder = os.path.join(template, lang)
+        plugin = os.path.join(work, f"template_{lang}.so")
+        sources = [os.path.join(folder, n) for n in os.listdir(folder) if n.endswith((".c", ".cpp"))]
+        bad += (run([*compiler, "-Wall", "-Wextra", "-Werror", *flags[0].stdout.split(), *sources,
+                     *flags[1].stdout.split(), "-o", plugin]) or fuser_problems(plugin))
+    return bad
 
 
-def sdk_own_project(prefix, work, template):
-    """The template's own CMake project, as a copy far from this tree."""
-    copy = os.path.join(work, "my_fuser")
-    shutil.copytree(template, copy)
-    return (run(["cmake", "-S", copy, "-B", f"{copy}/build", "-G", "Ninja",
-                 f"-DKILN_SDK_DIR={prefix}/include/kiln"])
-            or run(["cmake", "--build", f"{copy}/build"])
-            or exported_symbols.plugin_problems(f"{copy}/build/my_fuser.so"))
+def sdk_own_project(prefix, work, config, lang):
+    """What `kiln plugin new` of the installed command writes, built with CMake alone and loaded."""
+    if not os.path.exists(os.path.join(config["build_dir"], "bin/kiln")):
+        return []  # told by the case "command"
+    env = environment(prefix, config["libdir"])
+    command = os.path.join(prefix, "bin/kiln")
+    copy = os.path.join(work, f"fast-{lang}")
+    plugin = f"{copy}/build/fast_{lang}.so"
+    bad = (run([command, "plugin", "new", f"fast-{lang}", "--lang", lang, "--dir", copy], env=env)
+           or run(["cmake", "-S", copy, "-B", f"{copy}/build", "-G", "Ninja",
+                   f"-DCMAKE_PREFIX_PATH={prefix}"], env=env)
+           or run(["cmake", "--build", f"{copy}/build"], env=env) or fuser_problems(plugin))
+    if bad:
+        return bad
+    for name in os.listdir(copy):
+        if name.endswith((".c", ".cpp", ".h", ".txt", ".md")):
+            text = open(os.path.join(copy, name), encoding="utf-8").read().lower()
+            bad += [f"{name} names the template" for word in ("my-fuser", "my_fuser") if word in text]
+    listed = subprocess.run([command, "plugin", "list", "--plugin", plugin], env=env, text=True,
+                            capture_output=True, check=False)
+    if f"org.example.fast-{lang}" not in listed.stdout:
+        bad.append(f"the project's fuser is not taken: {listed.stdout}{listed.stderr}")
+    return bad
 
 
 def sdk_package(prefix, work, template):
-    """A project that uses find_package(kiln-fuser)."""
+    """A project of both languages that uses find_package(kiln-fuser)."""
     folder = os.path.join(work, "fuser_package")
     os.makedirs(folder)
-    sources = " ".join(os.path.join(template, n) for n in os.listdir(template) if n.endswith(".c"))
     with open(os.path.join(folder, "CMakeLists.txt"), "w") as file:
-        file.write("cmake_minimum_required(VERSION 3.16)\nproject(p C)\n"
-                   f"find_package(kiln-fuser REQUIRED)\nkiln_fuser_plugin(mine {sources})\n")
+        file.write("cmake_minimum_required(VERSION 3.16)\nproject(p C CXX)\n"
+                   "find_package(kiln-fuser REQUIRED)\nset(CMAKE_CXX_STANDARD 17)\n"
+                   f"kiln_add_fuser(mine SOURCES {template}/c/my_fuser.c {template}/c/abi.c)\n"
+                   f"kiln_add_fuser(other SOURCES {template}/cpp/my_fuser.cpp LIBS m OUTPUT_NAME renamed)\n")
     return (run(["cmake", "-S", folder, "-B", f"{folder}/build", "-G", "Ninja",
                  f"-DCMAKE_PREFIX_PATH={prefix}"])
             or run(["cmake", "--build", f"{folder}/build"])
-            or exported_symbols.plugin_problems(f"{folder}/build/mine.so"))
+            or fuser_problems(f"{folder}/build/mine.so") + fuser_problems(f"{folder}/build/renamed.so"))
 
 
 def main():
@@ -150,7 +179,8 @@ def main():
             cases["command"] = installed_command(prefix, config)
             template = os.path.join(prefix, "share/kiln/template")
             cases["fuser pkg-config"] = sdk_pkg_config(prefix, work, template, libdir)
-            cases["fuser template"] = sdk_own_project(prefix, work, template)
+            for lang in ("c", "cpp"):
+                cases[f"fuser project in {lang}"] = sdk_own_project(prefix, work, config, lang)
             cases["fuser find_package"] = sdk_package(prefix, work, template)
     structure.report("structure/install_consumer", cases)
 

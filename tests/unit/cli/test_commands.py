@@ -192,7 +192,21 @@ def bad_plugins():
         expect_error(kiln("run", MODEL, "--input", INPUT, "--plugin", path), "text.so")
         run = kiln("plugin", "list", "--why", "--plugin", path)
         expect(run, 1, "refused", "taken    org.kiln.elementwise")
-        assert run.stderr.count("plugin ") == 1, run.stderr  # "kiln plugin: plugin PATH: ..."
+        assert run.stderr.count("plugin ") == 2, run.stderr  # "kiln plugin list: plugin PATH: ..."
+
+
+@case
+def plugin_new():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mine")
+        expect(kiln("plugin", "new", "running-sum", "--dir", path), 0, "a fuser in C")
+        assert sorted(os.listdir(path)) == ["CMakeLists.txt", "README.md", "abi.c", "abi.h", "example.onnx",
+                                            "running_sum.c"], os.listdir(path)
+        expect_error(kiln("plugin", "new", "running-sum", "--dir", path), "cannot be made")
+        for name in ("Fast", "two words", "-x", "x-", "x--y", "a/b", "", "x" * 41, "9x"):
+            expect_error(kiln("plugin", "new", "--dir", path + "2", "--", name), "small letters", code=2)
+        assert not os.path.exists(path + "2")
+        expect_error(kiln("plugin", "frobnicate"), "frobnicate", code=2)
 
 
 @case

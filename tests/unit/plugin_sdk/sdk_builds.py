@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What an author of fusers relies on: the headers compile alone in every language they promise,
-those of the ABI without padding, and the template builds on its own against nothing but the SDK's folder."""
+those of the ABI without padding, and the templates against nothing but the SDK's folder."""
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,17 +34,31 @@ def matrix(header, crosses_abi=True):
     return bad
 
 
-def template():
-    """Builds a copy of the template as an author would, and looks at the library."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "mine")
-        shutil.copytree(os.path.join(SDK, "template"), source)
-        for command in (["cmake", "-S", source, "-B", f"{source}/build", f"-DKILN_SDK_DIR={SDK}"],
-                        ["cmake", "--build", f"{source}/build"]):
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
+def wrapper():
+    """The compilers and standards that refuse a C++ fuser on kiln_fuser.hpp; exceptions off, too."""
+    bad = []
+    source = os.path.join(SDK, "template/cpp/my_fuser.cpp")
+    for compiler in ("g++", "clang++-14"):
+        for flags in (["-std=c++17"], ["-std=c++20"]):
+            run = subprocess.run([compiler, *flags, "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
+                                  "-Wshadow", "-Werror", "-fsyntax-only", "-I", SDK, source],
+                                 capture_output=True, text=True, check=False)
             if run.returncode:
-                return [f"{' '.join(command[:2])}: {run.stdout[-300:]} {run.stderr[-300:]}"]
-        library = os.path.join(source, "build", "my_fuser.so")
+                bad.append(f"{compiler} {flags}: {run.stderr.splitlines()[:2]}")
+    return bad
+
+
+def template():
+    """Builds the template as an author without CMake would, and looks at the library."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = os.path.join(folder, "my_fuser.so")
+        sources = [os.path.join(SDK, "template/c", name) for name in ("my_fuser.c", "abi.c")]
+        run = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
+                              "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-Wl,-z,defs",
+                              f"-Wl,--version-script={SDK}/kiln_fuser.map", "-I", SDK, *sources, "-o",
+                              library], capture_output=True, text=True, check=False)
+        if run.returncode:
+            return [run.stderr[-300:]]
         names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True,
                                text=True, check=True).stdout
         exported = re.findall(r" [A-Z] (\w+)", names)
@@ -59,6 +72,7 @@ def main():
     results = {header: matrix(header) for header in ("kiln_fuser.h", "kf_util.h")}
     for header in ("kf_elementwise.h", "kf_chain.h", "kf_rows.h"):
         results[header] = matrix(header, crosses_abi=False)
+    results["kiln_fuser.hpp"] = wrapper()
     results["template"] = template()
     for name, bad in results.items():
         for text in bad:

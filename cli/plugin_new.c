@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `kiln plugin new NAME`: writes a project of its own for a fuser. The files are the SDK's
+// template, kept in this command, with the name put in.
+
+#include "plugin_cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_NAME = 40, MAX_PATH = 4096 };
+
+typedef struct new_options {
+    const char *name;
+    const char *lang;
+    const char *dir; ///< NULL: NAME
+} new_options;
+
+typedef struct new_names { ///< "my-fuser" in the three spellings that files use
+    char dashed[MAX_NAME + 1];
+    char id[MAX_NAME + 1];
+    char upper[MAX_NAME + 1];
+} new_names;
+
+static const struct argp_option options_table[] = {
+    {"lang", 'l', "LANG", 0, "language of the fuser: c (default) or cpp", 0},
+    {"dir", 'd', "DIR", 0, "folder to make; default: NAME", 0},
+    {0},
+};
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    new_options *options = state->input;
+    switch (key) {
+    case 'l':
+        if (strcmp(text, "c") != 0 && strcmp(text, "cpp") != 0) {
+            argp_error(state, "--lang %s: write c or cpp", text);
+        }
+        options->lang = text;
+        return 0;
+    case 'd':
+        options->dir = text;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->name != NULL) {
+            argp_error(state, "one NAME at a time");
+        }
+        options->name = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->name == NULL) {
+            argp_error(state, "name the fuser");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/// Letters, digits and single dashes, a letter first: good for a file, a C name and an id.
+static bool spell(const char *name, new_names *out)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > MAX_NAME || !islower((unsigned char)name[0])) {
+        return false;
+    }
+    for (size_t i = 0; i <= length; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool dash = c == '-' && name[i + 1] != '-' && name[i + 1] != '\0';
+        if (c != '\0' && !islower(c) && !isdigit(c) && !dash) {
+            return false;
+        }
+        out->dashed[i] = (char)c;
+        out->id[i] = (char)(c == '-' ? '_' : c);
+        out->upper[i] = (char)(c == '-' ? '_' : toupper(c));
+    }
+    return true;
+}
+
+/// Writes `text` with the template's name replaced; binary files have none of it.
+static void write_replaced(FILE *file, const char *text, size_t size, const new_names *names)
+{
+    const struct {
+        const char *from;
+        const char *to;
+    } words[] = {{"my-fuser", names->dashed}, {"my_fuser", names->id}, {"MY_FUSER", names->upper}};
+    for (size_t i = 0; i < size;) {
+        bool found = false;
+        for (size_t w = 0; w < sizeof(words) / sizeof(words[0]) && !found; w++) {
+            size_t length = strlen(words[w].from);
+            if (size - i >= length && memcmp(text + i, words[w].from, length) == 0) {
+                fputs(words[w].to, file);
+                i += length;
+                found = true;
+            }
+        }
+        if (!found) {
+            fputc(text[i++], file);
+        }
+    }
+}
+
+static kiln_status write_file(const char *folder, const char *name,
+                              const plugin_template_file *from, const new_names *names,
+                              kiln_error *err)
+{
+    char path[MAX_PATH];
+    const char *mine = strstr(name, "my_fuser");
+    int n = mine == NULL ? snprintf(path, sizeof(path), "%s/%s", folder, name)
+                         : snprintf(path, sizeof(path), "%s/%.*s%s%s", folder, (int)(mine - name),
+                                    name, names->id, mine + strlen("my_fuser"));
+    if (n < 0 || (size_t)n >= sizeof(path)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "the path of the folder is too long");
+    }
+    FILE *file = fopen(path, "wxb");
+    if (file == NULL) {
+        return kiln_fail(err, ALREADY_EXISTS, "%s cannot be made: %s", path, strerror(errno));
+    }
+    write_replaced(file, (const char *)from->bytes, from->size, names);
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        return kiln_fail(err, DATA_LOSS, "%s cannot be written: %s", path, strerror(errno));
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Files at the top of the template go into every project, the others with their language.
+static const char *name_for(const plugin_template_file *file, const char *lang)
+{
+    const char *slash = strchr(file->path, '/');
+    size_t length = strlen(lang);
+    if (slash == NULL) {
+        return file->path;
+    }
+    return (size_t)(slash - file->path) == length && strncmp(file->path, lang, length) == 0
+               ? slash + 1
+               : NULL;
+}
+
+static kiln_status write_project(const char *folder, const char *lang, const new_names *names,
+                                 kiln_error *err)
+{
+    if (mkdir(folder, 0777) != 0) {
+        return kiln_fail(err, ALREADY_EXISTS, "folder %s cannot be made: %s", folder,
+                         strerror(errno));
+    }
+    kiln_status status = KILN_STATUS_OK;
+    for (const plugin_template_file *file = plugin_template;
+         file->path != NULL && status == KILN_STATUS_OK; file++) {
+        const char *name = name_for(file, lang);
+        if (name != NULL) {
+            status = write_file(folder, name, file, names, err);
+        }
+    }
+    return status;
+}
+
+int plugin_new(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options_table,
+        parse,
+        "NAME",
+        "Writes a project with a fuser that builds and works, to be changed into your own.",
+        NULL,
+        NULL,
+        NULL};
+    new_options options = {.lang = "c"};
+    new_names names = {{0}, {0}, {0}};
+    kiln_error err = KILN_ERROR_INIT;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (!spell(options.name, &names)) {
+        return cli_usage("plugin new",
+                         "%s: write at most %d small letters, digits and single dashes",
+                         options.name, MAX_NAME);
+    }
+    const char *folder = options.dir != NULL ? options.dir : options.name;
+    if (write_project(folder, options.lang, &names, &err) != KILN_STATUS_OK) {
+        return cli_fail("plugin new", &err);
+    }
+    printf("%s: a fuser in %s. Next:\n", folder, strcmp(options.lang, "c") == 0 ? "C" : "C++");
+    printf("  cd %s && cmake -B build && cmake --build build\n", folder);
+    printf("  kiln plugin check build/%s.so\n", names.id);
+    printf("  kiln explain example.onnx --plugin build/%s.so\n", names.id);
+    return CLI_OK;
+}
