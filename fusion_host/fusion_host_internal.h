@@ -423,6 +423,12 @@ enum {
     KILNI_FUSE_MAX_FEEDS = 100000 ///< of one search; what is left then runs alone
 };
 
+typedef struct kilni_fuse_unit { ///< a block that was chosen before
+    uint32_t first; ///< operation of the tape
+    uint32_t last;
+    bool reached; ///< scratch
+} kilni_fuse_unit;
+
 /// Blocks that were chosen before, and who defines what: the hazards of a search.
 typedef struct kilni_fuse_hazards {
     const kilni_fuse_tape *tape;
@@ -432,11 +438,11 @@ typedef struct kilni_fuse_hazards {
     uint32_t n_tensors;
     uint32_t *unit; ///< per operation: block that took it, or KILNI_FUSE_NONE
     uint32_t unit_capacity;
+    kilni_fuse_unit *units;
+    uint32_t units_capacity;
     uint32_t n_units;
     uint8_t *reached; ///< scratch: per operation as kilni_fuse_trial.marks
     uint32_t reached_capacity;
-    bool *unit_reached; ///< scratch
-    uint32_t unit_reached_capacity;
     uint32_t feeds; ///< operations shown so far
 } kilni_fuse_hazards;
 
@@ -445,6 +451,8 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
                               uint32_t end);
 void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards);
 void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env);
+/// Adds the block of these operations, ascending, of the tape.
+void kilni_fuse_hazards_add(kilni_fuse_hazards *hazards, const uint32_t *ops, uint32_t n_ops);
 /// False when taking `op` in would make the block depend on itself.
 bool kilni_fuse_hazards_allow(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
                               uint32_t op);

@@ -21,8 +21,8 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
                          sizeof *hazards->unit) ||
         !kilni_fuse_grow(tape->env, &hazards->reached, &hazards->reached_capacity, end,
                          sizeof *hazards->reached) ||
-        !kilni_fuse_grow(tape->env, &hazards->unit_reached, &hazards->unit_reached_capacity, end,
-                         sizeof *hazards->unit_reached)) {
+        !kilni_fuse_grow(tape->env, &hazards->units, &hazards->units_capacity, end,
+                         sizeof *hazards->units)) {
         return false;
     }
     for (; hazards->n_tensors < n_tensors; hazards->n_tensors++) {
@@ -57,7 +57,7 @@ void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)
     kiln_free(env, hazards->definer);
     kiln_free(env, hazards->unit);
     kiln_free(env, hazards->reached);
-    kiln_free(env, hazards->unit_reached);
+    kiln_free(env, hazards->units);
     *hazards = (kilni_fuse_hazards){0};
 }
 
@@ -90,29 +90,78 @@ void kilni_fuse_hazards_leave_out(const kilni_fuse_hazards *hazards, kilni_fuse_
     }
 }
 
-/* Everything that depends on the block, blocks chosen before as one node each. */
-static void reach_out(kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial)
+void kilni_fuse_hazards_add(kilni_fuse_hazards *hazards, const uint32_t *ops, uint32_t n_ops)
+{
+    for (uint32_t i = 0; i < n_ops; i++) {
+        hazards->unit[ops[i]] = hazards->n_units;
+    }
+    hazards->units[hazards->n_units++] = (kilni_fuse_unit){.first = ops[0], .last = ops[n_ops - 1]};
+}
+
+typedef struct window { ///< operations of the tape, `end` not among them
+    uint32_t begin;
+    uint32_t end;
+} window;
+
+/* The operations that may lie on a way from the trial's block back to it: those that it was shown,
+ * and, as ways go backwards only inside blocks chosen before, what such blocks reach across. */
+static window window_of(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial)
+{
+    window w = {trial->view.ops[0], trial->scanned};
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (uint32_t i = 0; i < hazards->n_units; i++) {
+            const kilni_fuse_unit *unit = &hazards->units[i];
+            if (unit->last >= w.begin && unit->first < w.end &&
+                (unit->first < w.begin || unit->last >= w.end)) {
+                w.begin = unit->first < w.begin ? unit->first : w.begin;
+                w.end = unit->last >= w.end ? unit->last + 1 : w.end;
+                changed = true;
+            }
+        }
+    }
+    return w;
+}
+
+static bool reads_reached(const kilni_fuse_hazards *hazards, window w, uint32_t op, uint32_t wanted)
+{
+    const uint32_t *refs = hazards->tape->marks[op].refs;
+    for (uint32_t i = 0; i < hazards->tape->ops[op].n_inputs; i++) {
+        uint32_t definer = hazards->definer[refs[i]];
+        if (definer != KILNI_FUSE_NONE && definer >= w.begin &&
+            (hazards->reached[definer] & wanted) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Everything in the window that depends on the block, blocks chosen before as one node each. */
+static void reach_out(kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial, window w)
 {
     bool changed = true;
-    memset(hazards->unit_reached, 0, hazards->n_units * sizeof *hazards->unit_reached);
-    for (uint32_t op = 0; op < hazards->n_ops; op++) {
+    for (uint32_t i = 0; i < hazards->n_units; i++) {
+        hazards->units[i].reached = false;
+    }
+    for (uint32_t op = w.begin; op < w.end; op++) {
         bool inside = op < trial->scanned && trial->marks[op] == KILNI_FUSE_INSIDE;
         hazards->reached[op] = inside ? KILNI_FUSE_INSIDE : 0;
     }
     while (changed) {
         changed = false;
-        for (uint32_t op = 0; op < hazards->n_ops; op++) {
+        for (uint32_t op = w.begin; op < w.end; op++) {
             uint32_t unit = hazards->unit[op];
-            bool with_unit = unit != KILNI_FUSE_NONE && hazards->unit_reached[unit];
+            bool with_unit = unit != KILNI_FUSE_NONE && hazards->units[unit].reached;
             if (hazards->reached[op] != 0 ||
                 (!with_unit &&
-                 !reads(hazards, hazards->reached, op, KILNI_FUSE_BEHIND | KILNI_FUSE_INSIDE))) {
+                 !reads_reached(hazards, w, op, KILNI_FUSE_BEHIND | KILNI_FUSE_INSIDE))) {
                 continue;
             }
             hazards->reached[op] = KILNI_FUSE_BEHIND;
             changed = true;
             if (unit != KILNI_FUSE_NONE) {
-                hazards->unit_reached[unit] = true;
+                hazards->units[unit].reached = true;
             }
         }
     }
@@ -123,13 +172,14 @@ bool kilni_fuse_hazards_hold(kilni_fuse_hazards *hazards, kilni_fuse_trial *tria
     if (hazards->n_units == 0) {
         return true; // recorded in order: what was left out before cannot depend on it
     }
-    reach_out(hazards, trial);
+    window w = window_of(hazards, trial);
+    reach_out(hazards, trial, w);
     for (uint32_t i = 0; i < trial->view.n_ops; i++) {
-        if (reads(hazards, hazards->reached, trial->view.ops[i], KILNI_FUSE_BEHIND)) {
+        if (reads_reached(hazards, w, trial->view.ops[i], KILNI_FUSE_BEHIND)) {
             return false;
         }
     }
-    for (uint32_t op = 0; op < hazards->n_ops && op < trial->marks_capacity; op++) {
+    for (uint32_t op = w.begin; op < w.end && op < trial->marks_capacity; op++) {
         if (hazards->unit[op] != KILNI_FUSE_NONE && hazards->reached[op] == KILNI_FUSE_BEHIND) {
             trial->marks[op] = KILNI_FUSE_BEHIND;
         }

@@ -306,10 +306,8 @@ static bool add_block(contest *c)
         .n_scalars = end->n_scalars,
         .score = c->best.score,
     };
-    for (uint32_t i = 0; i < block->len; i++) {
-        c->hazards->unit[view->ops[i]] = b->n_blocks;
-    }
-    c->hazards->n_units = ++b->n_blocks;
+    kilni_fuse_hazards_add(c->hazards, view->ops, block->len);
+    b->n_blocks++;
     return block->ops != NULL && block->tensors != NULL && block->symbols != NULL &&
            block->scalars != NULL && add_rivals(c, block) && add_guards(c, trial);
 }
