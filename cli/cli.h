@@ -28,6 +28,7 @@ int cmd_serve(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_coll(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 

@@ -16,6 +16,7 @@ static const cli_command commands[] = {
 #endif
     {"devices", "list the devices and what they can do", cmd_devices},
     {"plugin", "list the fusers that were found, and why each was taken or not", cmd_plugin},
+    {"replay", "run a recorded stream of operations, and compare with the reference", cmd_replay},
     {"ops", "list the operators", cmd_ops},
     {"cache", "show or clear the cache on disk", cmd_cache},
     {"config", "show the knobs with their values and where these come from", cmd_config},

@@ -391,6 +391,119 @@ KILN_API void kiln_view_slice(const kiln_op_record *record, const kiln_view *inp
 KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
                               kiln_view *out_view);
 
+// ---- how near is near enough -------------------------------------------------------------------
+
+typedef struct kiln_tolerance {
+    double ulps; ///< in units of the expected value's last place
+    double scaled; ///< instead of ulps: |d| <= scaled * eps * largest |expected| of the tensor
+    double least_scale; ///< which counts for no less than this: results may cancel to nothing
+    bool any_zero; ///< the sign of a zero is not compared
+} kiln_tolerance;
+
+/// How far a result may be from the reference, by class of the operator and dtype of the result:
+/// the table in tolerance.c, whose values may only be lowered. Integers and bool are exact. `for`:
+/// with the least scale that the operands of a call give, whose elements lie dense in `data`.
+/// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API kiln_tolerance kiln_tolerance_of(kiln_op op, kiln_dtype dtype);
+KILN_API kiln_tolerance kiln_tolerance_for(const kiln_op_record *record, unsigned output,
+                                           const void *const *data);
+
+/// Compares `count` dense elements; two quantised tensors: byte for byte, or scales within two
+/// units of their last place and values within one step; and either for a result of a call, where
+/// what `data` says of its operands counts: a result of quantize is exact, what finds scales itself
+/// may round a sum otherwise. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: false with
+/// the first difference in `out_text`.
+KILN_API bool kiln_tolerance_compare(kiln_tolerance tolerance, kiln_dtype dtype, int64_t count,
+                                     const void *actual, const void *expected, char *out_text,
+                                     size_t capacity);
+KILN_API bool kiln_quant_compare(const kiln_tensor_desc *desc, bool exact, const void *actual,
+                                 const void *expected, char *out_text, size_t capacity);
+KILN_API bool kiln_tolerance_judge(const kiln_op_record *record, unsigned output,
+                                   const void *const *data, const void *actual,
+                                   const void *expected, char *out_text, size_t capacity);
+
+/// What a graph means: the values of all its tensors by the reference functions, and how far the
+/// results of another may be from them. That is the table's tolerance of the operator that makes a
+/// result, and what errors within the tolerances of the operators before it do to it: found by
+/// running the reference again with such errors, pseudo-random and the same in every process.
+/// Ownership: `inputs` (dense, one for each input) and the graph are borrowed, `*out_judge` is the
+/// caller's. Lifetime: the graph must outlive it. Thread: one at a time. Errors: those of the
+/// reference functions, RESOURCE_EXHAUSTED.
+typedef struct kiln_judge kiln_judge;
+KILN_NODISCARD KILN_API kiln_status kiln_judge_create(const kiln_env *env,
+                                                      const kiln_ir_graph *graph,
+                                                      const void *const *inputs,
+                                                      kiln_judge **out_judge, kiln_error *err);
+KILN_API void kiln_judge_destroy(kiln_judge *judge);
+
+/// The reference's value of a tensor, dense; and whether `actual` is near enough to an output:
+/// to the reference, or, when it is not NULL, to `against`, which may be wrong as far itself.
+/// Ownership: borrowed. Lifetime: the judge's. Thread: one at a time. Errors: NULL for an id that
+/// is none; false with the first difference in `out_text`.
+KILN_API const void *kiln_judge_value(const kiln_judge *judge, uint64_t id);
+KILN_API bool kiln_judge_output(kiln_judge *judge, size_t output, const void *actual,
+                                const void *against, char *out_text, size_t capacity);
+
+// ---- replayable files: a stream of operations with its inputs (docs/replay.md) ----------------
+
+typedef struct kiln_replay_input { ///< how an input lies in memory, and its elements
+    bool strided; ///< else dense, from the start of its buffer
+    int64_t offset; ///< of the first element from the buffer's start, in elements
+    int64_t strides[KILN_MAX_RANK]; ///< in elements
+    const void *data; ///< dense, row-major; NULL: not recorded
+    size_t bytes; ///< of `data`
+} kiln_replay_input;
+
+typedef struct kiln_replay {
+    const kiln_env *env;
+    kiln_ir_graph *graph;
+    kiln_replay_input *inputs; ///< one for each input of the graph
+    size_t n_inputs;
+    char *note; ///< for people: the file's comment, lines without #; or NULL
+    kiln_arena arena; ///< of everything here but the graph
+} kiln_replay;
+
+/// A replay of a graph that was verified; `inputs` may be NULL: dense and without data. Strides and
+/// data are checked as hostile. Ownership: `graph` is taken, also on failure; the rest is copied;
+/// `*out_replay` is the caller's (kiln_replay_destroy). Lifetime: `env` must outlive it. Thread:
+/// any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_replay_create(const kiln_env *env, kiln_ir_graph *graph,
+                                                       const kiln_replay_input *inputs,
+                                                       const char *note, kiln_replay **out_replay,
+                                                       kiln_error *err);
+KILN_API void kiln_replay_destroy(kiln_replay *replay);
+
+/// Gives elements to the inputs that have none: numbers that follow from `seed`, small ones, so
+/// that most operators have something to do. Ownership: the replay's. Lifetime: its. Thread: one at
+/// a time. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_replay_fill(kiln_replay *replay, uint64_t seed,
+                                                     kiln_error *err);
+
+/// The file's form and back; bytes are hostile. `write` replaces a file as a whole. Ownership: the
+/// string is initialised and owned by the caller; `*out_replay` is the caller's. Lifetime: `env`
+/// must outlive it. Thread: any. Errors: INVALID_ARGUMENT with the line, DATA_LOSS for missing or
+/// damaged data, NOT_FOUND, UNAVAILABLE with the system's reason, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_replay_encode(const kiln_replay *replay, kiln_string *out,
+                                                       kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_replay_decode(const kiln_env *env, const void *bytes,
+                                                       size_t length, kiln_replay **out_replay,
+                                                       kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_replay_write(const kiln_replay *replay, const char *path,
+                                                      kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_replay_read(const kiln_env *env, const char *path,
+                                                     kiln_replay **out_replay, kiln_error *err);
+
+/// The smallest part of a stream for which `fails` still gives true: operations are left out, by
+/// halves and one by one, and what they made becomes an input with the reference's value. At most
+/// `max_tries` parts are tried. Every input must have data. Ownership: `*out_replay` is the
+/// caller's; what `fails` sees is borrowed. Lifetime: `env` must outlive it. Thread: one at a time.
+/// Errors: FAILED_PRECONDITION when the whole does not fail; as kiln_judge_create.
+typedef bool (*kiln_replay_fails_fn)(const kiln_replay *replay, void *user);
+KILN_NODISCARD KILN_API kiln_status kiln_replay_reduce(const kiln_replay *replay,
+                                                       kiln_replay_fails_fn fails, void *user,
+                                                       uint32_t max_tries, kiln_replay **out_replay,
+                                                       kiln_error *err);
+
 // ---- programs: what a fuser describes, in neutral form
 // -------------------------------------------
 

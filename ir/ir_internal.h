@@ -190,4 +190,12 @@ int64_t kilni_ir_signal_length(const kiln_op_record *call, int64_t dim);
 /// Broadcasts `dims` into `out_dims` by NumPy's rule; false when lengths disagree.
 bool kilni_ir_broadcast(const int64_t *dims, uint32_t rank, int64_t *out_dims, uint32_t *out_rank);
 
+// ---- tolerance.c, for judge.c ------------------------------------------------------------------
+
+/// How far from `expected` a float may be, when the tensor's largest counts as `scale`.
+double kilni_tolerance_allowed(kiln_tolerance tolerance, kiln_dtype dtype, double scale,
+                               double expected);
+double kilni_tolerance_scale(kiln_tolerance tolerance, kiln_dtype dtype, int64_t count,
+                             const void *expected);
+
 #endif

@@ -474,6 +474,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 const kiln_attr *attrs, size_t n_attrs,
                                                 kiln_tensor **out_tensors, kiln_error *err);
 
+/// Records a replayable stream (ir.h): its inputs, with the strides that they had, its operations
+/// and drops; out_tensors[i] is the i-th output of its graph.
+/// Ownership: the replay is borrowed; each out_tensors[i] is the caller's hold. Lifetime: until
+/// released. Thread: any. Errors: INVALID_ARGUMENT for an input without data; those of
+/// kiln_tensor_create and kiln_record.
+KILN_NODISCARD KILN_API kiln_status kiln_replay_run(kiln_device *device, const kiln_replay *replay,
+                                                    kiln_tensor **out_tensors, kiln_error *err);
+
 /// Indices of the elements that are not 0, [count, rank], in row-major order, like NumPy's
 /// argwhere. The result's length depends on contents: the call counts on the device and waits for
 /// that one number, then records argwhere. Ownership: `x` is borrowed; `*out_tensor` is the

@@ -14,8 +14,8 @@
 #include "coverage.h"
 #include "expand_run.h"
 #include "harness.h"
+#include "ir.h"
 #include "layout.h"
-#include "tolerance.h"
 #ifdef KILN_TEST_WITH_CL
 #include "cl_backend.h"
 #endif

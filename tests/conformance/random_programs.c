@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "ir.h"
 #include "kiln.h"
-#include "tolerance.h"
 
 enum { MAX_VALUES = 48, MAX_STEPS = 28, MAX_ELEMENTS = 60000, MAX_LIST = 8, TRIES = 400 };
 

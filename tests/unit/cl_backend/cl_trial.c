@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cl_trial.h"
-#include "tolerance.h"
+#include "ir.h"
 
 const kiln_device_type cl_trial_forms[CL_TRIAL_FORMS] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
 

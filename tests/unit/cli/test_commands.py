@@ -319,6 +319,35 @@ def nothing_is_drawn_of_no_elements():
         assert run.stdout.startswith("y:"), f"a picture of nothing: {run.stdout!r}"
 
 
+STREAM = """kiln replay 1
+# softmax by hand
+input %1: f32[3,5]
+input %2: f32[5] const
+%3: f32[3,5] = add(%1: f32[3,5], %2: f32[5])
+%4: f32[3,5] = exp(%3: f32[3,5])
+drop(%3: f32[3,5])
+%5: f32[3,5] = mul_scalar(%4: f32[3,5], value=0.5)
+drop(%4: f32[3,5])
+output %5
+memory %1 offset 2 strides 1,4
+end
+"""
+
+
+@case
+def replay_runs_and_compares():
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "a.replay", STREAM.encode())
+        for more in ([], ["--no-fusion"], FAST):
+            run = kiln("replay", path, "--compare", *more)
+            expect(run, 0, "softmax by hand", "output %5: f32[3,5] as the reference", "operations: 3")
+        expect(kiln("replay", path, "--seed", "5", *FAST), 0, "output %5: f32[3,5]\n")
+        wrong = write(folder, "b.replay", STREAM.replace("f32[5] const", "f32[4] const").encode())
+        expect_error(kiln("replay", wrong, *FAST), "b.replay", "%2")
+        expect_error(kiln("replay", os.path.join(folder, "none"), *FAST), "No such file")
+        expect(kiln("replay", *FAST), 2, "say which FILE", stream="stderr")
+
+
 def main():
     failed = 0
     for function in CASES:

@@ -7,7 +7,6 @@
 #include "harness.h"
 #include "ir.h"
 #include "mini_host.h"
-#include "tolerance.h"
 
 enum { MAX_CHECKS = 200 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The comparison that judges backends, judged: by class of operator and dtype, what passes and what
 // does not, and sums that cancel.
-#include "tolerance.h"
+#include "ir.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -3,12 +3,12 @@
 // profile) names an error bound for a function, that bound stands; what is computed exactly or only
 // moved has none; sums, products and rows are measured against the largest result, because their
 // error follows the terms.
-#include "tolerance.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "ir_internal.h"
 
 /* What the largest result is not less than, in the measure of errors. */
 typedef enum operands { NOTHING, LARGEST, PRODUCT } operands;
@@ -292,10 +292,23 @@ kiln_tolerance kiln_tolerance_for(const kiln_op_record *record, unsigned output,
     return tolerance;
 }
 
+double kilni_tolerance_allowed(kiln_tolerance tolerance, kiln_dtype dtype, double scale,
+                               double expected)
+{
+    float_format format = format_of(dtype);
+    return tolerance.scaled > 0 ? tolerance.scaled * ldexp(scale, 1 - format.digits)
+                                : tolerance.ulps * ulp_of(expected, format);
+}
+
+double kilni_tolerance_scale(kiln_tolerance tolerance, kiln_dtype dtype, int64_t count,
+                             const void *expected)
+{
+    return fmax(largest(expected, dtype, count), tolerance.least_scale);
+}
+
 static bool close_enough(kiln_tolerance tolerance, kiln_dtype dtype, double scale, double actual,
                          double expected)
 {
-    float_format format = format_of(dtype);
     if (isnan(expected) || isnan(actual)) {
         return isnan(expected) && isnan(actual);
     }
@@ -305,9 +318,7 @@ static bool close_enough(kiln_tolerance tolerance, kiln_dtype dtype, double scal
     if (isinf(expected) || isinf(actual)) {
         return false;
     }
-    double allowed = tolerance.scaled > 0 ? tolerance.scaled * ldexp(scale, 1 - format.digits)
-                                          : tolerance.ulps * ulp_of(expected, format);
-    return fabs(actual - expected) <= allowed;
+    return fabs(actual - expected) <= kilni_tolerance_allowed(tolerance, dtype, scale, expected);
 }
 
 static bool compare_floats(kiln_tolerance tolerance, kiln_dtype dtype, int64_t count,
@@ -315,7 +326,7 @@ static bool compare_floats(kiln_tolerance tolerance, kiln_dtype dtype, int64_t c
                            size_t capacity)
 {
     int digits = dtype == KILN_DTYPE_F64 ? 17 : 9;
-    double scale = fmax(largest(expected, dtype, count), tolerance.least_scale);
+    double scale = kilni_tolerance_scale(tolerance, dtype, count, expected);
     for (int64_t i = 0; i < count; i++) {
         double a = load(actual, dtype, i);
         double e = load(expected, dtype, i);
