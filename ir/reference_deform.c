@@ -187,25 +187,58 @@ static double column_grad(const deform *d, const column_grads *g, int64_t n, int
     return sum;
 }
 
-/* All places that read x[n][c][row][column], with what they give back to it. */
-static double x_grad(const deform *d, const column_grads *g, const int64_t *at)
+/* What a place that is read gives back to the elements of x around it; `sums` is their plane. */
+static void give_back(const deform *d, const point *p, double value, double *sums)
 {
-    double sum = 0;
+    for (int k = 0; k < 4; k++) {
+        int64_t row = p->row + k / 2;
+        int64_t column = p->column + k % 2;
+        bool inside = p->row > -2 && p->column > -2 && row >= 0 && row < d->x->dims[2] &&
+                      column >= 0 && column < d->x->dims[3];
+        if (inside) {
+            sums[row * d->x->dims[3] + column] += corner_weight(p, k) * value;
+        }
+    }
+}
+
+/* The gradient of plane c of image n of x: place by place, so that sums have an order. */
+static void fill_plane(const deform *d, const column_grads *g, int64_t n, int64_t c, double *sums,
+                       const kiln_view *out)
+{
+    for (int64_t i = 0; i < out->dims[2] * out->dims[3]; i++) {
+        sums[i] = 0;
+    }
     for (int64_t tap = 0; tap < kilni_ir_window_taps(&d->w); tap++) {
         for (int64_t i = 0; i < d->w.out[1] * d->w.out[2]; i++) {
             int64_t row = i / d->w.out[2];
             int64_t column = i % d->w.out[2];
-            point p = point_of(d, at[0], at[1], tap, row, column);
-            int64_t down = at[2] - p.row;
-            int64_t along = at[3] - p.column;
-            if (p.row > -2 && p.column > -2 && down >= 0 && down <= 1 && along >= 0 && along <= 1) {
-                sum += corner_weight(&p, (int)(2 * down + along)) *
-                       mask_at(d, at[0], at[1], tap, row, column) *
-                       column_grad(d, g, at[0], at[1], tap, row, column);
-            }
+            point p = point_of(d, n, c, tap, row, column);
+            give_back(d, &p,
+                      mask_at(d, n, c, tap, row, column) *
+                          column_grad(d, g, n, c, tap, row, column),
+                      sums);
         }
     }
-    return sum;
+    for (int64_t i = 0; i < out->dims[2] * out->dims[3]; i++) {
+        const int64_t index[] = {n, c, i / out->dims[3], i % out->dims[3]};
+        kilni_ref_store(out, kilni_ref_offset(out, index), kilni_ref_of_float(sums[i]));
+    }
+}
+
+static kiln_status fill_x(const kiln_op_record *call, const deform *d, const column_grads *g,
+                          const kiln_view *out, kiln_error *err)
+{
+    const kiln_env env = {.allocator = kiln_allocator_default()};
+    double *sums = kiln_alloc_array(&env, (size_t)(out->dims[2] * out->dims[3]) + 1, sizeof(*sums));
+    if (sums == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a plane",
+                         kilni_ir_op_name(call));
+    }
+    for (int64_t plane = 0; plane < out->dims[0] * out->dims[1]; plane++) {
+        fill_plane(d, g, plane / out->dims[1], plane % out->dims[1], sums, out);
+    }
+    kiln_free(&env, sums);
+    return KILN_STATUS_OK;
 }
 
 /* at: [n][(group * taps + tap) * 2 + (0: y, 1: x)][row][column], or without the 2 for the mask. */
@@ -236,17 +269,14 @@ static double offset_grad(const deform *d, const column_grads *g, const int64_t 
     return sum;
 }
 
-typedef enum part { PART_X, PART_OFFSET, PART_MASK } part;
-
-static void fill_grads(const deform *d, const column_grads *g, const kiln_view *out, part which)
+static void fill_points(const deform *d, const column_grads *g, const kiln_view *out, bool of_mask)
 {
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, out->dims, 4);
     kilni_ref_walk_add(&walk, out);
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
-        double sum = which == PART_X ? x_grad(d, g, walk.index)
-                                     : offset_grad(d, g, walk.index, which == PART_MASK);
-        kilni_ref_store(out, walk.at[0], kilni_ref_of_float(sum));
+        kilni_ref_store(out, walk.at[0],
+                        kilni_ref_of_float(offset_grad(d, g, walk.index, of_mask)));
     }
 }
 
@@ -256,12 +286,12 @@ kiln_status kiln_ref_deform_im2col_backward(const kiln_op_record *call, const ki
     deform d;
     const column_grads g = {.columns = &inputs[3]};
     kiln_status st = deform_init(call, inputs, NULL, &inputs[2], &d, err);
-    if (st == KILN_STATUS_OK) {
-        fill_grads(&d, &g, &outputs[0], PART_X);
-        fill_grads(&d, &g, &outputs[1], PART_OFFSET);
-        fill_grads(&d, &g, &outputs[2], PART_MASK);
+    if (st != KILN_STATUS_OK) {
+        return st;
     }
-    return st;
+    fill_points(&d, &g, &outputs[1], false);
+    fill_points(&d, &g, &outputs[2], true);
+    return fill_x(call, &d, &g, &outputs[0], err);
 }
 
 static double weight_grad(const deform *d, const column_grads *g, const int64_t *at)
@@ -291,14 +321,15 @@ kiln_status kiln_ref_deform_conv_backward(const kiln_op_record *call, const kiln
     if (st != KILN_STATUS_OK) {
         return st;
     }
-    fill_grads(&d, &g, &outputs[0], PART_X);
-    fill_grads(&d, &g, &outputs[1], PART_OFFSET);
-    fill_grads(&d, &g, &outputs[3], PART_MASK);
+    fill_points(&d, &g, &outputs[1], false);
+    fill_points(&d, &g, &outputs[3], true);
     kilni_ref_walk_init(&walk, outputs[2].dims, 4);
     kilni_ref_walk_add(&walk, &outputs[2]);
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
         kilni_ref_store(&outputs[2], walk.at[0],
                         kilni_ref_of_float(weight_grad(&d, &g, walk.index)));
     }
-    return kiln_ref_conv_bias_backward(call, &inputs[4], &outputs[4], err);
+    st = fill_x(call, &d, &g, &outputs[0], err);
+    return st == KILN_STATUS_OK ? kiln_ref_conv_bias_backward(call, &inputs[4], &outputs[4], err)
+                                : st;
 }

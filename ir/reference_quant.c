@@ -159,45 +159,51 @@ float kilni_ir_quant_scale(float range, kiln_dtype dtype, kiln_dtype scale_dtype
     return (float)kilni_ref_load(&cell, 0).f;
 }
 
-/* What the scale of block `b` comes from: the largest magnitude, or the mean of them. */
-static float range_of(const packed *p, const kiln_view *x, int64_t b, bool mean)
+typedef struct magnitudes { ///< of the elements of a block
+    double sum;
+    double largest;
+    int64_t count;
+} magnitudes;
+
+static void measure_blocks(const packed *p, const kiln_view *x, magnitudes *blocks)
 {
-    double sum = 0;
-    double largest = 0;
-    int64_t count = 0;
     int64_t i = 0;
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, x->dims, x->rank);
     kilni_ref_walk_add(&walk, x);
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
-        if (block_of(p, i++) != b) {
-            continue;
-        }
+        magnitudes *block = &blocks[block_of(p, i++)];
         double value = fabs(kilni_ref_load(x, walk.at[0]).f);
-        largest = isnan(value) || value > largest ? value : largest;
-        sum += value;
-        count++;
+        block->largest = isnan(value) || value > block->largest ? value : block->largest;
+        block->sum += value;
+        block->count++;
     }
-    return (float)(mean ? sum / (double)count : largest);
 }
 
 kiln_status kiln_ref_quantize_dynamic(const kiln_op_record *call, const kiln_view *inputs,
                                       const kiln_view *outputs, kiln_error *err)
 {
+    const kiln_env env = {.allocator = kiln_allocator_default()};
     packed p = packed_of(&call->outputs[0], &outputs[0]);
     struct kiln_buffer memory = {0};
     bool mean = strcmp(kilni_ir_text(call, KILN_KEY_MODE), "abs_mean") == 0;
-    (void)err;
     if (p.layout.count == 0) {
         return KILN_STATUS_OK;
     }
+    magnitudes *blocks = kiln_alloc_array(&env, (size_t)p.layout.scales, sizeof(*blocks));
+    if (blocks == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "quantize_dynamic: no memory for the blocks");
+    }
+    memset(blocks, 0, (size_t)p.layout.scales * sizeof(*blocks));
+    measure_blocks(&p, &inputs[0], blocks);
     kiln_view scales = scales_view(&p, &memory);
     memset(memory.data, 0, memory.bytes);
     for (int64_t b = 0; b < p.layout.scales; b++) {
-        float range = range_of(&p, &inputs[0], b, mean);
+        float range = (float)(mean ? blocks[b].sum / (double)blocks[b].count : blocks[b].largest);
         float scale = kilni_ir_quant_scale(range, p.desc->dtype, scales.dtype);
         kilni_ref_store(&scales, b, kilni_ref_of_float(scale));
     }
+    kiln_free(&env, blocks);
     write_values(&p, &inputs[0]);
     return KILN_STATUS_OK;
 }
