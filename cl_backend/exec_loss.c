@@ -22,6 +22,7 @@ static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, int64_t groups)
 typedef struct ctc {
     kiln_view views[MAX_VIEWS]; ///< x, grad, targets, lengths, counts
     bool backward;
+    int64_t width; ///< of a row of states: whole vectors, two places on either side
     kiln_buffer *paths;
     kiln_buffer *numbers;
 } ctc;
@@ -30,8 +31,10 @@ static kiln_status ctc_memory(kilni_exec *exec, ctc *c)
 {
     const int64_t *dims = c->views[0].dims;
     int64_t most = 2 * c->views[2].dims[1] + 1;
+    int64_t vector = kilni_exec_is_block(exec) ? kilni_exec_vector(exec, c->views[0].dtype) : 1;
+    c->width = kilni_exec_ceil_div(most, vector) * vector + 4;
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(c->views[0].dtype));
-    kiln_status st = kilni_exec_alloc(exec, dims[1] * (dims[0] + 2) * most * size, &c->paths);
+    kiln_status st = kilni_exec_alloc(exec, dims[1] * (dims[0] + 5) * c->width * size, &c->paths);
     return st == KILN_STATUS_OK
                ? kilni_exec_alloc(exec, dims[1] * 3 * most * (int64_t)sizeof(int32_t), &c->numbers)
                : st;
@@ -46,6 +49,7 @@ static kiln_status ctc_launch(kilni_exec *exec, const ctc *c)
     kilni_exec_define_dtype(&options, "I", c->views[2].dtype);
     kilni_exec_define_dtype(&options, "J", c->views[3].dtype);
     kilni_exec_define_dtype(&options, "K", c->views[4].dtype);
+    kilni_exec_define(&options, "V", kilni_exec_vector(exec, c->views[0].dtype));
     kiln_status st = begin(exec, "kiln_ctc", &options, &args);
     if (st != KILN_STATUS_OK) {
         return st;
@@ -65,6 +69,7 @@ static kiln_status ctc_launch(kilni_exec *exec, const ctc *c)
     }
     kilni_cl_push_i64(&args, c->views[2].dims[1]);
     kilni_cl_push_i64(&args, kiln_op_attr_i64(exec->record, KILN_KEY_BLANK));
+    kilni_cl_push_i64(&args, c->width);
     kilni_cl_push_i32(&args, c->backward ? 1 : 0);
     return launch(exec, &args, dims[1]);
 }
