@@ -9,7 +9,7 @@
 //   kf_ew_ahead_macro    a processor's prefetch
 //   kf_ew_loads, _stores functions for memory of one dtype: one, load, part; keep, put
 // Everything works on vectors of V elements, the ends of rows included: there the lanes past the
-// end read as 1. sin, cos (f64), tan and fmod go lane by lane: at vector width PoCL's depend on
+// end read as 1. sin, cos, tan and fmod of f64 go lane by lane: at vector width PoCL's depend on
 // neighbours.
 //
 // Templates: $C element type of the computation, $T $U $M its vector, the unsigned and the mask
@@ -110,11 +110,29 @@ typedef struct kf_ew_helper {
     "    return vload$V(0, e);\n"                                                                  \
     "}\n"
 
-// sin and cos of floats by vectors: what is left of x after the nearest multiple of pi/2, taken off
-// in three parts (Cody and Waite 1980; the first step is exact), minimax polynomials of our own for
-// it and the quarter of the turn: 1.6 ulp. Beyond 32768, and where FMA is not fast, each lane by
-// itself. The same steps as in cl_backend's elementwise.cl.
-#define KF_EW_TURN(function, ahead, at_zero)                                                       \
+// sin, cos and tan of floats by vectors: what is left of x after the nearest multiple of pi/2,
+// taken off in three parts (Cody and Waite 1980; the first step is exact), minimax polynomials of
+// our own for it and the quarter of the turn: 1.6 ulp, tan 2.5. Beyond 32768, and where FMA is not
+// fast, each lane by itself. The same steps as in cl_backend's elementwise.cl.
+#define KF_EW_TURN_NEAR                                                                            \
+    "    $T s = FMA(($T)(-1.95172339e-4f), z, ($T)(8.332178e-3f));\n"                              \
+    "    s = FMA(FMA(s, z, ($T)(-0.166666552f)) * z, r, r);\n"                                     \
+    "    $T c = FMA(($T)(2.44383791e-5f), z, ($T)(-1.38873665e-3f));\n"                            \
+    "    c = FMA(FMA(c, z, ($T)(4.16666456e-2f)) * z, z, FMA(z, ($T)(-0.5f), ($T)(1)));\n"         \
+    "    r = select(s, c, (quarter & 1) != 0);\n"                                                  \
+    "    r = select(r, -r, (quarter & 2) != 0);\n"
+
+#define KF_EW_TAN_NEAR                                                                             \
+    "    $T p = FMA(($T)(0.00437844638f), z, ($T)(8.52409357e-5f));\n"                             \
+    "    p = FMA(p, z, ($T)(0.010839114f));\n"                                                     \
+    "    p = FMA(p, z, ($T)(0.0212809481f));\n"                                                    \
+    "    p = FMA(p, z, ($T)(0.0540601499f));\n"                                                    \
+    "    p = FMA(p, z, ($T)(0.13332662f));\n"                                                      \
+    "    p = FMA(p, z, ($T)(0.333333492f));\n"                                                     \
+    "    r = FMA(p * z, r, r);\n"                                                                  \
+    "    r = select(r, ($T)(-1) / r, (quarter & 1) != 0);\n"
+
+#define KF_EW_TURN(function, near, ahead, at_zero)                                                 \
     KF_EW_FMA                                                                                      \
     "static inline $T " function "_$C($T x) {\n"                                                   \
     "    $M far = (fabs(x) > ($T)(FAST_FMA ? 32768.0f : -1.0f)) | (x != x);\n"                     \
@@ -124,14 +142,8 @@ typedef struct kf_ew_helper {
     "    r = FMA(k, ($T)(4.37113883e-8f), r);\n"                                                   \
     "    r = FMA(k, ($T)(1.71512451e-15f), r);\n"                                                  \
     "    $T z = r * r;\n"                                                                          \
-    "    $T s = FMA(($T)(-1.95172339e-4f), z, ($T)(8.332178e-3f));\n"                              \
-    "    s = FMA(FMA(s, z, ($T)(-0.166666552f)) * z, r, r);\n"                                     \
-    "    $T c = FMA(($T)(2.44383791e-5f), z, ($T)(-1.38873665e-3f));\n"                            \
-    "    c = FMA(FMA(c, z, ($T)(4.16666456e-2f)) * z, z, FMA(z, ($T)(-0.5f), ($T)(1)));\n"         \
-    "    $M quarter = convert_$M(k) + " ahead ";\n"                                                \
-    "    r = select(s, c, (quarter & 1) != 0);\n"                                                  \
-    "    r = select(r, -r, (quarter & 2) != 0);\n"                                                 \
-    "    r = select(r, " at_zero ", x == 0);\n"                                                    \
+    "    $M quarter = convert_$M(k) + " ahead ";\n" near "    r = select(r, " at_zero              \
+    ", x == 0);\n"                                                                                 \
     "    if (any(far)) {\n"                                                                        \
     "        $C e[$V], f[$V];\n"                                                                   \
     "        vstore$V(x, 0, e);\n"                                                                 \
@@ -145,16 +157,51 @@ typedef struct kf_ew_helper {
     "    return r;\n"                                                                              \
     "}\n"
 
+#define KF_EW_EACH_FMOD                                                                            \
+    "    $C x[$V], y[$V];\n"                                                                       \
+    "    vstore$V(a, 0, x);\n"                                                                     \
+    "    vstore$V(b, 0, y);\n"                                                                     \
+    "    for (int k = 0; k < $V; k++) {\n"                                                         \
+    "        x[k] = fmod(x[k], y[k]);\n"                                                           \
+    "    }\n"                                                                                      \
+    "    return vload$V(0, x);\n"                                                                  \
+    "}\n"
+
+#define KF_EW_FMOD64(name) "static inline $T " name "$C($T a, $T b) {\n" KF_EW_EACH_FMOD
+
+// Quotients below 2^22 are off by one at the most, and what FMA leaves of a is exact then; where it
+// is not from 0 to below b, or no number, each lane by itself.
+#define KF_EW_FMOD32(name)                                                                         \
+    KF_EW_FMA                                                                                      \
+    "static inline $T " name "$C($T a, $T b) {\n"                                                  \
+    "    $T d = fabs(b);\n"                                                                        \
+    "    $T q = trunc(fabs(a) / d);\n"                                                             \
+    "    $T r = FMA(-q, d, fabs(a));\n"                                                            \
+    "    r = select(r, r + d, r < ($T)(0));\n"                                                     \
+    "    $M done = (q < ($T)(FAST_FMA ? 4194304.0f : -1.0f)) & (r >= ($T)(0)) & (r < d);\n"        \
+    "    if (all(done)) {\n"                                                                       \
+    "        return copysign(r, a);\n"                                                             \
+    "    }\n" KF_EW_EACH_FMOD
+
+// As Python's %, with mod_ before it.
+#define KF_EW_REM                                                                                  \
+    "static inline $T rem_$C($T a, $T b) {\n"                                                      \
+    "    $T r = mod_$C(a, b);\n"                                                                   \
+    "    $T s = select(r, r + b, ((r < ($T)(0)) ^ (b < ($T)(0))) & (r == r));\n"                   \
+    "    return select(s, copysign(($T)(0), b), r == ($T)(0));\n"                                  \
+    "}\n"
+
 // A division by 0 or of the smallest by -1 would trap: those lanes are divided by 1 and replaced.
 /// The n-th helper function; NULL past the last.
 static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
 {
     static const kf_ew_helper helpers[] = {
-        {"sin_", KF_EW_FLOAT32, KF_EW_TURN("sin", "0", "x")},
-        {"cos_", KF_EW_FLOAT32, KF_EW_TURN("cos", "1", "($T)(1)")},
+        {"sin_", KF_EW_FLOAT32, KF_EW_TURN("sin", KF_EW_TURN_NEAR, "0", "x")},
+        {"cos_", KF_EW_FLOAT32, KF_EW_TURN("cos", KF_EW_TURN_NEAR, "1", "($T)(1)")},
         {"sin_", KF_EW_FLOAT64, KF_EW_EACH("sin_", "sin")},
         {"cos_", KF_EW_FLOAT64, KF_EW_EACH("cos_", "cos")},
-        {"tan_", KF_EW_FLOATS, KF_EW_EACH("tan_", "tan")},
+        {"tan_", KF_EW_FLOAT32, KF_EW_TURN("tan", KF_EW_TAN_NEAR, "0", "x")},
+        {"tan_", KF_EW_FLOAT64, KF_EW_EACH("tan_", "tan")},
         // x P(x^2) / Q(x^2), a minimax fit of our own to erf(x) / x on [0, 3.92]: 7 ulp; above it
         // erf is 1 to the last bit. The same steps as in cl_backend's elementwise.cl.
         {"erf_", KF_EW_FLOAT32,
@@ -190,16 +237,8 @@ static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
          "    $M zero = b == ($T)(0);\n"
          "    return select(a / select(b, ($T)(1), zero), ($T)(0), zero);\n"
          "}\n"},
-        {"fmod_", KF_EW_FLOATS,
-         "static inline $T fmod_$C($T a, $T b) {\n"
-         "    $C x[$V], y[$V];\n"
-         "    vstore$V(a, 0, x);\n"
-         "    vstore$V(b, 0, y);\n"
-         "    for (int k = 0; k < $V; k++) {\n"
-         "        x[k] = fmod(x[k], y[k]);\n"
-         "    }\n"
-         "    return vload$V(0, x);\n"
-         "}\n"},
+        {"fmod_", KF_EW_FLOAT32, KF_EW_FMOD32("fmod_")},
+        {"fmod_", KF_EW_FLOAT64, KF_EW_FMOD64("fmod_")},
         {"fmod_", KF_EW_SIGNED,
          "static inline $T fmod_$C($T a, $T b) {\n"
          "    return a % select(b, ($T)(1), (b == ($T)(0)) | (b == ($T)(-1)));\n"
@@ -213,18 +252,8 @@ static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
          "    $T r = a % select(b, ($T)(1), (b == ($T)(0)) | (b == ($T)(-1)));\n"
          "    return select(r, r + b, (r != ($T)(0)) & ((r ^ b) < ($T)(0)));\n"
          "}\n"},
-        {"rem_", KF_EW_FLOATS,
-         "static inline $T rem_$C($T a, $T b) {\n"
-         "    $C x[$V], y[$V];\n"
-         "    vstore$V(a, 0, x);\n"
-         "    vstore$V(b, 0, y);\n"
-         "    for (int k = 0; k < $V; k++) {\n"
-         "        x[k] = fmod(x[k], y[k]);\n"
-         "    }\n"
-         "    $T r = vload$V(0, x);\n"
-         "    $T s = select(r, r + b, ((r < ($T)(0)) ^ (b < ($T)(0))) & (r == r));\n"
-         "    return select(s, copysign(($T)(0), b), r == ($T)(0));\n"
-         "}\n"},
+        {"rem_", KF_EW_FLOAT32, KF_EW_FMOD32("mod_") KF_EW_REM},
+        {"rem_", KF_EW_FLOAT64, KF_EW_FMOD64("mod_") KF_EW_REM},
         {"pow_", KF_EW_FLOATS, // PoCL's pow of double vectors fails at the ends of the range
          "static inline $T pow_$C($T a, $T b) {\n"
          "    if (sizeof($C) < 8) {\n"

@@ -8,9 +8,9 @@
 //   KILN_SCALAR  1: a scalar may stand for operand b, as `by_value` says; add serves add_scalar
 //
 // Formulas work on whole vectors, the ends of rows included, because built-in functions may give
-// other bits at other widths. tan, sin and cos of doubles, fmod and pow of doubles go element by
-// element: on PoCL, at vector width, a lane's result of the first three depends on its neighbours,
-// and the other two are wrong at the ends of the range.
+// other bits at other widths. sin, cos, tan, fmod and pow of doubles go element by element: on
+// PoCL, at vector width, a lane's result of the first three depends on its neighbours, and the
+// other two are wrong at the ends of the range.
 
 #if KILN_NIN >= 1
 #define D KILN_A
@@ -72,8 +72,6 @@ static inline T op_clamp(T x, T low, T high)
 
 #if K_KIND(D) == 8
 
-DEFINE_EACH(op_tan, tan)
-
 #define DEFINE_EACH_2(name, call)                                                                  \
     static inline T name(T a, T b)                                                                 \
     {                                                                                              \
@@ -90,10 +88,20 @@ DEFINE_EACH(op_tan, tan)
     }
 
 DEFINE_EACH_2(each_fmod, fmod)
+
+#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FMA fma
+#define FAST_FMA 1
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#define FAST_FMA 0
+#endif
 #if K_KIND(D) == 8 && K_WIDTH(D) == 64
 DEFINE_EACH(op_sin, sin)
 DEFINE_EACH(op_cos, cos)
+DEFINE_EACH(op_tan, tan)
 DEFINE_EACH_2(each_pow, pow)
+#define op_fmod each_fmod
 #define OP_pow(a, b) each_pow(a, b)
 // exact where it is 1 to the last bit: PoCL gives less at infinity
 static inline T op_erf(T x)
@@ -103,13 +111,6 @@ static inline T op_erf(T x)
 #else
 #define OP_pow(a, b) pow(a, b)
 
-#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-#define FMA fma
-#define FAST_FMA 1
-#else
-#define FMA(a, b, c) ((a) * (b) + (c))
-#define FAST_FMA 0
-#endif
 // x P(x^2) / Q(x^2), a minimax fit of our own to erf(x) / x on [0, 3.92]: 7 ulp; above it erf is 1
 // to the last bit. The same steps as in plugin_sdk/kf_elementwise.h.
 static inline T op_erf(T x)
@@ -129,29 +130,53 @@ static inline T op_erf(T x)
     return SEL(y, copysign(VALUE(1), x), (fabs(x) > VALUE(3.92f)) | (fabs(y) > VALUE(1)));
 }
 
-// sin and cos by vectors: what is left of x after the nearest multiple of pi/2, taken off in three
-// parts (Cody and Waite 1980; the first step is exact), minimax polynomials of our own for it and
-// the quarter of the turn: 1.6 ulp. Beyond FARTHEST, and where FMA is not fast, each element by
-// itself. The same steps as in plugin_sdk/kf_elementwise.h.
+// sin, cos and tan by vectors: what is left of x after the nearest multiple of pi/2, taken off in
+// three parts (Cody and Waite 1980; the first step is exact), minimax polynomials of our own for it
+// and the quarter of the turn: 1.6 ulp, tan 2.5. Beyond FARTHEST, and where FMA is not fast, each
+// element by itself. The same steps as in plugin_sdk/kf_elementwise.h.
 #define FARTHEST (FAST_FMA ? 32768.0f : -1.0f)
-#define DEFINE_TURN(name, call, ahead, at_zero)                                                    \
+
+static inline T turn_rest(T y, M *quarter)
+{
+    T k = rint(y * VALUE(0.636619772f));
+    T r = FMA(k, VALUE(-1.57079637f), y);
+    r = FMA(k, VALUE(4.37113883e-8f), r);
+    r = FMA(k, VALUE(1.71512451e-15f), r);
+    *quarter = K_CONVERT(int, k);
+    return r;
+}
+
+static inline T near_turn(T r, M quarter)
+{
+    T z = r * r;
+    T s = FMA(VALUE(-1.95172339e-4f), z, VALUE(8.332178e-3f));
+    s = FMA(FMA(s, z, VALUE(-0.166666552f)) * z, r, r);
+    T c = FMA(VALUE(2.44383791e-5f), z, VALUE(-1.38873665e-3f));
+    c = FMA(FMA(c, z, VALUE(4.16666456e-2f)) * z, z, FMA(z, VALUE(-0.5f), VALUE(1)));
+    r = SEL(s, c, (quarter & 1) != 0);
+    return SEL(r, -r, (quarter & 2) != 0);
+}
+
+static inline T near_tan(T r, M quarter)
+{
+    T z = r * r;
+    T p = FMA(VALUE(0.00437844638f), z, VALUE(8.52409357e-5f));
+    p = FMA(p, z, VALUE(0.010839114f));
+    p = FMA(p, z, VALUE(0.0212809481f));
+    p = FMA(p, z, VALUE(0.0540601499f));
+    p = FMA(p, z, VALUE(0.13332662f));
+    p = FMA(p, z, VALUE(0.333333492f));
+    T t = FMA(p * z, r, r);
+    return SEL(t, VALUE(-1) / t, (quarter & 1) != 0);
+}
+
+#define DEFINE_TURN(name, call, near, ahead, at_zero)                                              \
     static inline T name(T x)                                                                      \
     {                                                                                              \
         M far = (fabs(x) > VALUE(FARTHEST)) | (x != x);                                            \
-        T y = SEL(x, VALUE(0), far);                                                               \
-        T k = rint(y * VALUE(0.636619772f));                                                       \
-        T r = FMA(k, VALUE(-1.57079637f), y);                                                      \
-        r = FMA(k, VALUE(4.37113883e-8f), r);                                                      \
-        r = FMA(k, VALUE(1.71512451e-15f), r);                                                     \
-        T z = r * r;                                                                               \
-        T s = FMA(VALUE(-1.95172339e-4f), z, VALUE(8.332178e-3f));                                 \
-        s = FMA(FMA(s, z, VALUE(-0.166666552f)) * z, r, r);                                        \
-        T c = FMA(VALUE(2.44383791e-5f), z, VALUE(-1.38873665e-3f));                               \
-        c = FMA(FMA(c, z, VALUE(4.16666456e-2f)) * z, z, FMA(z, VALUE(-0.5f), VALUE(1)));          \
-        M quarter = K_CONVERT(int, k) + (ahead);                                                   \
-        r = SEL(s, c, (quarter & 1) != 0);                                                         \
-        r = SEL(r, -r, (quarter & 2) != 0);                                                        \
-        r = SEL(r, at_zero, x == 0);                                                               \
+        M quarter;                                                                                 \
+        T r = turn_rest(SEL(x, VALUE(0), far), &quarter);                                          \
+        r = SEL(near(r, quarter + (ahead)), at_zero, x == 0);                                      \
         if (any(far)) {                                                                            \
             union {                                                                                \
                 T v;                                                                               \
@@ -167,8 +192,21 @@ static inline T op_erf(T x)
         return r;                                                                                  \
     }
 
-DEFINE_TURN(op_sin, sin, 0, x)
-DEFINE_TURN(op_cos, cos, 1, VALUE(1))
+DEFINE_TURN(op_sin, sin, near_turn, 0, x)
+DEFINE_TURN(op_cos, cos, near_turn, 1, VALUE(1))
+DEFINE_TURN(op_tan, tan, near_tan, 0, x)
+
+// Quotients below 2^22 are off by one at the most, and what FMA leaves of a is exact then; where it
+// is not from 0 to below b, or no number, each element by itself.
+static inline T op_fmod(T a, T b)
+{
+    T d = fabs(b);
+    T q = trunc(fabs(a) / d);
+    T r = FMA(-q, d, fabs(a));
+    r = SEL(r, r + d, r < 0);
+    M done = (q < VALUE(FAST_FMA ? 4194304.0f : -1.0f)) & (r >= 0) & (r < d);
+    return all(done) ? copysign(r, a) : each_fmod(a, b);
+}
 #endif
 
 #define OP_abs(x) fabs(x)
@@ -209,14 +247,14 @@ DEFINE_TURN(op_cos, cos, 1, VALUE(1))
 #define OP_mul(a, b) ((a) * (b))
 #define OP_div(a, b) ((a) / (b))
 #define OP_rem(a, b) op_rem(a, b)
-#define OP_fmod(a, b) each_fmod(a, b)
+#define OP_fmod(a, b) op_fmod(a, b)
 #define OP_atan2(a, b) atan2(a, b)
 #define OP_hypot(a, b) hypot(a, b)
 
 // As Python's %: exact, plus b when the signs differ; a zero takes the sign of b.
 static inline T op_rem(T a, T b)
 {
-    T r = each_fmod(a, b);
+    T r = op_fmod(a, b);
     T moved = SEL(r, r + b, ((r < 0) ^ (b < 0)) & (r == r));
     return SEL(moved, copysign(VALUE(0), b), r == 0);
 }
