@@ -14,6 +14,7 @@ typedef struct bench_options {
     const char *device; ///< NULL: the first OpenCL device
     const char *program; ///< path of the running command, for benches that start it again
     const char *model; ///< of `start`
+    const char *only; ///< NULL, or a word in the names of the cases to measure
     bool json;
     uint32_t samples; ///< 0: the bench's own number
 } bench_options;
@@ -52,6 +53,12 @@ kiln_status bench_start(const bench_options *options, kiln_error *err);
 /// One line of the table, or one JSON object. `bench_header` before the first.
 void bench_header(const bench_options *options);
 void bench_report(const bench_options *options, const bench_result *result);
+
+/// Whether a case of this name is to be measured.
+bool bench_wanted(const bench_options *options, const char *name);
+
+/// Marks the operators that `bench kernels` times; fails on a case that its operator refuses.
+kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err);
 
 /// Sorts `samples` and gives the value at `quantile` (0.5: the median).
 double bench_quantile(double *samples, size_t count, double quantile);

@@ -11,7 +11,8 @@
 enum { ROUNDS = 5, MAX_ROUNDS = 51, MOST_INPUTS = 6, MOST_INTS = 24, ELEMS = 1 << 18 };
 
 /// Inputs as "f32:512,512 i64:512" (indices: whole numbers below `range`); attributes by name, as
-/// "axis=1 kernel=3,3, mode=add": a comma makes a list.
+/// "axis=1 kernel=3,3, mode=add": a comma makes a list. Quantised inputs as "q8f:64,64/1,32":
+/// behind the slash the blocks.
 typedef struct kernel_case {
     const char *op;
     const char *inputs;
@@ -89,6 +90,7 @@ static const kernel_case cases[] = {
     {"fft", "f32:512,100", "axis=1", 0},
     {"det", "f32:64,32,32", "", 0},
     {"ctc_loss", "f32:64,32,32 i64:32,16 i64:32 i64:32", "", 16},
+    {"ctc_loss", "f32:64,32,64 i64:32,16 i64:32 i64:32", "", 64},
     {"repeat", "f32:256,256", "repeats=2,2,", 0},
     {"tril", "f32:512,512", "", 0},
     {"linear", "f32:256,256 f32:256,256 f32:256", "", 0},
@@ -145,7 +147,21 @@ static const kernel_case cases[] = {
     {"rfft", "f32:16,1024", "axis=1", 0},
     {"irfft", "f32:16,513 f32:16,513", "axis=1", 0},
     {"ctc_loss_backward", "f32:64,32,32 f32:32 i64:32,16 i64:32 i64:32", "", 16},
+    {"deform_im2col_backward", "f32:1,16,64,64 f32:1,18,62,62 f32:1,9,62,62 f32:1,144,3844",
+     "kernel=3,3,", 0},
+    {"deform_conv", "f32:1,16,32,32 f32:1,18,30,30 f32:16,16,3,3", "", 0},
+    {"deform_conv_backward",
+     "f32:1,16,32,32 f32:1,18,30,30 f32:16,16,3,3 f32:1,9,30,30 f32:1,16,30,30", "", 0},
     {"quantize", "f32:512,512 f32:512,16", "dtype=q8f blocks=1,32,", 0},
+    {"quantize", "f32:512,512 f32", "dtype=q4s", 0},
+    {"quantize_dynamic", "f32:512,512", "dtype=q8f blocks=1,32,", 0},
+    {"quantize_dynamic", "f32:512,512", "dtype=q2s mode=abs_mean", 0},
+    {"dequantize", "q8f:512,512/1,32", "dtype=f32", 0},
+    {"dequantize", "q4s:512,512", "dtype=f16", 0},
+    {"quantized_scales", "q8s:2048,2048/1,16", "", 0},
+    {"matmul_quantized", "f32:8,512 q8s:512,512", "dtype=f32", 0},
+    {"matmul_quantized", "f32:64,256 q4f:256,256/1,32", "dtype=f32", 0},
+    {"linear_quantized", "f32:8,512 q8f:512,512/32,0 f32:512", "", 0},
 };
 
 typedef struct call { ///< a case made ready
@@ -155,28 +171,45 @@ typedef struct call { ///< a case made ready
     kiln_attr attrs[KILN_MAX_ATTRS];
     int64_t ints[MOST_INTS];
     uint32_t n_ints;
-    char texts[96];
+    char texts[4][24];
+    uint32_t n_texts;
     int64_t range;
 } call;
 
 // ---- reading a line of the table ----
+
+static const char *parse_list(const char *text, int64_t *out, uint32_t *count)
+{
+    while (*count < KILN_MAX_RANK && (*text == ':' || *text == ',' || *text == '/')) {
+        char *end = NULL;
+        out[(*count)++] = strtoll(text + 1, &end, 10);
+        text = end;
+        if (*text == '/') {
+            break;
+        }
+    }
+    return text;
+}
 
 static kiln_status parse_inputs(const char *text, call *c, kiln_error *err)
 {
     while (*text != '\0') {
         kiln_tensor_desc *desc = &c->descs[c->n_inputs++];
         char name[8] = "";
-        size_t length = strcspn(text, ":");
+        int64_t blocks[KILN_MAX_RANK] = {0};
+        uint32_t rank = 0;
+        uint32_t n_blocks = 0;
+        size_t length = strcspn(text, ": ");
         memcpy(name, text, length < sizeof(name) ? length : sizeof(name) - 1);
         desc->dtype = kiln_dtype_from_name(name);
         if (desc->dtype == KILN_DTYPE_NONE || c->n_inputs == MOST_INPUTS) {
             return kiln_fail(err, INTERNAL, "no input: %s", text);
         }
-        text += length;
-        while (*text == ':' || *text == ',') {
-            char *end = NULL;
-            desc->dims[desc->rank++] = strtoll(text + 1, &end, 10);
-            text = end;
+        text = parse_list(text + length, desc->dims, &rank);
+        desc->rank = (uint8_t)rank;
+        text = parse_list(text, blocks, &n_blocks);
+        if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
+            desc->scheme = kiln_scheme_make(KILN_DTYPE_F32, false, blocks, n_blocks);
         }
         text += strspn(text, " ");
     }
@@ -186,10 +219,8 @@ static kiln_status parse_inputs(const char *text, call *c, kiln_error *err)
 static kiln_attr parse_value(const char *text, size_t length, call *c)
 {
     if (strchr("-0123456789", text[0]) == NULL) {
-        size_t used = strlen(c->texts);
-        char *copy = &c->texts[used == 0 ? 0 : used + 1];
-        memcpy(copy, text, length);
-        copy[length] = '\0';
+        char *copy = c->texts[c->n_texts++];
+        snprintf(copy, sizeof(c->texts[0]), "%.*s", (int)length, text);
         kiln_dtype dtype = kiln_dtype_from_name(copy);
         return dtype != KILN_DTYPE_NONE
                    ? (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = dtype}}
@@ -274,7 +305,7 @@ static void of_table(kiln_op op, call *c)
 
 // ---- one side ----
 
-static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc, int64_t range,
+static kiln_status make_plain(kiln_device *device, const kiln_tensor_desc *desc, int64_t range,
                               kiln_tensor **out, kiln_error *err)
 {
     int64_t count = kiln_desc_count(desc);
@@ -295,6 +326,28 @@ static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc,
                                   : kiln_tensor_create(device, desc->dtype, desc->rank, desc->dims,
                                                        data, out, err);
     free(data);
+    return st;
+}
+
+static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc, int64_t range,
+                              kiln_tensor **out, kiln_error *err)
+{
+    kiln_tensor_desc plain = *desc;
+    kiln_tensor *numbers = NULL;
+    int64_t blocks[KILN_MAX_RANK] = {0};
+    if (kiln_dtype_kind_of(desc->dtype) != KILN_KIND_QUANT) {
+        return make_plain(device, desc, range, out, err);
+    }
+    for (uint32_t i = 0; i < desc->rank; i++) {
+        blocks[i] = kiln_scheme_block(desc->scheme, i);
+    }
+    plain.dtype = KILN_DTYPE_F32;
+    kiln_status st = make_plain(device, &plain, range, &numbers, err);
+    st = st == KILN_STATUS_OK
+             ? kiln_quantize_dynamic(numbers, desc->dtype, blocks, desc->rank,
+                                     kiln_scheme_scale(desc->scheme), "min_max", out, err)
+             : st;
+    kiln_release(numbers);
     return st;
 }
 
@@ -357,6 +410,9 @@ static void time_call(const bench_options *options, sides *s, const call *c)
 {
     kiln_error err = KILN_ERROR_INIT;
     const char *name = kiln_op_info_of(c->op)->name;
+    if (!bench_wanted(options, name)) {
+        return;
+    }
     double ours = 0;
     double theirs = 0;
     kiln_status st = time_side(s->device, c, s->rounds, &ours, &err);
@@ -381,29 +437,63 @@ static void time_call(const bench_options *options, sides *s, const call *c)
                                           .samples = s->rounds});
 }
 
-static void time_all(const bench_options *options, sides *s)
+/* The n-th case: elementwise operators, then the lines above. Past the last: `c->op` is
+ * KILN_OP_COUNT. */
+static kiln_status case_at(size_t n, call *c, kiln_error *err)
 {
     for (int op = 0; op < KILN_OP_COUNT; op++) {
-        if (kiln_op_info_of((kiln_op)op)->cls == KILN_CLASS_ELEMENTWISE) {
-            call c;
-            of_table((kiln_op)op, &c);
+        if (kiln_op_info_of((kiln_op)op)->cls == KILN_CLASS_ELEMENTWISE && n-- == 0) {
+            of_table((kiln_op)op, c);
+            return KILN_STATUS_OK;
+        }
+    }
+    if (n < sizeof(cases) / sizeof(cases[0])) {
+        return parse(&cases[n], c, err);
+    }
+    c->op = KILN_OP_COUNT;
+    return KILN_STATUS_OK;
+}
+
+kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)
+{
+    call c = {.op = KILN_OP_COUNT};
+    kiln_status st = KILN_STATUS_OK;
+    memset(covered, 0, KILN_OP_COUNT * sizeof(covered[0]));
+    for (size_t i = 0; st == KILN_STATUS_OK; i++) {
+        kiln_tensor_desc outputs[KILN_MAX_OUTPUTS] = {0};
+        st = case_at(i, &c, err);
+        if (st != KILN_STATUS_OK || c.op == KILN_OP_COUNT) {
+            break;
+        }
+        const kiln_op_record record = {.op = c.op,
+                                       .n_inputs = (uint16_t)c.n_inputs,
+                                       .n_outputs = (uint16_t)kiln_op_info_of(c.op)->n_outputs,
+                                       .n_attrs = kiln_op_info_of(c.op)->signature->n_attrs,
+                                       .inputs = c.descs,
+                                       .attrs = c.attrs};
+        st = kiln_ir_infer(&record, outputs, err);
+        covered[c.op] = true;
+    }
+    return st;
+}
+
+static void time_all(const bench_options *options, sides *s)
+{
+    call c = {.op = KILN_OP_COUNT};
+    for (size_t i = 0;; i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        if (case_at(i, &c, &err) != KILN_STATUS_OK) {
+            fprintf(stderr, "bench kernels: %s\n", err.message);
+        } else if (c.op == KILN_OP_COUNT) {
+            break;
+        } else {
             time_call(options, s, &c);
         }
     }
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        kiln_error err = KILN_ERROR_INIT;
-        call c;
-        if (parse(&cases[i], &c, &err) != KILN_STATUS_OK) {
-            fprintf(stderr, "bench kernels: %s: %s\n", cases[i].op, err.message);
-            continue;
-        }
-        time_call(options, s, &c);
-    }
-    fprintf(stderr, "bench kernels: %u timed, %u slower than the reference; not timed:", s->timed,
-            s->slower);
-    for (int op = 0; op < KILN_OP_COUNT; op++) {
+    fprintf(stderr, "bench kernels: %u timed, %u slower than the reference", s->timed, s->slower);
+    for (int op = 0; options->only == NULL && op < KILN_OP_COUNT; op++) {
         if (!s->covered[op] && kiln_op_info_of((kiln_op)op)->cls != KILN_CLASS_CONTROL) {
-            fprintf(stderr, " %s", kiln_op_info_of((kiln_op)op)->name);
+            fprintf(stderr, "; not %s", kiln_op_info_of((kiln_op)op)->name);
         }
     }
     fprintf(stderr, "\n");

@@ -236,13 +236,21 @@ static double seconds_of(const char *text)
 }
 
 /* Runs the script; without it, or without NumPy, no peer is there. */
-static void ask_peers(peers *p, uint32_t threads, uint32_t rounds)
+static void ask_peers(peers *p, const bench_options *options, uint32_t threads, uint32_t rounds)
 {
-    char command[512];
+    char command[1536];
     char line[160];
     memset(p, 0, sizeof(*p));
-    snprintf(command, sizeof(command), "/usr/bin/python3 '%s/bench_ops_peers.py' %u %u 2>/dev/null",
-             KILN_BENCH_DIR, threads, rounds);
+    int length =
+        snprintf(command, sizeof(command), "/usr/bin/python3 '%s/bench_ops_peers.py' %u %u",
+                 KILN_BENCH_DIR, threads, rounds);
+    for (size_t i = 0; options->only != NULL && i < N_CASES; i++) {
+        if (bench_wanted(options, all_cases[i].name)) {
+            length += snprintf(command + length, sizeof(command) - (size_t)length, " %s",
+                               all_cases[i].name);
+        }
+    }
+    snprintf(command + length, sizeof(command) - (size_t)length, " 2>/dev/null");
     FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a command of ours
     while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL && p->count < CASES) {
         char name[48] = "";
@@ -328,6 +336,9 @@ static kiln_status measure(const bench_options *options, const operands *o, benc
         double times[MAX_ROUNDS];
         double copies[MAX_ROUNDS];
         double ignored = 0;
+        if (!bench_wanted(options, all_cases[i].name)) {
+            continue;
+        }
         st = time_case(o, all_cases[i].run, &ignored, err); // compiles
         for (uint32_t r = 0; r < rounds && st == KILN_STATUS_OK; r++) {
             st = bench_copy_time(copy, REPEATS, &copies[r], err);
@@ -415,7 +426,7 @@ kiln_status bench_ops(const bench_options *options, kiln_error *err)
     bool same_cores = info->type == KILN_DEVICE_CPU;
     memset(&p, 0, sizeof(p));
     if (same_cores) {
-        ask_peers(&p, info->compute_units, rounds);
+        ask_peers(&p, options, info->compute_units, rounds);
     }
     bench_header(options);
     if (p.count == 0 || p.torch[0] == '\0') {

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const bench_entry entries[] = {
     {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll},
@@ -28,6 +29,11 @@ static const bench_entry entries[] = {
 const bench_entry *bench_at(size_t index)
 {
     return index < sizeof(entries) / sizeof(entries[0]) ? &entries[index] : NULL;
+}
+
+bool bench_wanted(const bench_options *options, const char *name)
+{
+    return options->only == NULL || strstr(name, options->only) != NULL;
 }
 
 void bench_header(const bench_options *options)
