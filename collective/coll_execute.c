@@ -162,17 +162,19 @@ static kiln_status receive(const execution *exec, kiln_coll_message *message, ki
     kiln_coll_transport *transport = exec->run->transport;
     kiln_status status = transport->ops->post(transport, message, err);
     if (status == KILN_STATUS_OK) {
+        kilni_coll_watch_end(exec->run->watch, COLL_WORKER);
         status =
             transport->ops->wait(transport, message, kiln_time_ns() + exec->run->deadline_ns, err);
         if (status != KILN_STATUS_OK) {
             transport->ops->cancel(transport, message);
         }
+        kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
     }
     return status;
 }
 
 typedef struct written_receive {
-    kiln_coll_memory *memory;
+    const kilni_coll_run *run;
     kiln_coll_area area;
     kiln_status status;
     kiln_error error;
@@ -181,8 +183,10 @@ typedef struct written_receive {
 static void write_received(const void *data, size_t bytes, void *user)
 {
     written_receive *self = user;
+    kiln_coll_memory *memory = self->run->memory;
     (void)bytes; // the area's
-    self->status = self->memory->ops->write(self->memory, &self->area, data, &self->error);
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
+    self->status = memory->ops->write(memory, &self->area, data, &self->error);
 }
 
 /// For a memory that takes bytes from where the sender has them.
@@ -196,7 +200,7 @@ static kiln_status receive_written(const execution *exec, const kilni_coll_step 
         if (piece.count == 0) {
             break;
         }
-        written_receive received = {.memory = exec->memory,
+        written_receive received = {.run = exec->run,
                                     .area = kilni_coll_area_of(exec->lots, step->target, piece)};
         kiln_coll_message message = {.peer = step->peer,
                                      .sequence = exec->run->sequence,
@@ -286,8 +290,10 @@ static kiln_status await_pieces(const execution *exec, pending_send *send, kiln_
     kiln_status status = KILN_STATUS_OK;
     while (send->posted > 0 && status == KILN_STATUS_OK) {
         kiln_coll_message *last = &send->messages[send->posted - 1];
+        kilni_coll_watch_end(exec->run->watch, COLL_WORKER);
         status =
             transport->ops->wait(transport, last, kiln_time_ns() + exec->run->deadline_ns, err);
+        kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
         send->posted -= status == KILN_STATUS_OK;
     }
     return status;
@@ -310,6 +316,7 @@ static kiln_status step_fence(execution *exec, kiln_error *err)
 
 static kiln_status run_step(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
+    kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
     const kilni_coll_range whole = {0, step->count};
     switch (step->kind) {
     case STEP_SEND:
@@ -360,13 +367,17 @@ static kiln_status settle(execution *exec, kiln_error *err)
 {
     const kiln_coll_memory_ops *ops = exec->memory->ops;
     kilni_coll_gate *gate = NULL;
+    kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
     kiln_status status =
         kilni_coll_gate_open(exec->run->arena->env, exec->memory,
                              ops->finish != NULL ? ops->finish : ops->after, &gate, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    return kilni_coll_gate_wait(gate, kiln_time_ns() + exec->run->deadline_ns, err);
+    kilni_coll_watch_end(exec->run->watch, COLL_WORKER);
+    status = kilni_coll_gate_wait(gate, kiln_time_ns() + exec->run->deadline_ns, err);
+    kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
+    return status;
 }
 
 /// Long calls, where the memory can; short ones are through before a second thread has begun.

@@ -1,62 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Groups, members and calls: what is checked at the call, who waits for what, and how a failure
-// reaches every rank. Each member has one worker that carries its calls out in the order of their
-// starts: agree with the others, build the schedule, run it. Algorithms and bytes are left to the
-// files below.
-#include "collective_internal.h"
+// Groups, members and the start of calls: what is checked at the call, and who holds what for how
+// long. Carrying a call out is coll_worker.c's.
+#include "coll_member.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 static const uint64_t default_deadline_ns = 30000000000u;
 static const uint64_t default_chunk_bytes = 4u << 20; // 4 to 16 MiB reach a link's speed
 
 enum { MOST_RANKS = 4096 };
-
-struct kiln_coll_group {
-    const kiln_env *env;
-    atomic_size_t holds;
-    uint32_t ranks;
-    uint64_t deadline_ns;
-    uint64_t chunk_bytes;
-    char *select;
-    uint32_t node; ///< ranks that share a host; 0: not known
-    kiln_coll_network *network; ///< NULL: all ranks are in this process
-    kiln_coll_hub *hub;
-    pthread_mutex_t mutex; ///< guards the two below, and `select`
-    bool *taken; ///< by rank
-    kiln_coll_transport *transport; ///< one that failures can be asked of
-};
-
-struct kiln_coll_request {
-    const kiln_env *env;
-    kiln_coll_call call;
-    kilni_coll_gate *gate;
-    struct kiln_coll_request *next;
-    bool is_detached; ///< nobody waits for it
-    pthread_mutex_t mutex; ///< guards what follows
-    pthread_cond_t changed;
-    bool ended;
-    kiln_status status;
-    kiln_error error;
-};
-
-struct kiln_coll_member {
-    kiln_coll_group *group;
-    uint32_t rank;
-    kiln_coll_memory *memory;
-    kiln_coll_transport *transport;
-    uint64_t sequence; ///< the worker's
-    kiln_arena arena; ///< the worker's
-    pthread_t worker;
-    pthread_mutex_t mutex; ///< guards what follows
-    pthread_cond_t changed;
-    kiln_coll_request *first;
-    kiln_coll_request *last;
-    bool is_busy;
-    bool is_closing;
-};
 
 // ---- groups
 // -----------------------------------------------------------------------------------------
@@ -67,6 +19,7 @@ static void group_drop(kiln_coll_group *group)
         return;
     }
     const kiln_env *env = group->env;
+    kilni_coll_guard_stop(group);
     if (group->network != NULL) {
         group->network->ops->detach(group->network);
     }
@@ -102,6 +55,7 @@ static kiln_status fill_group(const kiln_env *env, kiln_coll_group *group,
     group->deadline_ns = options->deadline_ns == 0 ? default_deadline_ns : options->deadline_ns;
     group->chunk_bytes = options->chunk_bytes == 0 ? default_chunk_bytes : options->chunk_bytes;
     pthread_mutex_init(&group->mutex, NULL);
+    KILN_TRY(out, status, kilni_coll_guard_start(group, err));
     group->taken = kiln_alloc_array(env, group->ranks, sizeof *group->taken);
     group->select = options->select == NULL ? NULL : kiln_strdup(env, options->select);
     if (group->taken == NULL || (options->select != NULL && group->select == NULL)) {
@@ -174,184 +128,6 @@ kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank, ki
     return transport->ops->failure(transport, out_rank, err);
 }
 
-// ---- requests
-// ---------------------------------------------------------------------------------------
-
-static kiln_coll_request *request_create(const kiln_env *env, const kiln_coll_call *call)
-{
-    kiln_coll_request *request = kiln_alloc(env, sizeof *request);
-    if (request != NULL) {
-        request->env = env;
-        request->call = *call;
-        pthread_mutex_init(&request->mutex, NULL);
-        pthread_cond_init(&request->changed, NULL);
-    }
-    return request;
-}
-
-static void request_free(kiln_coll_request *request)
-{
-    pthread_cond_destroy(&request->changed);
-    pthread_mutex_destroy(&request->mutex);
-    kiln_free(request->env, request);
-}
-
-static void request_end(kiln_coll_request *request, kiln_status status, const kiln_error *error)
-{
-    pthread_mutex_lock(&request->mutex);
-    request->status = status;
-    request->error = *error;
-    request->ended = true;
-    pthread_cond_signal(&request->changed);
-    pthread_mutex_unlock(&request->mutex);
-}
-
-kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err)
-{
-    pthread_mutex_lock(&request->mutex);
-    while (!request->ended) {
-        pthread_cond_wait(&request->changed, &request->mutex);
-    }
-    kiln_status status = request->status;
-    if (err != NULL && status != KILN_STATUS_OK) {
-        *err = request->error;
-    }
-    pthread_mutex_unlock(&request->mutex);
-    request_free(request);
-    return status;
-}
-
-bool kiln_coll_ended(const kiln_coll_request *request)
-{
-    kiln_coll_request *locked = (kiln_coll_request *)request; // only its lock is touched
-    pthread_mutex_lock(&locked->mutex);
-    bool ended = locked->ended;
-    pthread_mutex_unlock(&locked->mutex);
-    return ended;
-}
-
-// ---- the worker
-// -------------------------------------------------------------------------------------
-
-static kiln_coll_signature signature_of(const kiln_coll_call *call)
-{
-    bool combines = call->kind == KILN_COLL_ALL_REDUCE || call->kind == KILN_COLL_REDUCE ||
-                    call->kind == KILN_COLL_REDUCE_SCATTER;
-    bool has_root = call->kind == KILN_COLL_REDUCE || call->kind == KILN_COLL_BROADCAST;
-    return (kiln_coll_signature){
-        .kind = (uint32_t)call->kind,
-        .op = combines ? (uint32_t)call->op : 0,
-        .dtype = (uint32_t)call->dtype,
-        .root = has_root ? call->root : 0,
-        .algorithm = (uint32_t)call->algorithm,
-        .divisor = combines && call->op == KILN_COLL_MEAN ? call->divisor : 0,
-        .count = call->count,
-        .tag = call->tag,
-    };
-}
-
-static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *call,
-                                kiln_error *err)
-{
-    kiln_arena_reset(&member->arena);
-    kilni_coll_schedule schedule = {.arena = &member->arena};
-    kilni_coll_shape shape = {
-        .rank = member->rank,
-        .ranks = member->group->ranks,
-        .root = call->root,
-        .node = member->group->node,
-        .count = call->count,
-        .is_wide = kilni_coll_wide(call->dtype) != call->dtype,
-        .is_mean = call->op == KILN_COLL_MEAN,
-    };
-    kilni_coll_run run = {
-        .memory = member->memory,
-        .transport = member->transport,
-        .call = call,
-        .sequence = member->sequence,
-        .deadline_ns = member->group->deadline_ns,
-        .chunk_bytes = member->group->chunk_bytes,
-        .rank = member->rank,
-        .divisor = call->divisor != 0 ? call->divisor : member->group->ranks,
-        .arena = &member->arena,
-    };
-    kilni_coll_init_of(call->algorithm)(&schedule, &shape);
-    return kilni_coll_execute(&run, &schedule, err);
-}
-
-/// One call from beginning to end. An error of this rank's own is told to the others, and then read
-/// back, so that every rank reports the same words.
-static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *request, kiln_error *err)
-{
-    kiln_coll_transport *transport = member->transport;
-    const kiln_coll_call *call = &request->call;
-    const kiln_coll_signature signature = signature_of(call);
-    kiln_status status = KILN_STATUS_OK;
-    member->sequence++;
-    KILN_TRY(out, status, transport->ops->failure(transport, NULL, err));
-    kilni_coll_gate *gate = request->gate;
-    request->gate = NULL;
-    KILN_TRY(out, status,
-             kilni_coll_gate_wait(gate, kiln_time_ns() + member->group->deadline_ns, err));
-    KILN_TRY(out, status,
-             transport->ops->agree(transport, member->sequence, &signature,
-                                   kiln_time_ns() + member->group->deadline_ns, err));
-    KILN_TRY(out, status, run_schedule(member, call, err));
-out:
-    if (request->gate != NULL) {
-        kilni_coll_gate_wait(request->gate, /*deadline_ns=*/0, NULL);
-    }
-    if (status != KILN_STATUS_OK) {
-        transport->ops->abort(transport, err);
-        status = transport->ops->failure(transport, NULL, err);
-    }
-    return status;
-}
-
-/// The next request, or NULL when the member closes and nothing is left.
-static kiln_coll_request *next_request(kiln_coll_member *member)
-{
-    pthread_mutex_lock(&member->mutex);
-    while (member->first == NULL && !member->is_closing) {
-        pthread_cond_wait(&member->changed, &member->mutex);
-    }
-    kiln_coll_request *request = member->first;
-    if (request != NULL) {
-        member->first = request->next;
-        member->is_busy = true;
-    }
-    pthread_mutex_unlock(&member->mutex);
-    return request;
-}
-
-static void set_idle(kiln_coll_member *member)
-{
-    pthread_mutex_lock(&member->mutex);
-    member->is_busy = false;
-    pthread_cond_broadcast(&member->changed);
-    pthread_mutex_unlock(&member->mutex);
-}
-
-static void *work(void *user)
-{
-    kiln_coll_member *member = user;
-    for (kiln_coll_request *request; (request = next_request(member)) != NULL;) {
-        kiln_error error = KILN_ERROR_INIT;
-        kiln_status status = carry_out(member, request, &error);
-        error.code = (int32_t)status;
-        if (request->call.event != NULL) {
-            member->memory->ops->signal(member->memory, request->call.event, &error);
-        }
-        set_idle(member);
-        if (request->is_detached) {
-            request_free(request);
-        } else {
-            request_end(request, status, &error);
-        }
-    }
-    return NULL;
-}
-
 // ---- members
 // ----------------------------------------------------------------------------------------
 
@@ -375,14 +151,20 @@ static void give_rank_back(kiln_coll_group *group, uint32_t rank)
     pthread_mutex_unlock(&group->mutex);
 }
 
-static void member_free(kiln_coll_member *member)
+void kilni_coll_member_free(kiln_coll_member *member)
 {
     kiln_coll_group *group = member->group;
+    kiln_coll_memory *memory = member->memory;
+    kilni_coll_guard_remove(member);
+    kilni_coll_hub_set_watch(group->hub, member->rank, NULL);
     kiln_arena_fini(&member->arena);
     pthread_cond_destroy(&member->changed);
     pthread_mutex_destroy(&member->mutex);
     kiln_free(group->env, member);
     group_drop(group);
+    if (memory->ops->close != NULL) {
+        memory->ops->close(memory);
+    }
 }
 
 /// Allocates, and starts the worker.
@@ -402,10 +184,16 @@ static kiln_status member_start(kiln_coll_group *group, uint32_t rank, kiln_coll
     kiln_arena_init(&member->arena, group->env);
     pthread_mutex_init(&member->mutex, NULL);
     pthread_cond_init(&member->changed, NULL);
-    if (pthread_create(&member->worker, NULL, work, member) != 0) {
-        member_free(member);
+    if (pthread_create(&member->worker, NULL, kilni_coll_work, member) != 0) {
+        kiln_arena_fini(&member->arena);
+        pthread_cond_destroy(&member->changed);
+        pthread_mutex_destroy(&member->mutex);
+        kiln_free(group->env, member);
+        group_drop(group);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for rank %u", rank);
     }
+    kilni_coll_hub_set_watch(group->hub, rank, &member->watch);
+    kilni_coll_guard_add(member);
     *out_member = member;
     return KILN_STATUS_OK;
 }
@@ -443,10 +231,30 @@ void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause)
 void kiln_coll_member_drain(kiln_coll_member *member)
 {
     pthread_mutex_lock(&member->mutex);
-    while (member->first != NULL || member->is_busy) {
+    while ((member->first != NULL || member->is_busy) && !member->is_stuck) {
         pthread_cond_wait(&member->changed, &member->mutex);
     }
     pthread_mutex_unlock(&member->mutex);
+}
+
+/// Waits for the worker's end. False: it is stuck, and frees the member when it comes back.
+static bool await_worker(kiln_coll_member *member)
+{
+    bool waits = member->memory->ops->close == NULL;
+    pthread_mutex_lock(&member->mutex);
+    while (!member->is_over && (waits || !member->is_stuck)) {
+        pthread_cond_wait(&member->changed, &member->mutex);
+    }
+    bool is_over = member->is_over;
+    pthread_t worker = member->worker;
+    member->is_abandoned = !is_over;
+    pthread_mutex_unlock(&member->mutex);
+    if (is_over) {
+        pthread_join(worker, NULL);
+    } else {
+        pthread_detach(worker);
+    }
+    return is_over;
 }
 
 void kiln_coll_member_destroy(kiln_coll_member *member)
@@ -454,6 +262,7 @@ void kiln_coll_member_destroy(kiln_coll_member *member)
     if (member == NULL) {
         return;
     }
+    kiln_coll_group *group = member->group;
     kiln_coll_transport *transport = member->transport;
     pthread_mutex_lock(&member->mutex);
     bool pending = member->first != NULL || member->is_busy;
@@ -465,14 +274,15 @@ void kiln_coll_member_destroy(kiln_coll_member *member)
         (void)kiln_fail(&cause, CANCELLED, "left with calls pending");
         transport->ops->abort(transport, &cause);
     }
-    pthread_join(member->worker, NULL);
     transport->ops->leave(transport);
-    pthread_mutex_lock(&member->group->mutex);
-    if (member->group->transport == transport) { // the group may outlive a transport from outside
-        member->group->transport = kilni_coll_hub_end(member->group->hub, 0);
+    pthread_mutex_lock(&group->mutex);
+    if (group->transport == transport) { // the group may outlive a transport from outside
+        group->transport = kilni_coll_hub_end(group->hub, 0);
     }
-    pthread_mutex_unlock(&member->group->mutex);
-    member_free(member);
+    pthread_mutex_unlock(&group->mutex);
+    if (await_worker(member)) {
+        kilni_coll_member_free(member);
+    }
 }
 
 // ---- calls
@@ -573,7 +383,7 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
     KILN_TRY(out, status, member->transport->ops->failure(member->transport, NULL, err));
     KILN_TRY(out, status, check_call(member, call, err));
     KILN_TRY(out, status, settle_algorithm(member, &settled, err));
-    request = request_create(env, &settled);
+    request = kilni_coll_request_create(env, &settled, out_request != NULL);
     if (request == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
         goto out;
@@ -581,15 +391,15 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
     KILN_TRY(
         out, status,
         kilni_coll_gate_open(env, member->memory, member->memory->ops->after, &request->gate, err));
-    request->is_detached = out_request == NULL;
     if (out_request != NULL) {
         *out_request = request;
     }
     enqueue(member, request);
     request = NULL;
 out:
-    if (request != NULL) {
-        request_free(request);
+    if (request != NULL) { // not started
+        atomic_store(&request->holds, 1);
+        kilni_coll_request_release(request);
     }
     return status;
 }

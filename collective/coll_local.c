@@ -12,6 +12,12 @@
 #include <string.h>
 #include <time.h>
 
+/// For the network's word on what the group's failure is; process 0 takes at most 0.3 s.
+static const uint64_t answer_ns = 800000000u;
+
+/// What a call into a memory may take before it is what others wait for.
+static const uint64_t moment_ns = 20000000u;
+
 enum message_state { MESSAGE_NEW, MESSAGE_POSTED, MESSAGE_TAKEN, MESSAGE_DONE };
 
 typedef struct hub_end {
@@ -22,7 +28,10 @@ typedef struct hub_end {
     kiln_coll_message *inbox; ///< sends to this rank, oldest first
     uint64_t sequence; ///< the call that this rank has come to
     kiln_coll_signature signatures[2]; ///< of it and the one before, call n at n % 2
-    uint32_t waits_for; ///< the rank without which it does not go on; UINT32_MAX: none
+    uint32_t waits_for[2]; ///< without which a thread of it does not go on: one that receives, one
+                           ///< that sends; UINT32_MAX: none
+    bool is_reached; ///< of a search
+    const kilni_coll_watch *watch; ///< NULL: not known
     bool left;
 } hub_end;
 
@@ -91,12 +100,27 @@ static kiln_status accuse(kiln_coll_hub *hub, uint32_t rank, kiln_status code, c
     return code;
 }
 
+/// Sleeps until woken. False when the deadline has passed.
+static bool sleep_until(hub_end *end, uint64_t deadline_ns)
+{
+    struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    return pthread_cond_timedwait(&end->changed, &end->hub->mutex, &when) == 0 ||
+           kiln_time_ns() < deadline_ns;
+}
+
 /// The group's failure, once it is decided; to be called by a member's thread after an accusation.
 static kiln_status await_failure(hub_end *end)
 {
     kiln_coll_hub *hub = end->hub;
+    uint64_t deadline_ns = kiln_time_ns() + answer_ns;
+    bool in_time = true;
     while (hub->proposal.code != KILN_STATUS_OK && hub->failure.code == KILN_STATUS_OK) {
-        pthread_cond_wait(&end->changed, &hub->mutex); // the network answers in any case
+        if (!in_time) { // its thread is held up in the network's library
+            fail(hub, (uint32_t)hub->proposed_rank, &hub->proposal);
+        } else {
+            in_time = sleep_until(end, deadline_ns);
+        }
     }
     return (kiln_status)hub->failure.code;
 }
@@ -114,15 +138,6 @@ static kiln_status report(const kiln_coll_hub *hub, kiln_error *err)
         *err = hub->failure;
     }
     return (kiln_status)hub->failure.code;
-}
-
-/// Sleeps until woken. False when the deadline has passed.
-static bool sleep_until(hub_end *end, uint64_t deadline_ns)
-{
-    struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    return pthread_cond_timedwait(&end->changed, &end->hub->mutex, &when) == 0 ||
-           kiln_time_ns() < deadline_ns;
 }
 
 // ---- agreement
@@ -320,18 +335,66 @@ static kiln_status take_over(hub_end *end, kiln_coll_message *message, kiln_coll
     return KILN_STATUS_OK;
 }
 
-/// Names the rank at the end of the chain of those that wait for each other.
+/// Marks whom the rank waits for. True when one is new.
+static bool reach_on(const kiln_coll_hub *hub, const hub_end *end)
+{
+    bool grew = false;
+    for (int i = 0; i < 2; i++) {
+        uint32_t next = end->waits_for[i];
+        if (next != UINT32_MAX && !hub->ends[next].is_reached) {
+            hub->ends[next].is_reached = true;
+            grew = true;
+        }
+    }
+    return grew;
+}
+
+/// The rank among the reached ones that has been longest in a call into its memory; UINT32_MAX:
+/// none for more than a moment.
+static uint32_t find_held_up(const kiln_coll_hub *hub)
+{
+    uint64_t longest = moment_ns;
+    uint32_t found = UINT32_MAX;
+    for (uint32_t i = 0; i < hub->ranks; i++) {
+        const hub_end *end = &hub->ends[i];
+        uint64_t held_ns =
+            end->is_reached && end->watch != NULL ? kilni_coll_watch_ns(end->watch) : 0;
+        found = held_ns > longest ? i : found;
+        longest = held_ns > longest ? held_ns : longest;
+    }
+    return found;
+}
+
+/// Who holds up the others: the rank, among those that `peer` waits for directly or not, that waits
+/// for nobody, or for its memory.
+static uint32_t find_late(const kiln_coll_hub *hub, uint32_t peer)
+{
+    for (uint32_t i = 0; i < hub->ranks; i++) {
+        hub->ends[i].is_reached = i == peer;
+    }
+    for (bool grew = true; grew;) {
+        grew = false;
+        for (uint32_t i = 0; i < hub->ranks; i++) {
+            const hub_end *end = &hub->ends[i];
+            grew = (end->is_reached && reach_on(hub, end)) || grew;
+        }
+    }
+    uint32_t held_up = find_held_up(hub);
+    for (uint32_t i = 0; i < hub->ranks && held_up == UINT32_MAX; i++) {
+        const hub_end *end = &hub->ends[i];
+        if (end->is_reached && end->waits_for[0] == UINT32_MAX && end->waits_for[1] == UINT32_MAX) {
+            return i;
+        }
+    }
+    return held_up != UINT32_MAX ? held_up : peer;
+}
+
 static kiln_status timed_out(hub_end *end, const kiln_coll_message *message)
 {
-    const kiln_coll_hub *hub = end->hub;
     char text[96];
-    uint32_t late = message->peer;
-    for (uint32_t i = 0; i < hub->ranks && hub->ends[late].waits_for != UINT32_MAX; i++) {
-        late = hub->ends[late].waits_for;
-    }
     snprintf(text, sizeof text, "did not go on with call %llu before the deadline",
              (unsigned long long)message->sequence);
-    return poison(end, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
+    return poison(end, find_late(end->hub, message->peer), KILN_STATUS_DEADLINE_EXCEEDED, text);
 }
 
 static kiln_status wait_receive(hub_end *end, kiln_coll_message *message, uint64_t deadline_ns)
@@ -389,11 +452,10 @@ static kiln_status local_wait(kiln_coll_transport *transport, kiln_coll_message 
 {
     hub_end *end = end_of(transport);
     pthread_mutex_lock(&end->hub->mutex);
-    bool is_alone = end->waits_for == UINT32_MAX; // else another thread of this rank waits too
-    end->waits_for = is_alone || !message->is_send ? message->peer : end->waits_for;
+    end->waits_for[message->is_send] = message->peer;
     kiln_status status = message->is_send ? wait_send(end, message, deadline_ns)
                                           : wait_receive(end, message, deadline_ns);
-    end->waits_for = is_alone || !message->is_send ? UINT32_MAX : end->waits_for;
+    end->waits_for[message->is_send] = UINT32_MAX;
     if (status != KILN_STATUS_OK) {
         report(end->hub, err);
     }
@@ -581,7 +643,8 @@ static void end_init(kiln_coll_hub *hub, uint32_t rank, const pthread_condattr_t
     end->base.ops = &local_ops;
     end->hub = hub;
     end->rank = rank;
-    end->waits_for = UINT32_MAX;
+    end->waits_for[0] = UINT32_MAX;
+    end->waits_for[1] = UINT32_MAX;
     pthread_cond_init(&end->changed, attributes);
 }
 
@@ -623,6 +686,13 @@ void kilni_coll_hub_destroy(kiln_coll_hub *hub)
     pthread_mutex_destroy(&hub->mutex);
     kiln_free(hub->env, hub->ends);
     kiln_free(hub->env, hub);
+}
+
+void kilni_coll_hub_set_watch(kiln_coll_hub *hub, uint32_t rank, const kilni_coll_watch *watch)
+{
+    pthread_mutex_lock(&hub->mutex);
+    hub->ends[rank].watch = watch;
+    pthread_mutex_unlock(&hub->mutex);
 }
 
 kiln_coll_transport *kilni_coll_hub_end(kiln_coll_hub *hub, uint32_t rank)

@@ -98,10 +98,14 @@ static bool is_passed(const stream *self, const progress *other, bool sends, siz
 static kiln_status await_passed(stream *self, const progress *other, bool sends, size_t limit,
                                 const kiln_coll_area *area, kiln_error *err)
 {
-    uint64_t deadline_ns = kiln_time_ns() + self->run->deadline_ns;
+    // What the other thread waits for ends at its deadline, and names who is late: that comes
+    // first.
+    uint64_t deadline_ns = kiln_time_ns() + 2 * self->run->deadline_ns;
     const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    kilni_coll_thread own = other == &self->worker ? COLL_FEEDER : COLL_WORKER;
     kiln_status status = KILN_STATUS_OK;
+    kilni_coll_watch_end(self->run->watch, own);
     pthread_mutex_lock(&self->lock);
     while (self->failure.code == KILN_STATUS_OK && kiln_time_ns() < deadline_ns &&
            !is_passed(self, other, sends, limit, area)) {
@@ -116,6 +120,7 @@ static kiln_status await_passed(stream *self, const progress *other, bool sends,
         status = kiln_fail(err, DEADLINE_EXCEEDED, "the device did not go on before the deadline");
     }
     pthread_mutex_unlock(&self->lock);
+    kilni_coll_watch_touch(self->run->watch, own);
     return status;
 }
 
@@ -151,6 +156,7 @@ static kiln_status post_oldest(stream *self, kiln_error *err)
     kiln_coll_transport *transport = self->run->transport;
     outgoing *piece = &self->out[self->fetched % KILN_COLL_STAGES];
     self->fetched++;
+    kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
     kiln_status status = memory->ops->fetched(memory, piece->ticket, err);
     piece->ticket = NULL;
     if (status == KILN_STATUS_OK) {
@@ -180,6 +186,7 @@ static kiln_status free_stage(stream *self, outgoing **out_piece, kiln_error *er
         status = post_oldest(self, err);
     }
     if (status == KILN_STATUS_OK && piece->is_posted) {
+        kilni_coll_watch_end(self->run->watch, COLL_FEEDER);
         status = transport->ops->wait(transport, &piece->message,
                                       kiln_time_ns() + self->run->deadline_ns, err);
         piece->is_posted = status != KILN_STATUS_OK;
@@ -200,11 +207,13 @@ static kiln_status feed_piece(stream *self, size_t index, kilni_coll_range range
     pthread_mutex_unlock(&self->lock);
     if (!is_ready) { // others may need what is fetched, for us to go on
         KILN_TRY(out, status, post_all(self, err));
+        kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
         KILN_TRY(out, status,
                  await_passed(self, &self->worker, /*sends=*/false, index, &area, err));
     }
     KILN_TRY(out, status, free_stage(self, &piece, err));
     void *host = self->stages[self->begun % KILN_COLL_STAGES];
+    kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
     KILN_TRY(out, status, memory->ops->fetch(memory, &area, host, &piece->ticket, err));
     piece->message = (kiln_coll_message){.is_send = true,
                                          .peer = step->peer,
@@ -243,10 +252,12 @@ static kiln_status settle_feeder(stream *self, kiln_status status, kiln_error *e
     kiln_coll_transport *transport = self->run->transport;
     for (uint64_t i = 0; i < KILN_COLL_STAGES; i++) {
         outgoing *piece = &self->out[i];
+        kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
         if (piece->ticket != NULL) { // only after a failure
             (void)memory->ops->fetched(memory, piece->ticket, NULL);
             piece->ticket = NULL;
         }
+        kilni_coll_watch_end(self->run->watch, COLL_FEEDER);
         if (piece->is_posted && status == KILN_STATUS_OK) {
             status = transport->ops->wait(transport, &piece->message,
                                           kiln_time_ns() + self->run->deadline_ns, err);
@@ -276,6 +287,7 @@ static void *feed(void *user)
     }
     status = fail_stream(self, status, &err);
     (void)fail_stream(self, settle_feeder(self, status, &err), &err);
+    kilni_coll_watch_end(self->run->watch, COLL_FEEDER);
     return NULL;
 }
 
@@ -347,6 +359,7 @@ static kiln_status compute(stream *self, size_t first, size_t end, kilni_coll_ra
             continue;
         }
         const kiln_coll_area area = kilni_coll_area_of(self->lots, step->target, range);
+        kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
         status = await_passed(self, &self->feeder, /*sends=*/true, i, &area, err);
         if (status == KILN_STATUS_OK && step->kind == STEP_REDUCE) {
             status = kilni_coll_step_reduce(self->run, self->lots, step, range, err);
@@ -363,6 +376,7 @@ static kiln_status finish_piece(stream *self, incoming *piece, progress to, kiln
     kiln_coll_memory *memory = self->run->memory;
     kiln_coll_transport *transport = self->run->transport;
     kiln_status status = KILN_STATUS_OK;
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (piece->ticket != NULL) {
         status = memory->ops->reached(memory, piece->ticket, err);
         piece->ticket = NULL;
@@ -389,12 +403,15 @@ static kiln_status take_piece(stream *self, incoming *piece, progress group, kil
     piece->end = range.start + range.count;
     piece->message = (kiln_coll_message){
         .peer = step->peer, .sequence = self->run->sequence, .bytes = kiln_coll_area_bytes(&area)};
+    kilni_coll_watch_end(self->run->watch, COLL_WORKER);
     KILN_TRY(out, status, transport->ops->post(transport, &piece->message, err));
     KILN_TRY(out, status,
              transport->ops->accept(transport, &piece->message,
                                     kiln_time_ns() + self->run->deadline_ns, err));
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     KILN_TRY(out, status,
              await_passed(self, &self->feeder, /*sends=*/true, group.step, &area, err));
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     KILN_TRY(out, status, memory->ops->put(memory, &area, piece->message.data, err));
     KILN_TRY(out, status, compute(self, group.step + 1, group.end, range, err));
     KILN_TRY(out, status, memory->ops->mark(memory, &piece->ticket, err));
@@ -450,6 +467,7 @@ static kiln_status compute_whole(stream *self, progress group, kiln_error *err)
     kiln_coll_ticket *ticket = NULL;
     const kilni_coll_range whole = {0, self->schedule->steps[group.step].count};
     kiln_status status = compute(self, group.step, group.end, whole, err);
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (status == KILN_STATUS_OK) {
         status = memory->ops->mark(memory, &ticket, err);
     }
@@ -494,11 +512,14 @@ static kiln_status take_stages(stream *self, kiln_error *err)
 static kiln_status work_and_feed(stream *self, kiln_error *err)
 {
     pthread_t feeder;
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (pthread_create(&feeder, NULL, feed, self) != 0) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread to send with");
     }
     kiln_status status = work(self, err);
+    kilni_coll_watch_end(self->run->watch, COLL_WORKER); // the feeder is watched for itself
     pthread_join(feeder, NULL);
+    kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (status == KILN_STATUS_OK && self->failure.code != KILN_STATUS_OK) {
         *err = self->failure;
         status = (kiln_status)self->failure.code;

@@ -14,7 +14,8 @@
 /// something else than the others poisons the group: every call that has not ended and every later
 /// one, on every rank, ends with the same error, which names the rank, the code and the cause,
 /// until the group is destroyed. A rank whose part was over before a failure elsewhere returns OK,
-/// with a whole result. Nothing waits without a deadline.
+/// with a whole result. Nothing waits without a deadline: where a driver or a network does not come
+/// back, the calls end all the same, and what they hold is let go when it does.
 
 #include "base.h"
 
@@ -160,7 +161,8 @@ KILN_API void kiln_coll_member_drain(kiln_coll_member *member);
 
 /// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the
 /// group; a group whose members leave with nothing pending stays sound, but a later call of another
-/// one fails. Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it
+/// one fails. Where the memory has not come back from a call, see its `close`.
+/// Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it
 /// starts. Errors: none.
 KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
 
@@ -207,8 +209,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_coll_start(kiln_coll_member *member,
                                                     kiln_error *err);
 
 /// Waits for the end of a call, and gives its result. `kiln_coll_ended` looks without waiting.
-/// Ownership: wait takes the request. Lifetime: n/a. Thread: any, once. Errors: the group's
-/// failure.
+/// After a failure the buffers may be touched until the call's event is signalled, or the member
+/// drained and destroyed: its memory may not have come back. Ownership: wait takes the request.
+/// Lifetime: n/a. Thread: any, once. Errors: the group's failure.
 KILN_API kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err);
 KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
 
@@ -314,6 +317,14 @@ typedef struct kiln_coll_memory_ops {
                        kiln_error *err);
     kiln_status (*mark)(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket, kiln_error *err);
     kiln_status (*reached)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+    /// The call that carried `event` has the result `result` although its worker has not come back
+    /// from a function of this table; `signal` follows when it has, and nothing touches the call's
+    /// buffers any more. On the group's guard, so it must not wait for anything. NULL: not wanted.
+    void (*give_up)(kiln_coll_memory *memory, void *event, const kiln_error *result);
+    /// The member has gone: the memory's last call, on any thread. With it, destroying a member
+    /// whose worker has not come back leaves it behind; memory and transport are used until then.
+    /// NULL: that waits.
+    void (*close)(kiln_coll_memory *memory);
 } kiln_coll_memory_ops;
 
 struct kiln_coll_memory { ///< first member of every memory

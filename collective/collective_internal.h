@@ -7,6 +7,8 @@
 
 #include "collective.h"
 
+#include <stdatomic.h>
+
 // ---- patterns: pure arithmetic, no state, no failure
 // ------------------------------------------------
 
@@ -150,6 +152,17 @@ kiln_status kilni_coll_select_check(const char *select, kiln_error *err);
 /// The dtype in which values of `dtype` are combined.
 kiln_dtype kilni_coll_wide(kiln_dtype dtype);
 
+/// Since when each thread of a rank has been in a call into its memory; 0: in none. `touch` before
+/// such calls, `end` before waits that have a deadline of their own.
+typedef enum kilni_coll_thread { COLL_WORKER, COLL_FEEDER, COLL_THREADS } kilni_coll_thread;
+typedef struct kilni_coll_watch {
+    atomic_uint_fast64_t since[COLL_THREADS];
+} kilni_coll_watch;
+void kilni_coll_watch_touch(kilni_coll_watch *watch, kilni_coll_thread thread);
+void kilni_coll_watch_end(kilni_coll_watch *watch, kilni_coll_thread thread);
+/// For how long the thread that is longest in such a call has been in it; 0: none is.
+uint64_t kilni_coll_watch_ns(const kilni_coll_watch *watch);
+
 typedef struct kilni_coll_run {
     kiln_coll_memory *memory;
     kiln_coll_transport *transport;
@@ -160,6 +173,7 @@ typedef struct kilni_coll_run {
     uint32_t rank;
     uint32_t divisor; ///< of a mean
     kiln_arena *arena;
+    kilni_coll_watch *watch;
 } kilni_coll_run;
 
 /// Carries a schedule out. On return nothing is mapped, posted or allocated; a failure has been
@@ -219,6 +233,8 @@ void kilni_coll_hub_destroy(kiln_coll_hub *hub);
 /// A network will decide what the group's failure is.
 void kilni_coll_hub_set_network(kiln_coll_hub *hub);
 kiln_coll_transport *kilni_coll_hub_end(kiln_coll_hub *hub, uint32_t rank);
+/// So that a rank that is held up by its memory is named, whoever times out first. NULL: no longer.
+void kilni_coll_hub_set_watch(kiln_coll_hub *hub, uint32_t rank, const kilni_coll_watch *watch);
 
 /// A line for what a rank asked, "all_reduce sum f32 of 12 with ring".
 void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_text[96]);

@@ -17,6 +17,7 @@ struct kilni_arrival {
     const kiln_env *env;
     bool gated; ///< the device's queue waits for it already; the device's lock
     pthread_mutex_t lock; ///< guards what follows; nothing else is locked under it
+    pthread_cond_t changed;
     bool ended;
     kiln_error error; ///< code 0: it is there
     struct kiln_cl_event *gate;
@@ -29,6 +30,7 @@ kilni_arrival *kilni_arrival_create(kiln_device *device)
         atomic_init(&arrival->refs, 2);
         arrival->env = &device->context->env;
         pthread_mutex_init(&arrival->lock, NULL);
+        pthread_cond_init(&arrival->changed, NULL);
     }
     return arrival;
 }
@@ -36,6 +38,7 @@ kilni_arrival *kilni_arrival_create(kiln_device *device)
 void kilni_arrival_release(kilni_arrival *arrival)
 {
     if (arrival != NULL && atomic_fetch_sub(&arrival->refs, 1) == 1) {
+        pthread_cond_destroy(&arrival->changed);
         pthread_mutex_destroy(&arrival->lock);
         kiln_free(arrival->env, arrival);
     }
@@ -62,6 +65,7 @@ void kilni_arrival_end(kilni_arrival *arrival, const kiln_error *result)
     pthread_mutex_lock(&arrival->lock);
     arrival->error = *result;
     arrival->ended = true;
+    pthread_cond_broadcast(&arrival->changed);
     struct kiln_cl_event *gate = arrival->gate;
     arrival->gate = NULL;
     pthread_mutex_unlock(&arrival->lock);
@@ -140,6 +144,15 @@ kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_er
         *err = first;
     }
     return (kiln_status)first.code;
+}
+
+static void await_end(kilni_arrival *arrival)
+{
+    pthread_mutex_lock(&arrival->lock);
+    while (!arrival->ended) {
+        pthread_cond_wait(&arrival->changed, &arrival->lock);
+    }
+    pthread_mutex_unlock(&arrival->lock);
 }
 
 static void append(kilni_waits *waits, kilni_arrival *arrival)
@@ -258,7 +271,6 @@ bool kilni_device_gates(const kiln_device *device)
 kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err)
 {
     kilni_waits *waits = kilni_waits_retain(kilni_place_waits(place));
-    bool open = true;
 #ifdef KILN_RUNTIME_CL
     if (waits != NULL && kilni_device_gates(device)) {
         kiln_status status = gate_all(device, waits, err);
@@ -267,14 +279,16 @@ kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln
     }
 #endif
     (void)err;
-    // A device whose work is done by the host waits where that is done.
-    while (waits != NULL && open) {
-        (void)kilni_waits_status(waits, &open, NULL);
-        if (open) {
-            pthread_cond_wait(&device->arrived, &device->lock);
+    // A device whose work is done by the host waits where that is done. Others may use it
+    // meanwhile.
+    if (waits != NULL) {
+        pthread_mutex_unlock(&device->lock);
+        for (uint32_t i = 0; i < waits->count; i++) {
+            await_end(waits->arrivals[i]);
         }
+        pthread_mutex_lock(&device->lock);
+        kilni_waits_release(waits);
     }
-    kilni_waits_release(waits);
     return KILN_STATUS_OK;
 }
 

@@ -9,12 +9,19 @@ static kiln_status open_rank(kiln_collective *collective, uint32_t index, kiln_d
                              kiln_error *err)
 {
     kilni_collective_rank *rank = &collective->ranks[index];
-    kiln_status status = kilni_device_memory_init(&rank->memory, device, err);
+    kilni_device_memory *memory = NULL;
+    kiln_status status = kilni_device_memory_create(device, &memory, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    return kiln_coll_member_create(collective->group, collective->first + index, &rank->memory.base,
-                                   /*transport=*/NULL, &rank->member, err);
+    status = kiln_coll_member_create(collective->group, collective->first + index, &memory->base,
+                                     /*transport=*/NULL, &rank->member, err);
+    if (status != KILN_STATUS_OK) {
+        memory->base.ops->close(&memory->base);
+        return status;
+    }
+    rank->memory = memory;
+    return status;
 }
 
 static kiln_status check_devices(kiln_device *const *devices, size_t count,
@@ -247,9 +254,6 @@ void kilni_collective_cancel(kiln_collective *collective)
         kiln_coll_member_destroy(collective->ranks[i].member);
     }
     kiln_coll_group_destroy(collective->group);
-    for (size_t i = 0; i < collective->count && opened; i++) {
-        kilni_device_memory_fini(&collective->ranks[i].memory);
-    }
     pthread_mutex_destroy(&collective->lock);
     kiln_free(&context->env, collective->ranks);
     kiln_free(&context->env, collective);

@@ -47,9 +47,9 @@ static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *inp
         call.output_offset = (uint64_t)prepared->output.view.offset_bytes;
     }
     call.event = prepared;
-    rank->memory.starting = prepared->depends;
+    rank->memory->starting = prepared->depends;
     kiln_status status = kiln_coll_start(rank->member, &call, NULL, err);
-    rank->memory.starting = NULL;
+    rank->memory->starting = NULL;
     return status;
 }
 
@@ -73,9 +73,9 @@ static kiln_status check_inputs(const call_plan *plan, kiln_error *err)
     kiln_tensor *const *inputs = plan->inputs;
     for (size_t i = 0; i < collective->count; i++) {
         const kiln_tensor *tensor = inputs[i];
-        if (tensor == NULL || tensor->device != collective->ranks[i].memory.device) {
+        if (tensor == NULL || tensor->device != collective->ranks[i].memory->device) {
             return kiln_fail(err, INVALID_ARGUMENT, "rank %zu: the tensor is not on device %s", i,
-                             collective->ranks[i].memory.device->address);
+                             collective->ranks[i].memory->device->address);
         }
         if (tensor->desc.dtype != inputs[0]->desc.dtype ||
             !kiln_desc_same_shape(&tensor->desc, &inputs[0]->desc)) {
@@ -182,7 +182,7 @@ out:
 static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_rank_call *call,
                                   kiln_error *err)
 {
-    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kiln_device *device = plan->collective->ranks[rank].memory->device;
     kiln_tensor_desc desc;
     kiln_status status = KILN_STATUS_OK;
     kilni_device_sweep(device);
@@ -203,7 +203,7 @@ out:
 static kiln_status prepare(const call_plan *plan, uint32_t rank, kilni_rank_call **out_call,
                            kiln_error *err)
 {
-    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kiln_device *device = plan->collective->ranks[rank].memory->device;
     kilni_rank_call *call = kiln_alloc(&device->context->env, sizeof(*call));
     if (call == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
@@ -218,7 +218,7 @@ static kiln_status prepare(const call_plan *plan, uint32_t rank, kilni_rank_call
 static kiln_status start(const call_plan *plan, uint32_t rank, kilni_rank_call *prepared,
                          kiln_error *err)
 {
-    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kiln_device *device = plan->collective->ranks[rank].memory->device;
     const rank_start how = {plan->collective, plan->kind, plan->op, plan->root, rank};
     pthread_mutex_lock(&device->lock);
     kiln_status status = start_rank(&how, &plan->inputs[0]->desc, prepared, err);
@@ -231,7 +231,7 @@ static kiln_status start(const call_plan *plan, uint32_t rank, kilni_rank_call *
 static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
                       const kiln_error *cause)
 {
-    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kiln_device *device = plan->collective->ranks[rank].memory->device;
     const kiln_error none = KILN_ERROR_INIT;
     if (call != NULL) {
         pthread_mutex_lock(&device->lock);
@@ -332,7 +332,7 @@ static kiln_status find_rank(kiln_device *device, const kiln_op_record *record, 
         return kiln_fail(err, NOT_FOUND, "all_reduce: there is no group %lld", (long long)id);
     }
     if (member < 0 || (uint64_t)member >= collective->count ||
-        collective->ranks[member].memory.device != device) {
+        collective->ranks[member].memory->device != device) {
         kilni_collective_leave(collective);
         return kiln_fail(err, INVALID_ARGUMENT, "all_reduce: %s is not member %lld of group %lld",
                          device->address, (long long)member, (long long)id);
@@ -398,7 +398,7 @@ static kiln_status check_capture(const call_plan *plan, uint32_t rank, bool *out
                                  kiln_error *err)
 {
     const kilni_collective_rank *ranks = plan->collective->ranks;
-    kiln_device *device = ranks[rank].memory.device;
+    kiln_device *device = ranks[rank].memory->device;
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_await_arrivals(device, &plan->inputs[rank], 1, err);
@@ -408,8 +408,8 @@ static kiln_status check_capture(const call_plan *plan, uint32_t rank, bool *out
     if (status == KILN_STATUS_OK && rank > 0 && stream->capturing != *out_captures) {
         status = kiln_fail(err, FAILED_PRECONDITION,
                            "%s captures a graph and %s does not; all members of a call do, or none",
-                           ranks[*out_captures ? 0 : rank].memory.device->address,
-                           ranks[*out_captures ? rank : 0].memory.device->address);
+                           ranks[*out_captures ? 0 : rank].memory->device->address,
+                           ranks[*out_captures ? rank : 0].memory->device->address);
     }
     *out_captures = status == KILN_STATUS_OK && stream->capturing;
     pthread_mutex_unlock(&device->lock);
@@ -420,7 +420,7 @@ static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t r
                                kiln_error *err)
 {
     kiln_collective *collective = plan->collective;
-    kiln_device *device = collective->ranks[rank].memory.device;
+    kiln_device *device = collective->ranks[rank].memory->device;
     kilni_stream *stream = NULL;
     const kiln_attr attrs[] = {kilni_attr_text(op), kilni_attr_i64(collective->id),
                                kilni_attr_i64(rank)};
@@ -437,7 +437,7 @@ static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t r
 /// Submits what the member has recorded, the call with it. Nothing waits.
 static kiln_status submit_rank(const call_plan *plan, uint32_t rank, kiln_error *err)
 {
-    kiln_device *device = plan->collective->ranks[rank].memory.device;
+    kiln_device *device = plan->collective->ranks[rank].memory->device;
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_tensor_place(plan->out_tensors[rank], err);
     pthread_mutex_unlock(&device->lock);
@@ -585,7 +585,7 @@ static kiln_status barrier(kiln_collective *collective, kiln_coll_request **requ
     pthread_mutex_lock(&collective->lock);
     for (size_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
         kiln_error cause = KILN_ERROR_INIT;
-        kiln_device *device = collective->ranks[i].memory.device;
+        kiln_device *device = collective->ranks[i].memory->device;
         pthread_mutex_lock(&device->lock);
         status = kiln_coll_start(collective->ranks[i].member, &call, &requests[i], &cause);
         pthread_mutex_unlock(&device->lock);

@@ -187,10 +187,38 @@ static kiln_status unmap_shared(kiln_coll_memory *memory, const kiln_coll_area *
 #endif
 }
 
+/// Reads an area, or, with NULL, waits for all work: where the backend can, without the lock
+/// meanwhile, since who wants the device must not wait for a network.
+static kiln_status read_back(kiln_coll_memory *memory, const kiln_coll_area *area, void *data,
+                             kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    kiln_pending *pending = NULL;
+    kiln_buffer *buffer = area != NULL ? (kiln_buffer *)area->buffer : NULL;
+    size_t offset = area != NULL ? (size_t)area->offset : 0;
+    size_t bytes = area != NULL ? kiln_coll_area_bytes(area) : 0;
+    kiln_status status = KILN_STATUS_OK;
+    lock(memory);
+    if (backend->ops->read_begin != NULL) {
+        status = backend->ops->read_begin(backend, buffer, offset, data, bytes, &pending, err);
+    } else if (area != NULL) {
+        status = backend->ops->read(backend, buffer, offset, data, bytes, err);
+    } else {
+        status = backend->ops->sync(backend, err);
+    }
+    unlock(memory);
+    if (pending != NULL) {
+        backend->ops->read_wait(pending, /*cancel=*/false);
+        lock(memory);
+        status = backend->ops->read_end(backend, pending, err);
+        unlock(memory);
+    }
+    return status;
+}
+
 static kiln_status map_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
                             kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
-    kiln_backend *backend = backend_of(memory);
     size_t bytes = kiln_coll_area_bytes(area);
     kilni_staging *block = take_staging((kilni_device_memory *)memory, bytes);
     if (block == NULL) {
@@ -198,25 +226,10 @@ static kiln_status map_copy(kiln_coll_memory *memory, const kiln_coll_area *area
     }
     kiln_status status = KILN_STATUS_OK;
     if (access == KILN_COLL_READ) {
-        status = backend->ops->read(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
-                                    block->data, bytes, err);
+        status = read_back(memory, area, block->data, err);
     }
     block->is_used = status == KILN_STATUS_OK;
     *out_pointer = status == KILN_STATUS_OK ? block->data : NULL;
-    return status;
-}
-
-static kiln_status unmap_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
-                              kiln_coll_access access, void *pointer, kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    kilni_staging *block = find_staging((kilni_device_memory *)memory, pointer);
-    kiln_status status = KILN_STATUS_OK;
-    if (access == KILN_COLL_WRITE) {
-        status = backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset,
-                                      pointer, kiln_coll_area_bytes(area), err);
-    }
-    block->is_used = false;
     return status;
 }
 
@@ -232,12 +245,26 @@ static kiln_status memory_write(kiln_coll_memory *memory, const kiln_coll_area *
     return status;
 }
 
+static kiln_status unmap_copy(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void *pointer, kiln_error *err)
+{
+    kilni_staging *block = find_staging((kilni_device_memory *)memory, pointer);
+    kiln_status status = KILN_STATUS_OK;
+    if (access == KILN_COLL_WRITE) {
+        status = memory_write(memory, area, pointer, err);
+    }
+    block->is_used = false;
+    return status;
+}
+
 static kiln_status memory_map(kiln_coll_memory *memory, const kiln_coll_area *area,
                               kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
+    if (!maps(memory)) {
+        return map_copy(memory, area, access, out_pointer, err);
+    }
     lock(memory);
-    kiln_status status = maps(memory) ? map_shared(memory, area, access, out_pointer, err)
-                                      : map_copy(memory, area, access, out_pointer, err);
+    kiln_status status = map_shared(memory, area, access, out_pointer, err);
     unlock(memory);
     return status;
 }
@@ -245,9 +272,11 @@ static kiln_status memory_map(kiln_coll_memory *memory, const kiln_coll_area *ar
 static kiln_status memory_unmap(kiln_coll_memory *memory, const kiln_coll_area *area,
                                 kiln_coll_access access, void *pointer, kiln_error *err)
 {
+    if (!maps(memory)) {
+        return unmap_copy(memory, area, access, pointer, err);
+    }
     lock(memory);
-    kiln_status status = maps(memory) ? unmap_shared(memory, area, pointer, err)
-                                      : unmap_copy(memory, area, access, pointer, err);
+    kiln_status status = unmap_shared(memory, area, pointer, err);
     unlock(memory);
     return status;
 }
@@ -443,16 +472,6 @@ static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error
 }
 #endif
 
-static kiln_status sync_backend(kiln_backend *backend, kiln_coll_done_fn done, void *user,
-                                kiln_error *err)
-{
-    kiln_status status = backend->ops->sync(backend, err);
-    if (status == KILN_STATUS_OK) {
-        done(KILN_STATUS_OK, user);
-    }
-    return status;
-}
-
 /// Of what was queued on the device: calls start under its lock.
 static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                                 kiln_error *err)
@@ -465,24 +484,28 @@ static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done
         return after_mark(device->backend, call, err);
     }
 #endif
-    return sync_backend(device->backend, done, user, err);
+    (void)device, (void)err; // the call's work stands behind earlier work, and fails with it
+    done(KILN_STATUS_OK, user);
+    return KILN_STATUS_OK;
 }
 
 static kiln_status memory_finish(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                                  kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    lock(memory);
 #ifdef KILN_RUNTIME_CL
     if (is_opencl(memory)) {
         const after_call call = {&device_of(memory)->context->env, done, user, NULL};
+        lock(memory);
         status = after_mark(backend_of(memory), call, err);
         unlock(memory);
         return status;
     }
 #endif
-    status = sync_backend(backend_of(memory), done, user, err);
-    unlock(memory);
+    status = read_back(memory, NULL, NULL, err);
+    if (status == KILN_STATUS_OK) {
+        done(KILN_STATUS_OK, user);
+    }
     return status;
 }
 
@@ -503,11 +526,21 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     if (arrival != NULL) {
         kilni_arrival_end(arrival, result);
     }
-    if (kilni_device_gates(device) ? pthread_mutex_trylock(&device->lock) == 0
-                                   : pthread_mutex_lock(&device->lock) == 0) {
+    if (pthread_mutex_trylock(&device->lock) == 0) {
         kilni_device_sweep(device);
-        pthread_cond_broadcast(&device->arrived);
         pthread_mutex_unlock(&device->lock);
+    }
+}
+
+/// The result is there; what was lent stays until the worker comes back.
+static void memory_give_up(kiln_coll_memory *memory, void *event, const kiln_error *result)
+{
+    kilni_rank_call *call = event;
+    kilni_arrival *arrival = call->arrival;
+    (void)memory;
+    call->arrival = NULL;
+    if (arrival != NULL) {
+        kilni_arrival_end(arrival, result);
     }
 }
 
@@ -626,6 +659,26 @@ static kiln_status memory_reached(kiln_coll_memory *memory, kiln_coll_ticket *ti
 }
 #endif
 
+/// The last of its member; perhaps long after the group, and then also the last of the device.
+static void memory_close(kiln_coll_memory *base)
+{
+    kilni_device_memory *memory = (kilni_device_memory *)base;
+    kiln_device *device = memory->device;
+    kiln_context *context = device->context;
+    kilni_context_retain(context);
+    pthread_mutex_lock(&device->lock);
+    kilni_device_sweep(device);
+    pthread_mutex_unlock(&device->lock);
+    kiln_coll_host_memory_destroy(memory->host);
+    drop_staging(memory, 0);
+#ifdef KILN_RUNTIME_CL
+    drop_stages(memory);
+#endif
+    kiln_free(&context->env, memory);
+    kiln_device_release(device);
+    kilni_context_release(context);
+}
+
 // ---- the tables
 // --------------------------------------------------------------------------------
 
@@ -633,7 +686,7 @@ static kiln_status memory_reached(kiln_coll_memory *memory, kiln_coll_ticket *ti
     .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .alloc = memory_alloc,                  \
     .free = memory_free, .copy = memory_copy, .convert = memory_convert, .reduce = memory_reduce,  \
     .map = memory_map, .unmap = memory_unmap, .after = memory_after, .finish = memory_finish,      \
-    .signal = memory_signal
+    .signal = memory_signal, .give_up = memory_give_up, .close = memory_close
 
 /// Memory that is the host's.
 static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
@@ -664,27 +717,24 @@ static const kiln_coll_memory_ops *choose_ops(kiln_coll_memory *memory)
     return maps(memory) ? &memory_ops : &copying_ops;
 }
 
-kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
-                                     kiln_error *err)
+kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory **out_memory,
+                                       kiln_error *err)
 {
     device = kilni_core(device);
+    kilni_device_memory *memory = kiln_alloc(&device->context->env, sizeof(*memory));
+    if (memory == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a member");
+    }
     memory->device = kiln_device_retain(device);
     kiln_status status = kilni_lanes_open(device, err);
     memory->base.ops = choose_ops(&memory->base);
-    return status == KILN_STATUS_OK
-               ? kiln_coll_host_memory_create(&device->context->env, &memory->host, err)
-               : status;
-}
-
-void kilni_device_memory_fini(kilni_device_memory *memory)
-{
-    pthread_mutex_lock(&memory->device->lock);
-    kilni_device_sweep(memory->device);
-    pthread_mutex_unlock(&memory->device->lock);
-    kiln_coll_host_memory_destroy(memory->host);
-    drop_staging(memory, 0);
-#ifdef KILN_RUNTIME_CL
-    drop_stages(memory);
-#endif
-    kiln_device_release(memory->device);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_coll_host_memory_create(&device->context->env, &memory->host, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        memory_close(&memory->base);
+        return status;
+    }
+    *out_memory = memory;
+    return status;
 }

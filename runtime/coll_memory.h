@@ -34,11 +34,10 @@ typedef struct kilni_device_memory {
     kilni_waits *starting; ///< what the input of the call that starts depends on; the device's lock
 } kilni_device_memory;
 
-/// Also after a failure, fini is due.
-/// Ownership: holds the device. Lifetime: until fini. Thread: any. Errors: RESOURCE_EXHAUSTED.
-kiln_status kilni_device_memory_init(kilni_device_memory *memory, kiln_device *device,
-                                     kiln_error *err);
-void kilni_device_memory_fini(kilni_device_memory *memory);
+/// Ownership: the caller's, or, once it is a member's, the member's: its table's `close` frees it.
+/// Holds the device. Lifetime: until closed. Thread: any. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory **out_memory,
+                                       kiln_error *err);
 
 /// A call that was not started. Under the device's lock.
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result);
@@ -47,7 +46,7 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 // ---------------------------------------------------------------------------------------
 
 typedef struct kilni_collective_rank {
-    kilni_device_memory memory;
+    kilni_device_memory *memory; ///< the member's
     kiln_coll_member *member;
 } kilni_collective_rank;
 

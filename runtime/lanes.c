@@ -56,10 +56,10 @@ void kilni_lanes_close(kiln_device *device)
     close_lane(&device->out);
 }
 
+/// Whoever is at work there may wait for the driver, and we have the device's lock.
 static void trim_lane(kilni_lane *lane)
 {
-    if (lane->backend != NULL) {
-        pthread_mutex_lock(&lane->lock);
+    if (lane->backend != NULL && pthread_mutex_trylock(&lane->lock) == 0) {
         lane->backend->ops->trim(lane->backend);
         pthread_mutex_unlock(&lane->lock);
     }

@@ -340,7 +340,7 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault);
 /// With two holds: the tensor's and the bringer's. NULL: no memory.
 kilni_arrival *kilni_arrival_create(kiln_device *device);
 /// Without the lock, as well: the bringer is done, and gives up its hold. Opens the gate that the
-/// device's queue waits at. Hosts that wait need `arrived` besides.
+/// device's queue waits at. Who waits for a move needs `arrived` besides.
 void kilni_arrival_end(kilni_arrival *arrival, const kiln_error *result);
 void kilni_arrival_release(kilni_arrival *arrival);
 /// Waits, giving the lock up meanwhile, until the tensors of this device are here; a failed arrival

@@ -20,6 +20,7 @@ static kiln_status step(kiln_coll_memory *memory, const char *what, kiln_error *
         struct timespec pause = {.tv_nsec = (long)(random % faulty->delay_us) * 1000};
         nanosleep(&pause, NULL);
     }
+    snag_pass(&faulty->snag, number);
     return number == faulty->fail_at ? kiln_fail(err, DEVICE_LOST, "%s failed on purpose", what)
                                      : KILN_STATUS_OK;
 }
@@ -119,24 +120,36 @@ static void faulty_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     *(int *)event = result->code;
 }
 
-static const kiln_coll_memory_ops faulty_ops = {
-    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops),
-    .name = "faulty",
-    .alloc = faulty_alloc,
-    .free = faulty_free,
-    .copy = faulty_copy,
-    .convert = faulty_convert,
-    .reduce = faulty_reduce,
-    .map = faulty_map,
-    .unmap = faulty_unmap,
-    .after = faulty_after,
-    .signal = faulty_signal,
-};
+static void faulty_give_up(kiln_coll_memory *memory, void *event, const kiln_error *result)
+{
+    atomic_fetch_add(&faulty_of(memory)->given_up, 1);
+    *(int *)event = result->code;
+}
+
+static void faulty_close(kiln_coll_memory *memory)
+{
+    atomic_store(&faulty_of(memory)->closed, true);
+}
+
+#define COMMON                                                                                     \
+    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .name = "faulty",                       \
+    .alloc = faulty_alloc, .free = faulty_free, .copy = faulty_copy, .convert = faulty_convert,    \
+    .reduce = faulty_reduce, .map = faulty_map, .unmap = faulty_unmap, .after = faulty_after,      \
+    .signal = faulty_signal, .give_up = faulty_give_up
+
+static const kiln_coll_memory_ops faulty_ops = {COMMON};
+static const kiln_coll_memory_ops closing_ops = {COMMON, .close = faulty_close};
+
+void faulty_leave_behind(faulty_memory *memory)
+{
+    memory->base.ops = &closing_ops;
+}
 
 void faulty_init(faulty_memory *memory, const kiln_env *env)
 {
     *memory = (faulty_memory){.base = {.ops = &faulty_ops}};
     pthread_mutex_init(&memory->mutex, NULL);
+    snag_init(&memory->snag);
     KILN_CHECK_INT(kiln_coll_host_memory_create(env, &memory->host, NULL), KILN_STATUS_OK);
 }
 
@@ -146,6 +159,7 @@ void faulty_fini(faulty_memory *memory)
     faulty_release(memory);
     kiln_coll_host_memory_destroy(memory->host);
     pthread_mutex_destroy(&memory->mutex);
+    snag_fini(&memory->snag);
 }
 
 void faulty_release(faulty_memory *memory)

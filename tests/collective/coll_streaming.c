@@ -37,6 +37,7 @@ static kiln_status step(kiln_coll_memory *memory, const char *what, kiln_error *
 {
     streaming_memory *self = self_of(memory);
     unsigned number = atomic_fetch_add(&self->calls, 1) + 1;
+    snag_pass(&self->snag, number);
     return number == self->fail_at ? kiln_fail(err, DEVICE_LOST, "%s failed on purpose", what)
                                    : KILN_STATUS_OK;
 }
@@ -331,6 +332,7 @@ static const kiln_coll_memory_ops streaming_ops = {
 void streaming_init(streaming_memory *memory, const kiln_env *env)
 {
     *memory = (streaming_memory){.base = {.ops = &streaming_ops}};
+    snag_init(&memory->snag);
     KILN_CHECK_INT(kiln_coll_host_memory_create(env, &memory->host, NULL), KILN_STATUS_OK);
     lane_init(&memory->up, memory->host, (uint64_t)(uintptr_t)memory);
     lane_init(&memory->down, memory->host, (uint64_t)(uintptr_t)memory + 1);
@@ -344,4 +346,5 @@ void streaming_fini(streaming_memory *memory)
         free(memory->stages[i]);
     }
     kiln_coll_host_memory_destroy(memory->host);
+    snag_fini(&memory->snag);
 }

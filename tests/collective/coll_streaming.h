@@ -4,6 +4,7 @@
 #ifndef KILN_TESTS_COLLECTIVE_COLL_STREAMING_H
 #define KILN_TESTS_COLLECTIVE_COLL_STREAMING_H
 
+#include "coll_snag.h"
 #include "collective_internal.h"
 
 #include <pthread.h>
@@ -33,6 +34,7 @@ typedef struct streaming_memory {
     atomic_uint fetches;
     atomic_uint calls; ///< that may fail
     unsigned fail_at; ///< this one does; 0: none
+    coll_snag snag; ///< one that does not come back
 } streaming_memory;
 
 void streaming_init(streaming_memory *memory, const kiln_env *env);

@@ -6,54 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll_snag.h"
 #include "harness.h"
-
-#ifdef TEST_WITH_REMOTE
-#include "remote_grpc.h"
-
-typedef struct remote_host {
-    kiln_context *context;
-    kiln_device *device;
-    kiln_rpc_server *server;
-} remote_host;
-
-static void host_stop(void *user)
-{
-    remote_host *host = user;
-    if (host != NULL) {
-        kiln_rpc_server_destroy(host->server);
-        kiln_device_release(host->device);
-        kiln_context_destroy(host->context);
-        free(host);
-    }
-}
-
-/// The address of a new server, or NULL.
-static const char *host_start(device_set *set, kiln_error *err)
-{
-    remote_host *host = calloc(1, sizeof(*host));
-    set->host = host;
-    if (host == NULL || kiln_context_create(NULL, &host->context, err) != KILN_STATUS_OK ||
-        kiln_device_open(host->context, "reference", &host->device, err) != KILN_STATUS_OK ||
-        kiln_rpc_server_create(&host->device, 1, NULL, &host->server, err) != KILN_STATUS_OK ||
-        kiln_context_add_provider(set->context, kiln_rpc_provider(), err) != KILN_STATUS_OK) {
-        return NULL;
-    }
-    return kiln_rpc_server_address(host->server, 0);
-}
-#else
-static void host_stop(void *user)
-{
-    (void)user;
-}
-
-static const char *host_start(device_set *set, kiln_error *err)
-{
-    (void)set;
-    (void)kiln_fail(err, UNIMPLEMENTED, "this build has no remote devices");
-    return NULL;
-}
-#endif
 
 // ---- a device that fails
 // ----------------------------------------------------------------------------
@@ -61,12 +15,15 @@ static const char *host_start(device_set *set, kiln_error *err)
 static atomic_int reads_left;
 static atomic_int uploads_left;
 static atomic_int executes_left;
+static atomic_int reads;
+static coll_snag snag = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 static kiln_backend_ops failing_ops;
 static const kiln_backend_ops *real_ops;
 
 static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                 void *out_data, size_t bytes, kiln_error *err)
 {
+    snag_pass(&snag, (unsigned)atomic_fetch_add(&reads, 1) + 1);
     return atomic_fetch_sub(&reads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
                : real_ops->read(backend, buffer, offset, out_data, bytes, err);
@@ -110,11 +67,75 @@ static kiln_status open_failing(const kiln_env *env, const char *address,
 static const kiln_backend_provider failing_provider = {
     .struct_size = sizeof(kiln_backend_provider), .scheme = "failing", .open = open_failing};
 
+// ---- a server
+// ---------------------------------------------------------------------------------------
+
+#ifdef TEST_WITH_REMOTE
+#include "remote_grpc.h"
+
+typedef struct remote_host {
+    kiln_context *context;
+    kiln_device *device;
+    kiln_rpc_server *server;
+} remote_host;
+
+static void host_stop(void *user)
+{
+    remote_host *host = user;
+    if (host != NULL) {
+        kiln_rpc_server_destroy(host->server);
+        kiln_device_release(host->device);
+        kiln_context_destroy(host->context);
+        free(host);
+    }
+}
+
+/// The address of a new server, or NULL.
+static const char *host_start(device_set *set, const char *behind, kiln_error *err)
+{
+    remote_host *host = calloc(1, sizeof(*host));
+    set->host = host;
+    if (host == NULL || kiln_context_create(NULL, &host->context, err) != KILN_STATUS_OK ||
+        kiln_context_add_provider(host->context, &failing_provider, err) != KILN_STATUS_OK ||
+        kiln_device_open(host->context, behind, &host->device, err) != KILN_STATUS_OK ||
+        kiln_rpc_server_create(&host->device, 1, NULL, &host->server, err) != KILN_STATUS_OK ||
+        kiln_context_add_provider(set->context, kiln_rpc_provider(), err) != KILN_STATUS_OK) {
+        return NULL;
+    }
+    return kiln_rpc_server_address(host->server, 0);
+}
+#else
+static void host_stop(void *user)
+{
+    (void)user;
+}
+
+static const char *host_start(device_set *set, const char *behind, kiln_error *err)
+{
+    (void)set, (void)behind;
+    (void)kiln_fail(err, UNIMPLEMENTED, "this build has no remote devices");
+    return NULL;
+}
+#endif
+
 void device_set_fail_at(int reads, int uploads, int executes)
 {
     atomic_store(&reads_left, reads);
     atomic_store(&uploads_left, uploads);
     atomic_store(&executes_left, executes);
+}
+
+void device_set_stay_at(int number)
+{
+    pthread_mutex_lock(&snag.mutex);
+    snag.at = number > 0 ? (unsigned)(atomic_load(&reads) + number) : 0;
+    snag.released = false;
+    pthread_mutex_unlock(&snag.mutex);
+}
+
+void device_set_let_go(void)
+{
+    snag_release(&snag);
 }
 
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count)
@@ -132,8 +153,9 @@ bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
     bool ok = kiln_context_create(&options, &set->context, &err) == KILN_STATUS_OK &&
               kiln_context_add_provider(set->context, &failing_provider, &err) == KILN_STATUS_OK;
     for (uint32_t i = 0; i < count && ok; i++) {
-        bool remote = strcmp(addresses[i], "remote") == 0;
-        const char *address = remote ? host_start(set, &err) : addresses[i];
+        bool remote = strncmp(addresses[i], "remote", 6) == 0;
+        const char *behind = strcmp(addresses[i], "remote failing") == 0 ? "failing" : "reference";
+        const char *address = remote ? host_start(set, behind, &err) : addresses[i];
         ok = address != NULL &&
              kiln_device_open(set->context, address, &set->devices[i], &err) == KILN_STATUS_OK;
     }
