@@ -15,23 +15,37 @@
 static atomic_int reads_left;
 static atomic_int uploads_left;
 static atomic_int executes_left;
-static atomic_int reads;
+static atomic_int calls_made;
 static coll_snag snag = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 static kiln_backend_ops failing_ops;
 static const kiln_backend_ops *real_ops;
 
+static void stay(void)
+{
+    snag_pass(&snag, (unsigned)atomic_fetch_add(&calls_made, 1) + 1);
+}
+
 static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                 void *out_data, size_t bytes, kiln_error *err)
 {
-    snag_pass(&snag, (unsigned)atomic_fetch_add(&reads, 1) + 1);
+    stay();
     return atomic_fetch_sub(&reads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
                : real_ops->read(backend, buffer, offset, out_data, bytes, err);
 }
 
+/// How a server reads.
+static kiln_status failing_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                               size_t bytes, const void **out_data, kiln_error *err)
+{
+    stay();
+    return real_ops->map(backend, buffer, offset, bytes, out_data, err);
+}
+
 static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                   const void *source, size_t bytes, kiln_error *err)
 {
+    stay();
     return atomic_fetch_sub(&uploads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "an upload failed on purpose")
                : real_ops->upload(backend, buffer, offset, source, bytes, err);
@@ -41,6 +55,7 @@ static kiln_status failing_execute(kiln_backend *backend, const kiln_op_record *
                                    const kiln_view *inputs, const kiln_view *outputs,
                                    kiln_error *err)
 {
+    stay();
     return atomic_fetch_sub(&executes_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "an operation failed on purpose")
                : real_ops->execute(backend, record, inputs, outputs, err);
@@ -57,6 +72,7 @@ static kiln_status open_failing(const kiln_env *env, const char *address,
         real_ops = (*out_backend)->ops;
         failing_ops = *real_ops;
         failing_ops.read = failing_read;
+        failing_ops.map = failing_ops.map != NULL ? failing_map : NULL;
         failing_ops.upload = failing_upload;
         failing_ops.execute = failing_execute;
         (*out_backend)->ops = &failing_ops;
@@ -128,7 +144,7 @@ void device_set_fail_at(int reads, int uploads, int executes)
 void device_set_stay_at(int number)
 {
     pthread_mutex_lock(&snag.mutex);
-    snag.at = number > 0 ? (unsigned)(atomic_load(&reads) + number) : 0;
+    snag.at = number > 0 ? (unsigned)(atomic_load(&calls_made) + number) : 0;
     snag.released = false;
     pthread_mutex_unlock(&snag.mutex);
 }

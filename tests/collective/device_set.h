@@ -16,8 +16,8 @@ typedef struct device_set {
 } device_set;
 
 /// Opens the addresses; "remote" stands for a reference device behind a server, "failing" for one
-/// that fails where device_set_fail_at says, "remote failing" for such a one behind a server. False, with the case failed, when one cannot be
-/// opened.
+/// that fails where device_set_fail_at says, "remote failing" for such a one behind a server.
+/// False, with the case failed, when one cannot be opened.
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count);
 /// Likewise, with an allocator; NULL: the C library's.
 bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
@@ -26,9 +26,9 @@ bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
 /// The n-th read, upload or operation from now on fails on "failing"; 0: none does.
 void device_set_fail_at(int reads, int uploads, int executes);
 
-/// The n-th read from now on stays, as in a driver that hangs, on "failing" or on "remote failing",
-/// until it is let go; 0: none does.
-void device_set_stay_at(int reads);
+/// The n-th read, upload or operation from now on stays, as in a driver that hangs, on "failing" or
+/// behind "remote failing", until it is let go; 0: none does.
+void device_set_stay_at(int number);
 void device_set_let_go(void);
 
 /// Checks that no tensor, buffer or byte is left on any device, and closes them.
