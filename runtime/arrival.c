@@ -8,6 +8,8 @@
 
 #include "runtime_internal.h"
 
+#include <time.h>
+
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
 #endif
@@ -296,17 +298,22 @@ kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln
 // ----------------------------------------------------------------------------------------------
 
 /// Waits for the value of a tensor that was moved here. Another thread may be as far at the same
-/// time.
-static void await(kiln_tensor *tensor)
+/// time. False: it did not come in time.
+static bool await(kiln_tensor *tensor, uint64_t deadline_ns)
 {
     kiln_device *device = tensor->device;
     kiln_error error = KILN_ERROR_INIT;
+    const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                  .tv_nsec = (long)(deadline_ns % 1000000000u)};
     while (tensor->arrival != NULL && !has_ended(tensor->arrival, &error)) {
-        pthread_cond_wait(&device->arrived, &device->lock);
+        if (kiln_time_ns() >= deadline_ns) {
+            return false;
+        }
+        pthread_cond_timedwait(&device->arrived, &device->lock, &when);
     }
     kilni_arrival *arrival = tensor->arrival;
     if (arrival == NULL) {
-        return;
+        return true;
     }
     tensor->arrival = NULL;
     if (error.code != KILN_STATUS_OK) {
@@ -315,10 +322,17 @@ static void await(kiln_tensor *tensor)
         kilni_fault_release(device, fault);
     }
     kilni_arrival_release(arrival);
+    return true;
 }
 
 kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
                                  kiln_error *err)
+{
+    return kilni_await_arrivals_until(device, tensors, count, INT64_MAX, err);
+}
+
+kiln_status kilni_await_arrivals_until(kiln_device *device, kiln_tensor *const *tensors,
+                                       size_t count, uint64_t deadline_ns, kiln_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         kiln_tensor *tensor = tensors[i];
@@ -330,7 +344,11 @@ kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensor
                              "the tensor is the result of a collective call; "
                              "call kiln_collective_resolve first");
         }
-        await(tensor);
+        if (!await(tensor, deadline_ns)) {
+            return kiln_fail(err, DEADLINE_EXCEEDED,
+                             "the tensor was still on its way to %s at the deadline",
+                             device->address);
+        }
     }
     return KILN_STATUS_OK;
 }

@@ -50,6 +50,7 @@ static kiln_status open_group(kiln_collective *collective, kiln_device *const *d
         kiln_coll_group_create(&collective->context->env, options, &collective->group, err);
     size_t count = collective->count;
     collective->total = options->ranks;
+    collective->deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : 30000000000u;
     collective->count = 0;
     for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         collective->count = i + 1;

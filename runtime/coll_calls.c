@@ -111,14 +111,25 @@ static bool describe_output(const call_plan *plan, uint32_t rank, kiln_tensor_de
     }
 }
 
+/// What is moved here has to come by the deadline, else the rank fails. Under the device's lock.
+static kiln_status await_input(const call_plan *plan, uint32_t rank, kiln_error *err)
+{
+    const kilni_collective_rank *own = &plan->collective->ranks[rank];
+    uint64_t deadline_ns = kiln_time_ns() + plan->collective->deadline_ns;
+    kiln_status status =
+        kilni_await_arrivals_until(own->memory->device, &plan->inputs[rank], 1, deadline_ns, err);
+    if (status == KILN_STATUS_DEADLINE_EXCEEDED) {
+        kiln_coll_member_abort(own->member, err);
+        status = kiln_coll_group_status(plan->collective->group, NULL, err);
+    }
+    return status;
+}
+
 /// Runs what the input needs, and keeps its elements dense.
 static kiln_status lend_input(kiln_device *device, kilni_rank_call *call, kiln_tensor *input,
                               kiln_error *err)
 {
-    kiln_status status = kilni_await_arrivals(device, &input, 1, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(input, err);
-    }
+    kiln_status status = kilni_tensor_place(input, err);
     return status == KILN_STATUS_OK ? lend_place(device, call, &input->desc, &input->place, err)
                                     : status;
 }
@@ -186,6 +197,7 @@ static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_ra
     kiln_tensor_desc desc;
     kiln_status status = KILN_STATUS_OK;
     kilni_device_sweep(device);
+    KILN_TRY(out, status, await_input(plan, rank, err));
     KILN_TRY(out, status, lend_input(device, call, plan->inputs[rank], err));
     // What the input depends on by now, not what the output will.
     call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
@@ -401,7 +413,7 @@ static kiln_status check_capture(const call_plan *plan, uint32_t rank, bool *out
     kiln_device *device = ranks[rank].memory->device;
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_await_arrivals(device, &plan->inputs[rank], 1, err);
+    kiln_status status = await_input(plan, rank, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_current(device, &stream, err);
     }

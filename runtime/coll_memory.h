@@ -58,6 +58,7 @@ struct kiln_collective {
     size_t count; ///< ranks of this process
     uint32_t first; ///< of these among all
     uint32_t total;
+    uint64_t deadline_ns; ///< of one wait
     kilni_collective_rank *ranks;
     uint32_t users; ///< operations that start a call right now; the context's lock of groups
     struct kiln_collective *next; ///< in the context's list; likewise

@@ -5,6 +5,8 @@
 
 #include "runtime_internal.h"
 
+#include <time.h>
+
 #include <stdio.h>
 
 #ifndef KILN_RUNTIME_REMOTE
@@ -153,7 +155,11 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->ended_lock, NULL);
-    pthread_cond_init(&device->arrived, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&device->arrived, &attributes);
+    pthread_condattr_destroy(&attributes);
     device->no_memory.refs = 1;
     (void)kiln_fail(&device->no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
     kiln_status status =

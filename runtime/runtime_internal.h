@@ -348,6 +348,9 @@ void kilni_arrival_release(kilni_arrival *arrival);
 /// Errors: FAILED_PRECONDITION for the result of a collective call that was not resolved.
 kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
                                  kiln_error *err);
+/// Likewise, with a deadline on kiln_time_ns(), and DEADLINE_EXCEEDED.
+kiln_status kilni_await_arrivals_until(kiln_device *device, kiln_tensor *const *tensors,
+                                       size_t count, uint64_t deadline_ns, kiln_error *err);
 
 /// From now on the storage's value depends on what `more` (or NULL) stands for, or on `arrival`.
 /// False: no memory.

@@ -109,7 +109,6 @@ static void check_call(scene *self, bool reads_stuck)
         if (i != STUCK || reads_stuck) {
             check_read(self, i);
         }
-        KILN_CHECK(kiln_collective_ended(self->sums[i]));
     }
     int32_t rank = -1;
     kiln_error err = KILN_ERROR_INIT;
@@ -118,11 +117,15 @@ static void check_call(scene *self, bool reads_stuck)
     KILN_CHECK_INT(kiln_collective_barrier(self->group, NULL), KILN_STATUS_DEADLINE_EXCEEDED);
     kiln_collective_destroy(self->group);
     self->group = NULL;
+    for (uint32_t i = 0; i < self->count; i++) {
+        KILN_CHECK(kiln_collective_ended(self->sums[i]));
+    }
     KILN_CHECK((kiln_time_ns() - begin) / 1000000 < WITHIN_MS);
 }
 
 #ifdef TEST_WITH_OPENCL
 static const char *const opencl[] = {"opencl:0", "opencl:1", "reference:0"};
+static const char *const mixed[] = {"opencl:0", "reference:0", "reference:1"};
 
 /// What is queued on the backend from now on never ends, until the event is signalled.
 static kiln_cl_event *hold(kiln_backend *backend, pthread_mutex_t *lock)
@@ -162,6 +165,35 @@ static void test_queue(void)
         check_call(&self, /*reads_stuck=*/false);
         let_go(gate);
         check_read(&self, STUCK);
+    }
+    scene_fini(&self);
+}
+
+/// A member's gradient is still being moved from a device that hangs.
+static void test_move(void)
+{
+    scene self;
+    kiln_error err = KILN_ERROR_INIT;
+    if (scene_init(&self, mixed, 3)) {
+        const int64_t elems = COUNT;
+        kiln_device *source = NULL;
+        kiln_tensor *there = NULL;
+        KILN_CHECK_INT(kiln_device_open(self.set.context, "opencl:1", &source, NULL), 0);
+        KILN_CHECK_INT(kiln_full(source, &elems, 1, KILN_DTYPE_F32, kiln_f64(2), &there, NULL), 0);
+        kiln_cl_event *gate = hold(source->backend, &source->lock);
+        kiln_release(self.inputs[STUCK]);
+        KILN_CHECK_INT(kiln_to_device(there, self.set.devices[STUCK], &self.inputs[STUCK], NULL),
+                       0);
+        uint64_t begin = kiln_time_ns();
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", self.sums, &err),
+                       KILN_STATUS_DEADLINE_EXCEEDED);
+        KILN_CHECK((kiln_time_ns() - begin) / 1000000 < WITHIN_MS);
+        KILN_CHECK_CONTAINS(err.message, "rank 1: the tensor was still on its way");
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL),
+                       KILN_STATUS_DEADLINE_EXCEEDED);
+        let_go(gate);
+        kiln_release(there);
+        kiln_device_release(source);
     }
     scene_fini(&self);
 }
@@ -209,9 +241,8 @@ int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
 #ifdef TEST_WITH_OPENCL
-        KILN_TEST(test_lane),
-        KILN_TEST(test_queue),
-        KILN_TEST(test_device_goes),
+        KILN_TEST(test_lane),        KILN_TEST(test_queue),
+        KILN_TEST(test_device_goes), KILN_TEST(test_move),
 #endif
 #ifdef TEST_WITH_REMOTE
         KILN_TEST(test_server),
