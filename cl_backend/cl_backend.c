@@ -174,6 +174,9 @@ static const kiln_backend_ops cl_ops = {
     .program_free = kilni_cl_built_free,
     .program_launch = kilni_cl_built_launch,
     .program_time = kilni_cl_built_time,
+    .trace_set = kilni_cl_trace_set,
+    .trace_tag = kilni_cl_trace_tag,
+    .trace_take = kilni_cl_trace_take,
 };
 
 bool kiln_cl_is(const kiln_backend *backend)

@@ -133,31 +133,33 @@ static cl_mem mem_of(const kilni_cl_operand *operand)
 #define OPERAND(x) mem_of(&(x)), SIZE((x).offset), SIZE((x).leading)
 #define STRIDED(x) OPERAND(x), SIZE((x).batch_stride)
 
-static CLBlastStatusCode run_single(kilni_cl_backend *backend, const kilni_cl_gemm *g)
+static CLBlastStatusCode run_single(kilni_cl_backend *backend, const kilni_cl_gemm *g,
+                                    cl_event *event)
 {
     CLBlastTranspose ta = transpose_of(&g->a);
     CLBlastTranspose tb = transpose_of(&g->b);
     if (g->dtype == KILN_DTYPE_F32) {
         return CLBlastSgemm(CLBlastLayoutRowMajor, ta, tb, SIZE(g->m), SIZE(g->n), SIZE(g->k), 1.0f,
                             OPERAND(g->a), OPERAND(g->b), 0.0f, OPERAND(g->c), &backend->queue,
-                            NULL);
+                            event);
     }
     return CLBlastDgemm(CLBlastLayoutRowMajor, ta, tb, SIZE(g->m), SIZE(g->n), SIZE(g->k), 1.0,
-                        OPERAND(g->a), OPERAND(g->b), 0.0, OPERAND(g->c), &backend->queue, NULL);
+                        OPERAND(g->a), OPERAND(g->b), 0.0, OPERAND(g->c), &backend->queue, event);
 }
 
-static CLBlastStatusCode run_batch(kilni_cl_backend *backend, const kilni_cl_gemm *g)
+static CLBlastStatusCode run_batch(kilni_cl_backend *backend, const kilni_cl_gemm *g,
+                                   cl_event *event)
 {
     CLBlastTranspose ta = transpose_of(&g->a);
     CLBlastTranspose tb = transpose_of(&g->b);
     if (g->dtype == KILN_DTYPE_F32) {
         return CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, ta, tb, SIZE(g->m), SIZE(g->n),
                                           SIZE(g->k), 1.0f, STRIDED(g->a), STRIDED(g->b), 0.0f,
-                                          STRIDED(g->c), SIZE(g->batch), &backend->queue, NULL);
+                                          STRIDED(g->c), SIZE(g->batch), &backend->queue, event);
     }
     return CLBlastDgemmStridedBatched(CLBlastLayoutRowMajor, ta, tb, SIZE(g->m), SIZE(g->n),
                                       SIZE(g->k), 1.0, STRIDED(g->a), STRIDED(g->b), 0.0,
-                                      STRIDED(g->c), SIZE(g->batch), &backend->queue, NULL);
+                                      STRIDED(g->c), SIZE(g->batch), &backend->queue, event);
 }
 
 #undef SIZE
@@ -190,19 +192,22 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     kilni_cl_gemm gemm = *given;
     tune(backend, gemm.dtype);
     fold_batch(&gemm);
+    cl_event event;
+    cl_event *want = kilni_cl_trace_event(backend, &event);
     CLBlastStatusCode code =
-        gemm.batch == 1 ? run_single(backend, &gemm) : run_batch(backend, &gemm);
+        gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
     if (kilni_cl_is_memory_code((cl_int)code) && backend->pool.idle_bytes > 0) {
         status = kilni_cl_drain(backend, err); // its temporaries find no room beside idle buffers
         if (status != KILN_STATUS_OK) {
             return status;
         }
         kilni_cl_pool_trim(backend);
-        code = gemm.batch == 1 ? run_single(backend, &gemm) : run_batch(backend, &gemm);
+        code = gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
     }
     if (code != CLBlastSuccess) {
         return blas_fail(backend, code, &gemm, err);
     }
+    kilni_cl_trace_end(backend, "CLBlast gemm", event);
     backend->stats.kernels_launched++;
     return kilni_cl_queued(backend, err);
 }

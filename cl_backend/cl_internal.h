@@ -134,6 +134,22 @@ typedef struct kilni_cl_pinned { ///< host memory given out by host_alloc
     struct kilni_cl_pinned *next;
 } kilni_cl_pinned;
 
+// ---- traces (cl_trace.c) ----
+
+typedef struct kilni_cl_noted kilni_cl_noted;
+
+typedef struct kilni_cl_trace {
+    bool on;
+    uint64_t tag; ///< of commands from now on
+    int64_t host_minus_device; ///< clocks, in ns
+    kilni_cl_noted *noted; ///< commands that may still run
+    size_t n_noted;
+    size_t noted_capacity;
+    kiln_device_span *spans; ///< those that are over
+    size_t n_spans;
+    size_t spans_capacity;
+} kilni_cl_trace;
+
 // ---- the backend ----
 
 enum {
@@ -156,11 +172,13 @@ typedef struct kilni_cl_backend {
     kilni_cl_programs programs;
     kilni_cl_transfer transfer;
     kilni_cl_reader reader;
+    kilni_cl_trace trace;
     kilni_cl_pinned *pinned;
     kiln_store *store; ///< NULL when the cache is off
     const char *exact_options; ///< compiler options for strict arithmetic, with a space at the end
     bool pocl; ///< compiles for each local size at the first enqueue
     bool blas_used;
+    bool foreign_queue; ///< the program's own
     atomic_int gate_failed; ///< status that a gate was signalled with
     atomic_uint callbacks; ///< asked for and not yet over
     bool lost; ///< DEVICE_LOST until reopened
@@ -415,5 +433,28 @@ kiln_status kilni_cl_wrap_host(kiln_backend *backend, void *memory, size_t bytes
                                void (*release)(void *user), void *user, kiln_buffer **out_buffer,
                                kiln_error *err);
 void kilni_cl_host_close(kilni_cl_backend *backend);
+
+/// A command's event, whose hold goes to the trace; only while one is on. `trace_event` gives what
+/// to pass to an enqueue: NULL when none is. Ownership: the name is copied. Lifetime: n/a.
+/// Thread: the caller's lock. Errors: what cannot be kept is left out.
+void kilni_cl_trace_note(kilni_cl_backend *backend, const char *name, cl_event event);
+static inline cl_event *kilni_cl_trace_event(const kilni_cl_backend *backend, cl_event *event)
+{
+    *event = NULL;
+    return backend->trace.on ? event : NULL;
+}
+static inline void kilni_cl_trace_end(kilni_cl_backend *backend, const char *name, cl_event event)
+{
+    if (event != NULL) {
+        kilni_cl_trace_note(backend, name, event);
+    }
+}
+KILN_NODISCARD kiln_status kilni_cl_trace_set(kiln_backend *base, bool on, kiln_error *err);
+void kilni_cl_trace_tag(kiln_backend *base, uint64_t tag);
+KILN_NODISCARD kiln_status kilni_cl_trace_take(kiln_backend *base,
+                                               void (*take)(const kiln_device_span *span,
+                                                            void *user),
+                                               void *user, kiln_error *err);
+void kilni_cl_trace_close(kilni_cl_backend *backend);
 
 #endif

@@ -54,6 +54,7 @@ kiln_status kilni_cl_take_queue(kilni_cl_backend *backend, void *context, void *
         return kilni_cl_fail(NULL, err, code, "taking the given queue");
     }
     backend->queue = queue;
+    backend->foreign_queue = true;
     return KILN_STATUS_OK;
 }
 

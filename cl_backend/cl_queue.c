@@ -115,8 +115,10 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
             return KILN_STATUS_OK;
         }
     }
-    kiln_status status =
-        kilni_cl_enqueue_on(args, args->backend->queue, dims, global, local, NULL, err);
+    cl_event event;
+    kiln_status status = kilni_cl_enqueue_on(args, args->backend->queue, dims, global, local,
+                                             kilni_cl_trace_event(args->backend, &event), err);
+    kilni_cl_trace_end(args->backend, args->kernel->name, event);
     return status == KILN_STATUS_OK ? kilni_cl_queued(args->backend, err) : status;
 }
 
@@ -203,6 +205,7 @@ void kilni_cl_queue_close(kilni_cl_backend *backend)
             backend->marks[i] = NULL;
         }
     }
+    kilni_cl_trace_close(backend);
     if (backend->timing_queue != NULL) {
         clReleaseCommandQueue(backend->timing_queue);
     }

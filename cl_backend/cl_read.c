@@ -35,6 +35,10 @@ static cl_int enqueue(kilni_cl_backend *backend, kiln_pending *pending)
         code = clEnqueueReadBuffer(backend->queue, pending->mem, CL_FALSE, pending->offset,
                                    pending->bytes, pending->target, 0, NULL, &pending->event);
     }
+    if (code == CL_SUCCESS && backend->trace.on && pending->bytes > 0 && !pending->fetches &&
+        clRetainEvent(pending->event) == CL_SUCCESS) {
+        kilni_cl_trace_note(backend, "read", pending->event);
+    }
     return code == CL_SUCCESS ? clFlush(backend->queue) : code;
 }
 

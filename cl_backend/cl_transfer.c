@@ -186,6 +186,9 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
     }
+    if (backend->trace.on && clRetainEvent(event) == CL_SUCCESS) {
+        kilni_cl_trace_note(backend, "upload", event);
+    }
     stage_set_busy(backend, event);
     if (bytes >= COPY_PIECE) { // it travels while the next chunk is copied
         clFlush(backend->queue);
@@ -196,8 +199,10 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
 static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t offset,
                                  const void *source, size_t bytes, kiln_error *err)
 {
+    cl_event event;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_TRUE, offset, bytes, source,
-                                       0, NULL, NULL);
+                                       0, NULL, kilni_cl_trace_event(backend, &event));
+    kilni_cl_trace_end(backend, "upload", event);
     backend->counters.host_waits++;
     return code == CL_SUCCESS
                ? KILN_STATUS_OK
@@ -264,8 +269,11 @@ kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source
     kilni_cl_buffer *to = kilni_cl_buffer_of(target);
     KILN_TRY(out, status, kilni_cl_check_range(from, source_offset, bytes, err));
     KILN_TRY(out, status, kilni_cl_check_range(to, target_offset, bytes, err));
-    cl_int code = clEnqueueCopyBuffer(backend->queue, from->mem, to->mem, source_offset,
-                                      target_offset, bytes, 0, NULL, NULL);
+    cl_event event;
+    cl_int code =
+        clEnqueueCopyBuffer(backend->queue, from->mem, to->mem, source_offset, target_offset, bytes,
+                            0, NULL, kilni_cl_trace_event(backend, &event));
+    kilni_cl_trace_end(backend, "copy", event);
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(backend, err, code, "a copy of %zu bytes", bytes);
     }

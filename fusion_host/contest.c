@@ -350,6 +350,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
         winner.chosen < winner.count ? engine->fusers[contest->rivals[winner.chosen].fuser].name
                                      : "none");
     contest->settled = true;
+    contest->alone_ns = winner.alone_ns;
     engine->stats.contests_measured++;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);

@@ -207,11 +207,28 @@ KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, 
 
 // ---- explanation -------------------------------------------------------------------------------
 
-enum { KILN_FUSE_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
+enum { ///< flags of an explanation as text
+    KILN_FUSE_EXPLAIN_SOURCE = 1u, ///< with the kernels' source
+    KILN_FUSE_EXPLAIN_MEMORY = 2u ///< with the memory that the steps need
+};
 
-/// Writes for each block of the plan its operations, the candidates with length, score and reason,
-/// and the winner; for each operation left alone the reason of each fuser. Text of at most 100
-/// columns. Ownership: `out` is the caller's. Lifetime: n/a. Thread: as streams. Errors:
+/// Collects what was decided for the segment. Steps have no times yet, tensors no places among
+/// inputs and outputs. Ownership: `*out` is the caller's (kiln_explanation_fini). Lifetime: of its
+/// programs: the segment's; texts are copied. Thread: as streams. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_explain_collect(kiln_fuse_engine *engine,
+                                                              const kiln_fuse_segment *segment,
+                                                              kiln_explanation *out,
+                                                              kiln_error *err);
+KILN_API void kiln_explanation_fini(kiln_explanation *explanation);
+
+/// An explanation as text of at most 100 columns. Ownership: `out` is the caller's. Lifetime: n/a.
+/// Thread: any. Errors: `out->failed`.
+KILN_API void kiln_explanation_print(const kiln_explanation *explanation, uint32_t flags,
+                                     kiln_string *out);
+
+/// Both in one: writes for each block of the plan its operations, the candidates with length, score
+/// and reason, and the winner; for each operation left alone the reason of each fuser. Text of at
+/// most 100 columns. Ownership: `out` is the caller's. Lifetime: n/a. Thread: as streams. Errors:
 /// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_explain(kiln_fuse_engine *engine,
                                                       const kiln_fuse_segment *segment,

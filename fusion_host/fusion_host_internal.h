@@ -151,6 +151,7 @@ typedef struct kilni_fuse_contest { ///< of a plan's block
     kilni_fuse_rival *rivals; ///< the chosen one among them
     uint32_t n_rivals;
     bool settled; ///< measured, now or in another process
+    double alone_ns; ///< of its operations; 0: not measured
 } kilni_fuse_contest;
 
 /// What a tournament said, as it lies on disk.

@@ -196,7 +196,8 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
         }
         plan->plan.n_blocks = i + 1;
         fusers[i] = block->fuser;
-        plan->contests[i] = (kilni_fuse_contest){block->rivals, block->n_rivals, block->settled};
+        plan->contests[i] =
+            (kilni_fuse_contest){block->rivals, block->n_rivals, block->settled, block->alone_ns};
         plan->guarded = plan->guarded || block->program->guard.count > 0;
         for (uint32_t op = 0; op < block->len; op++) {
             plan->n_ops_fused += tape->ops[block->ops[op]].op != KILN_OP_DROP;

@@ -683,6 +683,92 @@ typedef struct kiln_plan {
     uint32_t n_steps;
 } kiln_plan;
 
+// ---- explanations: what was decided for a segment and why, for people and their tools
+// ------------------------------------------------
+
+/// What one fuser said at one place. Times are nanoseconds for the extents at hand; 0: not known.
+typedef struct kiln_explained_candidate {
+    const char *fuser;
+    const char *name; ///< of what it made
+    const char *reason; ///< why it is no candidate, or did not win; "" of the winner
+    bool ready; ///< it is a candidate
+    bool won;
+    uint32_t n_ops; ///< drops among them
+    uint32_t n_launches;
+    double claimed_ns; ///< by the fuser
+    double trust; ///< by what its claims are multiplied; 0: 1
+    double floor_ns; ///< roofline
+    double predicted_ns; ///< as believed
+    double saved_ns; ///< against the operations alone, predicted
+    double measured_ns;
+} kiln_explained_candidate;
+
+typedef struct kiln_explained_op {
+    const char *name;
+    const char *kind; ///< class
+    const char *text; ///< as the printer writes it
+    uint32_t block; ///< UINT32_MAX: alone
+    uint32_t step; ///< the first that runs it; UINT32_MAX: none, as of a drop
+    const uint32_t *inputs; ///< tensors
+    const uint32_t *outputs;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    const kiln_explained_candidate *candidates; ///< of an operation alone: each fuser's reason
+    uint32_t n_candidates;
+} kiln_explained_op;
+
+typedef struct kiln_explained_block {
+    const char *fuser;
+    const uint32_t *ops;
+    uint32_t n_ops;
+    double predicted_ns;
+    double baseline_ns; ///< predicted of its operations alone
+    double alone_ns; ///< measured
+    const char *failure; ///< why its program does not run; NULL when it does
+    const kiln_program *program;
+    const kiln_explained_candidate *candidates;
+    uint32_t n_candidates;
+} kiln_explained_block;
+
+typedef struct kiln_explained_tensor {
+    const char *text; ///< dtype and dimensions
+    uint64_t bytes;
+    uint32_t made_by; ///< operation; UINT32_MAX: it is there before
+    uint32_t memory; ///< the tensor whose memory it is in, itself for most; UINT32_MAX: in none
+    uint32_t first_step; ///< of that memory, when there is some
+    uint32_t last_step; ///< UINT32_MAX: it outlives the run
+    uint32_t input; ///< place among the graph's inputs, or UINT32_MAX
+    uint32_t output;
+} kiln_explained_tensor;
+
+typedef struct kiln_explained_step {
+    uint32_t block; ///< or UINT32_MAX
+    uint32_t op; ///< of an operation alone, or UINT32_MAX
+    const char *kernel; ///< of a block's launch, or NULL
+    uint64_t live_bytes; ///< while it runs, without buffers that are written in place
+    double measured_ns; ///< median of `runs`; 0: not measured
+    double start_ns; ///< in the last run, from its first step
+    double last_ns; ///< what it took in the last run
+    uint32_t runs;
+} kiln_explained_step;
+
+typedef struct kiln_explanation {
+    kiln_arena arena; ///< of everything here but programs
+    const kiln_explained_op *ops;
+    kiln_explained_tensor *tensors;
+    kiln_explained_step *steps;
+    const kiln_explained_block *blocks;
+    const char *const *fusers;
+    uint32_t n_ops;
+    uint32_t n_tensors;
+    uint32_t n_steps;
+    uint32_t n_blocks;
+    uint32_t n_fusers;
+    uint64_t resident_bytes; ///< of what is there before and stays
+    uint64_t peak_bytes; ///< largest live_bytes
+    uint64_t total_bytes; ///< of all tensors that get memory
+} kiln_explanation;
+
 // ---- the backend interface
 // -----------------------------------------------------------------------
 
@@ -778,6 +864,16 @@ typedef struct kiln_transfer {
     char address[320]; ///< where to fetch them
 } kiln_transfer;
 
+/// When a command was on the device, in the clock of kiln_time_ns.
+typedef struct kiln_device_span {
+    uint64_t tag; ///< that stood when it was queued
+    uint64_t queued_ns;
+    uint64_t submit_ns;
+    uint64_t start_ns;
+    uint64_t end_ns;
+    char name[64]; ///< kernel, or kind of transfer
+} kiln_device_span;
+
 typedef struct kiln_backend kiln_backend;
 typedef struct kiln_pending kiln_pending; ///< a read on its way; each backend defines its own
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
@@ -859,6 +955,14 @@ typedef struct kiln_backend_ops {
     void (*withdraw)(kiln_backend *backend, const kiln_transfer *transfer);
     kiln_status (*obtain)(kiln_backend *backend, kiln_buffer *buffer, const kiln_transfer *transfer,
                           kiln_error *err);
+    /// Also optional, all three: when commands ran. `trace_set` waits for the queue and begins or
+    /// ends noting; commands carry the number that `trace_tag` gave last; `trace_take` waits, and
+    /// hands over what was noted since, in order.
+    kiln_status (*trace_set)(kiln_backend *backend, bool on, kiln_error *err);
+    void (*trace_tag)(kiln_backend *backend, uint64_t tag);
+    kiln_status (*trace_take)(kiln_backend *backend,
+                              void (*take)(const kiln_device_span *span, void *user), void *user,
+                              kiln_error *err);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

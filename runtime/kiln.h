@@ -549,7 +549,10 @@ typedef struct kiln_graph_info {
 /// a graph. Errors: none.
 KILN_API void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info);
 
-enum { KILN_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
+enum {
+    KILN_EXPLAIN_SOURCE = 1u, ///< with the kernels' source
+    KILN_EXPLAIN_MEMORY = 2u ///< with the memory that the steps need
+};
 
 /// Writes what was decided for the graph and why: blocks, candidates, scores, winners, and the
 /// reasons for operations left alone. `*out_text` is freed with kiln_text_free. Ownership: the
@@ -557,7 +560,30 @@ enum { KILN_EXPLAIN_SOURCE = 1u }; ///< with the kernels' source
 /// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags,
                                                        char **out_text, kiln_error *err);
+
+/// The same as data, for tools: ir.h describes it. After runs under a trace (kiln_trace_start) its
+/// steps have their times. Programs in it are the graph's. Ownership: the caller's
+/// (kiln_graph_explained_fini). Lifetime: within the graph's. Thread: one at a time for a graph.
+/// Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_graph_explained(kiln_graph *graph,
+                                                         kiln_explanation *out_explanation,
+                                                         kiln_error *err);
+KILN_API void kiln_graph_explained_fini(kiln_explanation *explanation);
 KILN_API void kiln_text_free(kiln_context *context, char *text);
+
+// ---- traces ------------------------------------------------------------------------------------
+
+/// Notes from now on what is recorded, planned, built and queued on the context's devices, and when
+/// they run it. Devices then use queues that measure; without a trace nothing is noted and nothing
+/// paid. The knob `trace` starts one with the first device and writes it when the context ends.
+/// Ownership: the context's. Lifetime: the context's. Thread: any. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_trace_start(kiln_context *context, kiln_error *err);
+
+/// Waits for the devices and writes what was noted so far as JSON in Chrome's trace event format,
+/// for Perfetto and chrome://tracing. Ownership: borrowed. Lifetime: n/a. Thread: any.
+/// Errors: FAILED_PRECONDITION without a trace, UNAVAILABLE for the file, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_trace_write(kiln_context *context, const char *path,
+                                                     kiln_error *err);
 
 // ---- several devices ---------------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ void kilni_context_release(kiln_context *context)
         return;
     }
     kilni_mover_destroy(context->mover);
+    kilni_trace_end(context);
     kiln_env env = context->env;
     kiln_fuse_registry_destroy(context->registry);
     kiln_store_close(context->store);

@@ -113,6 +113,7 @@ static kiln_status create_engines(kiln_device *device, kiln_error *err)
 static void free_device(kiln_device *device)
 {
     kiln_context *context = device->context;
+    kilni_trace_leave(device);
     kiln_fuse_engine_destroy(device->engine);
     kiln_fuse_engine_destroy(device->plain);
     while (device->free_tensors != NULL) {
@@ -166,6 +167,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
         provider->open(&context->env, address, &device->backend, err, provider->user);
     if (status == KILN_STATUS_OK) {
         kilni_device_set_names(device);
+        kilni_trace_join(device, kilni_context_trace(context));
         status = create_engines(device, err);
     }
     if (status != KILN_STATUS_OK) {
@@ -618,12 +620,30 @@ static void lose_segment(kiln_device *device, const kiln_fuse_segment *segment)
     }
 }
 
+kiln_status kilni_stream_next(kilni_stream *stream, bool drain,
+                              const kiln_fuse_segment **out_segment, kiln_error *err)
+{
+    kiln_fuse_stats before = {0}, after = {0};
+    uint64_t start_ns = kilni_trace_now(stream->device);
+    if (start_ns != 0) {
+        kiln_fuse_engine_stats(stream->engine, &before);
+    }
+    kiln_status status = kiln_fuse_stream_next(stream->queue, drain, out_segment, err);
+    if (start_ns != 0) {
+        kiln_fuse_engine_stats(stream->engine, &after);
+        bool searched = after.plans_searched != before.plans_searched;
+        kilni_trace_span(stream->device, searched ? KILNI_SPAN_SEARCH : KILNI_SPAN_PLAN, NULL,
+                         start_ns);
+    }
+    return status;
+}
+
 kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
 {
     kiln_device *device = stream->device;
     for (;;) {
         const kiln_fuse_segment *segment = NULL;
-        kiln_status status = kiln_fuse_stream_next(stream->queue, drain, &segment, err);
+        kiln_status status = kilni_stream_next(stream, drain, &segment, err);
         if (status != KILN_STATUS_OK || segment == NULL) {
             return status;
         }
@@ -644,7 +664,9 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
                          .segment = segment,
                          .places = device->places};
         device->persistent = stream->persistent > 0;
+        uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);
+        kilni_trace_span(device, KILNI_SPAN_RUN, "segment", start_ns);
         device->persistent = false;
         kilni_segment_unpin(segment);
         kiln_fuse_stream_done(stream->queue, segment);

@@ -247,7 +247,7 @@ static kiln_status binding_create(kiln_device *device, kilni_stream *stream, bin
     }
     *out_bound = bound;
     bound->stream = stream;
-    kiln_status status = kiln_fuse_stream_next(stream->queue, /*drain=*/true, &bound->segment, err);
+    kiln_status status = kilni_stream_next(stream, /*drain=*/true, &bound->segment, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -709,7 +709,9 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
                          .engine = bound->stream->engine,
                          .segment = bound->segment,
                          .places = bound->places};
+        uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);
+        kilni_trace_span(device, KILNI_SPAN_RUN, "graph", start_ns);
     }
     if (status == KILN_STATUS_OK) {
         status = take_outputs(graph, bound, inputs, out_tensors, err);
@@ -810,27 +812,80 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
     memcpy(out_info, &info, size);
 }
 
+/// Which tensors are inputs and outputs of the graph, and what its steps took.
+static void complete(kiln_graph *graph, kiln_explanation *out)
+{
+    const binding *bound = graph->bindings;
+    for (uint32_t i = 0; i < out->n_tensors; i++) {
+        const kiln_tensor *tensor = bound->segment->tokens[i];
+        for (size_t k = 0; k < graph->n_inputs; k++) {
+            out->tensors[i].input =
+                bound->inputs[k] == tensor ? (uint32_t)k : out->tensors[i].input;
+        }
+        for (size_t k = 0; k < graph->n_outputs; k++) {
+            out->tensors[i].output =
+                bound->outputs[k] == tensor ? (uint32_t)k : out->tensors[i].output;
+        }
+    }
+    kilni_step_time *times =
+        kiln_alloc_array(env_of(graph->device), out->n_steps + 1u, sizeof(*times));
+    if (times != NULL && kilni_trace_times(graph->device, bound->segment->plan, times)) {
+        uint64_t first = UINT64_MAX;
+        for (uint32_t i = 0; i < out->n_steps; i++) {
+            first = times[i].runs > 0 && times[i].start_ns < first ? times[i].start_ns : first;
+        }
+        for (uint32_t i = 0; i < out->n_steps; i++) {
+            kiln_explained_step *step = &out->steps[i];
+            step->runs = times[i].runs;
+            step->measured_ns = (double)times[i].median_ns;
+            step->last_ns = (double)times[i].last_ns;
+            step->start_ns = times[i].runs > 0 ? (double)(times[i].start_ns - first) : 0;
+        }
+    }
+    kiln_free(env_of(graph->device), times);
+}
+
+kiln_status kiln_graph_explained(kiln_graph *graph, kiln_explanation *out_explanation,
+                                 kiln_error *err)
+{
+    kiln_device *device = graph->device;
+    kiln_status status = KILN_STATUS_OK;
+    *out_explanation = (kiln_explanation){0};
+    pthread_mutex_lock(&device->lock);
+    if (graph->bindings->segment != NULL) {
+        status = kiln_fuse_explain_collect(graph->bindings->stream->engine,
+                                           graph->bindings->segment, out_explanation, err);
+        if (status == KILN_STATUS_OK) {
+            complete(graph, out_explanation);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void kiln_graph_explained_fini(kiln_explanation *explanation)
+{
+    if (explanation != NULL) {
+        kiln_explanation_fini(explanation);
+    }
+}
+
 kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_text, kiln_error *err)
 {
     *out_text = NULL;
-    kiln_device *device = graph->device;
+    kiln_explanation explanation;
     kiln_string text;
-    kiln_string_init(&text, env_of(device));
-    kiln_status status = KILN_STATUS_OK;
-    kiln_string_append(&text, "", 0);
-    pthread_mutex_lock(&device->lock);
-    if (graph->bindings->segment != NULL) {
-        status = kiln_fuse_explain(
-            graph->bindings->stream->engine, graph->bindings->segment,
-            (flags & KILN_EXPLAIN_SOURCE) != 0 ? KILN_FUSE_EXPLAIN_SOURCE : 0, &text, err);
-    }
-    pthread_mutex_unlock(&device->lock);
-    if (status == KILN_STATUS_OK && text.failed) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the explanation");
-    }
+    kiln_string_init(&text, env_of(graph->device));
+    kiln_status status = kiln_graph_explained(graph, &explanation, err);
     if (status != KILN_STATUS_OK) {
-        kiln_string_fini(&text);
         return status;
+    }
+    kiln_string_append(&text, "", 0);
+    kiln_explanation_print(&explanation, flags, &text);
+    kiln_explanation_fini(&explanation);
+    if (text.failed) {
+        kiln_string_fini(&text);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the explanation");
     }
     *out_text = text.text;
     return KILN_STATUS_OK;

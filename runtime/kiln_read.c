@@ -108,7 +108,9 @@ kiln_status kilni_device_wait(kiln_device *device, kiln_error *err)
         return status;
     }
     pthread_mutex_unlock(&device->lock);
+    uint64_t start_ns = kilni_trace_now(device);
     wait_for(&request, /*cancel=*/false);
+    kilni_trace_span(device, KILNI_SPAN_WAIT, NULL, start_ns);
     pthread_mutex_lock(&device->lock);
     end(&request);
     return result_of(&request, err);
@@ -182,9 +184,14 @@ kiln_status kiln_read_many(kiln_tensor *const *tensors, void *const *out_data, c
     for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         status = check_read(tensors[i], out_data[i], bytes[i], err);
     }
+    uint64_t start_ns =
+        count > 0 && status == KILN_STATUS_OK ? kilni_trace_now(tensors[0]->device) : 0;
     for (size_t at = 0; at < count && status == KILN_STATUS_OK; at += READS_AT_ONCE) {
         size_t part = count - at < READS_AT_ONCE ? count - at : READS_AT_ONCE;
         status = read_some(tensors + at, out_data + at, bytes + at, part, err);
+    }
+    if (start_ns != 0) {
+        kilni_trace_span(tensors[0]->device, KILNI_SPAN_READ, NULL, start_ns);
     }
     return status;
 }

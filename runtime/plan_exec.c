@@ -472,8 +472,10 @@ static kiln_status prepare_block(const block_view *view, kiln_error *err)
         state->device = device;
         block->state = state;
         block->state_free = block_state_free;
+        uint64_t start_ns = kilni_trace_now(device);
         kiln_status status = device->backend->ops->program_build(device->backend, block->program,
                                                                  &state->built, err);
+        kilni_trace_span(device, KILNI_SPAN_BUILD, block->fuser, start_ns);
         if (status != KILN_STATUS_OK) {
             state->failed = true;
             kiln_fuse_block_failed(view->run->engine, block, err);
@@ -519,6 +521,7 @@ typedef struct block_run {
     block_view view;
     temp_list temps;
     kilni_waits *waits; ///< what its launches so far depend on
+    kilni_step_mark mark; ///< of the step that runs
 } block_run;
 
 static void block_end(const kilni_run *run, block_run *current)
@@ -674,7 +677,9 @@ static void tune(const kilni_run *run, uint32_t index, const block_run *current)
     kiln_device *device = run->device;
     if (device->tune != KILNI_TUNE_OFF && !device->measuring && !device->measured &&
         !state->tuned) {
+        uint64_t start_ns = kilni_trace_now(device);
         state->tuned = kilni_tune_block(run, index, state->runs++);
+        kilni_trace_span(device, KILNI_SPAN_MEASURE, "tournament", start_ns);
     }
 }
 
@@ -722,6 +727,9 @@ static bool enter_block(const kilni_run *run, uint32_t block, block_run *current
             give_up_fusion(run, current, &err);
         } else {
             tune(run, block, current);
+            if (current->mark.tag != 0) { // samples have had others
+                kilni_trace_tag(run->device, current->mark.tag);
+            }
         }
     }
     return !current->unfused;
@@ -778,6 +786,7 @@ void kilni_plan_run(const kilni_run *run)
 {
     const kiln_plan *plan = run->segment->plan;
     block_run current;
+    bool traced = kilni_trace_of(run->device) != NULL;
     run->device->measured = run->device->measured && run->device->measuring;
     current.block = UINT32_MAX;
     current.unfused = false;
@@ -788,10 +797,14 @@ void kilni_plan_run(const kilni_run *run)
     current.waits = NULL;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const kiln_plan_step *step = &plan->steps[i];
+        current.mark = traced ? kilni_trace_step_begin(run) : (kilni_step_mark){0};
         if (step->kind == KILN_STEP_LAUNCH) {
             run_launch(run, step, &current);
         } else {
             run_host_step(run, step, &current);
+        }
+        if (traced) {
+            kilni_trace_step_end(run, i, current.mark);
         }
         for (uint32_t k = 0; k < step->n_dies; k++) {
             kilni_place_clear(run->device, run->places[step->dies[k]]);

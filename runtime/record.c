@@ -223,6 +223,7 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
     }
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
+    uint64_t start_ns = kilni_trace_now(device);
     status = op == KILN_OP_COLLECTIVE_SYNC ? kilni_collective_ready(device, inputs[0], err)
                                            : kilni_await_arrivals(device, inputs, n_inputs, err);
     if (status == KILN_STATUS_OK) {
@@ -235,6 +236,7 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
     for (size_t i = 0; i < info->n_outputs && status == KILN_STATUS_OK; i++) {
         out_tensors[i]->handle = handle;
     }
+    kilni_trace_span(device, KILNI_SPAN_RECORD, info->name, start_ns);
     if (status == KILN_STATUS_OK && !stream->capturing) {
         // The operation is recorded whatever becomes of the planning of those before it.
         kiln_error later = KILN_ERROR_INIT;

@@ -20,6 +20,7 @@
 enum { KILNI_ADDRESS_BYTES = 256, KILNI_PROVIDERS = 16 };
 
 typedef struct kilni_mover kilni_mover;
+typedef struct kilni_trace kilni_trace;
 
 struct kiln_context {
     atomic_uint refs; ///< the caller's one, and one for each device
@@ -31,6 +32,7 @@ struct kiln_context {
     size_t n_providers;
     kiln_device *devices; ///< list through `next` (lock); not owned
     kilni_mover *mover; ///< made when first needed (lock)
+    kilni_trace *trace; ///< NULL: none yet; once it is there it stays (lock)
     kiln_gradsync *jobs; ///< list through `next` (lock); each has one hold
     pthread_mutex_t groups_lock; ///< guards the next three; nothing else is locked under it
     pthread_cond_t groups_changed;
@@ -194,6 +196,8 @@ struct kiln_device {
     size_t n_free_tensors;
     kilni_fault *fault; ///< first failure of queued work
     kilni_fault no_memory; ///< stands in when there is none for a fault's record
+    _Atomic(kilni_trace *) trace; ///< NULL: nothing is noted
+    uint32_t trace_number; ///< of this device in it
     unsigned tune; ///< kilni_tune
     bool measuring; ///< what runs now is a sample
     bool starved; ///< a sample had too little memory
@@ -232,6 +236,10 @@ void kilni_stream_enlist(kilni_stream *stream);
 
 /// Takes back the pins that queueing the segment's operations gave.
 void kilni_segment_unpin(const kiln_fuse_segment *segment);
+
+/// kiln_fuse_stream_next; in a trace, finding a plan and searching one are told apart.
+kiln_status kilni_stream_next(kilni_stream *stream, bool drain,
+                              const kiln_fuse_segment **out_segment, kiln_error *err);
 
 /// Runs what is ready on a stream; with `drain`, all of it. Under the lock. Failures of the
 /// operations stay with their tensors; what is returned is a failure of the planning itself.
@@ -450,6 +458,66 @@ kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, k
 /// Results go to memory of their own; inputs that the block would overwrite are copied. True when
 /// that was done or is not wanted ever. Under the lock.
 bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs);
+
+// ---- traces
+// ---------------------------------------------------------------------------------------
+
+typedef enum kilni_span_kind {
+    KILNI_SPAN_RECORD,
+    KILNI_SPAN_PLAN, ///< found
+    KILNI_SPAN_SEARCH, ///< planned
+    KILNI_SPAN_BUILD,
+    KILNI_SPAN_RUN, ///< a segment, or a graph
+    KILNI_SPAN_ENQUEUE, ///< a step
+    KILNI_SPAN_READ,
+    KILNI_SPAN_WAIT,
+    KILNI_SPAN_MEASURE ///< a tournament
+} kilni_span_kind;
+
+static inline kilni_trace *kilni_trace_of(const kiln_device *device)
+{
+    return atomic_load_explicit(&device->trace, memory_order_acquire);
+}
+
+/// The time when the device has a trace, else 0; and a span from such a time to now: nothing when
+/// it is 0. Any thread.
+uint64_t kilni_trace_now(const kiln_device *device);
+void kilni_trace_span(kiln_device *device, kilni_span_kind kind, const char *name,
+                      uint64_t start_ns);
+
+/// Around each step of a plan; what is queued in between carries the step's number. Under the lock.
+typedef struct kilni_step_mark {
+    uint64_t tag;
+    uint64_t start_ns; ///< 0: not noted
+} kilni_step_mark;
+
+kilni_step_mark kilni_trace_step_begin(const kilni_run *run);
+void kilni_trace_step_end(const kilni_run *run, uint32_t index, kilni_step_mark mark);
+static inline void kilni_trace_tag(kiln_device *device, uint64_t tag)
+{
+    if (device->backend->ops->trace_tag != NULL) {
+        device->backend->ops->trace_tag(device->backend, tag);
+    }
+}
+
+typedef struct kilni_step_time {
+    uint64_t median_ns; ///< on the device, where that is known
+    uint64_t start_ns; ///< of the last run
+    uint64_t last_ns;
+    uint32_t runs;
+} kilni_step_time;
+
+/// What the steps of a plan took. False without a trace. Waits. Under the lock.
+bool kilni_trace_times(kiln_device *device, const kiln_plan *plan, kilni_step_time *out_times);
+
+/// The context's trace, made now when the knob asks for one; NULL: none.
+kilni_trace *kilni_context_trace(kiln_context *context);
+/// From now on the device is part of it; no longer, when it closes. Under the lock.
+void kilni_trace_join(kiln_device *device, kilni_trace *trace);
+void kilni_trace_leave(kiln_device *device);
+/// Writes the trace that the knob asked for, and forgets it.
+void kilni_trace_end(kiln_context *context);
+void kilni_trace_destroy(kilni_trace *trace);
 
 // ---- attributes for the builders
 // ---------------------------------------------------------------------
