@@ -1,29 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln explain MODEL`: how the model is cut into blocks, what every fuser offered for them, who
-// won, and why the rest runs alone. Inputs without a file are zeros of the model's shape, unknown
-// lengths 1.
+// won, what it took, and why the rest runs alone; as text, as JSON, as a page. Inputs without a
+// file are zeros of the model's shape, unknown lengths 1. Decides how often the model runs to be
+// measured.
 
-#include "cli.h"
-#include "model_run.h"
+#include "explain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { KEY_HTML = 256, KEY_JSON, MOST_RUNS = 60 };
+
 typedef struct explain_options {
     model_options model;
     bool source;
+    const char *html;
+    const char *json;
+    long runs;
 } explain_options;
 
 static const struct argp_option options_table[] = {
     {"source", 'S', NULL, 0, "with the source of each fused kernel", 0},
+    {"html", KEY_HTML, "FILE", 0, "write a page with the graph, in one file (- : standard output)",
+     0},
+    {"json", KEY_JSON, "FILE", 0, "write all of it as JSON (- : standard output)", 0},
+    {"runs", 'r', "COUNT", 0,
+     "runs that are measured, at most 60 (default 5; 0: nothing runs and nothing is measured)", 0},
     {0},
 };
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     explain_options *options = state->input;
-    (void)text;
+    char *end = NULL;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->model;
@@ -31,27 +41,121 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'S':
         options->source = true;
         return 0;
+    case KEY_HTML:
+        options->html = text;
+        return 0;
+    case KEY_JSON:
+        options->json = text;
+        return 0;
+    case 'r':
+        options->runs = strtol(text, &end, 10);
+        if (*text == '\0' || *end != '\0' || options->runs < 0 || options->runs > MOST_RUNS) {
+            argp_error(state, "--runs %s: a count from 0 to %d", text, MOST_RUNS);
+        }
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
+// ---- running
+// -------------------------------------------------------------------------------------
+
+static kiln_status run_once(model_session *session, kiln_error *err)
+{
+    kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
+    kiln_status status = model_session_run(session, outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(session->device, err);
+    }
+    for (size_t i = 0; i < session->n_outputs; i++) {
+        kiln_release(outputs[i]);
+    }
+    return status;
+}
+
+/// Lets tournaments end when some were asked for, and takes their winners into the graph.
+static kiln_status settle(model_session *session, kiln_error *err)
+{
+    const char *tune =
+        kiln_config_string(kiln_context_env(session->context)->config, KILN_KNOB_TUNE);
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_graph_info_get(session->graph, &info);
+    uint64_t runs = strcmp(tune, "full") == 0 ? info.blocks_open : 0; // each run measures one block
+    for (uint64_t i = 0; i < runs && status == KILN_STATUS_OK; i++) {
+        status = run_once(session, err);
+    }
+    return status == KILN_STATUS_OK && runs > 0 ? model_session_recapture(session, err) : status;
+}
+
+static kiln_status measure(model_session *session, long runs, kiln_error *err)
+{
+    kiln_status status = settle(session, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_once(session, err); // compiles
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_trace_start(session->context, err);
+    }
+    for (long i = 0; i < runs && status == KILN_STATUS_OK; i++) {
+        status = run_once(session, err);
+    }
+    return status;
+}
+
+// ---- writing
+// -------------------------------------------------------------------------------------
+
+static kiln_status write_text(const explain_options *options, model_session *session,
+                              kiln_error *err)
+{
+    char *text = NULL;
+    uint32_t flags = KILN_EXPLAIN_MEMORY | (options->source ? KILN_EXPLAIN_SOURCE : 0);
+    kiln_status status = kiln_graph_explain(session->graph, flags, &text, err);
+    if (status == KILN_STATUS_OK) {
+        fputs(text, stdout);
+        kiln_text_free(session->context, text);
+    }
+    return status;
+}
+
+static kiln_status write_data(const explain_options *options, const model_session *session,
+                              kiln_error *err)
+{
+    kiln_explanation explanation;
+    char *json = NULL;
+    kiln_status status = kiln_graph_explained(session->graph, &explanation, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = explain_json(session, options->model.model, &explanation, &json, err);
+    if (status == KILN_STATUS_OK && options->json != NULL) {
+        status = explain_write(options->json, json, err);
+    }
+    if (status == KILN_STATUS_OK && options->html != NULL) {
+        status = explain_html(options->html, json, err);
+    }
+    free(json);
+    kiln_graph_explained_fini(&explanation);
+    return status;
+}
+
 static kiln_status explain(const explain_options *options, kiln_error *err)
 {
     model_session session;
-    char *text = NULL;
     kiln_status status = model_session_open(&session, &options->model, /*zeros=*/true, err);
     if (status == KILN_STATUS_OK && session.graph == NULL) {
         status = kiln_fail(err, UNIMPLEMENTED,
                            "the model reads values while it is recorded, so there is no one graph");
     }
-    if (status == KILN_STATUS_OK) {
-        status = kiln_graph_explain(session.graph, options->source ? KILN_EXPLAIN_SOURCE : 0, &text,
-                                    err);
+    if (status == KILN_STATUS_OK && options->runs > 0) {
+        status = measure(&session, options->runs, err);
     }
-    if (status == KILN_STATUS_OK) {
-        fputs(text, stdout);
-        kiln_text_free(session.context, text);
+    if (status == KILN_STATUS_OK && options->html == NULL && options->json == NULL) {
+        status = write_text(options, &session, err);
+    } else if (status == KILN_STATUS_OK) {
+        status = write_data(options, &session, err);
     }
     model_session_close(&session);
     return status;
@@ -65,11 +169,11 @@ int cmd_explain(int argc, char **argv)
         parse,
         "MODEL",
         "Tells for each block the operations, the candidates with their scores and the "
-        "winner, and for each operation left alone the reason.",
+        "winner, and for each operation left alone the reason; as text, as JSON or as a page.",
         children,
         NULL,
         NULL};
-    explain_options options = {0};
+    explain_options options = {.runs = 5};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     return explain(&options, &err) == KILN_STATUS_OK ? CLI_OK : cli_fail("explain", &err);

@@ -31,6 +31,8 @@ static const struct argp_option options_table[] = {
     {"row", 'R', "INDEX", 0, "compare with one row of --expected: its first axis", 0},
     {"draw", 'D', NULL, 0, "draw the first input as a picture: its last two axes", 0},
     {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
+    {"trace", 't' + 256, "FILE", 0,
+     "write what host and device did, for Perfetto and chrome://tracing", 0},
     {0},
 };
 
@@ -65,6 +67,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'D':
         options->draw = true;
+        return 0;
+    case 't' + 256:
+        options->model.trace = text;
         return 0;
     case 't':
         options->tolerance = strtod(text, &end);
@@ -290,6 +295,9 @@ int cmd_run(int argc, char **argv)
     model_run run = {.n_wanted = options.n_outputs};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));
     kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);
+    if (status == KILN_STATUS_OK && options.model.trace != NULL) {
+        printf("trace: %s\n", options.model.trace);
+    }
     if (status == KILN_STATUS_OK && options.draw && options.model.n_inputs > 0) {
         status = draw(options.model.inputs[0].path, &err);
     }

@@ -247,6 +247,9 @@ kiln_status model_session_open(model_session *self, const model_options *options
 {
     memset(self, 0, sizeof(*self));
     kiln_status status = cli_open_context(&options->device, &self->context, err);
+    if (status == KILN_STATUS_OK && options->trace != NULL) {
+        status = kiln_trace_start(self->context, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_onnx_model_open(kiln_context_env(self->context), options->model, &self->model,
                                       err);
@@ -270,6 +273,13 @@ kiln_status model_session_open(model_session *self, const model_options *options
         status = capture(self, err);
     }
     return status;
+}
+
+kiln_status model_session_recapture(model_session *self, kiln_error *err)
+{
+    kiln_graph_destroy(self->graph);
+    self->graph = NULL;
+    return capture(self, err);
 }
 
 kiln_status model_session_run(model_session *self, kiln_tensor **out_tensors, kiln_error *err)
@@ -431,6 +441,9 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         kiln_device_stats_get(session.device, &stats);
         run->report.peak_bytes = stats.backend.bytes_peak;
+    }
+    if (status == KILN_STATUS_OK && options->trace != NULL) {
+        status = kiln_trace_write(session.context, options->trace, err);
     }
     model_session_close(&session);
     return status;

@@ -22,6 +22,7 @@ typedef struct model_options {
     const char *model;
     model_run_input inputs[MODEL_RUN_MAX_IO];
     size_t n_inputs;
+    const char *trace; ///< file for a trace, or NULL; "" begins one that the caller writes, or not
 } model_options;
 
 extern const struct argp model_options_argp;
@@ -53,6 +54,8 @@ typedef struct model_session {
 kiln_status model_session_open(model_session *session, const model_options *options, bool zeros,
                                kiln_error *err);
 void model_session_close(model_session *session);
+/// Records the graph anew: with what was measured since.
+kiln_status model_session_recapture(model_session *session, kiln_error *err);
 
 /// One run; each out_tensors[i] is the caller's hold.
 kiln_status model_session_run(model_session *session, kiln_tensor **out_tensors, kiln_error *err);

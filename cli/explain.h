@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_CLI_EXPLAIN_H
+#define KILN_CLI_EXPLAIN_H
+
+/// An explanation as JSON and as a page: what cmd_explain.c's writers share. docs/explain.md has
+/// the form of the JSON.
+
+#include "model_run.h"
+
+enum { EXPLAIN_JSON_VERSION = 1 };
+
+/// Ownership: `*out_text` is the caller's (free). Lifetime: until freed. Thread: any. Errors:
+/// RESOURCE_EXHAUSTED.
+kiln_status explain_json(const model_session *session, const char *model,
+                         const kiln_explanation *explanation, char **out_text, kiln_error *err);
+
+/// Writes `text` to `path`; "-" is standard output. Errors: UNAVAILABLE.
+kiln_status explain_write(const char *path, const char *text, kiln_error *err);
+/// Writes the page around an explanation's JSON, which cannot end the page's script early.
+kiln_status explain_html(const char *path, const char *json, kiln_error *err);
+
+extern const char explain_page[]; ///< with @DATA@ where the JSON goes
+
+#endif

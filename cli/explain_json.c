@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An explanation as JSON, in the form of docs/explain.md. Every number keeps its meaning from
+// kiln_explanation; what is not known is null.
+
+#include "explain.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- values ------------------------------------------------------------------------------------
+
+/// Text from a model or a plugin may hold anything; what is not UTF-8 becomes question marks.
+static json_t *text_of(const char *text)
+{
+    json_t *made = text != NULL ? json_string(text) : json_null();
+    if (made != NULL) {
+        return made;
+    }
+    size_t length = strlen(text);
+    char *copy = malloc(length + 1);
+    if (copy == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i <= length; i++) {
+        copy[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
+    }
+    made = json_string(copy);
+    free(copy);
+    return made;
+}
+
+static json_t *number_or_null(double value)
+{
+    return value > 0 && isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *place_or_null(uint32_t value)
+{
+    return value != UINT32_MAX ? json_integer(value) : json_null();
+}
+
+static json_t *list_of(const uint32_t *values, uint32_t count)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++) {
+        (void)json_array_append_new(list, place_or_null(values[i]));
+    }
+    return list;
+}
+
+// ---- candidates --------------------------------------------------------------------------------
+
+/// By how much a candidate is slower than the winner, measured where both were; NULL: nobody won.
+static json_t *margin_of(const kiln_explained_candidate *candidate,
+                         const kiln_explained_candidate *winner)
+{
+    if (winner == NULL || !candidate->ready || winner == candidate) {
+        return json_null();
+    }
+    bool measured = candidate->measured_ns > 0 && winner->measured_ns > 0;
+    double own = measured ? candidate->measured_ns : candidate->predicted_ns;
+    double best = measured ? winner->measured_ns : winner->predicted_ns;
+    double percent = (own / best - 1) * 100;
+    return best > 0 && isfinite(percent) ? json_real(percent) : json_null();
+}
+
+static json_t *candidates_of(const kiln_explained_candidate *all, uint32_t count)
+{
+    json_t *list = json_array();
+    const kiln_explained_candidate *winner = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        winner = all[i].won ? &all[i] : winner;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const kiln_explained_candidate *c = &all[i];
+        json_t *made = json_object();
+        (void)json_object_set_new(made, "fuser", text_of(c->fuser));
+        (void)json_object_set_new(made, "status",
+                                  json_string(c->won     ? "winner"
+                                              : c->ready ? "candidate"
+                                                         : "declined"));
+        (void)json_object_set_new(made, "name", text_of(c->name));
+        (void)json_object_set_new(made, "reason", text_of(c->reason));
+        (void)json_object_set_new(made, "ops", json_integer(c->n_ops));
+        (void)json_object_set_new(made, "launches", json_integer(c->n_launches));
+        (void)json_object_set_new(made, "claimed_ns", number_or_null(c->claimed_ns));
+        (void)json_object_set_new(made, "trust", number_or_null(c->trust));
+        (void)json_object_set_new(made, "floor_ns", number_or_null(c->floor_ns));
+        (void)json_object_set_new(made, "predicted_ns", number_or_null(c->predicted_ns));
+        (void)json_object_set_new(made, "saved_ns",
+                                  c->ready && isfinite(c->saved_ns) ? json_real(c->saved_ns)
+                                                                    : json_null());
+        (void)json_object_set_new(made, "measured_ns", number_or_null(c->measured_ns));
+        (void)json_object_set_new(made, "margin_percent", margin_of(c, winner));
+        (void)json_array_append_new(list, made);
+    }
+    return list;
+}
+
+// ---- blocks, operations, tensors, steps
+// ----------------------------------------------------------
+
+static json_t *source_of(const kiln_program_source *source)
+{
+    bool is_text = source->format == KILN_SOURCE_OPENCL_C;
+    json_t *made = json_object();
+    json_t *defines = json_array();
+    for (uint32_t i = 0; i < source->n_defines; i++) {
+        (void)json_array_append_new(defines, text_of(source->defines[i]));
+    }
+    (void)json_object_set_new(made, "format",
+                              json_string(is_text                               ? "OpenCL C"
+                                          : source->format == KILN_SOURCE_SPIRV ? "SPIR-V"
+                                                                                : "binary"));
+    (void)json_object_set_new(made, "bytes", json_integer((json_int_t)source->length));
+    (void)json_object_set_new(made, "defines", defines);
+    char *copy = is_text ? malloc(source->length + 1) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, source->code, source->length);
+        copy[source->length] = '\0';
+    }
+    (void)json_object_set_new(made, "text", text_of(copy));
+    free(copy);
+    return made;
+}
+
+static double measured_of(const kiln_explanation *e, uint32_t block)
+{
+    double ns = 0;
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        ns += e->steps[i].block == block ? e->steps[i].measured_ns : 0;
+    }
+    return ns;
+}
+
+static json_t *block_of(const kiln_explanation *e, uint32_t index)
+{
+    const kiln_explained_block *b = &e->blocks[index];
+    json_t *made = json_object();
+    json_t *launches = json_array();
+    json_t *sources = json_array();
+    for (uint32_t i = 0; i < b->program->n_launches; i++) {
+        json_t *launch = json_object();
+        (void)json_object_set_new(launch, "kernel", text_of(b->program->launches[i].kernel));
+        (void)json_object_set_new(launch, "source", json_integer(b->program->launches[i].source));
+        (void)json_array_append_new(launches, launch);
+    }
+    for (uint32_t i = 0; i < b->program->n_sources; i++) {
+        (void)json_array_append_new(sources, source_of(&b->program->sources[i]));
+    }
+    (void)json_object_set_new(made, "fuser", text_of(b->fuser));
+    (void)json_object_set_new(made, "ops", list_of(b->ops, b->n_ops));
+    (void)json_object_set_new(made, "predicted_ns", number_or_null(b->predicted_ns));
+    (void)json_object_set_new(made, "baseline_ns", number_or_null(b->baseline_ns));
+    (void)json_object_set_new(made, "alone_ns", number_or_null(b->alone_ns));
+    (void)json_object_set_new(made, "measured_ns", number_or_null(measured_of(e, index)));
+    (void)json_object_set_new(made, "failure", text_of(b->failure));
+    (void)json_object_set_new(made, "candidates", candidates_of(b->candidates, b->n_candidates));
+    (void)json_object_set_new(made, "launches", launches);
+    (void)json_object_set_new(made, "sources", sources);
+    return made;
+}
+
+static json_t *op_of(const kiln_explained_op *op)
+{
+    json_t *made = json_object();
+    (void)json_object_set_new(made, "name", text_of(op->name));
+    (void)json_object_set_new(made, "class", text_of(op->kind));
+    (void)json_object_set_new(made, "text", text_of(op->text));
+    (void)json_object_set_new(made, "block", place_or_null(op->block));
+    (void)json_object_set_new(made, "step", place_or_null(op->step));
+    (void)json_object_set_new(made, "inputs", list_of(op->inputs, op->n_inputs));
+    (void)json_object_set_new(made, "outputs", list_of(op->outputs, op->n_outputs));
+    (void)json_object_set_new(made, "candidates", candidates_of(op->candidates, op->n_candidates));
+    return made;
+}
+
+/// What the model calls its inputs and outputs; other tensors have no names.
+static const char *name_of(const model_session *session, const kiln_explained_tensor *tensor)
+{
+    size_t count = 0;
+    const kiln_onnx_value_info *outputs = kiln_onnx_model_outputs(session->model, &count);
+    if (tensor->output < count) {
+        return outputs[tensor->output].name;
+    }
+    return tensor->input < session->n_inputs ? session->inputs[tensor->input].name : NULL;
+}
+
+static json_t *tensor_of(const model_session *session, const kiln_explained_tensor *tensor)
+{
+    json_t *made = json_object();
+    (void)json_object_set_new(made, "name", text_of(name_of(session, tensor)));
+    (void)json_object_set_new(made, "type", text_of(tensor->text));
+    (void)json_object_set_new(made, "bytes", json_integer((json_int_t)tensor->bytes));
+    (void)json_object_set_new(made, "made_by", place_or_null(tensor->made_by));
+    (void)json_object_set_new(made, "memory", place_or_null(tensor->memory));
+    (void)json_object_set_new(made, "first_step", place_or_null(tensor->first_step));
+    (void)json_object_set_new(made, "last_step", place_or_null(tensor->last_step));
+    (void)json_object_set_new(made, "input", place_or_null(tensor->input));
+    (void)json_object_set_new(made, "output", place_or_null(tensor->output));
+    return made;
+}
+
+static json_t *step_of(const kiln_explained_step *step)
+{
+    bool ran = step->runs > 0;
+    json_t *made = json_object();
+    (void)json_object_set_new(made, "block", place_or_null(step->block));
+    (void)json_object_set_new(made, "op", place_or_null(step->op));
+    (void)json_object_set_new(made, "kernel", text_of(step->kernel));
+    (void)json_object_set_new(made, "live_bytes", json_integer((json_int_t)step->live_bytes));
+    (void)json_object_set_new(made, "runs", json_integer(step->runs));
+    (void)json_object_set_new(made, "measured_ns",
+                              ran ? json_real(step->measured_ns) : json_null());
+    (void)json_object_set_new(made, "start_ns", ran ? json_real(step->start_ns) : json_null());
+    (void)json_object_set_new(made, "last_ns", ran ? json_real(step->last_ns) : json_null());
+    return made;
+}
+
+// ---- all of it ---------------------------------------------------------------------------------
+
+static json_t *device_of(const model_session *session)
+{
+    const kiln_device_info *info = kiln_device_info_of(session->device);
+    json_t *made = json_object();
+    (void)json_object_set_new(made, "address", text_of(kiln_device_address(session->device)));
+    (void)json_object_set_new(made, "name", text_of(info->name));
+    (void)json_object_set_new(made, "driver", text_of(info->driver));
+    (void)json_object_set_new(made, "compute_units", json_integer(info->compute_units));
+    (void)json_object_set_new(made, "bytes_per_s", json_integer((json_int_t)info->bytes_per_s));
+    (void)json_object_set_new(made, "launch_ns", json_integer((json_int_t)info->launch_ns));
+    return made;
+}
+
+static json_t *memory_of(const kiln_explanation *e)
+{
+    json_t *made = json_object();
+    (void)json_object_set_new(made, "peak_bytes", json_integer((json_int_t)e->peak_bytes));
+    (void)json_object_set_new(made, "resident_bytes", json_integer((json_int_t)e->resident_bytes));
+    (void)json_object_set_new(made, "total_bytes", json_integer((json_int_t)e->total_bytes));
+    return made;
+}
+
+static void fill_lists(json_t *root, const model_session *session, const kiln_explanation *e)
+{
+    json_t *fusers = json_array(), *ops = json_array(), *blocks = json_array();
+    json_t *tensors = json_array(), *steps = json_array();
+    for (uint32_t i = 0; i < e->n_fusers; i++) {
+        (void)json_array_append_new(fusers, text_of(e->fusers[i]));
+    }
+    for (uint32_t i = 0; i < e->n_ops; i++) {
+        (void)json_array_append_new(ops, op_of(&e->ops[i]));
+    }
+    for (uint32_t i = 0; i < e->n_blocks; i++) {
+        (void)json_array_append_new(blocks, block_of(e, i));
+    }
+    for (uint32_t i = 0; i < e->n_tensors; i++) {
+        (void)json_array_append_new(tensors, tensor_of(session, &e->tensors[i]));
+    }
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        (void)json_array_append_new(steps, step_of(&e->steps[i]));
+    }
+    (void)json_object_set_new(root, "fusers", fusers);
+    (void)json_object_set_new(root, "ops", ops);
+    (void)json_object_set_new(root, "blocks", blocks);
+    (void)json_object_set_new(root, "tensors", tensors);
+    (void)json_object_set_new(root, "steps", steps);
+}
+
+kiln_status explain_json(const model_session *session, const char *model,
+                         const kiln_explanation *explanation, char **out_text, kiln_error *err)
+{
+    json_t *root = json_object();
+    (void)json_object_set_new(root, "version", json_integer(EXPLAIN_JSON_VERSION));
+    (void)json_object_set_new(root, "kiln", text_of(kiln_version()));
+    (void)json_object_set_new(root, "model", text_of(model));
+    (void)json_object_set_new(root, "device", device_of(session));
+    (void)json_object_set_new(root, "memory", memory_of(explanation));
+    fill_lists(root, session, explanation);
+    // ASCII alone, so that no reader stumbles over what its script takes for the end of a line.
+    *out_text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    return *out_text != NULL ? KILN_STATUS_OK
+                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an explanation");
+}

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`kiln explain` and `kiln run --trace`: the JSON against itself, the page clicked through in headless Chromium, the
+trace's form. Models: the digits, one whose names are markup, one of a thousand operators."""
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+KILN, ROOT, PLUGINS = sys.argv[1:4]
+sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
+import numpy as np  # noqa: E402
+import onnx_writer as onnx  # noqa: E402
+
+DIGITS = os.path.join(ROOT, "examples/digits/digits.onnx")
+INPUT = os.path.join(ROOT, "examples/digits/three.npy")
+HOSTILE = ['</script><script>window.bad = 1</script>', '"><img src=x onerror="window.bad=1">', "a\\'\"\n\u2028<!--\U0001f525"]
+FOLDER = tempfile.TemporaryDirectory()
+CASES, BROWSER = [], []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def kiln(*arguments, code=0):
+    run = subprocess.run([KILN, *arguments], capture_output=True, text=True, check=False, timeout=500)
+    assert run.returncode == code, f"rc {run.returncode}: {run.stdout[-400:]}{run.stderr[-400:]}"
+    return run.stdout
+
+
+def file_of(name):
+    return os.path.join(FOLDER.name, name)
+
+
+def write_model(name, nodes, inputs, outputs):
+    with open(file_of(name), "wb") as file:
+        file.write(onnx.model(onnx.Graph(nodes, inputs, outputs), 17))
+    return file_of(name)
+
+
+def hostile_model():
+    a, b, y = HOSTILE
+    x = np.zeros((4, 8), np.float32)
+    return write_model("names.onnx", [onnx.node("Add", [a, b], ["s"]), onnx.node("Tanh", ["s"], ["t"]),
+                                      onnx.node("Softmax", ["t"], [y], axis=1)], {a: x, b: x}, {y: x})
+
+
+def large_model():
+    """A thousand operators: chains that fuse, with reductions over other axes in between, and joins."""
+    x = np.zeros((16, 16), np.float32)
+    nodes, last, kept = [], "x", "x"
+    for i in range(250):
+        nodes += [onnx.node("Sigmoid", [last], [f"a{i}"]), onnx.node("Mul", [f"a{i}", kept], [f"b{i}"]),
+                  onnx.node("MatMul", [f"b{i}", "x"], [f"c{i}"]), onnx.node("Tanh", [f"c{i}"], [f"d{i}"])]
+        last, kept = f"d{i}", f"b{i}" if i % 7 == 0 else kept
+    nodes.append(onnx.node("Identity", [last], ["y"]))
+    return write_model("large.onnx", nodes, {"x": x}, {"y": x})
+
+
+def wide_model():
+    x = np.zeros((1024, 1024), np.float32)
+    return write_model("wide.onnx", [onnx.node("Relu", ["x"], ["a"]), onnx.node("Neg", ["a"], ["b"]),
+                                     onnx.node("Abs", ["b"], ["y"])], {"x": x}, {"y": x})
+
+
+def explained(model, *arguments):
+    path = file_of("explain.json")
+    kiln("explain", model, "--json", path, *arguments)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+# ---- the data ----
+
+def check_whole(data):
+    assert data["version"] == 1
+    ops, blocks, steps, tensors = (data[k] for k in ("ops", "blocks", "steps", "tensors"))
+    assert ops and steps and tensors and data["fusers"]
+    for i, block in enumerate(blocks):
+        assert all(ops[o]["block"] == i for o in block["ops"])
+        winners = [c for c in block["candidates"] if c["status"] == "winner"]
+        assert len(winners) == 1 and winners[0]["fuser"] == block["fuser"], block["candidates"]
+        assert block["sources"] and all(len(s["text"]) > 20 for s in block["sources"])
+        assert block["predicted_ns"] > 0 and block["baseline_ns"] > block["predicted_ns"]
+    for i, op in enumerate(ops):
+        inside = op["block"] is not None
+        assert not inside or i in blocks[op["block"]]["ops"]
+        if not inside and op["name"] != "drop":
+            assert {c["fuser"] for c in op["candidates"]} == set(data["fusers"]), op
+            assert all(c["status"] != "winner" and c["reason"] for c in op["candidates"]), op
+            assert steps[op["step"]]["op"] == i
+        for t in op["outputs"] if op["name"] != "drop" else []:
+            assert t is None or tensors[t]["made_by"] == i
+    peak = max(s["live_bytes"] for s in steps)
+    assert peak <= data["memory"]["peak_bytes"]
+    assert data["memory"]["peak_bytes"] >= data["memory"]["resident_bytes"]
+
+
+@case
+def json_of_the_digits():
+    data = explained(DIGITS)
+    check_whole(data)
+    assert data["blocks"], "nothing fused"
+    for i, step in enumerate(data["steps"]):
+        assert step["runs"] == 5 and step["measured_ns"] >= 0, (i, step)
+    for i, block in enumerate(data["blocks"]):
+        of_steps = sum(s["measured_ns"] for s in data["steps"] if s["block"] == i)
+        assert abs(block["measured_ns"] - of_steps) <= 1e-3 * of_steps
+    assert [t["name"] for t in data["tensors"] if t["input"] == 0] == ["image"]
+    assert [t["name"] for t in data["tensors"] if t["output"] == 0] == ["log_probability"]
+
+
+@case
+def json_without_runs():
+    data = explained(DIGITS, "--runs", "0")
+    check_whole(data)
+    assert all(s["measured_ns"] is None and s["runs"] == 0 for s in data["steps"])
+    data = explained(DIGITS, "--no-fusion")
+    assert not data["blocks"] and all(s["op"] is not None for s in data["steps"])
+
+
+@case
+def json_of_tournaments():
+    data = explained(wide_model(), "--tune", "full", "--set", f"cache-dir={FOLDER.name}/cache")
+    check_whole(data)
+    assert len(data["blocks"]) == 1
+    block = data["blocks"][0]
+    assert block["alone_ns"] > 0 and block["candidates"][0]["measured_ns"] > 0, block["candidates"]
+
+
+@case
+def losers_have_margins():
+    data = explained(wide_model(), "--plugin", os.path.join(PLUGINS, "chain_slow.so"))
+    losers = [c for b in data["blocks"] for c in b["candidates"] if c["status"] == "candidate"]
+    assert losers and all(c["margin_percent"] is not None and c["reason"] for c in losers), losers
+
+
+@case
+def a_winner_that_fails_is_shown():
+    model = wide_model()
+    arguments = ("--plugin", os.path.join(PLUGINS, "chain_fast.so"), "--set", "plugins=test.fast")
+    data = explained(model, *arguments)
+    failed = [b for b in data["blocks"] if b["failure"]]
+    assert len(failed) == 1 and failed[0]["fuser"].startswith("test.fast"), data["blocks"]
+    assert "its operations run one by one" in kiln("explain", model, *arguments)
+
+
+@case
+def text_has_times_and_memory():
+    text = kiln("explain", DIGITS)
+    for part in ("block 0: operations ", "winner ", "declined ", ", took ", "memory: "):
+        assert part in text, part
+    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "__kernel" in kiln("explain", DIGITS, "--source")
+
+
+@case
+def files_that_cannot_be_written():
+    for option in ("--json", "--html"):
+        kiln("explain", DIGITS, option, "/nowhere/file", code=1)
+    kiln("run", DIGITS, "--input", INPUT, "--trace", "/nowhere/file", code=1)
+    assert json.loads(kiln("explain", DIGITS, "--json", "-"))["version"] == 1
+
+
+# ---- the trace ----
+
+def check_nesting(events):
+    """Spans of one track are apart or inside each other."""
+    tracks = collections.defaultdict(list)
+    for e in events:
+        if e["ph"] == "X":
+            assert e["dur"] >= 0
+            tracks[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"], e["name"]))
+    for track, spans in tracks.items():
+        open_ends = []
+        for start, end, name in sorted(spans, key=lambda s: (s[0], -s[1])):
+            while open_ends and open_ends[-1] <= start + 2e-3:
+                open_ends.pop()
+            assert not open_ends or end <= open_ends[-1] + 2e-3, f"{track}: {name} at {start} ends outside"
+            open_ends.append(end)
+    return tracks
+
+
+@case
+def trace_of_a_run():
+    path, repeats = file_of("trace.json"), 4
+    kiln("run", DIGITS, "--input", INPUT, "--trace", path, "--repeat", str(repeats), "--tune", "off",
+         "--set", "cache-dir=off")
+    steps = explained(DIGITS, "--tune", "off")["steps"]
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    check_nesting(events)
+    host = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
+    kinds = collections.Counter(e["cat"] for e in host)
+    for kind in ("record", "search", "build", "run", "enqueue", "read"):
+        assert kinds[kind] > 0, f"no {kind}: {kinds}"
+    calls = [e for e in host if e["cat"] == "enqueue"]
+    for i in range(len(steps)):
+        assert sum(e["args"]["step"] == i for e in calls) == repeats + 1, f"step {i}"
+    assert all(e["args"]["bytes"] > 0 and "[" in e["args"]["shapes"] for e in calls)
+    assert {e["args"].get("block") for e in calls} >= {0, None}
+    ran = [e for e in events if e["ph"] == "X" and e["cat"] == "step"]
+    views = sum(s["kernel"] is None and s["measured_ns"] is not None for s in steps)
+    assert len(ran) >= (repeats + 1) * (len(steps) - views)
+    for e in ran:
+        args = e["args"]
+        assert args["queued_us"] <= args["submit_us"] + 1 and args["submit_us"] <= e["ts"] + 1, e
+    start, end = (f(e["ts"] for e in events if "ts" in e) for f in (min, max))
+    assert 0 < sum(e["dur"] for e in ran) < (end - start) * 1.2, "the device was busy longer than the run"
+    flows = collections.Counter((e["ph"], e["id"]) for e in events if e["ph"] in "sf")
+    ids = {i for _, i in flows}
+    assert ids and all(flows["s", i] == 1 and flows["f", i] == 1 for i in ids), flows
+    assert any(e["ph"] == "C" and e["args"]["bytes"] > 0 for e in events)
+    waits = collections.Counter(e["id"] for e in events if e["ph"] in "be")
+    assert all(n == 2 for n in waits.values())
+
+
+@case
+def trace_by_a_knob():
+    path = file_of("knob.json")
+    kiln("run", DIGITS, "--input", INPUT, "--set", f"trace={path}", "--device", "reference", "--repeat", "1")
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    assert any(e.get("cat") == "enqueue" for e in events)
+
+
+# ---- the page, in a browser ----
+
+def browser():
+    if BROWSER:
+        return BROWSER[0]
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                 "--window-size=1400,900", f"--user-data-dir={file_of('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    BROWSER.append(webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options))
+    BROWSER[0].set_page_load_timeout(120)
+    return BROWSER[0]
+
+
+def opened(model, *arguments):
+    path = file_of("page.html")
+    kiln("explain", model, "--html", path, "--json", file_of("page.json"), *arguments)
+    page = browser()
+    page.get("about:blank")
+    page.get("file://" + path)
+    assert page.execute_script("return window.kilnReady === true"), complaints(page)
+    with open(file_of("page.json"), encoding="utf-8") as file:
+        return page, json.load(file)
+
+
+def complaints(page):
+    return [entry["message"] for entry in page.get_log("browser")]
+
+
+def click(page, selector):
+    """A real click where it can be seen: the page moves what was chosen into view."""
+    from selenium.webdriver.common.by import By
+    element = page.find_element(By.CSS_SELECTOR, selector)
+    page.execute_script("arguments[0].scrollIntoView && arguments[0].scrollIntoView({block: 'center'})", element)
+    element.click()
+
+
+def shown(page):
+    from selenium.webdriver.common.by import By
+    side = page.find_element(By.ID, "side")
+    return side.get_attribute("data-shows"), side.get_attribute("textContent")
+
+
+def page_digits():
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    page, data = opened(DIGITS)
+    real = [i for i, op in enumerate(data["ops"]) if op["name"] != "drop"]
+    nodes = page.find_elements(By.CSS_SELECTOR, "#graph .node")
+    assert len(nodes) == len(real) + 2, f"{len(nodes)} nodes"
+    for i, block in enumerate(data["blocks"]):
+        click(page, f'#side [data-open="b{i}"]')
+        key, text = shown(page)
+        assert key == f"b{i}"
+        for part in (block["fuser"], "Candidates", block["sources"][0]["text"][:40], f"Block {i}"):
+            assert part in text, (i, part)
+        for c in block["candidates"]:
+            assert c["fuser"].split("/")[-1] in text and c["reason"] in text
+        click(page, "#back")
+        assert shown(page)[0] == "overview"
+    colours = {n.find_element(By.TAG_NAME, "rect").value_of_css_property("fill") for n in nodes}
+    assert len(colours) >= len(data["blocks"]) + 2, colours
+    page.execute_script("document.getElementById('fit').click()")
+    for i in real: # every node, by a click on the drawing
+        page.find_element(By.CSS_SELECTOR, f'#graph [data-key="o{i}"] rect').click()
+        key, text = shown(page)
+        assert key == f"o{i}" and data["ops"][i]["text"] in text, (key, i)
+        for c in data["ops"][i]["candidates"]:
+            assert c["reason"] in text
+    bars = page.find_elements(By.CSS_SELECTOR, "#timeline .step")
+    assert len(bars) == len(data["steps"])
+    widest = max(range(len(bars)), key=lambda i: bars[i].size["width"])
+    bars[widest].click()
+    step = data["steps"][widest]
+    assert shown(page)[0] == (f"b{step['block']}" if step["block"] is not None else f"o{step['op']}")
+    search = page.find_element(By.ID, "search")
+    for words, count in (("conv", sum("conv" in op["text"] for op in data["ops"])), ("rowwise", 2), ("image", 2),
+                         ("nothing like this", 0)):
+        search.clear()
+        search.send_keys(words)
+        hits = page.find_elements(By.CSS_SELECTOR, "#graph .node.hit")
+        assert len(hits) == count, (words, len(hits))
+    search.clear()
+    search.send_keys("log_softmax" + Keys.ENTER)
+    assert "log_softmax" in shown(page)[1]
+    search.send_keys(Keys.ESCAPE + Keys.ESCAPE)
+    assert shown(page)[0] == "overview"
+    page.execute_script("document.querySelector('#graph .node[tabindex=\"0\"]').focus()")
+    focus = page.switch_to.active_element
+    focus.send_keys(Keys.ARROW_DOWN)
+    moved = page.switch_to.active_element
+    assert moved.get_attribute("data-key") != focus.get_attribute("data-key")
+    moved.send_keys(Keys.ENTER)
+    assert shown(page)[0] == moved.get_attribute("data-key")
+    page.back()
+    assert not complaints(page), complaints(page)
+
+
+def page_hostile_names():
+    page, data = opened(hostile_model())
+    assert page.execute_script("return window.bad === undefined")
+    names = {t["name"] for t in data["tensors"] if t["name"]}
+    assert set(HOSTILE) <= names, names
+    for i, t in enumerate(data["tensors"]):
+        if t["name"]:
+            page.execute_script(f"location.hash = 't{i}'; open('t{i}')")
+            assert t["name"] in shown(page)[1]
+    assert page.execute_script("return window.bad === undefined && document.scripts.length === 2")
+    assert not complaints(page), complaints(page)
+
+
+def page_of_a_thousand_operators():
+    start = time.monotonic()
+    page, data = opened(large_model(), "--runs", "1")
+    took = time.monotonic() - start
+    assert sum(op["name"] != "drop" for op in data["ops"]) >= 1000
+    check_whole(data)
+    drawn = page.execute_script("return performance.timing.domContentLoadedEventEnd - performance.timing.responseEnd")
+    assert drawn < 20000, f"{drawn} ms to draw"
+    searched = page.execute_script("const t = performance.now(); document.getElementById('search').value = 'tanh';"
+                                   "find(); open('b' + (D.blocks.length - 1)); return performance.now() - t")
+    assert searched < 5000, f"{searched} ms to search"
+    print(f"    a thousand operators: {drawn} ms to draw, {searched:.0f} ms to search, {took:.1f} s in all")
+    assert not complaints(page), complaints(page)
+
+
+def main():
+    missing = next((n for n in ("chromium", "chromedriver") if shutil.which(n) is None), None)
+    try:
+        import selenium  # noqa: F401
+    except ImportError:
+        missing = missing or "python3-selenium"
+    for function in (page_digits, page_hostile_names, page_of_a_thousand_operators):
+        if missing:
+            print(f"SKIP explain {function.__name__}: no {missing}")
+        else:
+            CASES.append(function)
+    wanted, failed = sys.argv[4:], 0
+    for function in CASES:
+        if wanted and not any(w in function.__name__ for w in wanted):
+            continue
+        try:
+            function()
+            print(f"PASS explain {function.__name__}")
+        except Exception as problem:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAIL explain {function.__name__}: {type(problem).__name__} {problem}")
+            import traceback
+            traceback.print_exc(file=sys.stdout)
+    for page in BROWSER:
+        page.quit()
+    FOLDER.cleanup()
+    sys.exit(1 if failed else 0)
+
+
+main()
