@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An explanation as text for a terminal. What is in it is explain.c's.
+// An explanation as text for a terminal: which lines there are, what is cut at the margin and what
+// goes on in another line. What is known, and from where, is explain.c's.
 #include <string.h>
 
 #include "fusion_host_internal.h"
