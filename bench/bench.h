@@ -44,6 +44,7 @@ const bench_entry *bench_at(size_t index);
 kiln_status bench_elementwise(const bench_options *options, kiln_error *err);
 kiln_status bench_fusion(const bench_options *options, kiln_error *err);
 kiln_status bench_kernels(const bench_options *options, kiln_error *err);
+kiln_status bench_matmul(const bench_options *options, kiln_error *err);
 kiln_status bench_ops(const bench_options *options, kiln_error *err);
 kiln_status bench_overhead(const bench_options *options, kiln_error *err);
 kiln_status bench_coll(const bench_options *options, kiln_error *err);

@@ -16,6 +16,8 @@ static const bench_entry entries[] = {
      bench_fusion},
     {"kernels", "every operator on 1 MiB, unfused, against the reference evaluator on one core",
      bench_kernels},
+    {"matmul", "f32 products of several sizes, alone and with bias and GELU, against OpenBLAS",
+     bench_matmul},
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead},

@@ -246,19 +246,37 @@ static bool make_temps(const mini_host *mini, run_state *run, const kf_program *
     return ok;
 }
 
+static bool run_launch(mini_host *mini, run_state *run, const kf_program *view, uint32_t index,
+                       uint32_t repeat, uint64_t *out_ns)
+{
+    if (!KILN_CHECK(index < view->n_launches)) {
+        return false;
+    }
+    const kf_launch *what = view->launches[index];
+    cl_program program = build(view->sources[what->source]);
+    bool ok = program != NULL && launch(mini, run, program, what, repeat, out_ns);
+    if (program != NULL) {
+        clReleaseProgram(program);
+    }
+    return ok;
+}
+
 bool mini_run_ns(mini_host *mini, const kf_opt *opt, uint32_t repeat, uint64_t *out_ns)
 {
     kf_program view = {.struct_size = (uint32_t)sizeof(view)};
     run_state *run = calloc(1, sizeof(*run));
     bool ok = run != NULL && KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &view), KF_OK) &&
-              KILN_CHECK_INT(view.n_steps, view.n_launches) && make_temps(mini, run, &view);
-    for (uint64_t i = 0; ok && i < view.n_steps; i++) {
-        const kf_launch *what = view.launches[view.steps[i].index];
-        cl_program program = build(view.sources[what->source]);
-        ok = program != NULL && launch(mini, run, program, what, repeat, out_ns);
-        if (program != NULL) {
-            clReleaseProgram(program);
+              make_temps(mini, run, &view);
+    uint64_t prepacks = 0;
+    for (uint64_t i = 0; ok && i < view.n_temps; i++) {
+        if ((view.temps[i].flags & KF_TEMP_PERSISTENT) != 0) {
+            ok = run_launch(mini, run, &view, view.temps[i].prepack, 1, out_ns);
+            prepacks++;
         }
+    }
+    ok = ok && KILN_CHECK_INT(view.n_steps + prepacks, view.n_launches);
+    for (uint64_t i = 0; ok && i < view.n_steps; i++) {
+        ok = run_launch(mini, run, &view, view.steps[i].index, repeat, out_ns);
     }
     for (uint32_t i = 0; run != NULL && i < mini->n_tensors; i++) {
         if (run->written[i]) {

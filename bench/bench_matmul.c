@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// f32 matrix products: the winner of the fusers beside the backend alone (CLBlast), OpenBLAS called
+// in this process, and NumPy through bench_matmul_peers.py; a peer that is not there is named.
+// OpenBLAS does the bare product in every case, also where Kiln adds a bias and GELU to it. Rounds
+// are interleaved, with a rest between sides: OpenBLAS's threads go on waiting for a while.
+
+#include "bench.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUNDS = 9, MAX_ROUNDS = 51, REST_NS = 60000000 };
+
+typedef struct matmul_case {
+    const char *name;
+    int64_t m, k, n;
+    bool gelu; ///< bias and GELU in primitives behind it
+    bool kept; ///< b is a constant
+    double bar_blas;
+    double bar_alone;
+} matmul_case;
+
+static const matmul_case cases[] = {
+    {"matmul_256", 256, 256, 256, false, false, 0, 0},
+    {"matmul_512", 512, 512, 512, false, false, 0.8, 4},
+    {"matmul_1024", 1024, 1024, 1024, false, false, 0.8, 4},
+    {"matmul_2048", 2048, 2048, 2048, false, false, 0.8, 4},
+    {"matmul_kept_512", 512, 512, 512, false, true, 0, 0},
+    {"matmul_long_64", 64, 16384, 64, false, false, 0, 0},
+    {"matvec_4096", 1, 4096, 4096, false, false, 0, 0},
+    {"matmul_gelu_512", 512, 512, 512, true, false, 1, 0},
+    {"matmul_gelu_1024", 1024, 1024, 1024, true, false, 1, 0},
+    {"matmul_gelu_2048", 2048, 2048, 2048, true, false, 1, 0},
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+// ---- OpenBLAS ----------------------------------------------------------------------------------
+
+typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                         const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                         int ldc);
+
+typedef struct openblas {
+    void *library;
+    sgemm_fn sgemm; ///< NULL: not there
+    char version[80];
+    float *result;
+} openblas;
+
+static void *symbol(void *library, const char *name)
+{
+    return library == NULL ? NULL : dlsym(library, name);
+}
+
+static void blas_open(openblas *b, uint32_t threads)
+{
+    void (*set_threads)(int) = NULL;
+    char *(*config)(void) = NULL;
+    b->library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *found = symbol(b->library, "openblas_set_num_threads");
+    memcpy(&set_threads, &found, sizeof(found));
+    found = symbol(b->library, "openblas_get_config");
+    memcpy(&config, &found, sizeof(found));
+    found = symbol(b->library, "cblas_sgemm");
+    memcpy(&b->sgemm, &found, sizeof(found));
+    if (set_threads != NULL) {
+        set_threads((int)threads);
+    }
+    snprintf(b->version, sizeof(b->version), "%s", config == NULL ? "OpenBLAS" : config());
+}
+
+static double blas_time(const openblas *b, const matmul_case *c, const float *x, const float *y)
+{
+    uint64_t start = kiln_time_ns();
+    b->sgemm(101, 111, 111, (int)c->m, (int)c->n, (int)c->k, 1, x, (int)c->k, y, (int)c->n, 0,
+             b->result, (int)c->n);
+    return (double)(kiln_time_ns() - start) / 1e9;
+}
+
+// ---- Kiln --------------------------------------------------------------------------------------
+
+typedef struct material {
+    kiln_tensor *a;
+    kiln_tensor *b;
+    kiln_tensor *bias;
+} material;
+
+/// x -> 0.5 x (1 + erf(x / sqrt(2))), with the bias before.
+static kiln_status record_gelu(const material *m, kiln_tensor *product, kiln_tensor **out,
+                               kiln_error *err)
+{
+    kiln_tensor *t[5] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_add(product, m->bias, &t[0], err));
+    KILN_TRY(out, status, kiln_mul_scalar(t[0], kiln_f64(0.70710678118654752), &t[1], err));
+    KILN_TRY(out, status, kiln_erf(t[1], &t[2], err));
+    KILN_TRY(out, status, kiln_add_scalar(t[2], kiln_f64(1), &t[3], err));
+    KILN_TRY(out, status, kiln_mul_scalar(t[0], kiln_f64(0.5), &t[4], err));
+    KILN_TRY(out, status, kiln_mul(t[4], t[3], out, err));
+out:
+    for (int i = 0; i < 5; i++) {
+        kiln_release(t[i]);
+    }
+    return status;
+}
+
+static kiln_status record(const matmul_case *c, const material *m, kiln_tensor **out,
+                          kiln_error *err)
+{
+    kiln_tensor *product = NULL;
+    kiln_status status = kiln_matmul(m->a, m->b, false, false, &product, err);
+    if (status != KILN_STATUS_OK || !c->gelu) {
+        *out = product;
+        return status;
+    }
+    status = record_gelu(m, product, out, err);
+    kiln_release(product);
+    return status;
+}
+
+static kiln_status time_case(kiln_device *device, const matmul_case *c, const material *m,
+                             double *out_seconds, kiln_error *err)
+{
+    kiln_tensor *result = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_sync(device, err));
+    uint64_t start = kiln_time_ns();
+    KILN_TRY(out, status, record(c, m, &result, err));
+    KILN_TRY(out, status, kiln_flush(device, err));
+    KILN_TRY(out, status, kiln_sync(device, err));
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9;
+out:
+    kiln_release(result);
+    return status;
+}
+
+/// How far the result is from OpenBLAS's, as a share of its largest element.
+static kiln_status check(kiln_device *device, const matmul_case *c, const material *m,
+                         const openblas *blas, const float *x, const float *y, kiln_error *err)
+{
+    size_t count = (size_t)(c->m * c->n);
+    kiln_tensor *result = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    float *values = malloc(count * sizeof(float));
+    double most = 0, worst = 0;
+    if (values == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+    }
+    (void)blas_time(blas, c, x, y);
+    KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
+    KILN_TRY(out, status, record(c, m, &result, err));
+    KILN_TRY(out, status, kiln_read(result, values, count * sizeof(float), err));
+    for (size_t i = 0; i < count; i++) {
+        double a = (double)values[i], b = (double)blas->result[i];
+        most = b > most ? b : -b > most ? -b : most;
+        worst = a - b > worst ? a - b : b - a > worst ? b - a : worst;
+    }
+    if (!(worst <= 1e-4 * most)) {
+        status = kiln_fail(err, INTERNAL, "%s is %g from OpenBLAS's, of %g", c->name, worst, most);
+    }
+out:
+    kiln_release(result);
+    free(values);
+    return status;
+}
+
+// ---- one case ----------------------------------------------------------------------------------
+
+typedef struct times {
+    double fused[MAX_ROUNDS];
+    double alone[MAX_ROUNDS];
+    double blas[MAX_ROUNDS];
+    double ratio_alone[MAX_ROUNDS];
+    double ratio_blas[MAX_ROUNDS];
+    double numpy;
+} times;
+
+static void rest(void)
+{
+    const struct timespec pause = {.tv_nsec = REST_NS};
+    (void)nanosleep(&pause, NULL);
+}
+
+static kiln_status measure(kiln_device *device, const matmul_case *c, const material *m,
+                           const openblas *blas, const float *x, const float *y, uint32_t rounds,
+                           times *t, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    double ignored = 0;
+    for (int warm = 0; warm < 4; warm++) {
+        KILN_TRY(out, status, kiln_device_set_fusion(device, warm % 2 == 1, err));
+        KILN_TRY(out, status, time_case(device, c, m, &ignored, err));
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
+        KILN_TRY(out, status, time_case(device, c, m, &t->fused[i], err));
+        KILN_TRY(out, status, kiln_device_set_fusion(device, false, err));
+        KILN_TRY(out, status, time_case(device, c, m, &t->alone[i], err));
+        t->ratio_alone[i] = t->alone[i] / t->fused[i];
+        if (blas->sgemm != NULL) {
+            t->blas[i] = blas_time(blas, c, x, y);
+            t->ratio_blas[i] = t->blas[i] / t->fused[i];
+            rest();
+        }
+    }
+out:
+    return status;
+}
+
+static double ask_numpy(const matmul_case *c, uint32_t threads, char *version, size_t capacity)
+{
+    char command[512], line[160];
+    double seconds = 0;
+    snprintf(command, sizeof(command),
+             "/usr/bin/python3 '%s/bench_matmul_peers.py' %u %lld %lld %lld %d 2>/dev/null",
+             KILN_BENCH_DIR, threads, (long long)c->m, (long long)c->k, (long long)c->n, c->gelu);
+    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a command of ours
+    while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL) {
+        char word[64];
+        if (sscanf(line, "version %63s", word) == 1) {
+            snprintf(version, capacity, "numpy %s", word);
+        } else {
+            (void)sscanf(line, "seconds %lf", &seconds);
+        }
+    }
+    if (pipe != NULL) {
+        pclose(pipe);
+    }
+    return seconds;
+}
+
+static void report(const bench_options *options, kiln_device *device, const matmul_case *c,
+                   const openblas *blas, const char *numpy, uint32_t rounds, times *t)
+{
+    double seconds = bench_quantile(t->fused, rounds, 0.5);
+    bench_result row = {.name = c->name,
+                        .value = 2e-9 * (double)c->m * (double)c->k * (double)c->n / seconds,
+                        .unit = "GFLOP/s",
+                        .against = c->gelu ? "one by one, with CLBlast" : "CLBlast",
+                        .ratio = bench_quantile(t->ratio_alone, rounds, 0.5),
+                        .bar = c->bar_alone,
+                        .peer_version = "Kiln, one operation at a time",
+                        .device = kiln_device_info_of(device)->name,
+                        .samples = rounds};
+    bench_report(options, &row);
+    if (blas->sgemm != NULL) {
+        row.against = c->gelu ? "OpenBLAS, product alone" : "OpenBLAS";
+        row.ratio = bench_quantile(t->ratio_blas, rounds, 0.5);
+        row.bar = c->bar_blas;
+        row.peer_version = blas->version;
+        bench_report(options, &row);
+    }
+    if (t->numpy > 0) {
+        row.against = "NumPy";
+        row.ratio = t->numpy / seconds;
+        row.bar = c->gelu ? 1 : 0;
+        row.peer_version = numpy;
+        bench_report(options, &row);
+    }
+}
+
+// ---- all ---------------------------------------------------------------------------------------
+
+static void release(material *m)
+{
+    kiln_release(m->a);
+    kiln_release(m->b);
+    kiln_release(m->bias);
+    memset(m, 0, sizeof(*m));
+}
+
+static kiln_status make(kiln_device *device, const matmul_case *c, const float *x, const float *y,
+                        material *m, kiln_error *err)
+{
+    const int64_t a[] = {c->m, c->k}, b[] = {c->k, c->n};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, a, x, &m->a, err));
+    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, b, y, &m->b, err));
+    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 1, b + 1, y, &m->bias, err));
+    if (c->kept) {
+        kiln_tensor_mark_constant(m->b);
+    }
+out:
+    return status;
+}
+
+static kiln_status run_case(const bench_options *options, kiln_device *device, const openblas *blas,
+                            const matmul_case *c, const float *host, uint32_t rounds,
+                            kiln_error *err)
+{
+    const kiln_device_info *info = kiln_device_info_of(device);
+    const float *x = host, *y = host + 64;
+    char numpy[80] = "";
+    times t = {.numpy = 0};
+    material m = {NULL, NULL, NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, make(device, c, x, y, &m, err));
+    if (blas->sgemm != NULL && !c->gelu) {
+        KILN_TRY(out, status, check(device, c, &m, blas, x, y, err));
+    }
+    KILN_TRY(out, status, measure(device, c, &m, blas, x, y, rounds, &t, err));
+    if (info->type == KILN_DEVICE_CPU) {
+        t.numpy = ask_numpy(c, info->compute_units, numpy, sizeof(numpy));
+    }
+    report(options, device, c, blas, numpy, rounds, &t);
+out:
+    release(&m);
+    return status;
+}
+
+kiln_status bench_matmul(const bench_options *options, kiln_error *err)
+{
+    enum { ELEMENTS = 4096 * 4096 + 64 };
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    openblas blas = {.library = NULL};
+    uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
+    uint32_t rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
+    kiln_status status = KILN_STATUS_OK;
+    float *host = malloc(ELEMENTS * sizeof(float));
+    blas.result = malloc(2048 * 2048 * sizeof(float));
+    if (host == NULL || blas.result == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+        goto out;
+    }
+    for (uint32_t i = 0, state = 1; i < ELEMENTS; i++) {
+        state = state * 1664525u + 1013904223u;
+        host[i] = (float)(state >> 8) / 16777216.0f - 0.5f;
+    }
+    KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
+    if (kiln_device_info_of(device)->type == KILN_DEVICE_CPU) {
+        blas_open(&blas, kiln_device_info_of(device)->compute_units);
+    }
+    if (blas.sgemm == NULL) {
+        fprintf(stderr, "OpenBLAS is not there, or not for this device: left out\n");
+    }
+    bench_header(options);
+    for (size_t i = 0; i < CASES; i++) {
+        KILN_TRY(out, status, run_case(options, device, &blas, &cases[i], host, rounds, err));
+    }
+out:
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+    free(host);
+    free(blas.result);
+    return status;
+}

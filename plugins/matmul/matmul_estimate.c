@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a product costs: the operations of whole tiles at the share of the device's rate that the
+// form reaches, idle units when tiles are few, packing where it is not done once for ever, parts of
+// the sum written and read, the epilogue's traffic, launches. Shares were measured (README).
+#include "matmul_internal.h"
+
+static void imm_op(kf_formula *f, int64_t value, uint32_t op)
+{
+    kf_formula_imm(f, value);
+    kf_formula_op(f, op);
+}
+
+/// Of the device's f32 rate, in percent.
+static uint32_t share(const mm_plan *plan)
+{
+    uint32_t percent = plan->form != MM_FORM_TILE ? 85 : plan->rows > 64 ? 45 : 30;
+    return plan->compute_bytes > 4 ? percent / 2 : percent;
+}
+
+static void tensor_bytes(kf_formula *f, const mm_plan *plan, uint32_t value)
+{
+    const kf_chain_value *v = &plan->block->chain.values[value];
+    kf_formula_product(f, v->symbols, v->rank);
+    imm_op(f, kf_dtype_of(v->dtype).bytes, KF_INS_MUL);
+}
+
+/// Pushes the bytes of what the epilogue reads (`written` 0) or of the results.
+static void end_bytes(kf_formula *f, const mm_plan *plan, uint32_t written)
+{
+    const kf_chain *chain = &plan->block->chain;
+    kf_formula_imm(f, 0);
+    for (uint32_t i = 0; i < chain->n_values && f->n < 64; i++) {
+        if (written ? kf_chain_is_output(&chain->values[i])
+                    : mm_is_epilogue_input(plan->block, i)) {
+            tensor_bytes(f, plan, i);
+            kf_formula_op(f, KF_INS_ADD);
+        }
+    }
+}
+
+/// Multiplications and additions, those of the tiles' ragged ends included.
+static void tile_flops(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_tiles(f, plan);
+    imm_op(f, 2 * (int64_t)plan->rows * plan->columns, KF_INS_MUL);
+    mm_formula_k(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+/// What is moved before and after the product itself: packing, and parts of the sum.
+static void extra_bytes(kf_formula *f, const mm_plan *plan)
+{
+    const mm_operand *operands[2] = {&plan->block->left, &plan->block->right};
+    kf_formula_imm(f, 0);
+    for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
+        if (!mm_is_kept(plan, operands[i])) {
+            mm_formula_packed(f, plan, operands[i]);
+            imm_op(f, 3, KF_INS_MUL); // read, written, and slower than a copy
+            kf_formula_op(f, KF_INS_ADD);
+        }
+    }
+    if (plan->split) {
+        mm_formula_partial(f, plan);
+        imm_op(f, 2, KF_INS_MUL);
+        kf_formula_op(f, KF_INS_ADD);
+    }
+}
+
+static void temp_bytes(kf_formula *f, const mm_plan *plan)
+{
+    kf_formula_imm(f, 0);
+    if (plan->form == MM_FORM_PACKED) {
+        mm_formula_packed(f, plan, &plan->block->left);
+        mm_formula_packed(f, plan, &plan->block->right);
+        kf_formula_op(f, KF_INS_ADD);
+        kf_formula_op(f, KF_INS_ADD);
+    }
+    if (plan->split) {
+        mm_formula_partial(f, plan);
+        kf_formula_op(f, KF_INS_ADD);
+    }
+}
+
+/// Few tiles leave units idle: the time grows by units / min(units, tiles).
+static void idle_factor(kf_formula *f, const mm_plan *plan)
+{
+    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    kf_formula_op(f, KF_INS_MUL);
+    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    mm_formula_tiles(f, plan);
+    mm_formula_parts(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    kf_formula_op(f, KF_INS_MIN);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+}
+
+static uint32_t count_launches(const mm_plan *plan)
+{
+    uint32_t launches = plan->n_kernels;
+    launches -= mm_is_kept(plan, &plan->block->left);
+    launches -= mm_is_kept(plan, &plan->block->right);
+    return launches;
+}
+
+void mm_estimate_make(mm_estimate *estimate, const mm_plan *plan)
+{
+    const kf_cost *cost = &plan->device->cost;
+    kf_formula *ns = &estimate->ns;
+    memset(estimate, 0, sizeof(*estimate));
+    tensor_bytes(&estimate->read, plan, plan->block->left.source);
+    tensor_bytes(&estimate->read, plan, plan->block->right.source);
+    kf_formula_op(&estimate->read, KF_INS_ADD);
+    end_bytes(&estimate->read, plan, 0);
+    kf_formula_op(&estimate->read, KF_INS_ADD);
+    end_bytes(&estimate->written, plan, 1);
+    tile_flops(&estimate->flops, plan);
+    temp_bytes(&estimate->temp, plan);
+    estimate->launches = count_launches(plan);
+    // the product: as long as its operations or its operands take
+    kf_formula_append(ns, kf_formula_expr(&estimate->flops));
+    imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
+    idle_factor(ns, plan);
+    kf_formula_append(ns, kf_formula_expr(&estimate->read));
+    imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
+    kf_formula_op(ns, KF_INS_MAX);
+    // and what comes before and after it
+    kf_formula_append(ns, kf_formula_expr(&estimate->written));
+    extra_bytes(ns, plan);
+    kf_formula_op(ns, KF_INS_ADD);
+    imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
+    kf_formula_op(ns, KF_INS_ADD);
+    imm_op(ns, 1024000, KF_INS_FLOOR_DIV);
+    imm_op(ns, estimate->launches * cost->launch_ns, KF_INS_ADD);
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The innermost loops of every form. Sums have names, one for each vector of a tile: arrays would
+// stay in memory (PoCL keeps them there when an index is not a constant). The order of addition
+// depends on sizes and device alone.
+#include "matmul_internal.h"
+
+enum { DOT_ROWS = 4, GROUP = 256, GROUP_SIDE = 16 };
+
+// ---- packed tiles ------------------------------------------------------------------------------
+
+void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
+{
+    uint32_t vectors = plan->columns / plan->lanes, w = plan->width;
+    kf_text_addf(text,
+                 "typedef %s%u vec;\n"
+                 "static inline void tile_sums(__global const %s *a, __global const %s *b, int "
+                 "terms, vec *sums) {\n",
+                 plan->type, plan->lanes, plan->type, plan->type);
+    for (uint32_t i = 0; i < plan->rows * vectors; i++) {
+        kf_text_addf(text, "    vec c%u = sums[%u];\n", i, i);
+    }
+    kf_text_addf(text,
+                 "    for (; terms > 0; terms -= %u) {\n"
+                 "        const int count = min(terms, %u);\n"
+                 "        for (int t = 0; t < count; t++) {\n",
+                 w, w);
+    for (uint32_t j = 0; j < vectors; j++) {
+        kf_text_addf(text, "            const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
+    }
+    for (uint32_t i = 0; i < plan->rows; i++) {
+        kf_text_addf(text, "            const vec a%u = (vec)(a[%u]);\n", i, i * w);
+        for (uint32_t j = 0; j < vectors; j++) {
+            uint32_t c = i * vectors + j;
+            kf_text_addf(text, "            c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
+        }
+    }
+    kf_text_addf(text,
+                 "            a += 1;\n"
+                 "            b += %u;\n"
+                 "        }\n"
+                 "        a += %u;\n"
+                 "    }\n",
+                 plan->columns, plan->rows * w - w);
+    for (uint32_t i = 0; i < plan->rows * vectors; i++) {
+        kf_text_addf(text, "    sums[%u] = c%u;\n", i, i);
+    }
+    kf_text_add(text, "}\n");
+}
+
+void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
+{
+    uint32_t vectors = plan->rows * plan->columns / plan->lanes, w = plan->width;
+    kf_text_addf(
+        text,
+        "    const long panel = get_global_id(0), first = get_global_id(1) * (long)chunk;\n"
+        "    const int tiles = (m + %u) / %u, blocks = (k + %u) / %u;\n"
+        "    const int here = (int)min(tiles - first, (long)chunk);\n"
+        "    __global const %s *a = left + (left_batch * tiles + first) * blocks * %u;\n"
+        "    __global const %s *b = right + (right_batch * get_global_size(0) + panel) * "
+        "k * %u;\n"
+        "    vec sums[%u];\n"
+        "    for (int i = 0; i < here * %u; i++) {\n"
+        "        sums[i] = (vec)(0);\n"
+        "    }\n",
+        plan->rows - 1, plan->rows, w - 1, w, plan->type, plan->rows * w, plan->type, plan->columns,
+        plan->chunk * vectors, vectors);
+    kf_text_addf(text,
+                 "    for (int t = from; t < to_term; t += %u) {\n"
+                 "        for (int i = 0; i < here; i++) {\n"
+                 "            tile_sums(a + ((long)i * blocks * %u + t) * %u, b + (long)t * %u, "
+                 "min(%u, to_term - t), sums + i * %u);\n"
+                 "        }\n"
+                 "    }\n",
+                 plan->depth, w, plan->rows, plan->columns, plan->depth, vectors);
+    kf_text_addf(text,
+                 "    for (int i = 0; i < here * %u; i++) {\n"
+                 "        const long row = first * %u + i;\n"
+                 "        for (int j = 0; j < %u && row < m; j += %u) {\n"
+                 "            const long col = panel * %u + j;\n"
+                 "            const int count = (int)min(n - col, (long)%u);\n"
+                 "            if (count <= 0) {\n"
+                 "                break;\n"
+                 "            }\n"
+                 "            const %s%u sum = vload%u(0, (const %s *)sums + i * %u + j);\n",
+                 plan->rows, plan->rows, plan->columns, w, plan->columns, w, plan->type, w, w,
+                 plan->type, plan->columns);
+    mm_emit_finish(text, plan, MM_PRODUCT, "            ");
+    kf_text_add(text, "        }\n    }\n}\n");
+}
+
+// ---- one row -----------------------------------------------------------------------------------
+
+/// Declares `terms[]`: a vector of the only row, from term t on.
+static void emit_terms(kf_text *text, const mm_plan *plan, const char *indent)
+{
+    const mm_operand *left = &plan->block->left;
+    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
+    char step[32], inner[48];
+    mm_stride_name(plan, left->source, left->inner, step);
+    snprintf(inner, sizeof(inner), "%s    ", indent);
+    kf_text_addf(text, "%s%s terms[%u];\n%s{\n%s__global const %s *p = a + (long)t * %s;\n", indent,
+                 plan->type, plan->width, indent, inner, storage, step);
+    mm_emit_load(text, plan, left, strcmp(step, "1") == 0 ? NULL : step, "count", inner);
+    kf_text_addf(text, "%svstore%u(v%u, 0, terms);\n%s}\n", inner, plan->width, left->value,
+                 indent);
+}
+
+static void emit_row_end(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text,
+                 "    for (int j = 0; j < %u; j += %u) {\n"
+                 "        const long row = 0, col = first + j;\n"
+                 "        const int count = (int)min(n - col, (long)%u);\n"
+                 "        if (count <= 0) {\n"
+                 "            break;\n"
+                 "        }\n"
+                 "        const %s%u sum = vload%u(0, sums + j);\n",
+                 plan->columns, plan->width, plan->width, plan->type, plan->width, plan->width);
+    mm_emit_finish(text, plan, MM_PRODUCT, "        ");
+    kf_text_add(text, "    }\n}\n");
+}
+
+void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
+    uint32_t w = plan->width, vectors = plan->columns / w;
+    char step[32];
+    mm_stride_name(plan, right->source, right->inner, step);
+    kf_text_addf(text,
+                 "    const long first = get_global_id(0) * (long)%u;\n"
+                 "    %s sums[%u];\n",
+                 plan->columns, plan->type, plan->columns);
+    for (uint32_t j = 0; j < vectors; j++) {
+        kf_text_addf(text, "    %s%u c%u = (%s%u)(0);\n", plan->type, w, j, plan->type, w);
+    }
+    kf_text_addf(text,
+                 "    for (int t = from; t < to_term; t += %u) {\n"
+                 "        const int count = min(%u, to_term - t);\n",
+                 w, w);
+    emit_terms(text, plan, "        ");
+    kf_text_add(text, "        for (int e = 0; e < count; e++) {\n"
+                      "            const long left_over = n - first;\n");
+    for (uint32_t j = 0; j < vectors; j++) {
+        kf_text_addf(
+            text,
+            "            if (left_over > %u) {\n"
+            "                const int there = (int)min(left_over - %u, (long)%u);\n"
+            "                __global const %s *p = b + (t + e) * (long)%s + first + %u;\n",
+            j * w, j * w, w, storage, step, j * w);
+        mm_emit_load(text, plan, right, NULL, "there", "                ");
+        kf_text_addf(text,
+                     "                c%u = MULADD((%s%u)(terms[e]), v%u, c%u);\n            }\n",
+                     j, plan->type, w, right->value, j);
+    }
+    kf_text_add(text, "        }\n    }\n");
+    for (uint32_t j = 0; j < vectors; j++) {
+        kf_text_addf(text, "    vstore%u(c%u, %u, sums);\n", w, j, j);
+    }
+    emit_row_end(text, plan);
+}
+
+void mm_emit_dot_sums(kf_text *text, const mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
+    uint32_t w = plan->width;
+    char column[32];
+    mm_stride_name(plan, right->source, right->outer, column);
+    kf_text_addf(text,
+                 "    const long first = get_global_id(0) * (long)%u;\n"
+                 "    %s sums[%u];\n"
+                 "    for (int j = 0; j < %u; j += %u) {\n",
+                 w, plan->type, w, w, DOT_ROWS);
+    for (uint32_t r = 0; r < DOT_ROWS; r++) {
+        kf_text_addf(
+            text,
+            "        %s%u c%u = (%s%u)(0);\n        %s rest%u = 0;\n"
+            "        __global const %s *b%u = b + min(first + j + %u, (long)n - 1) * %s;\n",
+            plan->type, w, r, plan->type, w, plan->type, r, storage, r, r, column);
+    }
+    kf_text_addf(text,
+                 "        for (int t = from; t < to_term; t += %u) {\n"
+                 "            const int count = min(%u, to_term - t);\n",
+                 w, w);
+    emit_terms(text, plan, "            ");
+    for (uint32_t r = 0; r < DOT_ROWS; r++) {
+        kf_text_addf(text, "            {\n                __global const %s *p = b%u + t;\n",
+                     storage, r);
+        mm_emit_load(text, plan, right, NULL, "count", "                ");
+        kf_text_addf(text,
+                     "                if (count == %u) {\n"
+                     "                    c%u = MULADD(vload%u(0, terms), v%u, c%u);\n"
+                     "                } else {\n"
+                     "                    %s f[%u];\n"
+                     "                    vstore%u(v%u, 0, f);\n"
+                     "                    for (int e = 0; e < count; e++) {\n"
+                     "                        rest%u = MULADD(terms[e], f[e], rest%u);\n"
+                     "                    }\n"
+                     "                }\n"
+                     "            }\n",
+                     w, r, w, right->value, r, plan->type, w, w, right->value, r, r);
+    }
+    kf_text_add(text, "        }\n");
+    for (uint32_t r = 0; r < DOT_ROWS; r++) {
+        kf_text_addf(text,
+                     "        {\n            %s f[%u];\n            vstore%u(c%u, 0, f);\n"
+                     "            for (int e = 0; e < %u; e++) {\n"
+                     "                rest%u += f[e];\n            }\n"
+                     "            sums[j + %u] = rest%u;\n        }\n",
+                     plan->type, w, w, r, w, r, r, r);
+    }
+    kf_text_add(text, "    }\n");
+    emit_row_end(text, plan);
+}
+
+// ---- tiles in local memory ---------------------------------------------------------------------
+
+typedef struct side { ///< one operand as a tile is filled from it
+    const mm_operand *operand;
+    const char *base;
+    const char *local;
+    const char *next; ///< prefix of the vectors on their way
+    const char *origin; ///< first row or column of the tile
+    const char *limit; ///< m or n
+    uint32_t extent;
+} side;
+
+enum { LOCAL_PAD = 4 }; // elements behind a line of a tile, against bank conflicts
+
+static uint32_t vectors_of(const mm_plan *plan, const side *s)
+{
+    return s->extent * plan->depth / plan->width / GROUP;
+}
+
+/// Is the operand read along the sum, where it lies dense? Then a tile is turned as it is stored.
+static uint32_t is_turned(const mm_plan *plan, const side *s)
+{
+    return mm_is_unit(plan->block, s->operand->source, s->operand->inner);
+}
+
+/// Lines i and terms q of the u-th vector of a work-item.
+static void emit_where(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+{
+    uint32_t w = plan->width, e = is_turned(plan, s) ? plan->depth / w : s->extent / w;
+    if (is_turned(plan, s)) {
+        kf_text_addf(text,
+                     "            const int i = (item + %u) / %u, q = (item + %u) %% %u * %u;\n",
+                     u * GROUP, e, u * GROUP, e, w);
+    } else {
+        kf_text_addf(text,
+                     "            const int i = (item + %u) %% %u * %u, q = (item + %u) / %u;\n",
+                     u * GROUP, e, w, u * GROUP, e);
+    }
+}
+
+/// Reads one vector of the step that begins at term s; what lies past the end of the sum is 0.
+static void emit_fetch(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+{
+    uint32_t w = plan->width, turned = is_turned(plan, s);
+    char outer[32], inner[32];
+    mm_stride_name(plan, s->operand->source, s->operand->outer, outer);
+    mm_stride_name(plan, s->operand->source, s->operand->inner, inner);
+    if (plan->fold && s->operand == &plan->block->left) {
+        snprintf(outer, sizeof(outer), "(long)k");
+    }
+    kf_text_add(text, "        {\n");
+    emit_where(text, plan, s, u);
+    if (turned) {
+        kf_text_addf(
+            text,
+            "            const int count = %s + i < %s ? max(min(to_term - s - q, %u), 0) : "
+            "0;\n",
+            s->origin, s->limit, w);
+    } else {
+        kf_text_addf(text,
+                     "            const int count = s + q < to_term ? (int)max(min(%s - %s - i, "
+                     "(long)%u), (long)0) : 0;\n",
+                     s->limit, s->origin, w);
+    }
+    kf_text_addf(text,
+                 "            __global const %s *p = %s + (%s + i) * %s + (s + q) * (long)%s;\n",
+                 kf_dtype_of(plan->block->chain.values[s->operand->source].dtype).storage, s->base,
+                 s->origin, outer, inner);
+    mm_emit_load(text, plan, s->operand, turned || strcmp(outer, "1") == 0 ? NULL : outer, "count",
+                 "            ");
+    kf_text_addf(text, "            %s%u = (%s%u)(", s->next, u, plan->type, w);
+    for (uint32_t i = 0; i < w; i++) { // along the lines all lanes are of one term
+        kf_text_addf(text, "%s%u < count ? v%u.s%u : 0", i == 0 ? "" : ", ", turned ? i : 0,
+                     s->operand->value, i);
+    }
+    kf_text_add(text, ");\n        }\n");
+}
+
+static void emit_keep(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+{
+    uint32_t w = plan->width, line = s->extent + LOCAL_PAD;
+    kf_text_add(text, "        {\n");
+    emit_where(text, plan, s, u);
+    for (uint32_t i = 0; i < w && is_turned(plan, s); i++) {
+        kf_text_addf(text, "            %s[(q + %u) * %u + i] = %s%u.s%u;\n", s->local, i, line,
+                     s->next, u, i);
+    }
+    if (!is_turned(plan, s)) {
+        kf_text_addf(text, "            vstore%u(%s%u, 0, %s + q * %u + i);\n", w, s->next, u,
+                     s->local, line);
+    }
+    kf_text_add(text, "        }\n");
+}
+
+static void emit_item_steps(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE, vectors = per_item / w;
+    kf_text_addf(text, "        for (int q = 0; q < %u; q++) {\n", plan->depth);
+    for (uint32_t r = 0; r < vectors; r++) {
+        kf_text_addf(text,
+                     "            const %s%u x%u = vload%u(0, tile_a + q * %u + %u + ty * %u);\n"
+                     "            const %s%u y%u = vload%u(0, tile_b + q * %u + %u + tx * %u);\n",
+                     plan->type, w, r, w, plan->rows + LOCAL_PAD, r * GROUP_SIDE * w, w, plan->type,
+                     w, r, w, plan->columns + LOCAL_PAD, r * GROUP_SIDE * w, w);
+    }
+    for (uint32_t i = 0; i < per_item; i++) {
+        for (uint32_t j = 0; j < vectors; j++) {
+            kf_text_addf(text, "            c%u_%u = MULADD((%s%u)(x%u.s%u), y%u, c%u_%u);\n", i, j,
+                         plan->type, w, i / w, i % w, j, i, j);
+        }
+    }
+    kf_text_add(text, "        }\n");
+}
+
+static void emit_item_end(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE;
+    for (uint32_t i = 0; i < per_item; i++) {
+        for (uint32_t j = 0; j < per_item / w; j++) {
+            kf_text_addf(
+                text,
+                "    {\n"
+                "        const long row = row0 + %u + ty * %u + %u, col = col0 + %u + tx * "
+                "%u;\n"
+                "        const int count = (int)min(n - col, (long)%u);\n"
+                "        if (row < m && count > 0) {\n"
+                "            const %s%u sum = c%u_%u;\n",
+                i / w * GROUP_SIDE * w, w, i % w, j * GROUP_SIDE * w, w, w, plan->type, w, i, j);
+            mm_emit_finish(text, plan, MM_PRODUCT, "            ");
+            kf_text_add(text, "        }\n    }\n");
+        }
+    }
+    kf_text_add(text, "}\n");
+}
+
+static void emit_fetches(kf_text *text, const mm_plan *plan, const side *sides)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t u = 0; u < vectors_of(plan, &sides[k]); u++) {
+            emit_fetch(text, plan, &sides[k], u);
+        }
+    }
+}
+
+static void emit_item_start(kf_text *text, const mm_plan *plan, const side *sides)
+{
+    uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE;
+    kf_text_addf(text,
+                 "    __local %s tile_a[%u], tile_b[%u];\n"
+                 "    const int tx = get_local_id(0), ty = get_local_id(1), item = ty * %u + tx;\n"
+                 "    const long row0 = get_group_id(1) * (long)%u;\n"
+                 "    const long col0 = get_group_id(0) * (long)%u;\n",
+                 plan->type, (plan->rows + LOCAL_PAD) * plan->depth,
+                 (plan->columns + LOCAL_PAD) * plan->depth, GROUP_SIDE, plan->rows, plan->columns);
+    for (uint32_t i = 0; i < per_item; i++) {
+        for (uint32_t j = 0; j < per_item / w; j++) {
+            kf_text_addf(text, "    %s%u c%u_%u = (%s%u)(0);\n", plan->type, w, i, j, plan->type,
+                         w);
+        }
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t u = 0; u < vectors_of(plan, &sides[k]); u++) {
+            kf_text_addf(text, "    %s%u %s%u;\n", plan->type, w, sides[k].next, u);
+        }
+    }
+}
+
+/// The vectors of the next step are on their way while this one is computed.
+void mm_emit_item_sums(kf_text *text, const mm_plan *plan)
+{
+    const side sides[2] = {
+        {&plan->block->left, "a", "tile_a", "next_a", "row0", "m", plan->rows},
+        {&plan->block->right, "b", "tile_b", "next_b", "col0", "n", plan->columns}};
+    emit_item_start(text, plan, sides);
+    kf_text_add(text, "    {\n        const int s = from;\n");
+    emit_fetches(text, plan, sides);
+    kf_text_addf(text, "    }\n    for (int t = from; t < to_term; t += %u) {\n", plan->depth);
+    for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t u = 0; u < vectors_of(plan, &sides[k]); u++) {
+            emit_keep(text, plan, &sides[k], u);
+        }
+    }
+    kf_text_addf(text,
+                 "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+                 "        if (t + %u < to_term) {\n        const int s = t + %u;\n",
+                 plan->depth, plan->depth);
+    emit_fetches(text, plan, sides);
+    kf_text_add(text, "        }\n");
+    emit_item_steps(text, plan);
+    kf_text_add(text, "        barrier(CLK_LOCAL_MEM_FENCE);\n    }\n");
+    emit_item_end(text, plan);
+}

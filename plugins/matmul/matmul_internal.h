@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGINS_MATMUL_INTERNAL_H
+#define KILN_PLUGINS_MATMUL_INTERNAL_H
+
+/// What the files of the matrix product's fuser share: which operations join (matmul_block.c), how
+/// the product is done (matmul_plan.c), its text (matmul_emit.c, the innermost loops in
+/// matmul_inner.c), the program around it (matmul_program.c) and what it costs (matmul_estimate.c).
+
+#include "kf_chain.h"
+
+enum {
+    MM_MAX_PARAMS = 160, ///< of one kernel
+    MM_MAX_LAUNCHES = 4,
+    MM_PROLOGUES = 2,
+    MM_NO_VALUE = 0xFFFF
+};
+
+// ---- the block ---------------------------------------------------------------------------------
+
+typedef struct mm_operand {
+    uint16_t source; ///< value that is read
+    uint16_t value; ///< what the product takes: the source, or what the prologue makes of it
+    int8_t outer; ///< axis of its rows (left) or columns (right); -1: it is a vector
+    int8_t inner; ///< axis of the sum
+    uint8_t batch; ///< axes of the batch, the first ones
+    uint8_t constant;
+} mm_operand;
+
+/// A product, elementwise operators with one operand before it, any behind it.
+typedef struct mm_block {
+    kf_chain chain;
+    uint32_t len;
+    uint32_t closed;
+    uint32_t n_shown;
+    const char *shown[8];
+    uint32_t n_prologues;
+    uint16_t prologue_source[MM_PROLOGUES];
+    uint16_t prologue_end[MM_PROLOGUES];
+    uint32_t has_product;
+    uint32_t product; ///< operation of the chain; those behind it are the epilogue
+    uint16_t result; ///< value
+    uint8_t batch; ///< axes of the result before its rows
+    uint32_t swapped; ///< one column, done as one row: left is b
+    mm_operand left; ///< whose outer axis are the rows
+    mm_operand right;
+    uint32_t constant_ids[8]; ///< tensors of 256 first ids that never change, as bits
+} mm_block;
+
+void mm_block_init(mm_block *block);
+void mm_block_copy(mm_block *to, const mm_block *from);
+/// Shows one operation. It joins, or closes the block and the reason is reported.
+void mm_block_push(mm_block *block, const kf_chain_device *device, const kf_host *host,
+                   const kf_op *op);
+uint32_t mm_block_is_ready(const mm_block *block);
+/// Symbol of the rows or columns of an operand; 0: one.
+uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand);
+uint32_t mm_inner_symbol(const mm_block *block);
+
+// ---- how it is done ----------------------------------------------------------------------------
+
+typedef enum mm_form {
+    MM_FORM_PACKED = 1, ///< block shape: operands packed into panels, tiles in registers
+    MM_FORM_ROW = 2, ///< block shape: one row, the right matrix walked along its columns
+    MM_FORM_DOT = 3, ///< block shape: one row, the right matrix walked along the sum
+    MM_FORM_TILE = 4 ///< item shape: tiles in local memory
+} mm_form;
+
+typedef enum mm_param_kind {
+    MM_PARAM_INPUT = 1,
+    MM_PARAM_OUTPUT = 2,
+    MM_PARAM_OFFSET = 3,
+    MM_PARAM_STRIDE = 4,
+    MM_PARAM_SCALAR = 5,
+    MM_PARAM_EXTENT = 6, ///< of a batch axis of the result
+    MM_PARAM_M = 7,
+    MM_PARAM_N = 8,
+    MM_PARAM_K = 9,
+    MM_PARAM_CHUNK = 10, ///< tiles of a work-item
+    MM_PARAM_DEPTH = 11, ///< terms of a part of the sum
+    MM_PARAM_PARTS = 12,
+    MM_PARAM_TEMP = 13 ///< index: MM_TEMP_*
+} mm_param_kind;
+
+enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMPS };
+
+typedef struct mm_param {
+    mm_param_kind kind;
+    uint32_t index; ///< value, number, batch axis or temporary
+    uint32_t axis; ///< STRIDE: of the value; TEMP: KF_ACCESS_*
+} mm_param;
+
+typedef enum mm_role { MM_PACK_LEFT, MM_PACK_RIGHT, MM_PRODUCT, MM_COMBINE } mm_role;
+
+typedef struct mm_kernel {
+    mm_role role;
+    uint32_t n_params;
+    mm_param params[MM_MAX_PARAMS];
+} mm_kernel;
+
+/// Sizes of tiles; the formulas and the text both follow from them.
+typedef struct mm_plan {
+    const mm_block *block;
+    const kf_chain_device *device;
+    mm_form form;
+    uint32_t split; ///< 1: the sum in parts, combined by a launch of its own
+    uint32_t fold; ///< 1: the batch is part of the rows
+    uint32_t batch; ///< axes of the batch that are left
+    uint32_t width; ///< elements of a vector of the elementwise text
+    uint32_t lanes; ///< elements of a vector of the innermost loop
+    uint32_t rows; ///< of a tile
+    uint32_t columns; ///< of a tile
+    uint32_t depth; ///< TILE: of a step; PACKED: terms between visits of a tile
+    uint32_t chunk; ///< most tiles of a work-item
+    uint32_t span; ///< columns of a work-item that combines parts
+    uint32_t compute_bytes;
+    const char *type; ///< of the sums
+    uint32_t n_kernels;
+    mm_kernel kernels[MM_MAX_LAUNCHES];
+} mm_plan;
+
+/// `fuser`: 0 plain, 1 with the sum in parts, 2 with small tiles (item shape only).
+void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
+                  uint32_t fuser);
+/// Marks the values that the prologue of an operand computes.
+uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op);
+/// Is an input of the epilogue laid out as the result is?
+uint32_t mm_is_linear(const mm_block *block, uint32_t value);
+/// Axis of `value` that axis `axis` of the result is; -1 when it has none there or one of extent 1.
+int mm_result_axis(const mm_block *block, uint32_t value, uint32_t axis);
+/// Axis of the result that the rows (columns) are; -1: none.
+int mm_row_axis(const mm_block *block);
+int mm_column_axis(const mm_block *block);
+/// Axis of an operand that batch axis `axis` of the result is; -1 when it is repeated along it.
+int mm_batch_axis(const mm_block *block, const mm_operand *operand, uint32_t axis);
+/// Is the stride of this axis of a value known to be 1?
+uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axis);
+/// Is the value read by the epilogue?
+uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
+
+// ---- text --------------------------------------------------------------------------------------
+
+void mm_emit(kf_text *text, const mm_plan *plan);
+const char *mm_kernel_name(mm_role role);
+/// The loops of each form, as far as the sums; MM_FORM_PACKED: the function tile_sums.
+void mm_emit_tile_function(kf_text *text, const mm_plan *plan);
+void mm_emit_packed_sums(kf_text *text, const mm_plan *plan);
+void mm_emit_row_sums(kf_text *text, const mm_plan *plan);
+void mm_emit_dot_sums(kf_text *text, const mm_plan *plan);
+void mm_emit_item_sums(kf_text *text, const mm_plan *plan);
+/// Declares the vector at `p` of an operand and what the prologue makes of it. `stride`: of its
+/// elements, NULL when it is 1; `count`: how many there are, NULL: a whole vector.
+void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *stride,
+                  const char *count, const char *indent);
+/// Name of the stride of an axis of a value; "1" or "0" where it is known.
+void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32]);
+/// What is done with the vector `sum` of a result at `row` and `col`, of which `count` elements
+/// are.
+void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char *indent);
+
+// ---- program and costs -------------------------------------------------------------------------
+
+typedef struct mm_program mm_program;
+mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device, uint32_t fuser);
+void mm_program_destroy(mm_program *program);
+void mm_program_describe(const mm_program *program, kf_program *out);
+void mm_program_info(const mm_program *program, kf_opt_info *out);
+
+/// Sizes that launches and estimates need.
+void mm_formula_m(kf_formula *f, const mm_plan *plan);
+void mm_formula_n(kf_formula *f, const mm_plan *plan);
+void mm_formula_k(kf_formula *f, const mm_plan *plan);
+void mm_formula_batch(kf_formula *f, const mm_plan *plan);
+/// Batches of an operand of its own.
+void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
+/// Tiles of the result, those of all batches.
+void mm_formula_tiles(kf_formula *f, const mm_plan *plan);
+void mm_formula_parts(kf_formula *f, const mm_plan *plan);
+/// Is the operand packed once and kept?
+uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);
+/// Bytes of a packed operand.
+void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
+/// Bytes of the sum's parts.
+void mm_formula_partial(kf_formula *f, const mm_plan *plan);
+
+typedef struct mm_estimate {
+    kf_formula read;
+    kf_formula written;
+    kf_formula flops;
+    kf_formula temp;
+    kf_formula ns;
+    uint32_t launches;
+} mm_estimate;
+void mm_estimate_make(mm_estimate *estimate, const mm_plan *plan);
+
+#endif

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Decides how the product is done: which form, sizes of tiles from the device's vectors, whether
+// the batch counts as rows, which kernels there are and what each is given.
+//
+// Measured on PoCL (2 cores, AVX-512, f32, packing counted), tiles of 12x32, 14x32, 8x48 and 6x64
+// differ by less than the noise of the machine; 12x32 wastes least at odd sizes.
+#include "matmul_internal.h"
+
+enum {
+    DEPTH = 512, // terms for which a panel of the right operand stays in the second level cache
+    CHUNK = 16,
+    ROW_VECTORS = 8, // MM_FORM_ROW: vectors of a work-item
+    BIG_TILE = 128,
+    SMALL_TILE = 64,
+    TILE_DEPTH = 16,
+    SPAN_BLOCK = 4096
+};
+
+// ---- axes --------------------------------------------------------------------------------------
+
+int mm_row_axis(const mm_block *block)
+{
+    return block->swapped || block->left.outer < 0 ? -1 : block->batch;
+}
+
+int mm_column_axis(const mm_block *block)
+{
+    const kf_chain_value *result = &block->chain.values[block->result];
+    return block->swapped ? block->batch : block->right.outer < 0 ? -1 : result->rank - 1;
+}
+
+int mm_result_axis(const mm_block *block, uint32_t value, uint32_t axis)
+{
+    const kf_chain_value *v = &block->chain.values[value];
+    int own = (int)axis - (int)(block->chain.values[block->result].rank - v->rank);
+    return own >= 0 && v->symbols[own] != 0 ? own : -1;
+}
+
+int mm_batch_axis(const mm_block *block, const mm_operand *operand, uint32_t axis)
+{
+    const kf_chain_value *v = &block->chain.values[operand->source];
+    int own = (int)axis - (int)(block->batch - operand->batch);
+    return own >= 0 && v->symbols[own] != 0 ? own : -1;
+}
+
+uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axis)
+{
+    const kf_chain_value *v = &block->chain.values[value];
+    if (axis < 0 || !v->contiguous) {
+        return 0;
+    }
+    for (uint32_t i = (uint32_t)axis + 1; i < v->rank; i++) {
+        if (v->symbols[i] != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+uint32_t mm_is_linear(const mm_block *block, uint32_t value)
+{
+    const kf_chain_value *v = &block->chain.values[value];
+    const kf_chain_value *result = &block->chain.values[block->result];
+    for (uint32_t i = 0; i < result->rank; i++) {
+        if (result->symbols[i] != 0 && mm_result_axis(block, value, i) < 0) {
+            return 0;
+        }
+    }
+    return v->computed || v->contiguous;
+}
+
+uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value)
+{
+    for (uint32_t i = block->product + 1; i < block->chain.n_ops; i++) {
+        for (uint32_t k = 0; k < block->chain.ops[i].n_inputs; k++) {
+            if (block->chain.ops[i].inputs[k] == value) {
+                return !block->chain.values[value].computed;
+            }
+        }
+    }
+    return 0;
+}
+
+uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
+{
+    uint32_t value = operand->value;
+    for (uint32_t i = block->product; i > 0; i--) {
+        if (block->chain.ops[i - 1].result == value) {
+            if (i - 1 == op) {
+                return 1;
+            }
+            value = block->chain.ops[i - 1].inputs[0];
+        }
+    }
+    return 0;
+}
+
+// ---- the batch as rows -------------------------------------------------------------------------
+
+/// The left operand's batch and rows are one long axis in memory, the right one's are repeated.
+static uint32_t operands_fold(const mm_block *block)
+{
+    const kf_chain_value *left = &block->chain.values[block->left.source];
+    if (block->swapped || block->left.outer != (int)left->rank - 2 || !left->contiguous) {
+        return 0;
+    }
+    uint32_t extents = 0;
+    for (uint32_t i = 0; i < block->batch; i++) {
+        uint32_t symbol = block->chain.values[block->result].symbols[i];
+        if (mm_batch_axis(block, &block->right, i) >= 0 ||
+            (symbol != 0 && mm_batch_axis(block, &block->left, i) < 0)) {
+            return 0;
+        }
+        extents += symbol != 0;
+    }
+    return extents > 0;
+}
+
+static uint32_t input_folds(const mm_block *block, uint32_t value)
+{
+    if (mm_is_linear(block, value)) {
+        return 1;
+    }
+    for (uint32_t i = 0; i <= block->batch; i++) {
+        if (mm_result_axis(block, value, i) >= 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static uint32_t batch_folds(const mm_block *block)
+{
+    uint32_t folds = operands_fold(block);
+    for (uint32_t i = 0; i < block->chain.n_values && folds; i++) {
+        folds = !mm_is_epilogue_input(block, i) || input_folds(block, i);
+    }
+    return folds;
+}
+
+// ---- parameters --------------------------------------------------------------------------------
+
+static void add(mm_kernel *kernel, mm_param_kind kind, uint32_t index, uint32_t axis)
+{
+    if (kernel->n_params < MM_MAX_PARAMS) {
+        kernel->params[kernel->n_params].kind = kind;
+        kernel->params[kernel->n_params].index = index;
+        kernel->params[kernel->n_params++].axis = axis;
+    }
+}
+
+static void add_source(mm_kernel *kernel, const mm_plan *plan, uint32_t value)
+{
+    const kf_chain_value *v = &plan->block->chain.values[value];
+    add(kernel, MM_PARAM_INPUT, value, 0);
+    if (!v->zero_offset) {
+        add(kernel, MM_PARAM_OFFSET, value, 0);
+    }
+}
+
+static void add_strides(mm_kernel *kernel, const mm_plan *plan, uint32_t value)
+{
+    const kf_chain_value *v = &plan->block->chain.values[value];
+    for (uint32_t i = 0; i < v->rank; i++) {
+        if (v->symbols[i] != 0 && !mm_is_unit(plan->block, value, (int)i)) {
+            add(kernel, MM_PARAM_STRIDE, value, i);
+        }
+    }
+}
+
+static void add_scalars(mm_kernel *kernel, const mm_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->block->chain.n_numbers; i++) {
+        if (plan->block->chain.numbers[i].is_scalar) {
+            add(kernel, MM_PARAM_SCALAR, i, 0);
+        }
+    }
+}
+
+static void add_extents(mm_kernel *kernel, const mm_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->batch; i++) {
+        if (plan->block->chain.values[plan->block->result].symbols[i] != 0) {
+            add(kernel, MM_PARAM_EXTENT, i, 0);
+        }
+    }
+}
+
+/// What the epilogue reads and what it writes.
+static void add_ends(mm_kernel *kernel, const mm_plan *plan)
+{
+    const mm_block *block = plan->block;
+    for (uint32_t i = 0; i < block->chain.n_values; i++) {
+        uint32_t known = (i == block->left.source || i == block->right.source) &&
+                         kernel->role == MM_PRODUCT && plan->form != MM_FORM_PACKED;
+        if (kf_chain_is_output(&block->chain.values[i])) {
+            add(kernel, MM_PARAM_OUTPUT, i, 0);
+        } else if (mm_is_epilogue_input(block, i) && !known) {
+            add_source(kernel, plan, i);
+            if (!mm_is_linear(block, i)) {
+                add_strides(kernel, plan, i);
+            }
+        }
+    }
+}
+
+static void add_sizes(mm_kernel *kernel)
+{
+    add(kernel, MM_PARAM_M, 0, 0);
+    add(kernel, MM_PARAM_N, 0, 0);
+    add(kernel, MM_PARAM_K, 0, 0);
+}
+
+static mm_kernel *add_kernel(mm_plan *plan, mm_role role)
+{
+    mm_kernel *kernel = &plan->kernels[plan->n_kernels++];
+    kernel->role = role;
+    kernel->n_params = 0;
+    return kernel;
+}
+
+static void pack_kernel(mm_plan *plan, mm_role role)
+{
+    mm_kernel *kernel = add_kernel(plan, role);
+    uint32_t left = role == MM_PACK_LEFT;
+    uint32_t value = left ? plan->block->left.source : plan->block->right.source;
+    add_source(kernel, plan, value);
+    add_strides(kernel, plan, value);
+    add_scalars(kernel, plan);
+    add_extents(kernel, plan);
+    add_sizes(kernel);
+    add(kernel, MM_PARAM_TEMP, left ? MM_TEMP_LEFT : MM_TEMP_RIGHT, KF_ACCESS_WRITE);
+}
+
+static void product_kernel(mm_plan *plan)
+{
+    const mm_block *block = plan->block;
+    mm_kernel *kernel = add_kernel(plan, MM_PRODUCT);
+    if (plan->form == MM_FORM_PACKED) {
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
+        add(kernel, MM_PARAM_CHUNK, 0, 0);
+    } else {
+        add_source(kernel, plan, block->left.source);
+        add_strides(kernel, plan, block->left.source);
+        if (block->right.source != block->left.source) {
+            add_source(kernel, plan, block->right.source);
+            add_strides(kernel, plan, block->right.source);
+        }
+    }
+    if (plan->split) {
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_WRITE);
+        add(kernel, MM_PARAM_DEPTH, 0, 0);
+        add(kernel, MM_PARAM_PARTS, 0, 0);
+    } else {
+        add_ends(kernel, plan);
+    }
+    add_scalars(kernel, plan);
+    add_extents(kernel, plan);
+    add_sizes(kernel);
+}
+
+static void combine_kernel(mm_plan *plan)
+{
+    mm_kernel *kernel = add_kernel(plan, MM_COMBINE);
+    add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_READ);
+    add(kernel, MM_PARAM_PARTS, 0, 0);
+    add_ends(kernel, plan);
+    add_scalars(kernel, plan);
+    add_extents(kernel, plan);
+    add_sizes(kernel);
+}
+
+// ---- form and sizes ----------------------------------------------------------------------------
+
+static mm_form choose_form(const mm_plan *plan)
+{
+    const mm_block *block = plan->block;
+    const mm_operand *right = &block->right;
+    if (!plan->device->block_shape) {
+        return MM_FORM_TILE;
+    }
+    // The combining of parts and the folding of rows are for tiles only.
+    if (plan->split || plan->fold || mm_outer_symbol(block, &block->left) != 0) {
+        return MM_FORM_PACKED;
+    }
+    if (mm_is_unit(block, right->source, right->outer)) {
+        return MM_FORM_ROW;
+    }
+    return mm_is_unit(block, right->source, right->inner) ? MM_FORM_DOT : MM_FORM_PACKED;
+}
+
+static void size_block(mm_plan *plan)
+{
+    uint32_t registers = plan->device->vector_bytes >= 64 ? 32 : 16;
+    plan->lanes = kf_vector_width(plan->device->vector_bytes, plan->compute_bytes);
+    plan->lanes = plan->lanes < 2 ? 2 : plan->lanes;
+    plan->columns = 2 * plan->lanes > plan->width ? 2 * plan->lanes : plan->width;
+    plan->rows = registers * 3 / 4 / (plan->columns / plan->lanes);
+    plan->depth = DEPTH;
+    plan->chunk = CHUNK;
+    if (plan->form != MM_FORM_PACKED) {
+        plan->rows = 1;
+        plan->columns = plan->form == MM_FORM_ROW ? ROW_VECTORS * plan->width : plan->width;
+    }
+}
+
+static void size_items(mm_plan *plan, uint32_t small)
+{
+    uint32_t side = small || plan->compute_bytes > 4 ? SMALL_TILE : BIG_TILE;
+    plan->lanes = plan->width;
+    plan->rows = plan->columns = side;
+    plan->depth = TILE_DEPTH;
+    plan->chunk = 1;
+}
+
+void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
+                  uint32_t fuser)
+{
+    kf_dtype dtype = kf_dtype_of(block->chain.values[block->result].dtype);
+    memset(plan, 0, offsetof(mm_plan, kernels));
+    plan->block = block;
+    plan->device = device;
+    plan->split = fuser == 1;
+    plan->fold = batch_folds(block);
+    plan->batch = plan->fold ? 0 : block->batch;
+    plan->width = kf_chain_width(device);
+    plan->compute_bytes = kf_ew_compute_bytes(&dtype);
+    plan->type = dtype.compute;
+    plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
+    plan->form = choose_form(plan);
+    if (plan->form == MM_FORM_TILE) {
+        size_items(plan, fuser == 2);
+    } else {
+        size_block(plan);
+    }
+    if (plan->form == MM_FORM_PACKED) {
+        pack_kernel(plan, MM_PACK_LEFT);
+        pack_kernel(plan, MM_PACK_RIGHT);
+    }
+    product_kernel(plan);
+    if (plan->split) {
+        combine_kernel(plan);
+    }
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The program around the kernels: launches with their sizes as formulas, arguments in the order of
+// the parameters, temporaries (an operand that is constant is packed once and kept), steps.
+#include "matmul_internal.h"
+
+enum {
+    PACKED_TERMS = 256, // of a work-item that packs
+    ITEMS_PER_UNIT = 8,
+    TILES_PER_UNIT_BLOCK = 4, // below which the sum is taken in parts
+    TILES_PER_UNIT_ITEMS = 2,
+    PART_TERMS = 256, // at least, of a part
+    PART_STEP = 16, // parts are multiples of it: of every vector and of every tile's depth
+    MAX_SCALARS = 16 // formulas of arguments of one kernel
+};
+
+typedef struct one_launch {
+    kf_launch launch;
+    kf_formula global[3];
+    kf_formula local[3];
+    kf_formula values[MAX_SCALARS];
+    uint32_t n_values;
+    uint32_t prepacks;
+    kf_karg args[MM_MAX_PARAMS];
+} one_launch;
+
+struct mm_program {
+    mm_block *block;
+    mm_plan plan;
+    kf_text code;
+    kf_text name;
+    uint8_t key[16];
+    uint32_t failed;
+    uint32_t n_steps;
+    uint32_t n_temps;
+    kf_source source;
+    kf_step steps[MM_MAX_LAUNCHES];
+    kf_temp temps[MM_TEMPS];
+    kf_formula temp_bytes[MM_TEMPS];
+    const kf_source *sources[1];
+    const kf_launch *launches[MM_MAX_LAUNCHES];
+    one_launch all[MM_MAX_LAUNCHES];
+};
+
+// ---- sizes -------------------------------------------------------------------------------------
+
+static void imm_op(kf_formula *f, int64_t value, uint32_t op)
+{
+    kf_formula_imm(f, value);
+    kf_formula_op(f, op);
+}
+
+static void symbol(kf_formula *f, uint32_t symbol)
+{
+    kf_formula_product(f, &symbol, 1);
+}
+
+static void result_batch(kf_formula *f, const mm_plan *plan, uint32_t axes)
+{
+    kf_formula_product(f, plan->block->chain.values[plan->block->result].symbols, axes);
+}
+
+void mm_formula_m(kf_formula *f, const mm_plan *plan)
+{
+    symbol(f, mm_outer_symbol(plan->block, &plan->block->left));
+    if (plan->fold) {
+        result_batch(f, plan, plan->block->batch);
+        kf_formula_op(f, KF_INS_MUL);
+    }
+}
+
+void mm_formula_n(kf_formula *f, const mm_plan *plan)
+{
+    symbol(f, mm_outer_symbol(plan->block, &plan->block->right));
+}
+
+void mm_formula_k(kf_formula *f, const mm_plan *plan)
+{
+    symbol(f, mm_inner_symbol(plan->block));
+}
+
+void mm_formula_batch(kf_formula *f, const mm_plan *plan)
+{
+    result_batch(f, plan, plan->batch);
+}
+
+void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
+{
+    uint32_t symbols[KF_MAX_RANK], count = 0;
+    for (uint32_t i = 0; i < plan->batch; i++) {
+        if (mm_batch_axis(plan->block, operand, i) >= 0) {
+            symbols[count++] = plan->block->chain.values[plan->block->result].symbols[i];
+        }
+    }
+    kf_formula_product(f, symbols, count);
+}
+
+static void row_tiles(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_m(f, plan);
+    imm_op(f, plan->rows, KF_INS_CEIL_DIV);
+}
+
+static void panels(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_n(f, plan);
+    imm_op(f, plan->columns, KF_INS_CEIL_DIV);
+}
+
+void mm_formula_tiles(kf_formula *f, const mm_plan *plan)
+{
+    row_tiles(f, plan);
+    panels(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_batch(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+static void units(kf_formula *f, int64_t factor)
+{
+    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    imm_op(f, factor, KF_INS_MUL);
+}
+
+/// Terms of a part: so many parts that the tiles of all parts keep every unit busy.
+static void part_terms(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_k(f, plan);
+    units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT_ITEMS : TILES_PER_UNIT_BLOCK);
+    mm_formula_tiles(f, plan);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    imm_op(f, PART_TERMS, KF_INS_MAX);
+    imm_op(f, PART_STEP, KF_INS_ROUND_UP);
+}
+
+void mm_formula_parts(kf_formula *f, const mm_plan *plan)
+{
+    if (!plan->split) {
+        kf_formula_imm(f, 1);
+        return;
+    }
+    mm_formula_k(f, plan);
+    part_terms(f, plan);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+}
+
+/// chunk = max(1, min(most, ceil(tiles * parts / (8 * units))))
+static void chunk_tiles(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_tiles(f, plan);
+    mm_formula_parts(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    units(f, ITEMS_PER_UNIT);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    imm_op(f, plan->chunk, KF_INS_MIN);
+}
+
+void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
+{
+    mm_formula_k(f, plan);
+    if (operand == &plan->block->left) {
+        imm_op(f, plan->width, KF_INS_ROUND_UP);
+        row_tiles(f, plan);
+        imm_op(f, (int64_t)plan->rows * plan->compute_bytes, KF_INS_MUL);
+    } else {
+        panels(f, plan);
+        imm_op(f, (int64_t)plan->columns * plan->compute_bytes, KF_INS_MUL);
+    }
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_own_batch(f, plan, operand);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+void mm_formula_partial(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_m(f, plan);
+    mm_formula_n(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_batch(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_parts(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    imm_op(f, plan->compute_bytes, KF_INS_MUL);
+}
+
+uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
+{
+    const kf_chain *chain = &plan->block->chain;
+    for (uint32_t i = 0; i < plan->block->product; i++) {
+        for (uint32_t k = 0; k < chain->ops[i].n_numbers; k++) {
+            if (mm_makes(plan->block, operand, i) &&
+                chain->numbers[chain->ops[i].numbers[k]].is_scalar) {
+                return 0; // another number another time
+            }
+        }
+    }
+    return plan->form == MM_FORM_PACKED && operand->constant;
+}
+
+// ---- launches ----------------------------------------------------------------------------------
+
+static void size_pack(one_launch *l, const mm_plan *plan, const mm_operand *operand)
+{
+    if (operand == &plan->block->left) {
+        row_tiles(&l->global[0], plan);
+    } else {
+        panels(&l->global[0], plan);
+    }
+    mm_formula_k(&l->global[1], plan);
+    imm_op(&l->global[1], PACKED_TERMS, KF_INS_CEIL_DIV);
+    mm_formula_own_batch(&l->global[2], plan, operand);
+}
+
+static void size_product(one_launch *l, const mm_plan *plan)
+{
+    panels(&l->global[0], plan);
+    row_tiles(&l->global[1], plan);
+    if (plan->form == MM_FORM_PACKED) {
+        chunk_tiles(&l->global[1], plan);
+        kf_formula_op(&l->global[1], KF_INS_CEIL_DIV);
+    }
+    mm_formula_batch(&l->global[2], plan);
+    mm_formula_parts(&l->global[2], plan);
+    kf_formula_op(&l->global[2], KF_INS_MUL);
+}
+
+static void size_combine(one_launch *l, const mm_plan *plan)
+{
+    mm_formula_m(&l->global[0], plan);
+    mm_formula_n(&l->global[1], plan);
+    imm_op(&l->global[1], plan->span, KF_INS_CEIL_DIV);
+    mm_formula_batch(&l->global[2], plan);
+}
+
+static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
+{
+    uint32_t side = plan->form == MM_FORM_TILE && role == MM_PRODUCT ? 16 : 1;
+    if (role == MM_PRODUCT) {
+        size_product(l, plan);
+    } else if (role == MM_COMBINE) {
+        size_combine(l, plan);
+    } else {
+        size_pack(l, plan, role == MM_PACK_LEFT ? &plan->block->left : &plan->block->right);
+    }
+    for (uint32_t i = 0; i < 3 && (plan->device->block_shape || side > 1); i++) {
+        int64_t local = i < 2 ? side : 1;
+        imm_op(&l->global[i], local, KF_INS_MUL);
+        kf_formula_imm(&l->local[i], local);
+    }
+}
+
+static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
+{
+    return plan->form == MM_FORM_PACKED ? temp : 0;
+}
+
+static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *param)
+{
+    switch (param->kind) {
+    case MM_PARAM_EXTENT:
+        symbol(f, plan->block->chain.values[plan->block->result].symbols[param->index]);
+        break;
+    case MM_PARAM_M:
+        mm_formula_m(f, plan);
+        break;
+    case MM_PARAM_N:
+        mm_formula_n(f, plan);
+        break;
+    case MM_PARAM_K:
+        mm_formula_k(f, plan);
+        break;
+    case MM_PARAM_CHUNK:
+        chunk_tiles(f, plan);
+        break;
+    case MM_PARAM_DEPTH:
+        part_terms(f, plan);
+        break;
+    default:
+        mm_formula_parts(f, plan);
+        break;
+    }
+}
+
+static void bind(mm_program *p, one_launch *l, const mm_param *param, kf_karg *arg)
+{
+    const kf_chain *chain = &p->block->chain;
+    arg->dtype = KF_DTYPE_I64;
+    switch (param->kind) {
+    case MM_PARAM_INPUT:
+    case MM_PARAM_OUTPUT:
+        arg->kind = KF_ARG_TENSOR;
+        arg->access = param->kind == MM_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
+        arg->ref = chain->values[param->index].id;
+        arg->dtype = chain->values[param->index].dtype;
+        break;
+    case MM_PARAM_OFFSET:
+    case MM_PARAM_STRIDE:
+        arg->kind = param->kind == MM_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE;
+        arg->ref = chain->values[param->index].id;
+        arg->axis = param->axis;
+        break;
+    case MM_PARAM_SCALAR:
+        arg->kind = KF_ARG_SCALAR;
+        arg->ref = chain->numbers[param->index].index;
+        arg->dtype = chain->numbers[param->index].dtype;
+        break;
+    case MM_PARAM_TEMP:
+        arg->kind = KF_ARG_TEMP;
+        arg->access = param->axis;
+        arg->ref = temp_index(&p->plan, param->index);
+        arg->dtype = 0;
+        break;
+    default:
+        if (l->n_values == MAX_SCALARS) {
+            p->failed = 1;
+            return;
+        }
+        value_formula(&l->values[l->n_values], &p->plan, param);
+        p->failed |= l->values[l->n_values].failed;
+        arg->kind = KF_ARG_VALUE;
+        arg->dtype = param->kind == MM_PARAM_EXTENT ? KF_DTYPE_I64 : KF_DTYPE_I32;
+        arg->value = kf_formula_expr(&l->values[l->n_values++]);
+        break;
+    }
+}
+
+static void make_launch(mm_program *p, uint32_t index)
+{
+    one_launch *l = &p->all[index];
+    const mm_kernel *kernel = &p->plan.kernels[index];
+    size_launch(l, &p->plan, kernel->role);
+    for (uint32_t i = 0; i < kernel->n_params; i++) {
+        bind(p, l, &kernel->params[i], &l->args[i]);
+    }
+    p->failed |= kernel->n_params == MM_MAX_PARAMS;
+    l->launch.struct_size = (uint32_t)sizeof(l->launch);
+    l->launch.dims = 3;
+    l->launch.n_args = kernel->n_params;
+    l->launch.kernel.ptr = mm_kernel_name(kernel->role);
+    l->launch.kernel.len = strlen(l->launch.kernel.ptr);
+    l->launch.args = l->args;
+    for (uint32_t i = 0; i < 3; i++) {
+        p->failed |= l->global[i].failed;
+        l->launch.global[i] = kf_formula_expr(&l->global[i]);
+        l->launch.local[i] = kf_formula_expr(&l->local[i]);
+    }
+    p->launches[index] = &l->launch;
+    if ((kernel->role == MM_PACK_LEFT && mm_is_kept(&p->plan, &p->block->left)) ||
+        (kernel->role == MM_PACK_RIGHT && mm_is_kept(&p->plan, &p->block->right))) {
+        return;
+    }
+    p->steps[p->n_steps].kind = KF_STEP_LAUNCH;
+    p->steps[p->n_steps++].index = index;
+}
+
+// ---- temporaries -------------------------------------------------------------------------------
+
+static void add_temp(mm_program *p, uint32_t kept, uint32_t prepack)
+{
+    kf_temp *temp = &p->temps[p->n_temps];
+    p->failed |= p->temp_bytes[p->n_temps].failed;
+    temp->bytes = kf_formula_expr(&p->temp_bytes[p->n_temps++]);
+    temp->align = 64;
+    temp->flags = kept ? KF_TEMP_PERSISTENT : 0;
+    temp->prepack = kept ? prepack : KF_NONE;
+}
+
+static void make_temps(mm_program *p)
+{
+    const mm_plan *plan = &p->plan;
+    if (plan->form == MM_FORM_PACKED) {
+        mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
+        add_temp(p, mm_is_kept(plan, &p->block->left), 0);
+        mm_formula_packed(&p->temp_bytes[1], plan, &p->block->right);
+        add_temp(p, mm_is_kept(plan, &p->block->right), 1);
+    }
+    if (plan->split) {
+        mm_formula_partial(&p->temp_bytes[p->n_temps], plan);
+        add_temp(p, 0, 0);
+    }
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+static void make_key(mm_program *p)
+{
+    static const uint64_t seeds[2] = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t hash = kf_hash(seeds[i], p->code.ptr, p->code.len);
+        for (uint32_t k = 0; k < p->plan.n_kernels; k++) {
+            hash = kf_hash_launch(hash, p->launches[k]);
+        }
+        for (uint32_t k = 0; k < p->n_temps; k++) {
+            hash = kf_hash_expr(hash, p->temps[k].bytes);
+            hash = kf_hash(hash, &p->temps[k].flags, sizeof(p->temps[k].flags));
+        }
+        hash = kf_hash(hash, &p->block->len, sizeof(p->block->len));
+        memcpy(p->key + 8 * i, &hash, sizeof(hash));
+    }
+}
+
+static void fill(mm_program *p, uint32_t fuser)
+{
+    static const char *const names[] = {"matmul", "matmul_parts", "matmul_small"};
+    mm_emit(&p->code, &p->plan);
+    kf_chain_name(&p->name, names[fuser], p->block->shown, p->block->n_shown);
+    for (uint32_t i = 0; i < p->plan.n_kernels; i++) {
+        make_launch(p, i);
+    }
+    make_temps(p);
+    p->failed |= p->code.failed | p->name.failed;
+    p->source.struct_size = (uint32_t)sizeof(p->source);
+    p->source.format = KF_FORMAT_OPENCL_C;
+    p->source.code.ptr = p->code.ptr;
+    p->source.code.len = p->code.len;
+    p->source.cl_c_version = 120;
+    p->sources[0] = &p->source;
+}
+
+mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device, uint32_t fuser)
+{
+    mm_program *p = (mm_program *)calloc(1, sizeof(*p));
+    if (p == NULL) {
+        return NULL;
+    }
+    p->block = (mm_block *)malloc(sizeof(*p->block));
+    if (p->block == NULL) {
+        mm_program_destroy(p);
+        return NULL;
+    }
+    mm_block_copy(p->block, block);
+    mm_plan_make(&p->plan, p->block, device, fuser);
+    fill(p, fuser);
+    if (p->failed) {
+        mm_program_destroy(p);
+        return NULL;
+    }
+    make_key(p);
+    return p;
+}
+
+void mm_program_destroy(mm_program *program)
+{
+    if (program != NULL) {
+        kf_text_free(&program->code);
+        kf_text_free(&program->name);
+        free(program->block);
+        free(program);
+    }
+}
+
+void mm_program_describe(const mm_program *program, kf_program *out)
+{
+    kf_program view;
+    memset(&view, 0, sizeof(view));
+    view.struct_size = (uint32_t)sizeof(view);
+    view.flags = KF_PROGRAM_DETERMINISTIC;
+    view.sources = program->sources;
+    view.n_sources = 1;
+    view.launches = program->launches;
+    view.n_launches = program->plan.n_kernels;
+    view.temps = program->temps;
+    view.n_temps = program->n_temps;
+    view.steps = program->steps;
+    view.n_steps = program->n_steps;
+    KF_OUT(out, &view);
+}
+
+void mm_program_info(const mm_program *program, kf_opt_info *out)
+{
+    kf_opt_info_fill(out, program->block->len, &program->name, program->key, sizeof(program->key));
+}

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The matrix product's fusers through the C ABI, in both code shapes: dtypes, ragged sizes, one row
+// or column, batches, transposed and strided operands, what may come before and behind the product,
+// constants that are packed once, NaN and infinities, against the reference evaluator.
+#include <math.h>
+
+#include "harness.h"
+#include "ir.h"
+#include "mini_host.h"
+
+typedef struct variant {
+    uint32_t fuser;
+    uint32_t shape;
+    uint32_t vector_bytes;
+} variant;
+
+static kiln_env env;
+static kiln_backend *judge;
+
+// ---- the judge ---------------------------------------------------------------------------------
+
+static kiln_view view_of(const mini_host *mini, uint32_t id, kiln_buffer *buffer)
+{
+    const mini_tensor *t = &mini->tensors[id];
+    kiln_view view = {.buffer = buffer, .dtype = (kiln_dtype)t->view.dtype};
+    view.rank = t->view.rank;
+    view.offset_bytes = t->offset * (int64_t)kiln_dtype_size(view.dtype);
+    memcpy(view.dims, t->extents, sizeof(t->extents));
+    memcpy(view.strides, t->strides, sizeof(t->strides));
+    return view;
+}
+
+static void attrs_of(const mini_host *mini, const mini_op *op, const kiln_op_signature *signature,
+                     kiln_attr *attrs)
+{
+    for (uint32_t i = 0; i < signature->n_attrs; i++) {
+        attrs[i] = (kiln_attr){.type = KILN_ATTR_NONE};
+        for (uint32_t k = 0; k < op->view.n_attrs; k++) {
+            const kf_attr *attr = &op->attrs[k];
+            if (attr->key == (uint32_t)signature->attrs[i].key) {
+                attrs[i] = (kiln_attr){.type = (kiln_attr_type)attr->type, .count = attr->count};
+                attrs[i].v.i = attr->v.i;
+            }
+            if (attr->key == (uint32_t)signature->attrs[i].key && attr->type == KF_TYPE_SCALAR) {
+                attrs[i] = (kiln_attr){.type = KILN_ATTR_F64, .count = 1};
+                attrs[i].v.f = mini->scalars_f[attr->v.i];
+            }
+        }
+    }
+}
+
+static bool judge_op(const mini_host *mini, const mini_op *op, kiln_buffer **buffers)
+{
+    kiln_op which = kiln_op_from_wire((uint16_t)op->view.kind);
+    kiln_tensor_desc descs[4] = {{0}}, out_desc = {0};
+    kiln_view inputs[4], output;
+    kiln_attr attrs[KILN_MAX_ATTRS];
+    kiln_error err = {0};
+    for (uint32_t k = 0; k < op->view.n_inputs; k++) {
+        uint32_t id = op->inputs[k]->id;
+        inputs[k] = view_of(mini, id, buffers[id]);
+        descs[k].dtype = inputs[k].dtype;
+        descs[k].rank = (uint8_t)inputs[k].rank;
+        memcpy(descs[k].dims, inputs[k].dims, sizeof(descs[k].dims));
+    }
+    output = view_of(mini, op->outputs[0]->id, buffers[op->outputs[0]->id]);
+    const kiln_op_signature *signature = kiln_op_info_of(which)->signature;
+    attrs_of(mini, op, signature, attrs);
+    kiln_op_record record = {.op = which,
+                             .n_inputs = (uint16_t)op->view.n_inputs,
+                             .n_outputs = 1,
+                             .n_attrs = (uint8_t)signature->n_attrs,
+                             .inputs = descs,
+                             .outputs = &out_desc,
+                             .attrs = attrs};
+    if (kiln_ir_infer(&record, &out_desc, &err) != KILN_STATUS_OK ||
+        judge->ops->execute(judge, &record, inputs, &output, &err) != KILN_STATUS_OK) {
+        KILN_FAIL("reference of %s: %s", kiln_op_info_of(which)->name, err.message);
+        return false;
+    }
+    return KILN_CHECK(out_desc.rank == output.rank &&
+                      memcmp(out_desc.dims, output.dims, output.rank * sizeof(output.dims[0])) ==
+                          0);
+}
+
+static bool judge_all(const mini_host *mini, kiln_buffer **buffers)
+{
+    const kiln_backend_ops *ops = judge->ops;
+    kiln_error err = {0};
+    for (uint32_t i = 0; i < mini->n_tensors; i++) {
+        const mini_tensor *t = &mini->tensors[i];
+        if (ops->alloc(judge, t->bytes, &buffers[i], &err) != KILN_STATUS_OK ||
+            ops->upload(judge, buffers[i], 0, t->data, t->bytes, &err) != KILN_STATUS_OK) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < mini->n_ops; i++) {
+        if (mini->ops[i].view.kind != KF_OP_DROP && !judge_op(mini, &mini->ops[i], buffers)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_result(const mini_host *mini, uint32_t id)
+{
+    bool made = false;
+    for (uint32_t i = 0; i < mini->n_ops; i++) {
+        const mini_op *op = &mini->ops[i];
+        if (op->view.kind == KF_OP_DROP && op->inputs[0]->id == id) {
+            return false;
+        }
+        made = made || (op->view.n_outputs > 0 && op->outputs[0]->id == id);
+    }
+    return made;
+}
+
+static void compare(mini_host *mini, kiln_buffer **buffers, const kf_opt_info *info)
+{
+    for (uint32_t i = 0; i < mini->n_tensors; i++) {
+        const mini_tensor *t = &mini->tensors[i];
+        bool half = kiln_dtype_size((kiln_dtype)t->view.dtype) == 2;
+        kiln_tolerance tolerance = {.scaled = half ? 4 : 64, .any_zero = true};
+        kiln_error err = {0};
+        char text[200] = "";
+        void *expected = malloc(t->bytes);
+        if (expected != NULL && is_result(mini, i) &&
+            KILN_CHECK_INT(judge->ops->read(judge, buffers[i], 0, expected, t->bytes, &err),
+                           KILN_STATUS_OK) &&
+            !kiln_tolerance_compare(tolerance, (kiln_dtype)t->view.dtype, mini_count(mini, i),
+                                    t->data, expected, text, sizeof(text))) {
+            KILN_FAIL("%.*s, tensor %u: %s", (int)info->name.len, info->name.ptr, i, text);
+        }
+        free(expected);
+    }
+}
+
+/// The block as the fuser's program computes it, against the reference. False when it was not
+/// taken.
+static bool check_block(mini_host *mini)
+{
+    kiln_buffer *buffers[MINI_MAX_TENSORS] = {NULL};
+    kf_opt *opt = mini_finish(mini);
+    if (opt == NULL) {
+        return false;
+    }
+    kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
+    KILN_CHECK_INT(mini->plugin->opt_info(opt, &info), KF_OK);
+    KILN_CHECK_INT(info.len, mini->n_ops);
+    if (KILN_CHECK(judge_all(mini, buffers)) && mini_run(mini, opt)) {
+        compare(mini, buffers, &info);
+    }
+    for (uint32_t i = 0; i < mini->n_tensors; i++) {
+        if (buffers[i] != NULL) {
+            judge->ops->free(judge, buffers[i]);
+        }
+    }
+    mini->plugin->opt_destroy(opt);
+    KILN_CHECK_INT(mini->values_asked, 0);
+    return true;
+}
+
+// ---- material ----------------------------------------------------------------------------------
+
+static void store(mini_tensor *t, size_t i, double value)
+{
+    kiln_dtype dtype = (kiln_dtype)t->view.dtype;
+    kiln_attr number = {.type = KILN_ATTR_F64, .count = 1, .v.f = value};
+    if (kiln_dtype_kind_of(dtype) != KILN_KIND_FLOAT) {
+        number = (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = (int64_t)value};
+    }
+    KILN_CHECK(
+        kiln_number_store(&number, dtype, (unsigned char *)t->data + i * kiln_dtype_size(dtype)));
+}
+
+static void fill(mini_host *mini, uint32_t id)
+{
+    mini_tensor *t = &mini->tensors[id];
+    size_t count = t->bytes / kf_dtype_of(t->view.dtype).bytes;
+    uint32_t noise = id * 747796405u + 2891336453u;
+    for (size_t i = 0; i < count; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        store(t, i, (double)(noise >> 8) / 4194304.0 - 2);
+    }
+}
+
+static uint32_t tensor(mini_host *mini, uint32_t dtype, uint32_t rank, const int64_t *extents)
+{
+    uint32_t id = mini_tensor_add(mini, dtype, rank, extents);
+    fill(mini, id);
+    return id;
+}
+
+static uint32_t matrix(mini_host *mini, uint32_t dtype, int64_t rows, int64_t columns)
+{
+    const int64_t extents[] = {rows, columns};
+    return tensor(mini, dtype, 2, extents);
+}
+
+static uint32_t like(mini_host *mini, uint32_t dtype, uint32_t x)
+{
+    return mini_tensor_add(mini, dtype, mini->tensors[x].view.rank, mini->tensors[x].extents);
+}
+
+static void set(mini_op *op, uint32_t key)
+{
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = key, .type = KF_TYPE_BOOL, .count = 1, .v = {.i = 1}};
+}
+
+/// The product of two tensors; gives the result's id.
+static uint32_t product(mini_host *mini, uint32_t a, uint32_t b, bool turn_a, bool turn_b)
+{
+    const mini_tensor *x = &mini->tensors[a], *y = &mini->tensors[b];
+    uint32_t ra = x->view.rank, rb = y->view.rank, rank = 0;
+    uint32_t batch = ra > rb ? ra : rb;
+    int64_t extents[KF_MAX_RANK];
+    batch = batch > 2 ? batch - 2 : 0;
+    for (uint32_t i = 0; i < batch; i++) {
+        int64_t da = i + ra >= batch + 2 ? x->extents[i + ra - batch - 2] : 1;
+        int64_t db = i + rb >= batch + 2 ? y->extents[i + rb - batch - 2] : 1;
+        extents[rank++] = da > db ? da : db;
+    }
+    if (ra > 1) {
+        extents[rank++] = x->extents[turn_a ? ra - 1 : ra - 2];
+    }
+    if (rb > 1) {
+        extents[rank++] = y->extents[turn_b ? rb - 2 : rb - 1];
+    }
+    uint32_t out = mini_tensor_add(mini, x->view.dtype, rank, extents);
+    mini_op *op = mini_binary(mini, KF_OP_MATMUL, a, b, out);
+    if (turn_a) {
+        set(op, KF_ATTR_TRANSPOSE_A);
+    }
+    if (turn_b) {
+        set(op, KF_ATTR_TRANSPOSE_B);
+    }
+    return out;
+}
+
+static uint32_t cast(mini_host *mini, uint32_t x, uint32_t dtype)
+{
+    uint32_t out = like(mini, dtype, x);
+    mini_op *op = mini_unary(mini, KF_OP_CAST, x, out);
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = KF_ATTR_DTYPE, .type = KF_TYPE_DTYPE, .count = 1, .v = {.i = dtype}};
+    return out;
+}
+
+static uint32_t then(mini_host *mini, uint32_t kind, uint32_t x, uint32_t y)
+{
+    uint32_t out = like(mini, mini->tensors[x].view.dtype, x);
+    if (y == KF_NONE) {
+        mini_unary(mini, kind, x, out);
+    } else {
+        mini_binary(mini, kind, x, y, out);
+    }
+    mini_drop(mini, x);
+    return out;
+}
+
+static mini_host *begin(void)
+{
+    const variant *v = kiln_test_param();
+    const kiln_backend_provider *provider = kiln_ir_reference_provider();
+    kiln_error err = {0};
+    env.allocator = kiln_allocator_default();
+    if (!mini_has_opencl()) {
+        return NULL;
+    }
+    mini_host *mini = mini_open("matmul.so", v->shape);
+    if (mini == NULL) {
+        return NULL;
+    }
+    mini->device.vector_bytes = v->vector_bytes;
+    if (!mini_fuser_at(mini, v->fuser) ||
+        !KILN_CHECK_INT(provider->open(&env, "reference:", &judge, &err, provider->user),
+                        KILN_STATUS_OK)) {
+        mini_close(mini);
+        return NULL;
+    }
+    return mini;
+}
+
+static void end(mini_host *mini)
+{
+    judge->ops->close(judge);
+    mini_close(mini);
+    mini_opencl_close();
+}
+
+// ---- cases -------------------------------------------------------------------------------------
+
+static void test_sizes(void)
+{
+    static const int64_t sizes[][3] = {{7, 19, 5},  {13, 130, 33}, {1, 40, 37},   {37, 40, 1},
+                                       {1, 600, 1}, {64, 16, 64},  {129, 17, 70}, {2, 1, 3},
+                                       {1, 1, 1},   {25, 1100, 9}, {1, 33, 300}};
+    mini_host *mini = begin();
+    for (size_t i = 0; mini != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const int64_t *s = sizes[i];
+        mini_clear(mini);
+        product(mini, matrix(mini, KF_DTYPE_F32, s[0], s[1]),
+                matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
+        KILN_CHECK(check_block(mini));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+static void test_dtypes(void)
+{
+    static const uint32_t dtypes[] = {KF_DTYPE_F16, KF_DTYPE_BF16, KF_DTYPE_F64};
+    mini_host *mini = begin();
+    for (size_t i = 0; mini != NULL && i < 6; i++) {
+        int64_t m = i < 3 ? 21 : 1;
+        mini_clear(mini);
+        product(mini, matrix(mini, dtypes[i % 3], m, 45), matrix(mini, dtypes[i % 3], 45, 35),
+                false, false);
+        KILN_CHECK(check_block(mini));
+    }
+    mini_clear(mini);
+    product(mini, matrix(mini, KF_DTYPE_I32, 4, 4), matrix(mini, KF_DTYPE_I32, 4, 4), false, false);
+    KILN_CHECK(!check_block(mini) && mini->last_code == KF_CODE_DTYPE);
+    end(mini);
+}
+
+/// All four ways to turn, with several and with one row.
+static void test_turned(void)
+{
+    mini_host *mini = begin();
+    for (int i = 0; mini != NULL && i < 12; i++) {
+        int64_t m = i < 4 ? 19 : i < 8 ? 1 : 50, n = i < 8 ? 37 : 1, k = 43;
+        bool a = (i & 1) != 0, b = (i & 2) != 0;
+        mini_clear(mini);
+        uint32_t x = a ? matrix(mini, KF_DTYPE_F32, k, m) : matrix(mini, KF_DTYPE_F32, m, k);
+        uint32_t y = b ? matrix(mini, KF_DTYPE_F32, n, k) : matrix(mini, KF_DTYPE_F32, k, n);
+        product(mini, x, y, a, b);
+        KILN_CHECK(check_block(mini));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// Vectors, and batches that broadcast from either side; the last ones count as rows.
+static void test_batches(void)
+{
+    static const struct {
+        uint32_t ra, rb;
+        int64_t a[4], b[4];
+    } cases[] = {
+        {1, 2, {30}, {30, 21}},
+        {2, 1, {21, 30}, {30}},
+        {1, 1, {30}, {30}},
+        {1, 3, {30}, {2, 30, 5}},
+        {3, 3, {3, 9, 20}, {3, 20, 17}},
+        {3, 4, {3, 9, 20}, {2, 1, 20, 17}},
+        {4, 3, {2, 1, 9, 20}, {3, 20, 17}},
+        {4, 4, {2, 3, 1, 20}, {2, 3, 20, 17}},
+        {3, 2, {5, 7, 20}, {20, 17}},
+        {4, 2, {2, 5, 1, 20}, {20, 17}},
+        {3, 1, {5, 7, 20}, {20}},
+    };
+    mini_host *mini = begin();
+    for (size_t i = 0; mini != NULL && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        mini_clear(mini);
+        product(mini, tensor(mini, KF_DTYPE_F32, cases[i].ra, cases[i].a),
+                tensor(mini, KF_DTYPE_F32, cases[i].rb, cases[i].b), false, false);
+        if (!KILN_CHECK(check_block(mini))) {
+            KILN_FAIL("case %zu was not taken", i);
+        }
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// Strides that no flag says: backwards, gaps, repeated rows, both operands one tensor.
+static void test_strides(void)
+{
+    mini_host *mini = begin();
+    for (int i = 0; mini != NULL && i < 4; i++) {
+        const int64_t back[] = {-40, 2}, repeated[] = {0, 3};
+        int64_t m = i % 2 == 0 ? 15 : 1;
+        mini_clear(mini);
+        uint32_t a = mini_tensor_add(mini, KF_DTYPE_F32, 2, (const int64_t[]){m, 18});
+        uint32_t b = mini_tensor_add(mini, KF_DTYPE_F32, 2, (const int64_t[]){18, 11});
+        mini_tensor_place(mini, a, back, 40 * (m - 1) + 3, (size_t)(40 * m + 3));
+        if (i >= 2) {
+            mini_tensor_place(mini, b, repeated, 5, 60);
+        }
+        fill(mini, a);
+        fill(mini, b);
+        product(mini, a, b, false, false);
+        KILN_CHECK(check_block(mini));
+    }
+    mini_clear(mini);
+    uint32_t x = matrix(mini, KF_DTYPE_F32, 14, 22);
+    uint32_t y = product(mini, x, x, false, true);
+    then(mini, KF_OP_SUB, y, matrix(mini, KF_DTYPE_F32, 1, 14));
+    KILN_CHECK(check_block(mini));
+    end(mini);
+}
+
+/// Bias, activation, a residual of the same and of other layouts, a cast, several results.
+static void test_epilogue(void)
+{
+    mini_host *mini = begin();
+    for (int i = 0; mini != NULL && i < 6; i++) {
+        int64_t m = i % 3 == 0 ? 1 : 23;
+        const int64_t batched[] = {2, m, 31}, bias[] = {29}, rows[] = {m, 1}, whole[] = {2, m, 29};
+        mini_clear(mini);
+        uint32_t a = tensor(mini, KF_DTYPE_F32, 3, batched);
+        uint32_t y = product(mini, a, matrix(mini, KF_DTYPE_F32, 31, 29), false, false);
+        y = then(mini, KF_OP_ADD, y, tensor(mini, KF_DTYPE_F32, 1, bias));
+        y = then(mini, KF_OP_RELU, y, KF_NONE);
+        if (i >= 3) {
+            y = then(mini, KF_OP_MUL, y, tensor(mini, KF_DTYPE_F32, 2, rows));
+        }
+        uint32_t residual = tensor(mini, KF_DTYPE_F32, 3, whole);
+        if (i % 3 == 2) {
+            const int64_t turned[] = {1, 58, 2};
+            mini_tensor_place(mini, residual, turned, 7, (size_t)(58 * m + 70));
+            fill(mini, residual);
+        }
+        uint32_t sum = like(mini, KF_DTYPE_F32, y);
+        mini_binary(mini, KF_OP_ADD, y, residual, sum); // y lives on: a second result
+        cast(mini, sum, KF_DTYPE_F16); // and a third, of another dtype
+        KILN_CHECK(check_block(mini));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// Storage in 16 bits with the product in f32, a scale on either side.
+static void test_prologue(void)
+{
+    mini_host *mini = begin();
+    for (int i = 0; mini != NULL && i < 6; i++) {
+        int64_t m = i < 3 ? 17 : 1;
+        mini_clear(mini);
+        uint32_t a = matrix(mini, KF_DTYPE_F16, m, 41), b = matrix(mini, KF_DTYPE_BF16, 28, 41);
+        uint32_t x = cast(mini, a, KF_DTYPE_F32), y = cast(mini, b, KF_DTYPE_F32);
+        uint32_t scaled = like(mini, KF_DTYPE_F32, x);
+        mini_with_scalar(mini, KF_OP_MUL_SCALAR, x, 0.125, scaled);
+        mini_drop(mini, x);
+        uint32_t z = product(mini, scaled, y, false, true);
+        mini_drop(mini, scaled);
+        mini_drop(mini, y);
+        if (i % 3 == 1) {
+            uint32_t out = like(mini, KF_DTYPE_F32, z);
+            mini_with_scalar(mini, KF_OP_ADD_SCALAR, z, 3, out);
+        }
+        KILN_CHECK(check_block(mini));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// A constant is packed by a launch that is in no step, but not when a scalar goes into it.
+static void test_constants(void)
+{
+    const variant *v = kiln_test_param();
+    mini_host *mini = begin();
+    for (int i = 0; mini != NULL && i < 4; i++) {
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        mini_clear(mini);
+        uint32_t a = matrix(mini, KF_DTYPE_F32, 20, 24), b = matrix(mini, KF_DTYPE_F32, 24, 18);
+        uint32_t y = b;
+        mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+        mini->tensors[a].view.flags |= i == 2 ? KF_TENSOR_CONST : 0;
+        if (i == 3) {
+            y = like(mini, KF_DTYPE_F32, b);
+            mini_with_scalar(mini, KF_OP_MUL_SCALAR, b, 2, y);
+        } else if (i == 1) {
+            y = like(mini, KF_DTYPE_F32, b);
+            mini_unary(mini, KF_OP_NEG, b, y);
+        }
+        product(mini, a, y, false, false);
+        if (y != b) {
+            mini_drop(mini, y);
+        }
+        kf_opt *opt = mini_finish(mini);
+        if (KILN_CHECK(opt != NULL) &&
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
+            uint64_t kept = v->shape != KF_SHAPE_BLOCK || i == 3 ? 0 : i == 2 ? 2 : 1;
+            KILN_CHECK_INT(program.n_launches - program.n_steps, kept);
+        }
+        mini->plugin->opt_destroy(opt);
+        KILN_CHECK(check_block(mini));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// NaN and infinities reach exactly the rows and columns that they belong to.
+static void test_special_values(void)
+{
+    mini_host *mini = begin();
+    for (int i = 0; mini != NULL && i < 6; i++) {
+        int64_t m = i % 3 == 0 ? 1 : 15;
+        mini_clear(mini);
+        uint32_t a = matrix(mini, KF_DTYPE_F32, m, 37), b = matrix(mini, KF_DTYPE_F32, 37, 21);
+        store(&mini->tensors[a], (size_t)(37 * m - 1), i % 2 == 0 ? NAN : INFINITY);
+        store(&mini->tensors[b], 36 * 21 + 20, i < 3 ? -INFINITY : NAN);
+        store(&mini->tensors[b], 5, 0);
+        then(mini, KF_OP_RELU, product(mini, a, b, false, false), KF_NONE);
+        KILN_CHECK(check_block(mini));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+static void test_repeats(void)
+{
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    uint32_t c = product(mini, matrix(mini, KF_DTYPE_F32, 30, 3000),
+                         matrix(mini, KF_DTYPE_F32, 3000, 40), false, false);
+    size_t bytes = mini->tensors[c].bytes;
+    void *first = malloc(bytes);
+    kf_opt *opt = mini_finish(mini);
+    for (int i = 0; KILN_CHECK(opt != NULL && first != NULL) && i < 4; i++) {
+        KILN_CHECK(mini_run(mini, opt));
+        if (i == 0) {
+            memcpy(first, mini->tensors[c].data, bytes);
+        }
+        KILN_CHECK_MEM(mini->tensors[c].data, first, bytes);
+    }
+    free(first);
+    mini->plugin->opt_destroy(opt);
+    end(mini);
+}
+
+static void test_declines(void)
+{
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    // what is made before the product lives on
+    uint32_t a = matrix(mini, KF_DTYPE_F32, 8, 8), x = like(mini, KF_DTYPE_F32, a);
+    mini_unary(mini, KF_OP_NEG, a, x);
+    product(mini, x, a, false, false);
+    KILN_CHECK(!check_block(mini));
+    // and is read behind it
+    mini_clear(mini);
+    a = matrix(mini, KF_DTYPE_F32, 8, 8);
+    x = like(mini, KF_DTYPE_F32, a);
+    mini_unary(mini, KF_OP_NEG, a, x);
+    uint32_t y = product(mini, x, a, false, false);
+    mini_binary(mini, KF_OP_ADD, y, x, like(mini, KF_DTYPE_F32, y));
+    KILN_CHECK(!check_block(mini) && mini->last_code == KF_CODE_SHAPE);
+    // two products
+    mini_clear(mini);
+    a = matrix(mini, KF_DTYPE_F32, 8, 8);
+    product(mini, product(mini, a, a, false, false), a, false, false);
+    kf_builder *builder = NULL;
+    KILN_CHECK_INT(mini->plugin->builder_create(mini->fuser, &builder), KF_OK);
+    kf_state state = mini_fuse(mini, builder, 0, mini->n_ops);
+    KILN_CHECK(state.status == KF_CLOSED && state.ready == 1 && state.len == 1);
+    int64_t ns = 0;
+    KILN_CHECK(mini_eval(mini, state.est_ns, &ns) && ns >= 5000);
+    mini->plugin->builder_destroy(builder);
+    // an operator of another version
+    mini_clear(mini);
+    a = matrix(mini, KF_DTYPE_F32, 8, 8);
+    product(mini, a, a, false, false);
+    mini->ops[0].view.version = 2;
+    KILN_CHECK(!check_block(mini) && mini->last_code == KF_CODE_NOT_UNDERSTOOD);
+    end(mini);
+}
+
+static const variant block = {0, KF_SHAPE_BLOCK, 16};
+static const variant wide = {0, KF_SHAPE_BLOCK, 64};
+static const variant parts = {1, KF_SHAPE_BLOCK, 32};
+static const variant items = {0, KF_SHAPE_NDRANGE, 0};
+static const variant item_parts = {1, KF_SHAPE_NDRANGE, 0};
+static const variant small = {2, KF_SHAPE_NDRANGE, 0};
+
+#define ALL(test, name)                                                                            \
+    KILN_TEST_PARAM(test, name "_block", &block), KILN_TEST_PARAM(test, name "_wide", &wide),      \
+        KILN_TEST_PARAM(test, name "_parts", &parts),                                              \
+        KILN_TEST_PARAM(test, name "_items", &items),                                              \
+        KILN_TEST_PARAM(test, name "_item_parts", &item_parts),                                    \
+        KILN_TEST_PARAM(test, name "_small", &small)
+
+KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), ALL(test_dtypes, "dtypes"),
+               ALL(test_turned, "turned"), ALL(test_batches, "batches"),
+               ALL(test_strides, "strides"), ALL(test_epilogue, "epilogue"),
+               ALL(test_prologue, "prologue"), ALL(test_constants, "constants"),
+               ALL(test_special_values, "special"), ALL(test_repeats, "repeats"),
+               ALL(test_declines, "declines"))
