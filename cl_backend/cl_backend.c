@@ -177,6 +177,7 @@ static const kiln_backend_ops cl_ops = {
     .trace_set = kilni_cl_trace_set,
     .trace_tag = kilni_cl_trace_tag,
     .trace_take = kilni_cl_trace_take,
+    .window = kilni_cl_window,
 };
 
 bool kiln_cl_is(const kiln_backend *backend)

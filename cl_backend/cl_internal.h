@@ -234,6 +234,9 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
 /// Memory of exactly this size that does not come from the pool, nor goes to it.
 KILN_NODISCARD kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
                                                      kiln_buffer **out_buffer, kiln_error *err);
+/// A part of a buffer, which outlives it.
+KILN_NODISCARD kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *whole, size_t offset,
+                                           size_t bytes, kiln_buffer **out_part, kiln_error *err);
 /// A buffer around memory that somebody else has made; takes over one hold of `mem` on success.
 KILN_NODISCARD kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem,
                                                  size_t bytes, kiln_buffer **out_buffer,

@@ -229,6 +229,25 @@ kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem, size_t 
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *whole, size_t offset, size_t bytes,
+                            kiln_buffer **out_part, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    const cl_buffer_region region = {.origin = offset, .size = bytes};
+    cl_int code = CL_SUCCESS;
+    *out_part = NULL;
+    cl_mem mem = clCreateSubBuffer(kilni_cl_buffer_of(whole)->mem, CL_MEM_READ_WRITE,
+                                   CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "a part of a buffer at %zu", offset);
+    }
+    kiln_status status = kilni_cl_buffer_adopt(backend, mem, bytes, out_part, err);
+    if (status != KILN_STATUS_OK) {
+        clReleaseMemObject(mem);
+    }
+    return status;
+}
+
 void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
 {
     kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);

@@ -32,13 +32,14 @@ int cmd_replay(int argc, char **argv);
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/// The options --device, --no-fusion, --plugin, --tune and --set; put cli_device_argp among an
+/// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp among an
 /// argp's children with a cli_device_options as its input.
 typedef struct cli_device_options {
     const char *device; ///< NULL: the knob, or the first
     bool no_fusion;
     const char *tune; ///< NULL: the knob
     const char *tune_default; ///< when nobody set the knob; NULL: the knob's own
+    const char *check; ///< NULL: the knob
     const char *plugins[16];
     size_t n_plugins;
     const char *settings[32]; ///< NAME=VALUE

@@ -13,6 +13,8 @@ static const struct argp_option device_options[] = {
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
     {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
+    {"check", 'C', "MODE", 0, "compare fused blocks with their operations alone: off, first, always",
+     0},
     {"set", 's', "NAME=VALUE", 0, "set a knob (see `kiln config`); may be repeated", 0},
     {0},
 };
@@ -35,6 +37,9 @@ static error_t parse_device(int key, char *text, struct argp_state *state)
         return 0;
     case 'T':
         options->tune = text;
+        return 0;
+    case 'C':
+        options->check = text;
         return 0;
     case 's':
         if (strchr(text, '=') == NULL) {
@@ -96,6 +101,9 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     }
     if (status == KILN_STATUS_OK) {
         status = apply_tune(options, context, err);
+    }
+    if (status == KILN_STATUS_OK && options->check != NULL) {
+        status = kiln_context_set(context, "check", options->check, err);
     }
     for (size_t i = 0; i < options->n_plugins && status == KILN_STATUS_OK; i++) {
         status = kiln_plugin_load(context, options->plugins[i], err);

@@ -963,6 +963,10 @@ typedef struct kiln_backend_ops {
     kiln_status (*trace_take)(kiln_backend *backend,
                               void (*take)(const kiln_device_span *span, void *user), void *user,
                               kiln_error *err);
+    /// Optional: a buffer that is a part of another, for checked mode. `offset` is a multiple of
+    /// 4096; the whole outlives the part.
+    kiln_status (*window)(kiln_backend *backend, kiln_buffer *whole, size_t offset, size_t bytes,
+                          kiln_buffer **out_part, kiln_error *err);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

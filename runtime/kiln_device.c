@@ -91,6 +91,11 @@ static kiln_status create_engines(kiln_device *device, kiln_error *err)
     kilni_tune tune = KILNI_TUNE_OFF;
     kiln_status status = kilni_tune_mode(context, &tune, err);
     device->tune = tune;
+    kilni_check_mode check = KILNI_CHECK_OFF;
+    if (status == KILN_STATUS_OK) {
+        status = kilni_check_mode_of(context, &check, err);
+    }
+    device->check = check;
     if (status == KILN_STATUS_OK) {
         status = kilni_context_registry(context, &registry, err);
     }

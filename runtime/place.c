@@ -24,9 +24,12 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault)
     }
 }
 
-static kiln_status alloc_buffer(kiln_device *device, size_t bytes, kiln_buffer **out_buffer,
-                                kiln_error *err)
+static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_place *place,
+                                kiln_buffer **out_buffer, kiln_error *err)
 {
+    if (device->guards != NULL) {
+        return kilni_guards_alloc(device->guards, bytes, place, out_buffer, err);
+    }
     const kiln_backend_ops *ops = device->backend->ops;
     bool persists = device->persistent && ops->alloc_persistent != NULL;
     return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
@@ -45,11 +48,11 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         if (storage == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
-        kiln_status status = alloc_buffer(device, (size_t)bytes, &storage->buffer, err);
+        kiln_status status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
         if (status == KILN_STATUS_RESOURCE_EXHAUSTED && device->in.backend != NULL) {
             kilni_device_sweep(device);
             kilni_lanes_trim(device);
-            status = alloc_buffer(device, (size_t)bytes, &storage->buffer, err);
+            status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
         }
         if (status != KILN_STATUS_OK) {
             kiln_free(&device->context->env, storage);

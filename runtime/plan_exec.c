@@ -12,6 +12,7 @@ typedef struct block_state {
     kiln_built *built;
     bool failed; ///< never tried again
     bool tuned; ///< measured, or never to be
+    bool checked; ///< compared with its operations alone
     uint32_t runs;
     kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
@@ -28,6 +29,12 @@ static void block_state_free(void *pointer)
     }
     kiln_free(&state->device->context->env, state->kept);
     kiln_free(&state->device->context->env, state);
+}
+
+bool kilni_plan_block_failed(const kiln_plan_block *block)
+{
+    const block_state *state = block->state;
+    return state != NULL && state->failed;
 }
 
 // ---- places
@@ -717,6 +724,25 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
     run_block_unfused(&current->view);
 }
 
+/// Compares the block with its operations alone, in checked mode: the results are theirs then.
+static void check_block(const kilni_run *run, uint32_t index, block_run *current)
+{
+    block_state *state = current->view.block->state;
+    kiln_device *device = run->device;
+    bool wanted = device->check == KILNI_CHECK_ALWAYS ||
+                  (device->check == KILNI_CHECK_FIRST && !state->checked);
+    kilni_check *check =
+        wanted && !device->measuring ? kilni_check_begin(run, index) : NULL;
+    if (check == NULL) {
+        return;
+    }
+    state->checked = true;
+    count_block(run, current);
+    current->unfused = true;
+    run_block_unfused(&current->view);
+    state->failed = !kilni_check_end(check);
+}
+
 /// Makes `block` the current one. False: it runs unfused, or has done so.
 static bool enter_block(const kilni_run *run, uint32_t block, block_run *current)
 {
@@ -727,6 +753,7 @@ static bool enter_block(const kilni_run *run, uint32_t block, block_run *current
             give_up_fusion(run, current, &err);
         } else {
             tune(run, block, current);
+            check_block(run, block, current);
             if (current->mark.tag != 0) { // samples have had others
                 kilni_trace_tag(run->device, current->mark.tag);
             }

@@ -40,54 +40,56 @@ static void scatter(const kiln_tensor_desc *desc, const kiln_replay_input *input
     }
 }
 
-static kiln_status place_strided(kiln_device *device, const kiln_tensor_desc *desc,
-                                 const kiln_replay_input *input, const unsigned char *bytes,
-                                 size_t length, kiln_tensor **out_tensor, kiln_error *err)
+kiln_status kilni_replay_place(kiln_device *device, const kiln_tensor_desc *desc,
+                               const kiln_replay_input *input, kilni_place *place, kiln_error *err)
 {
-    const kiln_backend_ops *ops = device->backend->ops;
-    kiln_buffer *buffer = NULL;
-    kiln_status status = ops->alloc(device->backend, length, &buffer, err);
-    if (status == KILN_STATUS_OK) {
-        status = ops->upload(device->backend, buffer, 0, bytes, length, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        int64_t offset = input->offset * (int64_t)kiln_dtype_size(desc->dtype);
-        status = kilni_tensor_around(device, desc, buffer, offset, out_tensor, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        if (buffer != NULL) {
-            ops->free(device->backend, buffer);
-        }
+    const kiln_env *env = &device->context->env;
+    size_t size = kiln_dtype_size(desc->dtype);
+    int64_t length = input->strided ? span_of(desc, input) * (int64_t)size : kiln_desc_bytes(desc);
+    const kiln_tensor_desc memory = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {length}};
+    unsigned char *bytes = NULL;
+    kiln_status status = kilni_place_alloc(device, &memory, place, err);
+    place->view = kiln_view_dense(desc, place->view.buffer);
+    if (status != KILN_STATUS_OK || length == 0) {
         return status;
     }
-    memcpy((*out_tensor)->place.view.strides, input->strides,
-           desc->rank * sizeof(input->strides[0]));
+    if (input->strided) {
+        bytes = kiln_alloc(env, (size_t)length);
+        if (bytes == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %lld bytes of a replay",
+                             (long long)length);
+        }
+        scatter(desc, input, bytes);
+        place->view.offset_bytes = input->offset * (int64_t)size;
+        memcpy(place->view.strides, input->strides, desc->rank * sizeof(input->strides[0]));
+    }
+    status = device->backend->ops->upload(device->backend, place->view.buffer, 0,
+                                          bytes != NULL ? bytes : input->data, (size_t)length, err);
+    kiln_free(env, bytes);
     return status;
 }
 
-static kiln_status make_strided(kiln_device *device, const kiln_tensor_desc *from,
+static kiln_status make_strided(kiln_device *handle, const kiln_tensor_desc *from,
                                 const kiln_replay_input *input, kiln_tensor **out_tensor,
                                 kiln_error *err)
 {
-    const kiln_env *env = &device->context->env;
     kiln_tensor_desc desc;
+    kiln_device *device = kilni_core(handle);
     kiln_status status = kilni_describe(from->dtype, from->rank, from->dims, &desc, err);
-    size_t length = (size_t)span_of(from, input) * kiln_dtype_size(from->dtype);
-    if (status != KILN_STATUS_OK || length == 0) {
-        return status != KILN_STATUS_OK ? status
-                                        : kiln_tensor_create(device, from->dtype, from->rank,
-                                                             from->dims, NULL, out_tensor, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    unsigned char *bytes = kiln_alloc(env, length);
-    if (bytes == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes of a replay", length);
-    }
-    scatter(from, input, bytes);
     pthread_mutex_lock(&device->lock);
-    status = place_strided(device, &desc, input, bytes, length, out_tensor, err);
+    kiln_tensor *tensor = kilni_tensor_new(handle, &desc);
+    status = tensor != NULL ? kilni_replay_place(device, &desc, input, &tensor->place, err)
+                            : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor");
     pthread_mutex_unlock(&device->lock);
-    kiln_free(env, bytes);
-    return status;
+    if (status != KILN_STATUS_OK) {
+        kiln_release(tensor);
+        return status;
+    }
+    *out_tensor = tensor;
+    return KILN_STATUS_OK;
 }
 
 static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc,

@@ -72,6 +72,7 @@ typedef struct kilni_fault {
 typedef struct kilni_arrival kilni_arrival;
 /// The arrivals that a value depends on, of which some may still be under way.
 typedef struct kilni_waits kilni_waits;
+typedef struct kilni_guards kilni_guards;
 
 /// A buffer shared by views. Counted under the device's lock.
 typedef struct kilni_storage {
@@ -199,6 +200,8 @@ struct kiln_device {
     _Atomic(kilni_trace *) trace; ///< NULL: nothing is noted
     uint32_t trace_number; ///< of this device in it
     unsigned tune; ///< kilni_tune
+    unsigned check; ///< kilni_check_mode
+    kilni_guards *guards; ///< around what is allocated now, or NULL
     bool measuring; ///< what runs now is a sample
     bool starved; ///< a sample had too little memory
     bool measured; ///< a block of the segment that runs: one is enough for a run
@@ -445,6 +448,8 @@ typedef struct kilni_run {
 /// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under
 /// the lock.
 void kilni_plan_run(const kilni_run *run);
+/// The block's program could not be built or launched.
+bool kilni_plan_block_failed(const kiln_plan_block *block);
 
 typedef enum kilni_tune { ///< knob `tune`
     KILNI_TUNE_OFF = 0,
@@ -518,6 +523,131 @@ void kilni_trace_leave(kiln_device *device);
 /// Writes the trace that the knob asked for, and forgets it.
 void kilni_trace_end(kiln_context *context);
 void kilni_trace_destroy(kilni_trace *trace);
+
+// ---- samples: a block beside the run that it belongs to (under the lock)
+// ----------------------------------
+
+typedef struct kilni_sample {
+    const kilni_run *run;
+    const kiln_plan_block *block;
+    uint32_t index;
+    const kiln_env *env;
+    kilni_place **places; ///< per tensor of the segment: its own, or one of `scratch`
+    kilni_place *scratch; ///< per tensor of the block
+    bool *made; ///< per tensor of the block: a result
+    bool *dying; ///< per tensor of the block: an input that the block may overwrite
+} kilni_sample;
+
+typedef struct kilni_small_plan { ///< of one block, or of its operations one by one
+    kiln_plan plan;
+    kiln_plan_block block;
+    kiln_plan_step *steps;
+    uint32_t *dies; ///< of all steps
+} kilni_small_plan;
+
+kiln_status kilni_beside_init(kilni_sample *sample, const kilni_run *run, uint32_t block,
+                              kiln_error *err);
+void kilni_beside_fini(kilni_sample *sample);
+/// The block's number of a tensor of the segment, or UINT32_MAX; and whether the block drops it.
+uint32_t kilni_beside_number(const kilni_sample *sample, uint32_t slot);
+bool kilni_beside_drops(const kilni_sample *sample, uint32_t slot);
+/// A program's steps, inputs that the block may overwrite dying with the last of them; and the
+/// operations alone. Both are freed by fini, also after a failure.
+kiln_status kilni_beside_fused(const kilni_sample *sample, kilni_small_plan *small,
+                               const kiln_program *program, kiln_error *err);
+kiln_status kilni_beside_alone(const kilni_sample *sample, kilni_small_plan *small,
+                               kiln_error *err);
+void kilni_beside_plan_fini(const kilni_sample *sample, kilni_small_plan *small);
+/// Copies what may be overwritten, and waits; runs, and waits; forgets the results.
+kiln_status kilni_beside_copy_inputs(kilni_sample *sample, kiln_error *err);
+kiln_status kilni_beside_run(kilni_sample *sample, kilni_small_plan *small, kiln_error *err);
+void kilni_beside_clear(kilni_sample *sample);
+/// The first failure of the results, or NULL.
+const kilni_fault *kilni_beside_fault(const kilni_sample *sample);
+
+// ---- checked mode (under the lock) ----
+
+typedef enum kilni_check_mode { ///< knob `check`
+    KILNI_CHECK_OFF = 0,
+    KILNI_CHECK_FIRST = 1, ///< the first run of each block of each plan
+    KILNI_CHECK_ALWAYS = 2
+} kilni_check_mode;
+
+kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *out_mode,
+                                kiln_error *err);
+
+/// Runs the block's program on copies, with guard words around everything that it may write, and
+/// keeps what came out. The caller then runs the operations one by one, and gives both to `end`,
+/// which compares them. NULL: the block cannot be checked now. `end` gives false when the program
+/// is wrong: it was told to the engine, reduced and written down. `end` frees the check.
+typedef struct kilni_check kilni_check;
+kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block);
+bool kilni_check_end(kilni_check *check);
+
+/// What the files of the check share.
+typedef struct kilni_check_input { ///< the bytes of an input that the block must leave as they are
+    const kilni_place *place;
+    uint32_t slot;
+    int64_t begin; ///< in its buffer
+    size_t bytes;
+    unsigned char *raw;
+} kilni_check_input;
+
+struct kilni_check {
+    const kilni_run *run;
+    const kiln_env *env;
+    uint32_t index;
+    const kiln_plan_block *block;
+    kiln_arena arena;
+    kilni_check_input *inputs;
+    size_t n_inputs;
+    uint32_t *outputs; ///< slots of the results that live on
+    size_t n_outputs;
+    void **fused; ///< their elements
+    kiln_replay *stream; ///< the block with its inputs
+    bool failed; ///< the program could not be launched
+    char text[232]; ///< what is wrong; empty: nothing so far
+};
+
+/// The block as a stream with the data at hand, tensors numbered as the segment's, from 1.
+kiln_status kilni_check_make_stream(kilni_check *check, kiln_error *err);
+/// Runs a stream on the device with the engine of `run`, whatever blocks come of it, between guard
+/// words; gives true when a result is not what the reference says, or a guard word is gone.
+bool kilni_check_stream(const kilni_run *run, const kiln_replay *replay);
+/// The program is wrong as check->text says: the smallest stream that shows it goes to a file, the
+/// engine and the log are told.
+void kilni_check_report(kilni_check *check);
+
+/// What runs beside the program that the user waits for leaves no trace in the device's figures.
+typedef struct kilni_aside {
+    kilni_fault *fault;
+    kilni_guards *guards;
+    uint64_t blocks_fused;
+    uint64_t ops_fused;
+    bool measuring;
+    bool measured;
+} kilni_aside;
+kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards);
+void kilni_aside_end(kiln_device *device, const kilni_aside *aside);
+
+/// An input of a replay in memory of the device, as it lay when it was recorded.
+kiln_status kilni_replay_place(kiln_device *device, const kiln_tensor_desc *desc,
+                               const kiln_replay_input *input, kilni_place *place, kiln_error *err);
+
+/// While a device has guards, what it allocates stands between words that nobody may write, and is
+/// full of ones: a result that was not written is seen.
+kilni_guards *kilni_guards_create(kiln_device *device);
+void kilni_guards_destroy(kilni_guards *guards);
+kiln_status kilni_guards_alloc(kilni_guards *guards, size_t bytes, const kilni_place *place,
+                               kiln_buffer **out_buffer, kiln_error *err);
+/// The first thing whose guard words were written, after a sync. False: none.
+typedef struct kilni_guard_damage {
+    const kilni_place *place;
+    uint32_t number; ///< in the order of allocation
+    bool before; ///< the bytes before it, not those behind it
+    uint32_t distance_bytes; ///< of the nearest one
+} kilni_guard_damage;
+bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage);
 
 // ---- attributes for the builders
 // ---------------------------------------------------------------------
