@@ -32,8 +32,8 @@ int cmd_replay(int argc, char **argv);
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp among an
-/// argp's children with a cli_device_options as its input.
+/// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp
+/// among an argp's children with a cli_device_options as its input.
 typedef struct cli_device_options {
     const char *device; ///< NULL: the knob, or the first
     bool no_fusion;

@@ -13,8 +13,8 @@ static const struct argp_option device_options[] = {
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
     {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
-    {"check", 'C', "MODE", 0, "compare fused blocks with their operations alone: off, first, always",
-     0},
+    {"check", 'C', "MODE", 0,
+     "compare fused blocks with their operations alone: off, first, always", 0},
     {"set", 's', "NAME=VALUE", 0, "set a knob (see `kiln config`); may be repeated", 0},
     {0},
 };

@@ -382,8 +382,9 @@ bool kiln_judge_output(kiln_judge *judge, size_t output, const void *actual, con
         return true;
     }
     int digits = t->desc->dtype == KILN_DTYPE_F32 ? 9 : 17;
+    double a = number_at(t->desc, actual, i), e = number_at(t->desc, expected, i);
     snprintf(out_text, capacity, "element %" PRId64 " of %" PRId64 " is %.*g, expected %.*g", i,
-             kiln_desc_count(t->desc), digits, number_at(t->desc, actual, i), digits,
-             number_at(t->desc, expected, i));
+             kiln_desc_count(t->desc), digits, isnan(a) ? (double)NAN : a, digits,
+             isnan(e) ? (double)NAN : e);
     return false;
 }

@@ -59,7 +59,8 @@ static void see_tensors(kilni_sample *t)
 
 // ---- small plans -------------------------------------------------------------------------------
 
-static kiln_status make_room(const kilni_sample *t, kilni_small_plan *c, uint32_t n_steps, kiln_error *err)
+static kiln_status make_room(const kilni_sample *t, kilni_small_plan *c, uint32_t n_steps,
+                             kiln_error *err)
 {
     c->steps = kiln_alloc_array(t->env, (size_t)n_steps + 1, sizeof *c->steps);
     c->dies = kiln_alloc_array(t->env, (size_t)t->block->n_tensors + 1, sizeof *c->dies);
@@ -77,8 +78,8 @@ static kiln_status make_room(const kilni_sample *t, kilni_small_plan *c, uint32_
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_beside_fused(const kilni_sample *t, kilni_small_plan *c, const kiln_program *program,
-                              kiln_error *err)
+kiln_status kilni_beside_fused(const kilni_sample *t, kilni_small_plan *c,
+                               const kiln_program *program, kiln_error *err)
 {
     kiln_status status = make_room(t, c, program->n_steps, err);
     if (status != KILN_STATUS_OK) {

@@ -85,8 +85,8 @@ static kiln_status save_input(kilni_check *check, uint32_t slot, kiln_error *err
     if (input->raw == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to save an input");
     }
-    return device->backend->ops->read(device->backend, place->storage->buffer,
-                                      (size_t)input->begin, input->raw, input->bytes, err);
+    return device->backend->ops->read(device->backend, place->storage->buffer, (size_t)input->begin,
+                                      input->raw, input->bytes, err);
 }
 
 static kiln_status save_inputs(kilni_check *check, const kilni_sample *sample, kiln_error *err)
@@ -162,8 +162,8 @@ static void name_damage(kilni_check *check, const kilni_sample *sample,
     char what[64];
     uint32_t copies = 0;
     for (uint32_t i = 0; i < check->block->n_tensors; i++) {
-        copies += sample->dying[i] && kiln_desc_bytes(&check->run->segment->tensors
-                                                           [check->block->tensors[i]]) > 0;
+        copies += sample->dying[i] &&
+                  kiln_desc_bytes(&check->run->segment->tensors[check->block->tensors[i]]) > 0;
     }
     snprintf(what, sizeof(what), "temporary %u", damage->number - copies);
     for (uint32_t i = 0; i < check->block->n_tensors; i++) {
@@ -225,9 +225,9 @@ static kiln_status run_fused(kilni_check *check, kilni_sample *sample, kilni_gua
     }
     for (size_t i = 0; i < check->n_outputs && !check->failed; i++) {
         uint32_t number = kilni_beside_number(sample, check->outputs[i]);
-        KILN_TRY(out, status,
-                 read_output(check, &sample->scratch[number], check->outputs[i], &check->fused[i],
-                             err));
+        KILN_TRY(
+            out, status,
+            read_output(check, &sample->scratch[number], check->outputs[i], &check->fused[i], err));
     }
 out:
     kilni_beside_clear(sample);

@@ -65,8 +65,7 @@ static bool is_of_block(const kilni_check *check, uint32_t op, uint32_t slot)
         const kiln_op_record *record = &check->run->segment->ops[check->block->ops[at]];
         size_t operands = (size_t)record->n_inputs + record->n_outputs;
         for (size_t i = 0; record->op != KILN_OP_DROP && i < operands; i++) {
-            const kiln_tensor *tensor =
-                check->run->segment->operands[check->block->ops[at]][i];
+            const kiln_tensor *tensor = check->run->segment->operands[check->block->ops[at]][i];
             if (tensor->slot == slot) {
                 return true;
             }
@@ -113,8 +112,8 @@ static kiln_status set_io(kilni_check *check, kiln_ir_graph *graph, kiln_replay_
         outputs[i] = (uint64_t)check->outputs[i] + 1;
     }
     if (status == KILN_STATUS_OK) {
-        status = kiln_ir_graph_set_io(graph, inputs, check->n_inputs, outputs, check->n_outputs,
-                                      err);
+        status =
+            kiln_ir_graph_set_io(graph, inputs, check->n_inputs, outputs, check->n_outputs, err);
     }
     return status == KILN_STATUS_OK ? kiln_ir_graph_verify(graph, err) : status;
 }
@@ -175,10 +174,9 @@ static kiln_status make_room(beside *b, kiln_error *err)
     b->ids = kiln_alloc_array(b->env, count, sizeof(*b->ids));
     b->places = kiln_alloc_array(b->env, count, sizeof(kilni_place *));
     const void **data = kiln_alloc_array(b->env, count, sizeof(*data));
-    kiln_status status =
-        b->tensors != NULL && b->ids != NULL && b->places != NULL && data != NULL
-            ? KILN_STATUS_OK
-            : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to run a stream");
+    kiln_status status = b->tensors != NULL && b->ids != NULL && b->places != NULL && data != NULL
+                             ? KILN_STATUS_OK
+                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to run a stream");
     for (size_t i = 0; i < b->replay->n_inputs && status == KILN_STATUS_OK; i++) {
         data[i] = b->replay->inputs[i].data;
     }
@@ -279,14 +277,35 @@ static kiln_status judge_outputs(beside *b, kiln_error *err)
         int64_t begin = 0, end = 0;
         kiln_view_extent(&place->view, &begin, &end);
         void *data = kiln_alloc(b->env, (size_t)(end - begin) + 1);
-        status = data == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a result")
-                              : device->backend->ops->read(device->backend, place->view.buffer,
-                                                           (size_t)begin, data,
-                                                           (size_t)(end - begin), err);
+        status = data == NULL
+                     ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a result")
+                     : device->backend->ops->read(device->backend, place->view.buffer,
+                                                  (size_t)begin, data, (size_t)(end - begin), err);
         if (status == KILN_STATUS_OK) {
             b->wrong = !kiln_judge_output(b->judge, i, data, NULL, text, sizeof(text));
         }
         kiln_free(b->env, data);
+    }
+    return status;
+}
+
+/* Inputs that the stream does not drop are as they were; of strided ones nothing is said. */
+static kiln_status look_at_inputs(beside *b, kiln_error *err)
+{
+    kiln_device *device = b->run->device;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < b->replay->n_inputs && status == KILN_STATUS_OK && !b->wrong; i++) {
+        const kiln_replay_input *input = &b->replay->inputs[i];
+        const kilni_place *place = &b->tensors[i].place;
+        if (input->strided || place->storage == NULL) {
+            continue;
+        }
+        void *now = kiln_alloc(b->env, input->bytes + 1);
+        status = now == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at an input")
+                             : device->backend->ops->read(device->backend, place->storage->buffer,
+                                                          0, now, input->bytes, err);
+        b->wrong = status == KILN_STATUS_OK && memcmp(now, input->data, input->bytes) != 0;
+        kiln_free(b->env, now);
     }
     return status;
 }
@@ -303,6 +322,7 @@ static kiln_status run_beside(beside *b, kilni_guards *guards, kiln_error *err)
     }
     KILN_TRY(out, status, run_segments(b, err));
     b->wrong = kilni_guards_damaged(guards, &damage);
+    KILN_TRY(out, status, look_at_inputs(b, err));
     KILN_TRY(out, status, judge_outputs(b, err));
 out:
     return status;

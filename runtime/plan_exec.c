@@ -731,8 +731,7 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     kiln_device *device = run->device;
     bool wanted = device->check == KILNI_CHECK_ALWAYS ||
                   (device->check == KILNI_CHECK_FIRST && !state->checked);
-    kilni_check *check =
-        wanted && !device->measuring ? kilni_check_begin(run, index) : NULL;
+    kilni_check *check = wanted && !device->measuring ? kilni_check_begin(run, index) : NULL;
     if (check == NULL) {
         return;
     }

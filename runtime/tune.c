@@ -70,8 +70,8 @@ static kiln_status take_sample(tournament *t, contender *c, kiln_error *err)
 static void note_failures(tournament *t)
 {
     kiln_fuse_contender now[KILN_FUSE_MAX_CONTENDERS] = {{0}};
-    uint32_t count = kiln_fuse_contenders(t->sample.run->engine, t->sample.run->segment->plan, t->sample.index, now,
-                                          KILN_FUSE_MAX_CONTENDERS);
+    uint32_t count = kiln_fuse_contenders(t->sample.run->engine, t->sample.run->segment->plan,
+                                          t->sample.index, now, KILN_FUSE_MAX_CONTENDERS);
     for (uint32_t i = 0; i < count; i++) {
         t->entries[i].failed = t->entries[i].failed || now[i].failed;
     }
@@ -130,8 +130,7 @@ static bool inputs_failed(const tournament *t)
 
 static bool is_time(const tournament *t, unsigned mode, uint32_t runs)
 {
-    return mode == KILNI_TUNE_FULL || runs + 1 >= HOT ||
-           (runs + 1 >= CLOSE_RUNS && is_close(t));
+    return mode == KILNI_TUNE_FULL || runs + 1 >= HOT || (runs + 1 >= CLOSE_RUNS && is_close(t));
 }
 
 static kiln_status prepare(tournament *t, kiln_error *err)
@@ -153,8 +152,8 @@ static void finish(tournament *t, kiln_status status)
         ns[i] = t->entries[i].failed ? 0 : t->entries[i].best_ns;
     }
     if (status == KILN_STATUS_OK) {
-        kiln_fuse_settle(t->sample.run->engine, plan, t->sample.index, t->sample.run->segment->symbols, ns,
-                         alone->failed ? 0 : alone->best_ns);
+        kiln_fuse_settle(t->sample.run->engine, plan, t->sample.index,
+                         t->sample.run->segment->symbols, ns, alone->failed ? 0 : alone->best_ns);
     }
     for (uint32_t i = 0; i <= t->n_known; i++) {
         kilni_beside_plan_fini(&t->sample, &t->entries[i].small);
@@ -194,8 +193,8 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs)
         device->fault = fault;
     }
     if (status != KILN_STATUS_OK) {
-        kiln_log_write(&device->context->env, KILN_LOG_INFO, "runtime", "a block could not be measured: %s",
-                       err.message);
+        kiln_log_write(&device->context->env, KILN_LOG_INFO, "runtime",
+                       "a block could not be measured: %s", err.message);
     }
     return true;
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The ways in which a fuser with real kernels misbehaves, one for each library. What the loader
+// refuses before anything runs is in ../chain_faults.h.
+#ifndef KILN_TESTS_HOSTILE_FAULTS_H
+#define KILN_TESTS_HOSTILE_FAULTS_H
+
+#define EVIL_NONE 0
+// In its kernels.
+#define EVIL_WRONG 1 ///< relu of negative numbers
+#define EVIL_NAN 2 ///< a result is NaN
+#define EVIL_OVERWRITE 3 ///< one element behind its result
+#define EVIL_UNDERWRITE 4 ///< one element before it
+#define EVIL_WRITES_INPUT 5 ///< that it was told to read
+#define EVIL_TEMP_OVERRUN 6 ///< one element behind its temporary
+#define EVIL_NO_COMPILE 7
+#define EVIL_UNWRITTEN 8 ///< the last element
+#define EVIL_NO_KERNEL 9 ///< the source has none of that name
+// In what it claims.
+#define EVIL_HUGE_CLAIM 20
+#define EVIL_NEGATIVE_CLAIM 21
+#define EVIL_ZERO_CLAIM 22 ///< nothing is done in no time
+#define EVIL_OVERFLOWING_CLAIM 23
+// In its callbacks.
+#define EVIL_LOOPS_IN_FUSE 40
+#define EVIL_LOOPS_IN_INIT 41
+#define EVIL_CRASHES_IN_QUERY 42
+#define EVIL_CRASHES_LATE 43 ///< at the third operation: no smoke test sees it
+#define EVIL_IMPURE 44 ///< another program each time
+#define EVIL_NULL_SOURCE 45
+#define EVIL_DANGLING 46 ///< pointers into the first page
+
+#endif
