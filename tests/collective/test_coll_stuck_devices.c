@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "runtime_internal.h"
 #ifdef TEST_WITH_OPENCL
-#include "cl_backend.h"
+#include "cl_internal.h"
 #endif
 
 enum { MOST = 3, STUCK = 1, COUNT = 100003, DEADLINE_MS = 500, WITHIN_MS = DEADLINE_MS + 1000 };
@@ -127,20 +127,22 @@ static void check_call(scene *self, bool reads_stuck)
 static const char *const opencl[] = {"opencl:0", "opencl:1", "reference:0"};
 static const char *const mixed[] = {"opencl:0", "reference:0", "reference:1"};
 
-/// What is queued on the backend from now on never ends, until the event is signalled.
-static kiln_cl_event *hold(kiln_backend *backend, pthread_mutex_t *lock)
+/// What is queued on the backend from now on never ends, until the event is let go. The event does
+/// not need the backend any more.
+static cl_event hold(kiln_backend *base, pthread_mutex_t *lock)
 {
-    kiln_cl_event *gate = NULL;
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
     pthread_mutex_lock(lock);
-    KILN_CHECK_INT(kiln_cl_gate(backend, &gate, NULL), 0);
+    cl_event gate = clCreateUserEvent(backend->context, NULL);
+    KILN_CHECK_INT(clEnqueueBarrierWithWaitList(backend->queue, 1, &gate, NULL), CL_SUCCESS);
     pthread_mutex_unlock(lock);
     return gate;
 }
 
-static void let_go(kiln_cl_event *gate)
+static void let_go(cl_event gate)
 {
-    kiln_cl_event_signal(gate, KILN_STATUS_OK);
-    kiln_cl_event_destroy(gate);
+    clSetUserEventStatus(gate, CL_COMPLETE);
+    clReleaseEvent(gate);
 }
 
 static void test_lane(void)
@@ -148,7 +150,7 @@ static void test_lane(void)
     scene self;
     if (scene_init(&self, opencl, 3)) {
         kiln_device *device = self.set.devices[STUCK];
-        kiln_cl_event *gate = hold(device->in.backend, &device->in.lock);
+        cl_event gate = hold(device->in.backend, &device->in.lock);
         check_call(&self, /*reads_stuck=*/true);
         let_go(gate);
     }
@@ -161,7 +163,7 @@ static void test_queue(void)
     scene self;
     if (scene_init(&self, opencl, 3)) {
         kiln_device *device = self.set.devices[STUCK];
-        kiln_cl_event *gate = hold(device->backend, &device->lock);
+        cl_event gate = hold(device->backend, &device->lock);
         check_call(&self, /*reads_stuck=*/false);
         let_go(gate);
         check_read(&self, STUCK);
@@ -180,7 +182,7 @@ static void test_move(void)
         kiln_tensor *there = NULL;
         KILN_CHECK_INT(kiln_device_open(self.set.context, "opencl:1", &source, NULL), 0);
         KILN_CHECK_INT(kiln_full(source, &elems, 1, KILN_DTYPE_F32, kiln_f64(2), &there, NULL), 0);
-        kiln_cl_event *gate = hold(source->backend, &source->lock);
+        cl_event gate = hold(source->backend, &source->lock);
         kiln_release(self.inputs[STUCK]);
         KILN_CHECK_INT(kiln_to_device(there, self.set.devices[STUCK], &self.inputs[STUCK], NULL),
                        0);
@@ -204,7 +206,7 @@ static void test_device_goes(void)
     scene self;
     if (scene_init(&self, opencl, 3)) {
         kiln_device *device = self.set.devices[STUCK];
-        kiln_cl_event *gate = hold(device->in.backend, &device->in.lock);
+        cl_event gate = hold(device->in.backend, &device->in.lock);
         check_call(&self, /*reads_stuck=*/true);
         kiln_release(self.inputs[STUCK]);
         kiln_release(self.sums[STUCK]);
