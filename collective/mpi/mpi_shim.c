@@ -107,9 +107,15 @@ kiln_status kilni_mpi_load(const kiln_env *env, kilni_mpi *out_mpi, kiln_error *
     kiln_error cause = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_NOT_FOUND;
     for (size_t i = 0; i < KINDS; i++) {
-        if (getenv(kinds[i].sign) != NULL) { // the launcher's own, and no other
-            return load_kind(env, &kinds[i], out_mpi, err);
+        if (getenv(kinds[i].sign) == NULL) {
+            continue;
         }
+        status = load_kind(env, &kinds[i], out_mpi, err); // the launcher's own, and no other
+        return status != KILN_STATUS_NOT_FOUND
+                   ? status
+                   : kiln_fail(err, UNAVAILABLE,
+                               "this process was started by %s, whose library %s is not installed",
+                               kinds[i].name, kinds[i].file);
     }
     for (size_t i = 0; i < KINDS && status == KILN_STATUS_NOT_FOUND; i++) {
         status = load_kind(env, &kinds[i], out_mpi, &cause);

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`kiln coll check` under mpirun of Open MPI and of MPICH, and what the others say when one of four
-processes is killed. Launchers that are not installed are skipped, visibly."""
+processes is killed; and without MPI: nothing is linked with it, and who asks for it reads why not.
+Launchers that are not installed are skipped, visibly."""
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,7 +12,8 @@ import sys
 import threading
 import time
 
-KILN = sys.argv[1]
+KILN = os.path.realpath(sys.argv[1])
+NO_MPI = sys.argv[2]  # preloaded, it hides MPI
 DEVICES = ["-d", "reference:0", "-d", "reference:1"]
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 MPICH = ["mpirun.mpich"]
@@ -39,17 +42,32 @@ def check(name, command):
     tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
 
 
-def children_of(pid):
-    found = []
-    for entry in os.listdir("/proc"):
+def ranks_of(pid):
+    """The processes of Kiln that a launcher started, or its proxies."""
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
-                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+                parents[int(entry)] = int(file.read().rsplit(")", 1)[1].split()[1])
         except (OSError, ValueError, IndexError):
             continue
-        if parent == pid:
-            found.append(int(entry))
+    found = []
+    for process, parent in parents.items():
+        while parent in parents and parent != pid:
+            parent = parents[parent]
+        try:
+            if parent == pid and os.readlink(f"/proc/{process}/exe") == KILN:
+                found.append(process)
+        except OSError:
+            continue
     return sorted(found)
+
+
+def place_of(pid):
+    """Which of the launcher's processes it is."""
+    with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
+        found = dict(item.split("=", 1) for item in file.read().split("\0") if "=" in item)
+    return int(found.get("OMPI_COMM_WORLD_RANK", found.get("PMI_RANK", -1)))
 
 
 class Reader(threading.Thread):
@@ -75,11 +93,12 @@ def kill_one(name, command):
                            stderr=subprocess.PIPE, text=True, env=environment())
     first = job.stdout.readline()  # the group stands, and calls are under way
     time.sleep(0.5)
-    pids = children_of(job.pid)
+    pids = ranks_of(job.pid)
     if len(pids) != 4:
         job.kill()
         tell("failed", name, f"{len(pids)} processes, first line {first!r}: {job.stderr.read()}")
         return
+    ranks = [f"rank {2 * place_of(pids[1]) + i}:" for i in range(2)]  # two devices in each
     errors = Reader(job.stderr)
     killed = time.monotonic()
     os.kill(pids[1], signal.SIGKILL)
@@ -90,15 +109,50 @@ def kill_one(name, command):
     took = max([line[0] for line in said], default=killed + 1000) - killed
     words = {line[1] for line in said}
     ok = (took < DEADLINE_S + 1 and len(said) == 3 and len(words) == 1
-          and any(name in said[0][1] for name in ("rank 2:", "rank 3:")))
+          and any(name in said[0][1] for name in ranks))
     tell("passed" if ok else "failed", name, f"after {took:.2f} s: {errors.lines}")
 
 
+def without(name, signs, expected):
+    """No MPI can be found; `signs` say which launcher it would be."""
+    done = subprocess.run([KILN, "coll", "check"] + DEVICES, capture_output=True, text=True,
+                          timeout=240, env={**environment(), **signs, "LD_PRELOAD": NO_MPI})
+    if expected is None:
+        ok = done.returncode == 0 and "cases passed" in done.stdout
+    else:
+        ok = done.returncode == 1 and done.stderr.strip() == f"kiln coll: {expected}"
+    tell("passed" if ok else "failed", name, f"{done.returncode} {done.stdout}{done.stderr}"[-2000:])
+
+
+def not_linked():
+    libraries = os.path.join(os.path.dirname(KILN), "..", "lib")
+    files = [KILN] + [os.path.join(libraries, file) for file in sorted(os.listdir(libraries))
+                      if file.startswith("libkiln") and file.endswith(".so")]
+    bad = []
+    for file in files:
+        said = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True)
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", said.stdout)
+        bad += [f"{file}: {name}" for name in needed if re.match("lib(open-)?(mpi|mpich|pmi)", name)]
+        bad += [] if needed else [f"{file}: nothing is needed"]
+    ok = not bad and any("libkiln_mpi.so" in file for file in files)
+    tell("passed" if ok else "failed", "nothing is linked with MPI", f"{bad} {files}")
+
+
 def main():
+    not_linked()
+    without("without MPI", {}, None)
+    without("without MPI, as under Open MPI", {"OMPI_COMM_WORLD_SIZE": "2"},
+            "this process was started by Open MPI, whose library libmpi.so.40 is not installed")
+    without("without MPI, as under MPICH", {"PMI_SIZE": "2"},
+            "this process was started by MPICH, whose library libmpich.so.12 is not installed")
     check("open mpi, four processes", OPEN_MPI + ["-np", "4"])
     check("open mpi, three processes", OPEN_MPI + ["-np", "3"])
     check("mpich, four processes", MPICH + ["-np", "4"])
     kill_one("open mpi, one of four is killed", OPEN_MPI + ["--enable-recovery", "-np", "4"])
+    # MPICH's launcher ends the job, and sends SIGUSR1, where what it started itself is killed.
+    shell = ["sh", "-c", "trap '' USR1; \"$0\" \"$@\"; exit $?"]
+    kill_one("mpich, one of four is killed",
+             MPICH + ["-disable-auto-cleanup", "-np", "4"] + shell)
     print(f"kiln-test: {count['passed']} passed, {count['failed']} failed, "
           f"{count['skipped']} skipped")
     return 1 if count["failed"] else 0
