@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "coll_snag.h"
 #include "harness.h"
@@ -181,14 +182,31 @@ bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
     return ok;
 }
 
+/// What a device holds; a worker that did not come back may be on its way.
+static kiln_device_stats stats_at_rest(kiln_device *device)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    bool failed = false;
+    for (int i = 0; i < 2000; i++) {
+        kiln_status synced = kiln_sync(device, NULL); // a failure may be the test's
+        failed = failed || (synced != KILN_STATUS_OK && synced != KILN_STATUS_DEVICE_LOST &&
+                            synced != KILN_STATUS_DEADLINE_EXCEEDED);
+        kiln_device_stats_get(device, &stats);
+        if (stats.backend.bytes_used == 0) {
+            break;
+        }
+        nanosleep(&pause, NULL);
+    }
+    KILN_CHECK(!failed);
+    return stats;
+}
+
 void device_set_close(device_set *set)
 {
     for (uint32_t i = 0; i < set->count; i++) {
-        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         if (set->devices[i] != NULL) {
-            kiln_status synced = kiln_sync(set->devices[i], NULL); // a failure may be the test's
-            KILN_CHECK(synced == KILN_STATUS_OK || synced == KILN_STATUS_DEVICE_LOST);
-            kiln_device_stats_get(set->devices[i], &stats);
+            const kiln_device_stats stats = stats_at_rest(set->devices[i]);
             KILN_CHECK_INT(stats.tensors_live, 0);
             KILN_CHECK_INT(stats.backend.bytes_used, 0);
             kiln_device_release(set->devices[i]);

@@ -4,7 +4,6 @@
 // device's rank by the deadline and a second, the group can be destroyed meanwhile, and memory goes
 // back when the device comes back.
 #include <stdlib.h>
-#include <time.h>
 
 #include "collective.h"
 #include "device_set.h"
@@ -68,18 +67,6 @@ static void scene_fini(scene *self)
     for (uint32_t i = 0; i < self->count; i++) {
         kiln_release(self->inputs[i]);
         kiln_release(self->sums[i]);
-    }
-    for (uint32_t i = 0; i < self->count; i++) { // a worker may still be on its way back
-        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        const struct timespec pause = {.tv_nsec = 10000000};
-        for (int k = 0; k < 1000; k++) {
-            kiln_status synced = kiln_sync(self->set.devices[i], NULL); // a failure is the test's
-            kiln_device_stats_get(self->set.devices[i], &stats);
-            if (stats.backend.bytes_used == 0 && synced == KILN_STATUS_OK) {
-                break;
-            }
-            nanosleep(&pause, NULL);
-        }
     }
     device_set_close(&self->set);
 }
