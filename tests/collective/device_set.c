@@ -21,6 +21,27 @@ static coll_snag snag = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_
 static kiln_backend_ops failing_ops;
 static const kiln_backend_ops *real_ops;
 
+static atomic_uint delay_us;
+static atomic_uint_fast64_t spent_ns;
+
+uint64_t device_set_delay(uint32_t delay)
+{
+    atomic_store(&delay_us, delay);
+    return atomic_exchange(&spent_ns, 0);
+}
+
+/// Of a transfer that began then.
+static kiln_status spend(uint64_t begin_ns, kiln_status status)
+{
+    uint32_t delay = atomic_load(&delay_us);
+    const struct timespec pause = {.tv_nsec = (long)delay * 1000};
+    if (delay > 0) {
+        nanosleep(&pause, NULL);
+    }
+    atomic_fetch_add(&spent_ns, kiln_time_ns() - begin_ns);
+    return status;
+}
+
 static void stay(void)
 {
     snag_pass(&snag, (unsigned)atomic_fetch_add(&calls_made, 1) + 1);
@@ -29,10 +50,11 @@ static void stay(void)
 static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                 void *out_data, size_t bytes, kiln_error *err)
 {
+    uint64_t begin_ns = kiln_time_ns();
     stay();
     return atomic_fetch_sub(&reads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
-               : real_ops->read(backend, buffer, offset, out_data, bytes, err);
+               : spend(begin_ns, real_ops->read(backend, buffer, offset, out_data, bytes, err));
 }
 
 /// How a server reads.
@@ -46,10 +68,11 @@ static kiln_status failing_map(kiln_backend *backend, kiln_buffer *buffer, size_
 static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                   const void *source, size_t bytes, kiln_error *err)
 {
+    uint64_t begin_ns = kiln_time_ns();
     stay();
     return atomic_fetch_sub(&uploads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "an upload failed on purpose")
-               : real_ops->upload(backend, buffer, offset, source, bytes, err);
+               : spend(begin_ns, real_ops->upload(backend, buffer, offset, source, bytes, err));
 }
 
 static kiln_status failing_execute(kiln_backend *backend, const kiln_op_record *record,

@@ -31,6 +31,10 @@ void device_set_fail_at(int reads, int uploads, int executes);
 void device_set_stay_at(int number);
 void device_set_let_go(void);
 
+/// Every read and upload on "failing" takes so long from now on; returns how long all of them took
+/// since the last call.
+uint64_t device_set_delay(uint32_t delay_us);
+
 /// Checks that no tensor, buffer or byte is left on any device, and closes them.
 void device_set_close(device_set *set);
 

@@ -158,6 +158,45 @@ static void test_queue(void)
     scene_fini(&self);
 }
 
+/// The first member's queue does not go on, and nobody waits for it: the other ones' earlier work
+/// is submitted all the same, and the call with it.
+static void test_earlier_work(void)
+{
+    scene self;
+    kiln_tensor *doubled[MOST] = {NULL};
+    kiln_device_stats before = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats after = KILN_DEVICE_STATS_INIT;
+    float value = 0;
+    const int64_t start = COUNT - 1;
+    const int64_t end = COUNT;
+    kiln_tensor *last = NULL;
+    if (scene_init(&self, opencl, 3)) {
+        kiln_collective_destroy(self.group);
+        self.group = NULL;
+        kiln_device *first = self.set.devices[0];
+        cl_event gate = hold(first->backend, &first->lock);
+        (void)make_group(&self, 30000);
+        for (uint32_t i = 0; i < self.count; i++) {
+            KILN_CHECK_INT(kiln_mul_scalar(self.inputs[i], kiln_f64(2), &doubled[i], NULL), 0);
+        }
+        kiln_device_stats_get(self.set.devices[STUCK], &before);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, doubled, "sum", self.sums, NULL), 0);
+        kiln_device_stats_get(self.set.devices[STUCK], &after);
+        KILN_CHECK(after.backend.kernels_launched > before.backend.kernels_launched);
+        KILN_CHECK(!kiln_collective_ended(self.sums[STUCK]));
+        let_go(gate);
+        KILN_CHECK_INT(kiln_collective_resolve(self.sums[STUCK], NULL), 0);
+        KILN_CHECK_INT(kiln_slice(self.sums[STUCK], &start, 1, &end, 1, NULL, 0, &last, NULL), 0);
+        KILN_CHECK_INT(kiln_read(last, &value, sizeof value, NULL), 0);
+        KILN_CHECK(value == 12.0f); // 2 + 4 + 6
+    }
+    for (uint32_t i = 0; i < self.count; i++) {
+        kiln_release(doubled[i]);
+    }
+    kiln_release(last);
+    scene_fini(&self);
+}
+
 /// A member's gradient is still being moved from a device that hangs.
 static void test_move(void)
 {
@@ -230,8 +269,8 @@ int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
 #ifdef TEST_WITH_OPENCL
-        KILN_TEST(test_lane),        KILN_TEST(test_queue),
-        KILN_TEST(test_device_goes), KILN_TEST(test_move),
+        KILN_TEST(test_lane),   KILN_TEST(test_queue),        KILN_TEST(test_device_goes),
+        KILN_TEST(test_move),   KILN_TEST(test_earlier_work),
 #endif
 #ifdef TEST_WITH_REMOTE
         KILN_TEST(test_server),

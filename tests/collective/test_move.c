@@ -7,6 +7,10 @@
 
 #include "device_set.h"
 #include "harness.h"
+#include "runtime_internal.h"
+#ifdef TEST_WITH_OPENCL
+#include "cl_internal.h"
+#endif
 
 static const char *const addresses[] = {
     "reference:0", "reference:1",
@@ -283,6 +287,82 @@ static void test_let_go(void)
     device_set_close(&set);
 }
 
+// ---- how
+// --------------------------------------------------------------------------------------------
+
+/// One chunk is written while the next is read: a move takes much less than all its transfers one
+/// after another.
+static void test_chunks_overlap(void)
+{
+    static const char *const slow[] = {"failing:0", "failing:1"};
+    static unsigned char data[36 << 20];
+    static unsigned char back[36 << 20];
+    const int64_t count = sizeof data;
+    device_set set;
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    fill(KILN_DTYPE_U8, data, sizeof data);
+    device_set_fail_at(0, 0, 0);
+    device_set_stay_at(0);
+    bool ok =
+        device_set_open(&set, slow, 2) &&
+        KILN_CHECK_INT(kiln_tensor_create(set.devices[0], KILN_DTYPE_U8, 1, &count, data, &x, NULL),
+                       0) &&
+        KILN_CHECK_INT(kiln_sync(set.devices[0], NULL), 0);
+    (void)device_set_delay(40000);
+    uint64_t begin = kiln_time_ns();
+    if (ok && KILN_CHECK_INT(kiln_to_device(x, set.devices[1], &y, NULL), 0)) {
+        KILN_CHECK_INT(kiln_sync(set.devices[1], NULL), 0);
+        uint64_t took = kiln_time_ns() - begin;
+        uint64_t sum = device_set_delay(0);
+        KILN_CHECK(sum > 17 * 40000000u); // 9 chunks, each way
+        if (took > sum * 8 / 10) {
+            KILN_FAIL("the move took %llu ms, its transfers %llu ms", took / 1000000ull,
+                      sum / 1000000ull);
+        }
+        KILN_CHECK_INT(kiln_read(y, back, sizeof back, NULL), 0);
+        KILN_CHECK(memcmp(data, back, sizeof back) == 0);
+    }
+    kiln_release(x);
+    kiln_release(y);
+    device_set_close(&set);
+}
+
+#ifdef TEST_WITH_OPENCL
+static bool is_pinned(cl_mem memory)
+{
+    cl_mem_flags flags = 0;
+    return memory != NULL &&
+           clGetMemObjectInfo(memory, CL_MEM_FLAGS, sizeof flags, &flags, NULL) == CL_SUCCESS &&
+           (flags & CL_MEM_ALLOC_HOST_PTR) != 0;
+}
+
+/// A device is asked as one with memory of its own would be: bytes leave it and come to it through
+/// two pieces or more of memory that its driver made for that, and that stays mapped.
+static void test_staging_is_pinned(void)
+{
+    device_set set;
+    uint32_t pieces = 0;
+    if (device_set_open(&set, &addresses[2], 2)) {
+        kilni_cl_backend *source = kilni_cl_backend_of(set.devices[0]->backend);
+        kilni_cl_backend *target = kilni_cl_backend_of(set.devices[1]->backend);
+        source->info.features &= ~(uint32_t)KILN_FEATURE_UNIFIED_MEMORY;
+        target->info.features &= ~(uint32_t)KILN_FEATURE_UNIFIED_MEMORY;
+        (void)move_one(&set, 0, 1, KILN_DTYPE_U8, (37 << 20) + 5);
+        for (int i = 0; i < 2; i++) {
+            KILN_CHECK(source->reader.host[i] != NULL && is_pinned(source->reader.mem[i]));
+        }
+        for (int i = 0; i < KILNI_CL_STAGES; i++) {
+            const kilni_cl_stage *stage = &target->transfer.stages[i];
+            pieces += stage->host != NULL;
+            KILN_CHECK(stage->host == NULL || is_pinned(stage->mem));
+        }
+        KILN_CHECK(pieces >= 2);
+    }
+    device_set_close(&set);
+}
+#endif
+
 // ---- failures
 // ---------------------------------------------------------------------------------------
 
@@ -332,11 +412,12 @@ int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
 #ifdef TEST_WITH_OPENCL
-        KILN_TEST(test_nobody_waits),
+        KILN_TEST(test_nobody_waits),   KILN_TEST(test_staging_is_pinned),
 #endif
-        KILN_TEST(test_pairs),         KILN_TEST(test_long),       KILN_TEST(test_program_over_all),
-        KILN_TEST(test_threads_cross), KILN_TEST(test_sync_waits), KILN_TEST(test_let_go),
-        KILN_TEST(test_failures),
+        KILN_TEST(test_chunks_overlap), KILN_TEST(test_pairs),
+        KILN_TEST(test_long),           KILN_TEST(test_program_over_all),
+        KILN_TEST(test_threads_cross),  KILN_TEST(test_sync_waits),
+        KILN_TEST(test_let_go),         KILN_TEST(test_failures),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
     return kiln_test_run("collective/move", cases, sizeof cases / sizeof cases[0], argc, argv);
