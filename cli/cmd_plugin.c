@@ -9,6 +9,7 @@
 
 static const cli_command words[] = {
     {"list", "the fusers that were found, and why each was taken or not", plugin_list},
+    {"check", "check a plugin: the rules, results, kernels, speed", plugin_check},
     {"new", "write a project with a fuser that works", plugin_new},
 };
 
@@ -39,6 +40,9 @@ int cmd_plugin(int argc, char **argv)
             argv[1] = name;
             return words[i].run(argc - 1, argv + 1);
         }
+    }
+    if (strcmp(argv[1], "fingerprint") == 0) { // what `check` runs in another process
+        return plugin_fingerprint(argc - 1, argv + 1);
     }
     return cli_usage("plugin", "there is no \"%s\"", argv[1]);
 }

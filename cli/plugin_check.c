@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `kiln plugin check FILE`: runs the checks up to a level, each in its own process with a time
+// limit, and tells what came of them as lines, JSON and JUnit. What is checked is in
+// plugin_check_*.c.
+
+#include "plugin_check.h"
+#include "plugin_cli.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_CHECKS = 64, TOP_LEVEL = 4 };
+
+typedef struct check_options {
+    const char *path;
+    const char *json;
+    const char *junit;
+    const char *only;
+    uint64_t seed;
+    uint32_t level;
+    uint32_t timeout_s;
+    bool list;
+} check_options;
+
+static const struct argp_option options_table[] = {
+    {"level", 'l', "N", 0, "checks up to this level, 1 to 4; default 4", 0},
+    {"seed", 's', "N", 0, "other random streams of operations; default 1", 0},
+    {"only", 'o', "NAME", 0, "this check alone", 0},
+    {"json", 'j', "FILE", 0, "the results as JSON; - is standard output", 0},
+    {"junit", 'u', "FILE", 0, "the results as JUnit's XML", 0},
+    {"timeout", 't', "SECONDS", 0, "for each check; default 60", 0},
+    {"list", 'L', NULL, 0, "the checks, without a plugin", 0},
+    {0},
+};
+
+static uint64_t number(struct argp_state *state, const char *text, uint64_t most)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value > most || text[0] == '-') {
+        argp_error(state, "%s: write a number of at most %llu", text, (unsigned long long)most);
+    }
+    return value;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    check_options *options = state->input;
+    switch (key) {
+    case 'l':
+        options->level = (uint32_t)number(state, text, TOP_LEVEL);
+        return 0;
+    case 's':
+        options->seed = number(state, text, UINT64_MAX);
+        return 0;
+    case 'o':
+        options->only = text;
+        return 0;
+    case 'j':
+        options->json = text;
+        return 0;
+    case 'u':
+        options->junit = text;
+        return 0;
+    case 't':
+        options->timeout_s = (uint32_t)number(state, text, 86400);
+        return 0;
+    case 'L':
+        options->list = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->path != NULL) {
+            argp_error(state, "one FILE at a time");
+        }
+        options->path = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->path == NULL && !options->list) {
+            argp_error(state, "name the plugin's file");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+// ---- for the checks ----------------------------------------------------------------------------
+
+bool check_fail(check *c, const char *format, ...)
+{
+    if (c->result->verdict != CHECK_FAILED) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
+        va_end(args);
+        c->result->verdict = CHECK_FAILED;
+    }
+    return false;
+}
+
+void check_skip(check *c, const char *format, ...)
+{
+    if (c->result->verdict == CHECK_PASSED) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
+        va_end(args);
+        c->result->verdict = CHECK_SKIPPED;
+    }
+}
+
+void check_say(check *c, const char *format, ...)
+{
+    if (c->result->verdict == CHECK_PASSED) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
+        va_end(args);
+    }
+}
+
+void check_step(check *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->result->step, sizeof(c->result->step), format, args);
+    va_end(args);
+}
+
+bool check_good(const check *c)
+{
+    return c->result->verdict == CHECK_PASSED;
+}
+
+// ---- one check in its process ------------------------------------------------------------------
+
+/// What a plugin prints goes nowhere; whether it prints is a check of its own.
+static void silence(void)
+{
+    int null = open("/dev/null", O_WRONLY);
+    if (null >= 0) {
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+}
+
+static void tell_death(const check_options *options, check_result *result, int status, bool late)
+{
+    char doing[200] = "";
+    if (result->step[0] != '\0') {
+        snprintf(doing, sizeof(doing), " during %s", result->step);
+    }
+    if (late) {
+        snprintf(result->text, sizeof(result->text), "not done after %u s%s", options->timeout_s,
+                 doing);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(result->text, sizeof(result->text), "the process died of signal %d (%s)%s",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)), doing);
+    } else {
+        snprintf(result->text, sizeof(result->text), "the process ended itself with status %d%s",
+                 WEXITSTATUS(status), doing);
+    }
+    result->verdict = CHECK_FAILED;
+}
+
+/// Waits until the pipe closes or time is up; a child of the child may hold it, so the end is asked
+/// for too.
+static bool wait_done(pid_t child, int done_fd, uint32_t timeout_s, int *out_status)
+{
+    uint64_t end = kiln_time_ns() + timeout_s * UINT64_C(1000000000);
+    for (;;) {
+        struct pollfd poll_fd = {.fd = done_fd, .events = POLLIN};
+        (void)poll(&poll_fd, 1, 20);
+        pid_t got = waitpid(child, out_status, WNOHANG);
+        if (got == child) {
+            return true;
+        }
+        if (kiln_time_ns() >= end) {
+            return false;
+        }
+    }
+}
+
+static void run_check(const check_options *options, const check_row *row, check_result *result)
+{
+    int fds[2];
+    uint64_t begin = kiln_time_ns();
+    fflush(NULL);
+    if (pipe(fds) != 0) {
+        result->verdict = CHECK_FAILED;
+        snprintf(result->text, sizeof(result->text), "no pipe: %s", strerror(errno));
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        check c = {.path = options->path, .seed = options->seed, .result = result};
+        c.begin = begin;
+        c.deadline = begin + options->timeout_s * UINT64_C(1000000000);
+        close(fds[0]);
+        setpgid(0, 0);
+        silence();
+        row->run(&c);
+        result->step[0] = '\1'; // came to its end
+        _exit(0);
+    }
+    close(fds[1]);
+    int status = 0;
+    bool in_time = child > 0 && wait_done(child, fds[0], options->timeout_s, &status);
+    if (!in_time && child > 0) {
+        kill(-child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+    close(fds[0]);
+    if (!in_time || result->step[0] != '\1') {
+        tell_death(options, result, status, !in_time);
+    }
+    result->ns = kiln_time_ns() - begin;
+}
+
+// ---- reports -----------------------------------------------------------------------------------
+
+static const char *const words[] = {"ok", "FAIL", "skip"};
+
+static void print_line(const check_row *row, const check_result *result)
+{
+    printf("%-4s  %u  %-14s %s\n", words[result->verdict], row->level, row->name, row->what);
+    if (result->text[0] != '\0') {
+        printf("                         %s\n", result->text);
+    }
+}
+
+static int write_json(const check_options *options, const check_row *const *rows,
+                      const check_result *results, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:s, s:s, s:s, s:f}", "check", rows[i]->name,
+                                        "level", (int)rows[i]->level, "what", rows[i]->what,
+                                        "verdict", words[results[i].verdict], "text",
+                                        results[i].text, "seconds", (double)results[i].ns * 1e-9));
+    }
+    json_t *root =
+        json_pack("{s:s, s:I, s:i, s:o}", "plugin", options->path, "seed",
+                  (json_int_t)options->seed, "level", (int)options->level, "checks", list);
+    bool to_stdout = strcmp(options->json, "-") == 0;
+    int failed = root == NULL ? -1
+                 : to_stdout  ? json_dumpf(root, stdout, JSON_INDENT(2))
+                              : json_dump_file(root, options->json, JSON_INDENT(2));
+    json_decref(root);
+    if (to_stdout) {
+        printf("\n");
+    }
+    return failed;
+}
+
+static void xml_text(FILE *file, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        const char *name = c == '<'   ? "&lt;"
+                           : c == '>' ? "&gt;"
+                           : c == '&' ? "&amp;"
+                           : c == '"' ? "&quot;"
+                                      : NULL;
+        if (name != NULL) {
+            fputs(name, file);
+        } else {
+            fputc(c < 0x20 ? ' ' : c, file);
+        }
+    }
+}
+
+static int write_junit(const check_options *options, const check_row *const *rows,
+                       const check_result *results, size_t n)
+{
+    size_t counts[3] = {0, 0, 0};
+    FILE *file = fopen(options->junit, "w");
+    if (file == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        counts[results[i].verdict]++;
+    }
+    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"");
+    xml_text(file, options->path);
+    fprintf(file, "\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n", n, counts[1], counts[2]);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(file, "  <testcase classname=\"level%u\" name=\"%s\" time=\"%.3f\"", rows[i]->level,
+                rows[i]->name, (double)results[i].ns * 1e-9);
+        if (results[i].verdict == CHECK_PASSED) {
+            fprintf(file, "/>\n");
+            continue;
+        }
+        fprintf(file, "><%s message=\"",
+                results[i].verdict == CHECK_FAILED ? "failure" : "skipped");
+        xml_text(file, results[i].text);
+        fprintf(file, "\"/></testcase>\n");
+    }
+    fprintf(file, "</testsuite>\n");
+    return fclose(file);
+}
+
+// ---- all of it ---------------------------------------------------------------------------------
+
+static size_t choose(const check_options *options, const check_row **out)
+{
+    const check_row *const tables[] = {check_static_rows, check_life_rows, check_rules_rows,
+                                       check_run_rows};
+    size_t n = 0;
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        for (const check_row *row = tables[t]; row->name != NULL && n < MAX_CHECKS; row++) {
+            bool wanted = options->only != NULL ? strcmp(options->only, row->name) == 0
+                                                : row->level <= options->level;
+            if (wanted) {
+                out[n++] = row;
+            }
+        }
+    }
+    return n;
+}
+
+static int list_checks(const check_row *const *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        printf("%u  %-14s %s\n", rows[i]->level, rows[i]->name, rows[i]->what);
+    }
+    return CLI_OK;
+}
+
+static int run_all(const check_options *options, const check_row *const *rows, size_t n,
+                   check_result *results)
+{
+    size_t counts[3] = {0, 0, 0};
+    bool quiet = options->json != NULL && strcmp(options->json, "-") == 0;
+    for (size_t i = 0; i < n; i++) {
+        run_check(options, rows[i], &results[i]);
+        counts[results[i].verdict]++;
+        if (!quiet) {
+            print_line(rows[i], &results[i]);
+        }
+    }
+    if (!quiet) {
+        printf("%s: level %u, seed %llu: %zu passed, %zu failed, %zu skipped\n", options->path,
+               options->level, (unsigned long long)options->seed, counts[CHECK_PASSED],
+               counts[CHECK_FAILED], counts[CHECK_SKIPPED]);
+    }
+    kiln_error err = KILN_ERROR_INIT;
+    if (options->json != NULL && write_json(options, rows, results, n) != 0) {
+        (void)kiln_fail(&err, NOT_FOUND, "%s cannot be written", options->json);
+        return cli_fail("plugin check", &err);
+    }
+    if (options->junit != NULL && write_junit(options, rows, results, n) != 0) {
+        (void)kiln_fail(&err, NOT_FOUND, "%s cannot be written", options->junit);
+        return cli_fail("plugin check", &err);
+    }
+    return counts[CHECK_FAILED] == 0 ? CLI_OK : CLI_FAILED;
+}
+
+int plugin_check(int argc, char **argv)
+{
+    static const struct argp argp = {
+        options_table,
+        parse,
+        "FILE",
+        "Checks a fuser plugin. Level 1: the file; 2: life of its objects; 3: the rules of fusing; "
+        "4: results against the operations alone.",
+        NULL,
+        NULL,
+        NULL};
+    check_options options = {.seed = 1, .level = 4, .timeout_s = 60};
+    const check_row *rows[MAX_CHECKS];
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    options.level = options.list ? TOP_LEVEL : options.level;
+    size_t n = choose(&options, rows);
+    if (n == 0) {
+        return cli_usage("plugin check", "there is no check \"%s\"",
+                         options.only != NULL ? options.only : "of level 0");
+    }
+    if (options.list) {
+        return list_checks(rows, n);
+    }
+    kiln_error err = KILN_ERROR_INIT;
+    char *path = realpath(options.path, NULL); // dlopen searches for names without a slash
+    check_result *results =
+        mmap(NULL, n * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (path == NULL || results == MAP_FAILED) {
+        (void)kiln_fail(&err, NOT_FOUND, "%s: %s", options.path, strerror(errno));
+        free(path);
+        return cli_fail("plugin check", &err);
+    }
+    options.path = path;
+    int code = run_all(&options, rows, n, results);
+    munmap(results, n * sizeof(*results));
+    free(path);
+    return code;
+}

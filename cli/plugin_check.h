@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGIN_CHECK_H
+#define KILN_PLUGIN_CHECK_H
+
+/// What the checks of `kiln plugin check` share. Each check runs in a process of its own and leaves
+/// its verdict in memory that outlives it, so that a crash or a hang says where it happened.
+
+#include "plugin_stream.h"
+
+typedef enum check_verdict { CHECK_PASSED = 0, CHECK_FAILED = 1, CHECK_SKIPPED = 2 } check_verdict;
+
+typedef struct check_result { ///< shared with the parent
+    check_verdict verdict;
+    char text[480]; ///< why it failed or was skipped, or a figure
+    char step[160]; ///< what was being done: told when the process dies
+    uint64_t ns;
+} check_result;
+
+typedef struct check {
+    const char *path;
+    uint64_t seed;
+    const kf_plugin *plugin; ///< after check_load
+    kf_host host;
+    kf_device device;
+    uint64_t host_blocks; ///< that the plugin holds
+    uint64_t host_calls;
+    uint64_t fail_at; ///< this call of alloc and later ones fail; 0: none
+    char said[200]; ///< last diagnostic
+    uint64_t begin;
+    uint64_t deadline; ///< in kiln_time_ns; to be done well before
+    check_result *result;
+} check;
+
+typedef struct check_row {
+    const char *name;
+    uint32_t level;
+    void (*run)(check *c);
+    const char *what;
+} check_row;
+
+extern const check_row check_static_rows[];
+extern const check_row check_life_rows[];
+extern const check_row check_rules_rows[];
+extern const check_row check_run_rows[];
+
+/// The first failure counts. Always false, so that a condition can return it.
+bool check_fail(check *c, const char *format, ...) KILN_PRINTF(2, 3);
+void check_skip(check *c, const char *format, ...) KILN_PRINTF(2, 3);
+void check_say(check *c, const char *format, ...) KILN_PRINTF(2, 3); ///< a figure of a good check
+void check_step(check *c, const char *format, ...) KILN_PRINTF(2, 3);
+bool check_good(const check *c);
+
+/// Opens the library, calls query and init. False: it failed.
+bool check_load(check *c);
+/// The fuser at `index` for the check's device; NULL: it declined, or failed.
+kf_fuser *check_fuser(check *c, uint32_t index);
+/// An invented CPU, and profiles of others; `which` from 0, false past the last.
+bool check_profile(uint32_t which, kf_device *out, const char **out_name);
+
+/// A stream of what the fuser takes, ending where it is ready; false when none was found.
+bool check_taste(check *c, kf_fuser *fuser, uint64_t seed, stream *out);
+/// Shows operations [from, to) one by one.
+kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,
+                     kf_state *state);
+/// A formula at the view's extents; false: absent or malformed.
+bool check_formula(const stream_view *view, const kf_device *device, kf_expr expr, int64_t *out);
+
+#endif

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Level 4: results. Streams that the fusers take run fused, with this plugin alone, and operation
+// by operation; both must say the same. How far apart they may be follows from the dtype and from
+// how far the result moves when its inputs move by a rounding: an element that then changes says
+// nothing.
+
+#include "plugin_check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROGRAMS = 40 };
+
+typedef struct bench_of { ///< a context with this plugin alone
+    kiln_context *context;
+    kiln_device *device;
+} bench_of;
+
+static void bench_close(bench_of *b)
+{
+    kiln_device_release(b->device);
+    kiln_context_destroy(b->context);
+}
+
+static bool bench_open(check *c, bench_of *b)
+{
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    kiln_error err = KILN_ERROR_INIT;
+    char id[128];
+    *b = (bench_of){NULL, NULL};
+    snprintf(id, sizeof(id), "%.*s", (int)c->plugin->id.len, c->plugin->id.ptr);
+    setenv("KILN_PLUGINS", id, 1); // nobody else takes part, and nothing measured before counts
+    setenv("KILN_CACHE_DIR", "off", 1);
+    setenv("KILN_DETERMINISTIC", "1", 1);
+    check_step(c, "opening the device");
+    kiln_status status = kiln_context_create(&options, &b->context, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_plugin_load(b->context, c->path, &err);
+        status = status == KILN_STATUS_ALREADY_EXISTS ? KILN_STATUS_OK : status;
+    }
+    if (status != KILN_STATUS_OK) {
+        check_fail(c, "%s", err.message);
+        bench_close(b);
+        return false;
+    }
+    if (kiln_device_open(b->context, "opencl:0", &b->device, &err) != KILN_STATUS_OK) {
+        check_skip(c, "no OpenCL device: %s", err.message);
+        bench_close(b);
+        return false;
+    }
+    return true;
+}
+
+// ---- comparing ---------------------------------------------------------------------------------
+
+static double tolerance_of(kiln_dtype dtype)
+{
+    return dtype == KILN_DTYPE_F64    ? 1e-12
+           : dtype == KILN_DTYPE_F32  ? 2e-5
+           : dtype == KILN_DTYPE_BF16 ? 0.02
+                                      : 3e-3;
+}
+
+static bool equal(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/// How far the result may be off where it is `x` and moves to `moved` with its inputs; negative: it
+/// says nothing there.
+static double room(const stream_tensor *t, double x, double moved, double most)
+{
+    if (kiln_dtype_kind_of(t->dtype) != KILN_KIND_FLOAT) {
+        return equal(x, moved) ? 0 : -1;
+    }
+    if (!isfinite(x) || !isfinite(moved)) {
+        return equal(x, moved) ? 0 : -1;
+    }
+    return tolerance_of(t->dtype) * most + 8 * fabs(x - moved);
+}
+
+typedef struct runs { ///< of one stream
+    stream_values fused, plain, nudged;
+} runs;
+
+static void compare(check *c, const stream *s, uint64_t seed, uint32_t tensor, const runs *r)
+{
+    const stream_tensor *t = &s->tensors[tensor];
+    int64_t count = (int64_t)(stream_bytes(t) / kiln_dtype_size(t->dtype));
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double x = fabs(stream_element(t, r->plain.bytes[tensor], i));
+        most = isfinite(x) && x > most ? x : most;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double x = stream_element(t, r->plain.bytes[tensor], i);
+        double y = stream_element(t, r->fused.bytes[tensor], i);
+        double may = room(t, x, stream_element(t, r->nudged.bytes[tensor], i), most);
+        if (may < 0 || equal(x, y) || fabs(x - y) <= may) {
+            continue;
+        }
+        char text[300];
+        stream_print(s, text, sizeof(text));
+        check_fail(c,
+                   "%%%u, element %" PRId64 ": %.9g, and %.9g without fusion; seed %" PRIu64 ": %s",
+                   tensor, i, y, x, seed, text);
+        return;
+    }
+}
+
+static bool run_three(check *c, const bench_of *b, const stream *s, uint64_t seed, runs *r)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    memset(r, 0, sizeof(*r));
+    check_step(c, "running a fused stream, seed %" PRIu64, seed);
+    kiln_status status = stream_run(s, b->device, seed, false, &r->fused, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_set_fusion(b->device, false, &err);
+    }
+    check_step(c, "running a stream without fusion, seed %" PRIu64, seed);
+    if (status == KILN_STATUS_OK) {
+        status = stream_run(s, b->device, seed, false, &r->plain, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = stream_run(s, b->device, seed, true, &r->nudged, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_set_fusion(b->device, true, &err);
+    }
+    return status == KILN_STATUS_OK || check_fail(c, "seed %" PRIu64 ": %s", seed, err.message);
+}
+
+static uint64_t blocks_of(kiln_device *device)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(device, &stats);
+    return stats.blocks_fused;
+}
+
+/// Gives the number of blocks that ran fused.
+static uint64_t try_stream(check *c, const bench_of *b, const stream *s, uint64_t seed)
+{
+    runs r;
+    uint64_t before = blocks_of(b->device);
+    if (run_three(c, b, s, seed, &r)) {
+        for (uint32_t i = 0; i < s->n_tensors && check_good(c); i++) {
+            if (r.fused.bytes[i] != NULL && r.plain.bytes[i] != NULL && r.nudged.bytes[i] != NULL) {
+                compare(c, s, seed, i, &r);
+            }
+        }
+    }
+    stream_values_free(&r.fused);
+    stream_values_free(&r.plain);
+    stream_values_free(&r.nudged);
+    return blocks_of(b->device) - before;
+}
+
+/// Compilers of kernels may be slow: at half of the time no new stream is begun.
+static bool has_time(const check *c)
+{
+    return kiln_time_ns() + (c->deadline - c->begin) / 2 < c->deadline;
+}
+
+static void check_results(check *c)
+{
+    bench_of b;
+    uint64_t blocks = 0, streams = 0;
+    if (!check_load(c) || !bench_open(c, &b)) {
+        return;
+    }
+    for (uint32_t f = 0; f < c->plugin->n_fusers && check_good(c); f++) {
+        kf_fuser *fuser = check_fuser(c, f);
+        for (uint64_t i = 0; i < PROGRAMS && fuser != NULL && check_good(c) && has_time(c); i++) {
+            stream s;
+            uint64_t seed = c->seed * 1000 + i;
+            if (check_taste(c, fuser, seed, &s)) {
+                blocks += try_stream(c, &b, &s, seed);
+                streams++;
+            }
+        }
+        c->plugin->fuser_destroy(fuser);
+    }
+    if (check_good(c) && streams == 0) {
+        check_fail(
+            c, "its fusers take no operation: of thousands of random ones none was to their taste");
+    } else if (check_good(c) && blocks == 0) {
+        check_fail(c,
+                   "none of %" PRIu64
+                   " streams ran fused: by its own estimates, or by what the host "
+                   "refused (KILN_LOG=debug tells)",
+                   streams);
+    }
+    check_say(c, "%" PRIu64 " fused blocks of %" PRIu64 " streams", blocks, streams);
+    bench_close(&b);
+}
+
+const check_row check_run_rows[] = {
+    {"results", 4, check_results, "fused blocks give what their operations give"},
+    {NULL, 0, NULL, NULL},
+};

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`kiln plugin check`: Kiln's own fusers pass; and every check can fail: the template with one line spoiled."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+KILN, ROOT, PLUGINS, LEVEL = sys.argv[1:5]
+SDK = os.path.join(ROOT, "plugin_sdk")
+FAILED = []
+COUNT = 0
+
+# name: (check that must fail, words of its text, file, line as it is, line as it is spoiled)
+ABI, MINE = "abi.c", "my_fuser.c"
+SPOILED = {
+    "no note": ("note", "no section", ABI, "KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);", ""),
+    "export": ("exports", "exports surplus", ABI, "static kf_status init(void)",
+               "KF_EXPORT int surplus(void);\nint surplus(void)\n{\n    return 1;\n}\nstatic kf_status init(void)"),
+    "constructor": ("sections", "constructors", ABI, "static void deinit(void)\n{",
+                    "static volatile int early;\n__attribute__((constructor)) static void before(void)\n{\n    early = 1;\n}\n"
+                    "static void deinit(void)\n{\n    early = 0;"),
+    "id": ("loader", "differs from its manifest", ABI, ".id = KF_STR_INIT(PLUGIN_ID)",
+           '.id = KF_STR_INIT("org.example.other")'),
+    "slow": ("load-time", "more than 50", ABI, "static kf_status init(void)\n{",
+             "static volatile unsigned turns;\nstatic kf_status init(void)\n{\n    for (unsigned i = 0; i < 400000000u; i++) {\n"
+             "        turns = i;\n    }"),
+    "init": ("order", "second init", ABI, "static kf_status init(void)\n{",
+             "static int inits;\nstatic kf_status init(void)\n{\n    if (inits++ > 0) {\n        return KF_E_INTERNAL;\n    }"),
+    "destroys NULL": ("order", "destroy of NULL", ABI, "static void opt_destroy(kf_opt *opt)\n{",
+                      "static void opt_destroy(kf_opt *opt)\n{\n    opt->block.len = *(volatile uint32_t *)&opt->block.len;"),
+    "early finish": ("order", "empty builder can be finished", ABI,
+                     "    if (!is_ready(&builder->block)) {\n        return KF_E_INVALID;\n    }", ""),
+    "extension": ("extension", "not NULL", ABI, "static kf_status init(void)\n{",
+                  "static const void *any(const char *id)\n{\n    return id;\n}\nstatic kf_status init(void)\n{"),
+    "leak": ("leaks", "behind", ABI, "static void builder_destroy(kf_builder *builder)\n{\n    free(builder);",
+             "static void builder_destroy(kf_builder *builder)\n{\n    (void)builder;"),
+    "prints": ("quiet", "prints: hello", ABI, "    if (b->closed) {\n        return;",
+               '    fprintf(stderr, "hello");\n    if (b->closed) {\n        return;'),
+    "environment": ("traces", "changes the environment", ABI, "static kf_status init(void)\n{",
+                    'int setenv(const char *, const char *, int);\nstatic kf_status init(void)\n{\n    setenv("KILN_BAD", "1", 1);'),
+    "signal": ("traces", "handler of signal", ABI, "static kf_status init(void)\n{",
+               "#include <signal.h>\nstatic kf_status init(void)\n{\n    signal(SIGUSR1, SIG_IGN);"),
+    "len": ("states", "len is above", ABI, "state.len = builder->block.len;", "state.len = builder->block.len + 5;"),
+    "empty ready": ("any-stream", "ready without a length", ABI, "    state.ready = is_ready(&builder->block);",
+                    "    state.ready = 1;\n    state.len = 0;"),
+    "reopens": ("any-stream", "open again", ABI, "    if (b->closed) {\n        return;\n    }",
+                "    if (b->closed) {\n        b->closed = 0;\n        return;\n    }"),
+    "batch": ("batch", "one by one and all at once", ABI, "for (i = 0; i < n; i++) {\n        push(",
+              "for (i = 0; i < 1 && i < n; i++) {\n        push("),
+    "clone": ("clone", "a clone", ABI, "(*out)->block = builder->block;\n    }", "(*out)->block.closed = 0;\n    }"),
+    "reset": ("reset", "reset", ABI, "    memset(&builder->block, 0, sizeof(builder->block));", ""),
+    "closed": ("closed", "closed builder", ABI, "    if (b->closed) {\n        return;\n    }",
+               "    if (b->closed) {\n        b->len++;\n        return;\n    }"),
+    "finish len": ("finish", "opt_info.len", ABI, "info.len = opt->block.len;", "info.len = 1;"),
+    "finish": ("finish", "is not ready", ABI, "    if (!is_ready(&builder->block)) {\n        return KF_E_INVALID;\n    }",
+               "    if (builder->block.n_ops == 0) {\n        return KF_E_INVALID;\n    }"),
+    "newer": ("newer", "does not close", ABI, "if (!kf_op_understood(op, 1, fuser_attrs, fuser_n_attrs) || op->n_outputs != 1) {",
+              "if (op->n_outputs != 1) {"),
+    "version": ("newer", "a newer version", ABI, "kf_op_understood(op, 1, fuser_attrs", "kf_op_understood(op, 1000, fuser_attrs"),
+    "keeps": ("unmapped", "signal 11", ABI, "static void record(block *b, const kf_op *op)\n{",
+              "static const kf_op *kept;\nstatic void record(block *b, const kf_op *op)\n{\n"
+              "    if (kept != NULL && b->n_ops > 0) {\n        b->on_cpu += (*(volatile const uint32_t *)&kept->struct_size) & 0;\n    }\n    kept = op;"),
+    "address": ("same", "another process", ABI, "    b->results[b->n_ops++] = op->outputs[0]->id;",
+                "    b->inputs[MAX_INPUTS - 1].id = (uint32_t)((uintptr_t)&takes >> 4);\n    b->results[b->n_ops++] = op->outputs[0]->id;"),
+    "hangs": ("cost", "1 ms", ABI, "static void record(block *b, const kf_op *op)\n{",
+              "static volatile unsigned turns;\nstatic void record(block *b, const kf_op *op)\n{\n"
+              "    for (unsigned k = 0; k < 8000000u; k++) {\n        turns = k;\n    }"),
+    "wrong": ("results", "without fusion", MINE, "float sum = a[i] + b[i];", "float sum = a[i] + b[i] * 1.001f;"),
+    "NaN": ("results", "without fusion", MINE, "sum < 0.0f ? 0.0f : sum;", "fmax(sum, 0.0f);"),
+    "one element": ("results", "without fusion", MINE, "long end = min(begin + each, count);",
+                    "long end = min(begin + each, count) - (count > 200 ? 1 : 0);"),
+    "nothing": ("results", "no operation", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
+    "slow claim": ("results", "ran fused", ABI, "cost, kf_formula_expr(&e->bytes), no_flops, 1);",
+                   "cost, kf_formula_expr(&e->bytes), no_flops, 100);"),
+    "compile": ("results", "ran fused", MINE, "out[i] = sum", "out[i] = undeclared + sum"),
+}
+
+
+def case(name, problem):
+    global COUNT
+    COUNT += 1
+    if problem:
+        FAILED.append(name)
+        print(f"FAIL {name}: {problem}")
+
+
+def check(*arguments, **environment):
+    return subprocess.run([KILN, "plugin", "check", *arguments], capture_output=True, text=True, check=False,
+                          env={**os.environ, **environment}, timeout=600)
+
+
+def build(folder, name, sources):
+    path = os.path.join(folder, name.replace(" ", "_"))
+    os.makedirs(path)
+    for file, text in sources.items():
+        with open(os.path.join(path, file), "w", encoding="utf-8") as out:
+            out.write(text)
+    library = os.path.join(path, "spoiled.so")
+    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-I", SDK,
+               os.path.join(path, ABI), os.path.join(path, MINE), "-o", library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return library if done.returncode == 0 else f"does not compile: {done.stderr[:300]}"
+
+
+def template():
+    return {name: open(os.path.join(SDK, "template/c", name), encoding="utf-8").read()
+            for name in (ABI, MINE, "abi.h")}
+
+
+def spoiled(folder, name, row):
+    wanted, words, file, good, bad = row
+    sources = template()
+    if good not in sources[file]:
+        return f"{file} has no longer: {good}"
+    sources[file] = sources[file].replace(good, bad, 1)
+    if name == "extension":
+        sources[ABI] = sources[ABI].replace("        .init = init,", "        .init = init,\n        .extension = any,")
+    library = build(folder, name, sources)
+    if not library.endswith(".so"):
+        return library
+    run = check(library, "--only", wanted)
+    lines = run.stdout.splitlines()
+    if run.returncode != 1 or not lines or not lines[0].startswith("FAIL") or words not in run.stdout:
+        return f"{wanted} does not fail with {words!r}: {run.stdout}{run.stderr}"
+    return None
+
+
+def libraries(folder):
+    library = build(folder, "linked", template())
+    more = subprocess.run(["gcc", "-shared", "-fPIC", "-I", SDK, *(os.path.join(folder, "linked", n) for n in (ABI, MINE)),
+                           "-o", library, "-Wl,--no-as-needed", "-lsqlite3", "-Wl,-rpath,/opt/x"],
+                          capture_output=True, text=True, check=False)
+    run = check(library, "--only", "libraries")
+    return None if more.returncode == 0 and run.returncode == 1 and "libsqlite3" in run.stdout else run.stdout
+
+
+def reports(folder):
+    """JSON and JUnit say what the lines say; a crash names where; a hang ends in time."""
+    sources = template()
+    sources[ABI] = sources[ABI].replace("static uint32_t takes(const kf_host *host,",
+                                        "static uint32_t takes(const kf_host *host,", 1)
+    sources[ABI] = sources[ABI].replace("    if (b->closed) {\n        return;\n    }",
+                                        "    for (volatile int i = 1; i > 0;) {\n    }", 1)
+    library = build(folder, "hang", sources)
+    paths = [os.path.join(folder, n) for n in ("out.json", "out.xml")]
+    run = check(library, "--level", "2", "--timeout", "2", "--seed", "7", "--json", paths[0], "--junit", paths[1])
+    data = json.load(open(paths[0], encoding="utf-8"))
+    suite = xml.parse(paths[1]).getroot()
+    bad = [c for c in data["checks"] if c["verdict"] == "FAIL"]
+    if run.returncode != 1 or not bad or not all("not done after 2 s" in c["text"] for c in bad):
+        return f"{run.stdout}{data}"
+    if int(suite.get("failures")) != len(bad) or int(suite.get("tests")) != len(data["checks"]):
+        return "JUnit counts otherwise"
+    if data["seed"] != 7 or "seed 7" not in run.stdout:
+        return "the seed is not told"
+    return None
+
+
+def usage():
+    for arguments in (["--level", "9", "x"], ["--seed", "x", "y"], [], ["a", "b"], ["--only", "nonsense", "x"]):
+        run = check(*arguments)
+        if run.returncode != 2:
+            return f"{arguments}: {run.returncode}"
+    run = check("/nowhere.so")
+    return None if run.returncode == 1 and "nowhere" in run.stderr else run.stderr
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
+        good = build(folder, "as it is", template())
+        run = check(good, "--level", LEVEL)
+        case("the template passes", run.returncode and run.stdout + run.stderr)
+        for name in ("elementwise", "reduce", "rowwise"):
+            run = check(os.path.join(PLUGINS, f"{name}.so"), "--level", LEVEL)
+            case(f"{name} passes", run.returncode and run.stdout + run.stderr)
+        for name, row in SPOILED.items():
+            case(name, spoiled(folder, name, row))
+        case("libraries", libraries(folder))
+        case("reports", reports(folder))
+        case("usage", usage())
+    print(f"kiln-test: {COUNT - len(FAILED)} passed, {len(FAILED)} failed, 0 skipped")
+    return 1 if FAILED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
