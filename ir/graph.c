@@ -104,6 +104,7 @@ kiln_status kilni_ir_record_copy(kiln_arena *arena, const kiln_op_record *record
 {
     kiln_op_record copy = *record;
     kiln_status st = check_record(record, err);
+    copy.custom = NULL; // a graph outlives contexts: it is looked up where it runs
     if (st != KILN_STATUS_OK) {
         return st;
     }

@@ -33,4 +33,10 @@ kiln_status kilni_ir_record_copy(kiln_arena *arena, const kiln_op_record *record
 /// Infers and compares with the stored outputs. Every origin of a record passes here.
 kiln_status kilni_ir_record_verify(const kiln_op_record *record, kiln_error *err);
 
+/// One attribute's value as the text form has it; reading moves `*text` behind it, and puts lists
+/// and texts into `arena`.
+void kilni_ir_print_attr(const kiln_attr *attr, kiln_string *out);
+kiln_status kilni_ir_parse_value(const char **text, kiln_attr_type type, kiln_arena *arena,
+                                 kiln_attr *out_attr, kiln_error *err);
+
 #endif

@@ -19,7 +19,12 @@ static kiln_status check_counts(const kiln_op_record *call, const kiln_op_info *
         return kiln_fail(err, INVALID_ARGUMENT, "%s: %u inputs given, it takes %u to %u",
                          info->name, call->n_inputs, signature->min_inputs, signature->max_inputs);
     }
-    if (call->n_outputs != info->n_outputs) {
+    if (signature->foreign) {
+        if (call->n_outputs < 1 || call->n_outputs > KILN_MAX_OUTPUTS) {
+            return kiln_fail(err, INVALID_ARGUMENT, "%s: %u outputs asked, not 1 to %d", info->name,
+                             call->n_outputs, KILN_MAX_OUTPUTS);
+        }
+    } else if (call->n_outputs != info->n_outputs) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: %u outputs asked, it gives %u", info->name,
                          call->n_outputs, info->n_outputs);
     }
@@ -92,7 +97,7 @@ static kiln_status check_input(const kiln_op_record *call, const kiln_op_info *i
                    : kiln_fail(err, INVALID_ARGUMENT, "%s: input %s is %s, it must be i32 or i64",
                                info->name, input_name(info, index), dtype);
     }
-    if (has_bit(info->signature->free_inputs, index)) {
+    if (info->signature->foreign || has_bit(info->signature->free_inputs, index)) {
         return KILN_STATUS_OK;
     }
     if (((unsigned)kiln_dtype_kind_of(desc->dtype) & (unsigned)info->accept) == 0) {
@@ -231,7 +236,7 @@ kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs,
         st = kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s; quantize does", info->name,
                        kiln_dtype_name(result_dtype(call, info, 0)));
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < info->n_outputs; i++) {
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_outputs; i++) {
         outputs[i].dtype = result_dtype(call, info, i);
         outputs[i].rank = 0;
         outputs[i].scheme = 0;
@@ -240,7 +245,7 @@ kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs,
     if (st == KILN_STATUS_OK) {
         st = info->shape(call, outputs, err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < info->n_outputs; i++) {
+    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_outputs; i++) {
         char text[KILNI_IR_SHAPE_TEXT];
         if (kiln_desc_bytes(&outputs[i]) < 0) {
             st = kiln_fail(err, OUT_OF_RANGE, "%s: a result of shape %s exceeds 64-bit sizes",

@@ -40,7 +40,8 @@ typedef enum kiln_op_class {
     KILN_CLASS_ROW = 7,
     KILN_CLASS_CREATION = 8,
     KILN_CLASS_CONTROL = 9,
-    KILN_CLASS_COLLECTIVE = 10
+    KILN_CLASS_COLLECTIVE = 10,
+    KILN_CLASS_CUSTOM = 11 ///< a plugin's: what it does is not in this table
 } kiln_op_class;
 
 /// Sets of kiln_dtype_kind that an operator takes. SIGNED: without unsigned and bool.
@@ -127,6 +128,7 @@ typedef struct kiln_op_signature {
     uint8_t index_inputs; ///< bit i: input i is i32 or i64 whatever the others are
     uint8_t free_inputs; ///< bit i: the shape function checks the dtype of input i
     uint8_t quant_inputs; ///< bit i: input i may be quantised; all others are refused
+    bool foreign; ///< a rule that is not in this table checks inputs and says how many outputs
     uint8_t n_attrs;
     kiln_attr_spec attrs[KILN_MAX_ATTRS];
 } kiln_op_signature;
@@ -205,6 +207,8 @@ typedef struct kiln_op_record {
     const kiln_tensor_desc *inputs;
     const kiln_tensor_desc *outputs;
     const kiln_attr *attrs;
+    const struct kiln_custom_op *custom; ///< of KILN_OP_CUSTOM: what it stands for; NULL: not
+                                         ///< looked up, so outputs are as somebody stated them
 } kiln_op_record;
 
 typedef kiln_status (*kiln_shape_fn)(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -269,10 +273,74 @@ KILN_API bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_
 /// Checks inputs and attributes of `call` against the table and fills dtype, rank and dims of
 /// `outputs` (call->n_outputs of them; ids stay). Absent optional attributes must be present as
 /// KILN_ATTR_NONE. This is the verifier of one operation: every origin (API, file, network, fuser)
-/// passes here. Ownership: all borrowed. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT
-/// naming operator, shapes and values; OUT_OF_RANGE for sizes beyond int64.
+/// passes here. Of a custom operation that was not looked up only the form is checked: its outputs
+/// are what `call` states. Ownership: all borrowed. Lifetime: n/a. Thread: any. Errors:
+/// INVALID_ARGUMENT naming operator, shapes and values; OUT_OF_RANGE for sizes beyond int64.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_infer(const kiln_op_record *call,
                                                   kiln_tensor_desc *outputs, kiln_error *err);
+
+// ---- custom operators: what plugins bring -------------------------------------------------------
+//
+// One row of the table, `custom`, stands for all of them. A record says which: attributes `name`
+// ("domain::name") and `version`, and `attributes`: the operator's own, in canonical text, all of
+// them in the order of its parameters, such as `clip=6.0, axes=[0,1], mode="near"`. So records are
+// printed, parsed, sent, hashed and kept like all others, by those who do not know the operator
+// too. To infer or run one it has to be looked up, in the registry of the context that it is for.
+
+enum { KILN_CUSTOM_MAX_PARAMS = 16, KILN_CUSTOM_MAX_TEXT = 4096, KILN_CUSTOM_MAX_NAME = 127 };
+
+typedef struct kiln_custom_param {
+    const char *name;
+    kiln_attr_type type; ///< I64, F64, BOOL, DTYPE, I64_LIST, F64_LIST or STRING
+    bool required;
+    kiln_attr fallback; ///< of the type, unless required
+} kiln_custom_param;
+
+typedef struct kiln_custom_attr { ///< an attribute as a caller gives it
+    const char *name;
+    kiln_attr value;
+} kiln_custom_attr;
+
+/// An operator that a plugin brings. `values`: one for each parameter. `infer` gets a call whose
+/// form and inputs are checked and fills the outputs' dtype, rank and dims; `reference` evaluates
+/// on the host: `memory` holds the address of the first element of inputs, then of outputs; NULL
+/// for a tensor without elements. Both are pure functions and may be called from any thread.
+typedef struct kiln_custom_op {
+    const kiln_env *env;
+    const char *name; ///< "domain::name"
+    uint32_t version;
+    uint32_t min_inputs; ///< at least 1
+    uint32_t max_inputs;
+    uint32_t n_outputs;
+    uint32_t n_params;
+    const kiln_custom_param *params;
+    kiln_status (*infer)(const struct kiln_custom_op *self, const kiln_op_record *call,
+                         const kiln_attr *values, kiln_tensor_desc *outputs, kiln_error *err);
+    kiln_status (*reference)(const struct kiln_custom_op *self, const kiln_op_record *call,
+                             const kiln_attr *values, const struct kiln_view *inputs,
+                             const struct kiln_view *outputs, void *const *memory, kiln_error *err);
+} kiln_custom_op;
+
+/// Writes attributes that are given by name as canonical text: absent ones get their default, an
+/// I64 is taken where an F64 is wanted. Ownership: `out_text` is the caller's, with the operator's
+/// allocator or another. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT naming what is
+/// missing, superfluous, given twice or of another type; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_text(const kiln_custom_op *op,
+                                                        const kiln_custom_attr *attrs,
+                                                        size_t n_attrs, kiln_string *out_text,
+                                                        kiln_error *err);
+
+/// Reads canonical text: `*out_values` has one value for each parameter.
+/// Ownership: in `arena`. Lifetime: the arena's. Thread: any. Errors: INVALID_ARGUMENT for any
+/// other text, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_values(const kiln_custom_op *op,
+                                                          const char *text, kiln_arena *arena,
+                                                          const kiln_attr **out_values,
+                                                          kiln_error *err);
+
+/// Whether operator and version of a record are these.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API bool kiln_ir_custom_is(const kiln_op_record *record, const char *name, uint32_t version);
 
 // ---- composites --------------------------------------------------------------------------------
 
@@ -328,9 +396,9 @@ KILN_API const uint64_t *kiln_ir_graph_outputs(const kiln_ir_graph *graph, size_
 
 /// Text form, one operation a line, such as `%2: f32[2,3] = add(%0: f32[2,3], %1: f32[3])`; the
 /// parser takes what the printer writes, and `#` comments. Wire form: ir/proto/kiln/v1/ir.proto.
-/// Both parsers verify. Ownership: `*out_graph` is the caller's; `out` belongs to its builder.
-/// Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with line or field; DATA_LOSS for truncated
-/// bytes; RESOURCE_EXHAUSTED.
+/// Both parsers verify (see kiln_ir_infer for custom operators). Ownership: `*out_graph` is the
+/// caller's; `out` belongs to its builder. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT
+/// with line or field; DATA_LOSS for truncated bytes; RESOURCE_EXHAUSTED.
 KILN_API void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out);
 KILN_NODISCARD KILN_API kiln_status kiln_ir_print(const kiln_ir_graph *graph, kiln_string *out,
                                                   kiln_error *err);
@@ -999,6 +1067,20 @@ typedef struct kiln_backend_provider {
 /// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
 KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
 KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
+
+/// Runs an operation's reference function on memory of the host: inputs, then outputs, each as
+/// `bytes` long as it is, with the views' offsets from its start. For what a backend cannot run.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE for a view that leaves its
+/// memory; those of the operator.
+typedef struct kiln_host_memory {
+    void *data;
+    size_t bytes;
+} kiln_host_memory;
+KILN_NODISCARD KILN_API kiln_status kiln_ir_reference_run(const kiln_op_record *record,
+                                                          const kiln_view *inputs,
+                                                          const kiln_view *outputs,
+                                                          const kiln_host_memory *memory,
+                                                          kiln_error *err);
 
 // ---- interpolation along one axis: what interpolate and its backward operator sum
 // -------------------------------------------------------------------

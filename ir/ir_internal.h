@@ -27,6 +27,9 @@
 #include "ops.def"
 #undef KILN_OP
 
+/// Whether this is domain::name: letters, digits, `_`, `.` and `-`, no digit first.
+bool kilni_ir_custom_name_ok(const char *name, size_t length);
+
 // ---- decompositions of composites
 // ------------------------------------------------------------------------
 

@@ -137,3 +137,16 @@ const kiln_op_signature kiln_signature_collective_sync = {
     .min_inputs = 1,
     .max_inputs = 1,
 };
+
+// ---- operators of plugins
+// ------------------------------------------------------------------------
+
+const kiln_op_signature kiln_signature_custom = {
+    .inputs = {"inputs"},
+    .min_inputs = 1,
+    .max_inputs = KILN_MAX_INPUTS,
+    .foreign = true,
+    .n_attrs = 3,
+    .attrs = {REQUIRED(NAME, IDENTITY), REQUIRED(VERSION, IDENTITY),
+              REQUIRED(ATTRIBUTES, IDENTITY)},
+};

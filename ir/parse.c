@@ -14,7 +14,7 @@ typedef struct parser {
     const char *at;
     unsigned line;
     kiln_ir_graph *graph;
-    kiln_arena scratch; ///< of the line being read
+    kiln_arena *scratch; ///< of the line being read
     kiln_tensor_desc *inputs;
     size_t n_inputs;
     uint64_t *outputs;
@@ -194,8 +194,8 @@ static kiln_status read_list(parser *p, kiln_attr *attr)
     if (capacity > KILNI_IR_MAX_LIST) {
         return SYNTAX(p, "a list has more than %d elements", KILNI_IR_MAX_LIST);
     }
-    int64_t *ints = kiln_arena_alloc(&p->scratch, capacity * sizeof(*ints));
-    double *floats = kiln_arena_alloc(&p->scratch, capacity * sizeof(*floats));
+    int64_t *ints = kiln_arena_alloc(p->scratch, capacity * sizeof(*ints));
+    double *floats = kiln_arena_alloc(p->scratch, capacity * sizeof(*floats));
     if (ints == NULL || floats == NULL) {
         return no_memory(p);
     }
@@ -247,7 +247,7 @@ static kiln_status read_text(parser *p, kiln_attr *attr)
     if (st != KILN_STATUS_OK || limit > KILNI_IR_MAX_LIST) {
         return st != KILN_STATUS_OK ? st : SYNTAX(p, "a text is too long");
     }
-    char *text = kiln_arena_alloc(&p->scratch, limit);
+    char *text = kiln_arena_alloc(p->scratch, limit);
     if (text == NULL) {
         return no_memory(p);
     }
@@ -276,7 +276,7 @@ static kiln_status read_text(parser *p, kiln_attr *attr)
 
 static kiln_status read_constant(parser *p, kiln_attr *attr)
 {
-    kiln_tensor_const *tensor = kiln_arena_alloc(&p->scratch, sizeof(*tensor));
+    kiln_tensor_const *tensor = kiln_arena_alloc(p->scratch, sizeof(*tensor));
     if (tensor == NULL) {
         return no_memory(p);
     }
@@ -288,7 +288,7 @@ static kiln_status read_constant(parser *p, kiln_attr *attr)
     if (st == KILN_STATUS_OK) {
         st = expect(p, "{");
     }
-    unsigned char *data = kiln_arena_alloc(&p->scratch, (size_t)bytes);
+    unsigned char *data = kiln_arena_alloc(p->scratch, (size_t)bytes);
     if (data == NULL) {
         return no_memory(p);
     }
@@ -345,6 +345,15 @@ static kiln_status read_value(parser *p, kiln_attr_type type, kiln_attr *attr)
     }
     attr->v.i = strcmp(word, "true") == 0;
     return attr->v.i != 0 || strcmp(word, "false") == 0 ? st : SYNTAX(p, "%s is no truth", word);
+}
+
+kiln_status kilni_ir_parse_value(const char **text, kiln_attr_type type, kiln_arena *arena,
+                                 kiln_attr *out_attr, kiln_error *err)
+{
+    parser p = {.at = *text, .scratch = arena, .err = err};
+    kiln_status st = read_value(&p, type, out_attr);
+    *text = p.at;
+    return st;
 }
 
 static kiln_status read_attr(parser *p, const kiln_op_info *info, kiln_attr *attrs)
@@ -461,7 +470,7 @@ static kiln_status read_output(parser *p)
 static kiln_status read_line(parser *p)
 {
     kiln_status st = KILN_STATUS_OK;
-    kiln_arena_reset(&p->scratch);
+    kiln_arena_reset(p->scratch);
     skip_spaces(p);
     if (*p->at == '\n' || *p->at == '\0') {
         return st;
@@ -499,13 +508,14 @@ static kiln_status read_lines(parser *p)
 kiln_status kiln_ir_parse(const kiln_env *env, const char *text, kiln_ir_graph **out_graph,
                           kiln_error *err)
 {
-    parser p = {.at = text, .err = err};
+    kiln_arena scratch;
+    parser p = {.at = text, .scratch = &scratch, .err = err};
     *out_graph = NULL;
     kiln_status st = kiln_ir_graph_create(env, &p.graph, err);
     if (st != KILN_STATUS_OK) {
         return st;
     }
-    kiln_arena_init(&p.scratch, env);
+    kiln_arena_init(&scratch, env);
     KILN_TRY(out, st, read_lines(&p));
     KILN_TRY(out, st,
              kiln_ir_graph_set_io(p.graph, p.inputs, p.n_inputs, p.outputs, p.n_outputs, err));
@@ -515,7 +525,7 @@ kiln_status kiln_ir_parse(const kiln_env *env, const char *text, kiln_ir_graph *
 out:
     kiln_free(env, p.inputs);
     kiln_free(env, p.outputs);
-    kiln_arena_fini(&p.scratch);
+    kiln_arena_fini(&scratch);
     kiln_ir_graph_destroy(p.graph);
     return st;
 }

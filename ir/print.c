@@ -83,7 +83,7 @@ static void print_list(const kiln_attr *attr, kiln_string *out)
     kiln_string_append(out, "]", 1);
 }
 
-static void print_attr(const kiln_attr *attr, kiln_string *out)
+void kilni_ir_print_attr(const kiln_attr *attr, kiln_string *out)
 {
     switch (attr->type) {
     case KILN_ATTR_I64:
@@ -132,7 +132,7 @@ void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out)
     for (unsigned i = 0; info != NULL && i < record->n_attrs; i++) {
         if (record->attrs[i].type != KILN_ATTR_NONE) {
             kiln_string_printf(out, "%s%s=", comma, kiln_attr_name(info->signature->attrs[i].key));
-            print_attr(&record->attrs[i], out);
+            kilni_ir_print_attr(&record->attrs[i], out);
             comma = ", ";
         }
     }

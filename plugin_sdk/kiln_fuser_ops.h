@@ -226,9 +226,10 @@
 #define KF_OP_LINEAR_QUANTIZED 415u /* v1: linear with a quantised weight [i, o] */
 #define KF_OP_ALL_REDUCE 440u /* v1: x of all members of a group combined; not to be used before collective_sync; of a group of one: x */
 #define KF_OP_COLLECTIVE_SYNC 441u /* v1: x, the result of an all_reduce, which the device waits for */
+#define KF_OP_CUSTOM 470u /* v1: the operator of a plugin with this name and version; as many outputs as it says */
 #define KF_OP_DROP 250u /* v1: x is not used any more */
 
-#define KF_OPSET_MAX 461u /* the largest number above */
+#define KF_OPSET_MAX 470u /* the largest number above */
 
 #define KF_ATTR_AXIS 1u /* axis; negative counts from the last */
 #define KF_ATTR_AXES 2u /* axes; negative counts from the last; empty: all */
@@ -313,6 +314,9 @@
 #define KF_ATTR_OVERLAP 100u /* share of the union that the intersection of two boxes must exceed */
 #define KF_ATTR_LEAST 101u /* scores must exceed it; absent: all but NaN and -inf do */
 #define KF_ATTR_CENTER 102u /* boxes are middle x, middle y, width, height */
+#define KF_ATTR_NAME 110u /* which operator: domain::name */
+#define KF_ATTR_VERSION 111u /* of the operator's meaning, from 1 */
+#define KF_ATTR_ATTRIBUTES 112u /* the operator's own attributes in canonical text, such as clip=6.0, axes=[0,1] */
 
 #define KF_DTYPE_BOOL 1u
 #define KF_DTYPE_U8 2u

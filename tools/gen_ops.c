@@ -175,7 +175,7 @@ static void print_comment(FILE *file, const kiln_op_info *info)
 
 static bool has_builder(const kiln_op_info *info)
 {
-    return info->cls != KILN_CLASS_CONTROL;
+    return info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_CUSTOM;
 }
 
 static void write_builders_header(FILE *file)
@@ -360,7 +360,7 @@ static const char *class_name(kiln_op_class cls)
 {
     static const char *const names[] = {
         "",       "elementwise", "view",     "reduce",  "contraction", "gather",
-        "window", "along rows",  "creation", "control", "collective"};
+        "window", "along rows",  "creation", "control", "collective",  "of plugins"};
     return names[cls];
 }
 
@@ -468,7 +468,7 @@ static void write_coverage(FILE *file)
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         const char *way = opencl_way(op);
-        if (info->cls == KILN_CLASS_CONTROL) {
+        if (!has_builder(info)) {
             continue;
         }
         fprintf(file, "| `%s` | %s |", info->name, way != NULL ? way : "no kernel yet");
@@ -487,7 +487,7 @@ static void write_markdown(FILE *file)
         "A question mark stands for optional. `kiln_<name>` of `kiln_ops.h` records the operator;\n"
         "`kiln ops` prints this table. The number is permanent and stands in the fuser ABI.\n",
         licence, origin);
-    for (int cls = KILN_CLASS_ELEMENTWISE; cls <= KILN_CLASS_CONTROL; cls++) {
+    for (int cls = KILN_CLASS_ELEMENTWISE; cls <= KILN_CLASS_CUSTOM; cls++) {
         const char *name = class_name((kiln_op_class)cls);
         fprintf(file,
                 "\n## %c%s\n\n| operator | number | inputs | attributes | takes | gives | "

@@ -12,7 +12,7 @@
 bool coverage_takes(kiln_op op, kiln_dtype dtype)
 {
     const kiln_op_info *info = kiln_op_info_of(op);
-    return info->cls != KILN_CLASS_CONTROL &&
+    return info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_CUSTOM &&
            ((unsigned)kiln_dtype_kind_of(dtype) & (unsigned)info->accept) != 0;
 }
 

@@ -10,6 +10,7 @@ static const struct {
 } untimed[] = {
     {KILN_OP_ALL_REDUCE, "needs a group of devices: kiln bench coll"},
     {KILN_OP_COLLECTIVE_SYNC, "needs a group of devices: kiln bench coll"},
+    {KILN_OP_CUSTOM, "is whatever a plugin brings"},
     {KILN_OP_DROP, "runs nothing"},
 };
 enum { N_UNTIMED = sizeof(untimed) / sizeof(untimed[0]) };
