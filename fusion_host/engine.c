@@ -146,14 +146,19 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
                                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a fuser");
 }
 
+/* Of a plugin that brings operators there are two: itself, and the fuser of their kernels. */
 static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin,
                               const kf_device *facts, kiln_error *err)
 {
+    if (plugin == NULL || plugin->info.n_fusers == 0) {
+        return KILN_STATUS_OK;
+    }
     kilni_fuse_host *host = kiln_alloc(engine->env, sizeof *host);
     if (host == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin's host");
     }
     kilni_fuse_host_init(host, engine->env, plugin->info.id);
+    host->plugin = plugin;
     engine->hosts[engine->n_hosts++] = host;
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < plugin->info.n_fusers && status == KILN_STATUS_OK; i++) {
@@ -162,16 +167,16 @@ static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugi
     return status;
 }
 
-static kiln_status add_fusers(kiln_fuse_engine *engine, kiln_error *err)
+static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error *err)
 {
     const kiln_fuse_registry *registry = engine->registry;
     uint32_t n_fusers = 0;
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
-        n_fusers += registry->plugins[i]->info.n_fusers;
+        n_fusers += registry->plugins[i]->info.n_fusers + 1;
     }
     engine->fusers = kiln_alloc_array(engine->env, (size_t)n_fusers + 1, sizeof *engine->fusers);
-    engine->hosts =
-        kiln_alloc_array(engine->env, (size_t)registry->n_plugins + 1, sizeof(kilni_fuse_host *));
+    engine->hosts = kiln_alloc_array(engine->env, 2 * (size_t)registry->n_plugins + 1,
+                                     sizeof(kilni_fuse_host *));
     if (engine->fusers == NULL || engine->hosts == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the fusers");
     }
@@ -179,8 +184,11 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, kiln_error *err)
     kilni_fuse_device_facts(&engine->device, &facts);
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < registry->n_plugins && status == KILN_STATUS_OK; i++) {
-        if (registry->plugins[i]->info.state == KILN_FUSE_TAKEN) {
-            status = add_plugin(engine, registry->plugins[i], &facts, err);
+        kilni_fuse_plugin *plugin = registry->plugins[i];
+        if (plugin->info.state == KILN_FUSE_TAKEN) {
+            status = fusion ? add_plugin(engine, plugin, &facts, err) : status;
+            status = status == KILN_STATUS_OK ? add_plugin(engine, plugin->kernels, &facts, err)
+                                              : status;
         }
     }
     return status;
@@ -228,8 +236,8 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
     bool programs = (device->features & KILN_FEATURE_PROGRAMS) != 0;
-    if (status == KILN_STATUS_OK && options->fusion_off == 0 && programs) {
-        status = add_fusers(engine, err);
+    if (status == KILN_STATUS_OK && programs) {
+        status = add_fusers(engine, options->fusion_off == 0, err);
         engine->store = engine->n_fusers > 0 ? options->store : NULL;
     }
     if (status == KILN_STATUS_OK && !kilni_fuse_disk_init(engine)) {

@@ -44,6 +44,7 @@ typedef struct kiln_fuse_plugin_info {
     kiln_fuse_plugin_state state;
     const char *reason; ///< one line: why it was taken or refused
     uint32_t n_fusers;
+    uint32_t n_operators;
     uint64_t load_ns;
     char hash[33]; ///< XXH3-128 of the file
 } kiln_fuse_plugin_info;
@@ -71,6 +72,15 @@ KILN_API size_t kiln_fuse_registry_count(const kiln_fuse_registry *registry);
 KILN_API const kiln_fuse_plugin_info *kiln_fuse_registry_plugin(const kiln_fuse_registry *registry,
                                                                 size_t index);
 
+/// The operator with this name: of exactly this version, or else the newest that is not newer (0:
+/// the newest of all). Ownership: borrowed. Lifetime: the registry's. Thread: any, while no plugin
+/// is added. Errors: NOT_FOUND, naming what there is and how to bring one.
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_operator(const kiln_fuse_registry *registry,
+                                                                const char *name, uint32_t version,
+                                                                bool exact,
+                                                                const kiln_custom_op **out_op,
+                                                                kiln_error *err);
+
 // ---- engine: the fusers of one device, its cost table and its plans
 // ---------------------------------
 
@@ -78,7 +88,8 @@ typedef struct kiln_fuse_engine kiln_fuse_engine;
 
 typedef struct kiln_fuse_engine_options {
     uint32_t struct_size;
-    uint32_t fusion_off; ///< 1: no fuser takes part; every plan runs operations one by one
+    uint32_t fusion_off; ///< 1: no fuser takes part; every plan runs operations one by one, those
+                         ///< of plugins by their own kernels
     uint32_t max_segment; ///< operations before a segment is cut; 0: 256
     uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
     kiln_store *store; ///< plans on disk, as long as the engine; NULL: none

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "fusion_host.h"
+#include "kf_operators.h"
 #include "kiln_fuser.h"
 
 #define KILNI_FUSE_NONE UINT32_MAX
@@ -278,6 +279,7 @@ typedef struct kilni_fuse_host { ///< what one plugin gets from one engine
     kf_host abi;
     const kiln_env *env;
     const char *plugin_id;
+    const struct kilni_fuse_plugin *plugin; ///< NULL outside of an engine
     pthread_mutex_t lock;
     kilni_fuse_diag *sink; ///< of the call in progress, or NULL
     uint64_t bytes_live;
@@ -289,6 +291,12 @@ void kilni_fuse_host_fini(kilni_fuse_host *host);
 /// Diagnostics reported from now on go to `sink`; NULL ends that.
 void kilni_fuse_host_listen(kilni_fuse_host *host, kilni_fuse_diag *sink);
 
+typedef struct kilni_fuse_operator { ///< one that a plugin brings
+    kiln_custom_op def; ///< first: what records point to
+    kf_operator abi;
+    const struct kilni_fuse_plugin *plugin;
+} kilni_fuse_operator;
+
 typedef struct kilni_fuse_plugin {
     kiln_fuse_plugin_info info;
     kiln_dynlib *library;
@@ -296,6 +304,10 @@ typedef struct kilni_fuse_plugin {
     char **fuser_ids;
     atomic_uint *strikes; ///< per fuser; KILNI_FUSE_STRIKES_MAX and more: disabled
     bool initialised;
+    kilni_fuse_operator *operators;
+    uint32_t n_operators;
+    kiln_arena operator_memory; ///< of their names and parameters
+    struct kilni_fuse_plugin *kernels; ///< the fuser of their kernels; NULL: it brings none
 } kilni_fuse_plugin;
 
 struct kiln_fuse_registry {
@@ -312,6 +324,17 @@ struct kiln_fuse_registry {
 kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plugin *plugin,
                                    const char *path, kilni_fuse_trust trust, kiln_error *err);
 void kilni_fuse_plugin_destroy(const kiln_env *env, kilni_fuse_plugin *plugin);
+/// What the extension kiln.operators/1 gives; none is well. The fuser of their kernels is the
+/// host's own and beside the plugin: it has its strikes and its place in the order of candidates.
+kiln_status kilni_fuse_operators_take(const kiln_fuse_registry *registry, kilni_fuse_plugin *plugin,
+                                      kiln_error *err);
+void kilni_fuse_operators_drop(const kiln_env *env, kilni_fuse_plugin *plugin);
+kiln_status kilni_fuse_operator_fuser(const kiln_env *env, kilni_fuse_plugin *plugin,
+                                      kiln_error *err);
+void kilni_fuse_operator_fuser_drop(const kiln_env *env, kilni_fuse_plugin *plugin);
+/// The values of an operator's parameters in the ABI's structs; texts need a place each.
+void kilni_fuse_operator_attrs(const kiln_custom_op *op, const kiln_attr *values, kf_attr *out,
+                               kf_blob *texts);
 /// Two operations through each fuser of a plugin on an invented device.
 kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err);
 

@@ -227,8 +227,12 @@ static kiln_status check_duplicate(loading *l)
 // ---- the table
 // -----------------------------------------------------------------------------------
 
+/* Without a fuser, its operators are what it is for. */
 static const char *missing_entry(const kf_plugin *t)
 {
+    if (t->n_fusers == 0 && t->init != NULL && t->deinit != NULL && t->extension != NULL) {
+        return NULL;
+    }
     const struct {
         bool there;
         const char *name;
@@ -277,13 +281,14 @@ static kiln_status take_texts(loading *l)
         return kiln_fail(l->err, INVALID_ARGUMENT, "id differs from its manifest's %s",
                          l->manifest.id);
     }
-    if (t->n_fusers == 0 || t->n_fusers > MAX_FUSERS || t->fuser_ids == NULL) {
+    bool none = t->n_fusers == 0 && t->extension != NULL;
+    if (!none && (t->n_fusers == 0 || t->n_fusers > MAX_FUSERS || t->fuser_ids == NULL)) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "names %" PRIu64 " fusers, not 1 to %d",
                          t->n_fusers, MAX_FUSERS);
     }
     const kiln_env *env = l->registry->env;
-    plugin->fuser_ids = kiln_alloc_array(env, t->n_fusers, sizeof(char *));
-    plugin->strikes = kiln_alloc_array(env, t->n_fusers, sizeof *plugin->strikes);
+    plugin->fuser_ids = kiln_alloc_array(env, t->n_fusers + 1, sizeof(char *));
+    plugin->strikes = kiln_alloc_array(env, t->n_fusers + 1, sizeof *plugin->strikes);
     plugin->info.vendor = copy_text(l, t->vendor);
     if (plugin->fuser_ids == NULL || plugin->strikes == NULL || plugin->info.vendor == NULL) {
         return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
@@ -356,6 +361,13 @@ static kiln_status start_plugin(loading *l)
         return kiln_fail(l->err, FAILED_PRECONDITION, "init fails with status %d", answer);
     }
     plugin->initialised = true;
+    status = kilni_fuse_operators_take(l->registry, plugin, l->err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (plugin->info.n_fusers + plugin->n_operators == 0) {
+        return kiln_fail(l->err, INVALID_ARGUMENT, "names 0 fusers, and brings no operator");
+    }
     return kilni_fuse_smoke_test(l->registry->env, plugin, l->err);
 }
 
@@ -395,8 +407,14 @@ static kiln_status settle(loading *l, kiln_status status, const char *off, const
         snprintf(reason, sizeof reason, "%s", why->message);
     } else {
         info->state = KILN_FUSE_TAKEN;
-        snprintf(reason, sizeof reason, "taken: %u %s, fuser ABI %u.%u", info->n_fusers,
-                 info->n_fusers == 1 ? "fuser" : "fusers", l->manifest.abi_major,
+        char operators[32] = "";
+        info->n_operators = l->plugin->n_operators;
+        if (info->n_operators > 0) {
+            snprintf(operators, sizeof operators, ", %u operator%s", info->n_operators,
+                     info->n_operators == 1 ? "" : "s");
+        }
+        snprintf(reason, sizeof reason, "taken: %u %s%s, fuser ABI %u.%u", info->n_fusers,
+                 info->n_fusers == 1 ? "fuser" : "fusers", operators, l->manifest.abi_major,
                  l->manifest.abi_minor);
     }
     info->n_fusers = info->state == KILN_FUSE_TAKEN ? info->n_fusers : 0;
@@ -451,6 +469,7 @@ void kilni_fuse_plugin_destroy(const kiln_env *env, kilni_fuse_plugin *plugin)
     if (plugin == NULL) {
         return;
     }
+    kilni_fuse_operators_drop(env, plugin);
     if (plugin->initialised) {
         plugin->table.deinit();
     }

@@ -13,18 +13,26 @@ struct kilni_fuse_op_view {
     const kf_tensor *operands[MAX_OPERANDS];
     kf_tensor tensors[MAX_OPERANDS];
     kf_dim dims[MAX_OPERANDS][KILN_MAX_RANK];
-    kf_attr attrs[KILN_MAX_ATTRS];
-    kf_blob strings[KILN_MAX_ATTRS];
+    kf_attr attrs[KILN_MAX_ATTRS + KILN_CUSTOM_MAX_PARAMS];
+    kf_blob strings[KILN_MAX_ATTRS + KILN_CUSTOM_MAX_PARAMS];
+    kiln_arena values; ///< of a custom operator's parameters
 };
 
 kilni_fuse_op_view *kilni_fuse_op_view_create(const kiln_env *env)
 {
-    return kiln_alloc(env, sizeof(kilni_fuse_op_view));
+    kilni_fuse_op_view *storage = kiln_alloc(env, sizeof *storage);
+    if (storage != NULL) {
+        kiln_arena_init(&storage->values, env);
+    }
+    return storage;
 }
 
 void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage)
 {
-    kiln_free(env, storage);
+    if (storage != NULL) {
+        kiln_arena_fini(&storage->values);
+        kiln_free(env, storage);
+    }
 }
 
 static bool was_asked(const kilni_fuse_ask *asks, uint32_t n_asks, uint32_t symbol)
@@ -166,6 +174,22 @@ static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_v
     return count;
 }
 
+/* Own attributes of a custom operator take the place of their text, which comes last. */
+static uint32_t fill_params(kilni_fuse_op_view *storage, const kiln_op_record *record,
+                            uint32_t count)
+{
+    const kiln_custom_op *op = record->custom;
+    const kiln_attr *values = NULL;
+    kiln_arena_reset(&storage->values);
+    if (op == NULL || kiln_ir_custom_values(op, kiln_op_attr(record, KILN_KEY_ATTRIBUTES)->v.text,
+                                            &storage->values, &values, NULL) != KILN_STATUS_OK) {
+        return count;
+    }
+    kilni_fuse_operator_attrs(op, values, &storage->attrs[count - 1],
+                              &storage->strings[KILN_MAX_ATTRS]);
+    return count - 1 + op->n_params;
+}
+
 const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
                                      uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks)
 {
@@ -179,12 +203,14 @@ const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fu
         fill_tensor(storage, i, view, refs[i], asks, n_asks);
         storage->tensors[i].flags |= i >= record->n_inputs ? KF_TENSOR_UNINIT : 0;
     }
+    uint32_t n_attrs = fill_attrs(storage, view, tape_op, first_scalar);
+    n_attrs = record->op == KILN_OP_CUSTOM ? fill_params(storage, record, n_attrs) : n_attrs;
     storage->op = (kf_op){.struct_size = (uint32_t)sizeof(kf_op),
                           .kind = info->wire,
                           .version = info->since,
                           .n_inputs = record->n_inputs,
                           .n_outputs = record->n_outputs,
-                          .n_attrs = fill_attrs(storage, view, tape_op, first_scalar),
+                          .n_attrs = n_attrs,
                           .position = op,
                           .inputs = storage->operands,
                           .outputs = storage->operands + record->n_inputs,

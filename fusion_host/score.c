@@ -8,7 +8,7 @@
 
 #include "fusion_host_internal.h"
 
-enum { DEFAULT_LAUNCH_NS = 5000 };
+enum { DEFAULT_LAUNCH_NS = 5000, CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
 static const double default_bytes_per_s = 10e9;
 static const double default_flops = 20e9;
@@ -105,6 +105,8 @@ double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fus
                          // result
         return 2 * launch_ns(device) +
                move_ns(device, moved_bytes(record) + input_bytes(record, 0));
+    case KILN_CLASS_CUSTOM: // by its reference: a wait, a copy both ways, and a slow loop
+        return CUSTOM_WAIT_NS + CUSTOM_BYTE_NS * moved_bytes(record);
     default:
         return launch_ns(device) + move_ns(device, moved_bytes(record));
     }
