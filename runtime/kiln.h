@@ -91,6 +91,7 @@ typedef struct kiln_plugin_info {
     const char *state; ///< "taken", "refused" or "off"
     const char *reason; ///< one line: why
     uint64_t load_ns;
+    uint64_t n_operators;
 } kiln_plugin_info;
 
 #define KILN_PLUGIN_INFO_INIT                                                                      \
@@ -468,7 +469,8 @@ static inline kiln_number kiln_i64(int64_t value)
 /// be NULL when there are inputs. Ownership: everything is copied; each out_tensors[i] is the
 /// caller's hold. Lifetime: until released. Thread: any; operations of one thread on one device run
 /// in the order of recording. Errors: INVALID_ARGUMENT with operator, shapes and values;
-/// RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of different devices.
+/// RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of different devices. Of KILN_OP_CUSTOM (see
+/// kiln_custom) `out_tensors` has KILN_MAX_OUTPUTS places; NOT_FOUND where no plugin brings it.
 KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 kiln_tensor *const *inputs, size_t n_inputs,
                                                 const kiln_attr *attrs, size_t n_attrs,
@@ -481,6 +483,48 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
 /// kiln_tensor_create and kiln_record.
 KILN_NODISCARD KILN_API kiln_status kiln_replay_run(kiln_device *device, const kiln_replay *replay,
                                                     kiln_tensor **out_tensors, kiln_error *err);
+
+// ---- operators of plugins ----------------------------------------------------------------------
+
+typedef struct kiln_custom_call {
+    uint32_t struct_size;
+    uint32_t version; ///< the newest that is not newer is taken; 0: the newest
+    const char *name; ///< "domain::name"
+    kiln_tensor *const *inputs;
+    size_t n_inputs; ///< at least 1
+    const kiln_custom_attr *attrs; ///< by name, in any order; what is left out has its default
+    size_t n_attrs;
+} kiln_custom_call;
+
+#define KILN_CUSTOM_CALL_INIT                                                                      \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_custom_call)                                          \
+    }
+
+/// Records an operator that a plugin of the context brings. It runs by the kernel that the plugin
+/// describes, in a fuser's block, or by its reference on the host where there is no kernel for the
+/// device, dtypes or layout. On a remote device it runs there: the server needs the plugin as well.
+/// `device` may be NULL. Ownership: everything is copied; each of the `n_outputs` results is the
+/// caller's hold. Lifetime: until released. Thread: as kiln_record. Errors: NOT_FOUND where no
+/// plugin brings the operator; INVALID_ARGUMENT for attributes, inputs or results that are not its
+/// own, with its reason; INTERNAL when the operator fails; those of kiln_record.
+KILN_NODISCARD KILN_API kiln_status kiln_custom(kiln_device *device, const kiln_custom_call *call,
+                                                kiln_tensor **out_tensors, size_t n_outputs,
+                                                kiln_error *err);
+
+/// The operator that such a call would take: its parameters, how many inputs and outputs.
+/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: NOT_FOUND.
+KILN_NODISCARD KILN_API kiln_status kiln_custom_find(kiln_device *device, const char *name,
+                                                     uint32_t version,
+                                                     const kiln_custom_op **out_op,
+                                                     kiln_error *err);
+
+/// Whether a custom operation that came from elsewhere is what the context's operator of its name
+/// and version makes of its inputs and attributes. Ownership: borrowed. Lifetime: n/a. Thread: any.
+/// Errors: NOT_FOUND, INVALID_ARGUMENT.
+KILN_NODISCARD KILN_API kiln_status kiln_custom_check(kiln_device *device,
+                                                      const kiln_op_record *record,
+                                                      kiln_error *err);
 
 /// Indices of the elements that are not 0, [count, rank], in row-major order, like NumPy's
 /// argwhere. The result's length depends on contents: the call counts on the device and waits for

@@ -300,6 +300,7 @@ static kiln_status describe_plugin(kiln_context *context, size_t index, kiln_plu
         .state = state_name(found->state),
         .reason = found->reason,
         .load_ns = found->load_ns,
+        .n_operators = found->n_operators,
     };
     memcpy(out_info, &info, size < sizeof(info) ? size : sizeof(info));
     return KILN_STATUS_OK;

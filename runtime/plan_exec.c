@@ -143,7 +143,12 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         }
         outputs[i] = run->places[operand_slot(run, op, record->n_inputs + i)]->view;
     }
-    return run->device->backend->ops->execute(run->device->backend, record, inputs, outputs, err);
+    kiln_backend *backend = run->device->backend;
+    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
+        !backend->ops->runs(backend, record)) {
+        return kilni_custom_on_host(run->device, record, inputs, outputs, err);
+    }
+    return backend->ops->execute(backend, record, inputs, outputs, err);
 }
 
 /// The fault of a value that came from elsewhere and failed on its way; NULL otherwise. The

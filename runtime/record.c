@@ -108,7 +108,15 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
     if (drawn != KILN_STATUS_OK) {
         return drawn;
     }
+    const kiln_custom_op *custom = NULL;
     size_t n_outputs = kiln_op_info_of(op)->n_outputs;
+    if (op == KILN_OP_CUSTOM) {
+        kiln_status found = kilni_custom_find(stream->device, attrs, &custom, err);
+        if (found != KILN_STATUS_OK) {
+            return found;
+        }
+        n_outputs = custom->n_outputs;
+    }
     for (size_t i = 0; i < n_inputs; i++) {
         kiln_status status = make_usable(stream, inputs[i], err);
         if (status != KILN_STATUS_OK) {
@@ -124,7 +132,8 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
                                    .n_attrs = (uint8_t)n_attrs,
                                    .inputs = self.inputs,
                                    .outputs = self.outputs,
-                                   .attrs = attrs};
+                                   .attrs = attrs,
+                                   .custom = custom};
     kiln_status status = kiln_ir_infer(&record, self.outputs, err);
     if (status == KILN_STATUS_OK && kiln_ir_is_expanded(stream->device->backend, &record)) {
         return kilni_record_expanded(stream, &record, inputs, out_tensors, err);
@@ -209,7 +218,8 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
     }
     kiln_attr named[KILN_MAX_ATTRS];
     const kiln_op_info *info = kiln_op_info_of(op);
-    for (size_t i = 0; i < (info != NULL ? info->n_outputs : 1u); i++) {
+    size_t n_outputs = op == KILN_OP_CUSTOM ? KILN_MAX_OUTPUTS : info != NULL ? info->n_outputs : 1;
+    for (size_t i = 0; i < n_outputs; i++) {
         out_tensors[i] = NULL;
     }
     kiln_status status = find_device(&handle, op, inputs, n_inputs, n_attrs, err);
@@ -233,7 +243,7 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
         status =
             kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
     }
-    for (size_t i = 0; i < info->n_outputs && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < n_outputs && status == KILN_STATUS_OK && out_tensors[i] != NULL; i++) {
         out_tensors[i]->handle = handle;
     }
     kilni_trace_span(device, KILNI_SPAN_RECORD, info->name, start_ns);

@@ -288,6 +288,15 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
                                 kiln_tensor **out_tensors, kiln_error *err);
 kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err);
 
+/// The operator that the attributes of a custom operation name. Errors: NOT_FOUND.
+kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
+                              const kiln_custom_op **out_op, kiln_error *err);
+/// Evaluates a custom operation that the device has no kernel for: reads its inputs, and writes its
+/// outputs, which have memory, dense. Waits. Under the lock.
+kiln_status kilni_custom_on_host(kiln_device *device, const kiln_op_record *record,
+                                 const kiln_view *inputs, const kiln_view *outputs,
+                                 kiln_error *err);
+
 /// Records the simpler operations that a composite stands for. `record` is inferred. Under the
 /// lock.
 kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *record,
