@@ -285,6 +285,10 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
         return KILN_STATUS_OK; // holds end with the frame
     }
     kiln_status status = find_inputs(session, op, inputs, &holds, err);
+    if (status == KILN_STATUS_OK && op->op == KILN_OP_CUSTOM) {
+        // Only its own rule knows what it gives, and that is charged below.
+        status = kiln_custom_check(session->device, op, err);
+    }
     if (status == KILN_STATUS_OK && !view) {
         status = charge(session, op, err);
     }

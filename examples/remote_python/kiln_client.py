@@ -141,11 +141,25 @@ class GraphBuilder:
                 made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_BOOL, integer=int(value)))
             else:
                 made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_F64, real=value))
+        self.append(name, inputs, number, made)
+        return number
+
+    def custom(self, name, version, inputs, dims, attributes=""):
+        """An operator of a plugin of the server, "domain::name"; `attributes` is all of them as canonical text, such
+        as "clip=4.0, axes=[0,1]"."""
+        number = self.tensor(dims)
+        attribute = self.ir.Attribute
+        self.append("custom", inputs, number, [
+            attribute(name="name", type=self.ir.ATTRIBUTE_STRING, text=name),
+            attribute(name="version", type=self.ir.ATTRIBUTE_I64, integer=version),
+            attribute(name="attributes", type=self.ir.ATTRIBUTE_STRING, text=attributes)])
+        return number
+
+    def append(self, name, inputs, number, attributes):
         self.graph.operations.append(self.ir.Operation(
             name=name, since=self.since.get(name, 1), inputs=[self.values[i] for i in inputs],
-            outputs=[self.values[number]], attributes=made, n_attributes=len(made)))
+            outputs=[self.values[number]], attributes=attributes, n_attributes=len(attributes)))
         self.graph.n_operations += 1
-        return number
 
     def output(self, number):
         self.graph.outputs.append(number)
