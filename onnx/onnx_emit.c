@@ -220,6 +220,32 @@ kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_on
     return values[0];
 }
 
+/* What plugins compute stays on the device, of constants too. */
+void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
+                            const kiln_custom_attr *attrs, size_t n_attrs,
+                            const kilni_onnx_ref *inputs, uint32_t n_inputs,
+                            kilni_onnx_ref *out_values)
+{
+    kiln_string text;
+    kiln_string_init(&text, &call->session->env);
+    if (kilni_onnx_ok(call)) {
+        call->status = kiln_ir_custom_text(op, attrs, n_attrs, &text, call->err);
+    }
+    if (kilni_onnx_ok(call)) {
+        const kiln_attr own[] = {
+            {KILN_ATTR_STRING, (uint32_t)strlen(op->name), {.text = op->name}},
+            {KILN_ATTR_I64, 1, {.i = op->version}},
+            {KILN_ATTR_STRING, (uint32_t)text.length, {.text = text.length > 0 ? text.text : ""}}};
+        const kiln_op_record call_of = {.op = KILN_OP_CUSTOM,
+                                        .n_inputs = (uint16_t)n_inputs,
+                                        .n_outputs = (uint8_t)op->n_outputs,
+                                        .n_attrs = 3,
+                                        .attrs = own};
+        record(call, &call_of, inputs, out_values);
+    }
+    kiln_string_fini(&text);
+}
+
 // ---- scalar operands --------------------------------------------------------
 
 /* The operator with a scalar for b, and the one that takes its operands the other way round. */

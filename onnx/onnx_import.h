@@ -79,6 +79,12 @@ struct kilni_onnx_row {
 /// Errors: NULL.
 const kilni_onnx_row *kilni_onnx_find_row(const char *op_type, int64_t version, bool *out_known);
 
+/// The plugin's operator for a node of a foreign domain, and the handler of such nodes.
+/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: NOT_FOUND.
+kiln_status kilni_onnx_find_custom(kiln_device *device, const kilni_onnx_node *node,
+                                   int64_t version, const kiln_custom_op **out_op, kiln_error *err);
+void kilni_onnx_op_custom(kilni_onnx_call *call);
+
 // ---- values -----------------------------------------------------------------
 
 kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env);
@@ -179,6 +185,11 @@ kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_on
 void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
                           uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs,
                           kilni_onnx_ref *out_values);
+/// An operator of a plugin, with attributes by name; `out_values` has room for all of its outputs.
+void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
+                            const kiln_custom_attr *attrs, size_t n_attrs,
+                            const kilni_onnx_ref *inputs, uint32_t n_inputs,
+                            kilni_onnx_ref *out_values);
 kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x);
 /// With broadcasting; a constant operand of one element becomes a scalar attribute.
 kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref a,

@@ -35,6 +35,10 @@ static const kilni_onnx_row rows[] = {
 #undef KILN_ONNX_OP
 };
 
+/* Nodes of foreign domains that a plugin serves. */
+static const kilni_onnx_row custom_row = {"custom", 1, INT32_MAX, kilni_onnx_op_custom,
+                                          KILN_OP_COUNT};
+
 /* Standard operators that are not served, and why. */
 static const struct {
     const char *op_type;
@@ -225,9 +229,10 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
                          "model with an older one",
                          type, (long long)version, KILNI_ONNX_NEWEST_OPSET);
     }
-    return kiln_fail(b->err, UNIMPLEMENTED, "operator %s of domain %s, version %lld, is not %s",
+    const char *hint = node->domain[0] == '\0' ? "" : ", and no plugin brings it (--plugin FILE)";
+    return kiln_fail(b->err, UNIMPLEMENTED, "operator %s of domain %s, version %lld, is not %s%s",
                      type, domain, (long long)version,
-                     known ? "supported at this version" : "supported");
+                     known ? "supported at this version" : "supported", hint);
 }
 
 static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
@@ -251,6 +256,10 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
     step->version = opset_of(b, node->domain);
     if (node->domain[0] == '\0') {
         step->row = kilni_onnx_find_row(node->op_type, step->version, &known);
+    } else {
+        const kiln_custom_op *op = NULL;
+        kiln_status st = kilni_onnx_find_custom(b->session->device, node, step->version, &op, NULL);
+        step->row = st == KILN_STATUS_OK ? &custom_row : NULL;
     }
     return step->row != NULL ? KILN_STATUS_OK : unknown_operator(b, node, step->version, known);
 }

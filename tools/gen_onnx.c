@@ -94,7 +94,9 @@ int main(void)
            "<!-- Written by tools/gen_onnx from onnx/onnx_ops.def and cli/check_onnx.def. -->\n\n"
            "Kiln runs models of ONNX's standard domain, operator sets 1 to %d, and the functions "
            "that a model brings. What is\nserved is held against ONNX's own schemas by "
-           "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`.\n\n",
+           "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "
+           "domain is the operator\n`domain::op_type` of a plugin, see "
+           "[writing an operator](writing-an-operator.md).\n\n",
            NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
            "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers "
