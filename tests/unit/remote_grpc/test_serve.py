@@ -343,6 +343,30 @@ def case_python_from_proto(_):
             assert part in said, said
 
 
+def case_operator_of_a_plugin(_):
+    """A client without the plugin states shape and attributes; the server has the plugin, and its own opinion."""
+    plugin = os.path.join(os.path.dirname(KILN), "../lib/kiln/test_plugins/acme_operators.so")
+    sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
+    client = importlib.import_module("kiln_client")
+    cases = ((True, "acme::mish_clip", [3], "clip=2.0", None), (True, "acme::mish_clip", [3], "clip=2", "clip=2.0"),
+             (True, "acme::mish_clip", [2], "clip=2.0", "is not what the operation says"),
+             (False, "acme::mish_clip", [3], "clip=2.0", "no plugin brings operator acme::mish_clip"))
+    for loaded, name, dims, attributes, error in cases:
+        with Server(KILN, *(["--plugin", plugin] if loaded else [])) as server:
+            session = client.Session(SOURCE, server.target)
+            build = client.GraphBuilder(session)
+            x = build.input([3])
+            y = build.output(build.custom(name, 1, [x], dims, attributes))
+            made = session.new_buffer()
+            session.run(build.graph, [(x, session.write([-1.0, 0.0, 9.0]))], [(y, made)])
+            try:
+                got = session.read(made, 3)
+                assert error is None and abs(got[0] + 0.303402) < 1e-5 and got[1:] == [0, 2], got
+            except client.RemoteError as told:
+                assert error is not None and error in str(told), told
+            session.close()
+
+
 def case_servers_know_each_other(folder):
     """A server fetches from another one as itself: with its own certificate, and only where it may."""
     path = make_certificates(folder)
@@ -396,4 +420,4 @@ run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_refuses_beyond_loopback, case_default_address, case_client_certificates,
            case_tokens, case_renewed_while_serving, case_one_line_says_why, case_many_connections,
            case_health_and_drain, case_reflection, case_wire_page_is_whole, case_grpcurl, case_python_from_proto,
-           case_servers_know_each_other, case_client_library_links_no_opencl])
+           case_operator_of_a_plugin, case_servers_know_each_other, case_client_library_links_no_opencl])
