@@ -91,6 +91,28 @@ static inline kiln_scan_line line_start(const kiln_scan_shape *s, long line)
     return at;
 }
 
+// `count` elements from p on, after `sum`; returns what all of them come to.
+static inline C scan_line(__global const K_S(D) *p, long in_stride, __global K_S(KILN_O) *q,
+                          long out_stride, long count, C sum)
+{
+    for (long i = 0; i < count;) {
+        const long stop = min(i + STRETCH, count);
+        C run = FIRST;
+        for (; i < stop; i++) {
+            const C x = K_LD(D, p + i * in_stride);
+#if KILN_EXCLUSIVE && !KILN_TOTALS
+            K_ST(KILN_O, q + i * out_stride, JOIN(sum, run));
+#endif
+            run = JOIN(run, x);
+#if !KILN_EXCLUSIVE && !KILN_TOTALS
+            K_ST(KILN_O, q + i * out_stride, JOIN(sum, run));
+#endif
+        }
+        sum = JOIN(sum, run);
+    }
+    return sum;
+}
+
 #if KILN_COLUMNS
 
 __kernel void kiln_scan_columns(kiln_scan_shape s, __global K_S(KILN_O) *out,
@@ -129,17 +151,29 @@ __kernel void kiln_scan_columns(kiln_scan_shape s, __global K_S(KILN_O) *out,
             sums[n] = (T)(FIRST);
 #endif
         }
-        for (long i = begin; i < end; i++, p += s.in_stride, q += s.out_stride) {
+        for (long i = begin; i < end;) {
+            const long stop = min(i + STRETCH, end);
+            T runs[KILN_NC];
             K_UNROLLED
             for (int n = 0; n < KILN_NC; n++) {
-                const T x = K_LDV(D, p + n * KILN_V);
+                runs[n] = (T)(FIRST);
+            }
+            for (; i < stop; i++, p += s.in_stride, q += s.out_stride) {
+                K_UNROLLED
+                for (int n = 0; n < KILN_NC; n++) {
+                    const T x = K_LDV(D, p + n * KILN_V);
 #if KILN_EXCLUSIVE && !KILN_TOTALS
-                K_STV(KILN_O, q + n * KILN_V, sums[n]);
+                    K_STV(KILN_O, q + n * KILN_V, JOIN_V(sums[n], runs[n]));
 #endif
-                sums[n] = JOIN_V(sums[n], x);
+                    runs[n] = JOIN_V(runs[n], x);
 #if !KILN_EXCLUSIVE && !KILN_TOTALS
-                K_STV(KILN_O, q + n * KILN_V, sums[n]);
+                    K_STV(KILN_O, q + n * KILN_V, JOIN_V(sums[n], runs[n]));
 #endif
+                }
+            }
+            K_UNROLLED
+            for (int n = 0; n < KILN_NC; n++) {
+                sums[n] = JOIN_V(sums[n], runs[n]);
             }
         }
 #if KILN_TOTALS
@@ -163,16 +197,7 @@ __kernel void kiln_scan_columns(kiln_scan_shape s, __global K_S(KILN_O) *out,
 #else
         C sum = FIRST;
 #endif
-        for (long i = 0; i < end - begin; i++) {
-            const C x = K_LD(D, p + i * s.in_stride + k);
-#if KILN_EXCLUSIVE && !KILN_TOTALS
-            K_ST(KILN_O, q + i * s.out_stride + k, sum);
-#endif
-            sum = JOIN(sum, x);
-#if !KILN_EXCLUSIVE && !KILN_TOTALS
-            K_ST(KILN_O, q + i * s.out_stride + k, sum);
-#endif
-        }
+        sum = scan_line(p + k, s.in_stride, q + k, s.out_stride, end - begin, sum);
 #if KILN_TOTALS
         totals[(first + k) * s.parts + part] = sum;
 #endif
@@ -261,28 +286,14 @@ __kernel void kiln_scan_rows(kiln_scan_shape s, __global K_S(KILN_O) *out,
     const long end = min(begin + s.part_length, s.length);
     for (long line = first; line < last; line++) {
         const kiln_scan_line at = line_start(&s, line);
-        __global const K_S(D) *p = in + at.in;
-        __global K_S(KILN_O) *q = out + at.out;
+        __global const K_S(D) *p = in + at.in + begin * s.in_stride;
+        __global K_S(KILN_O) *q = out + at.out + begin * s.out_stride;
 #if KILN_CARRY
         C sum = part > 0 ? carry[line * s.parts + part] : (C)FIRST;
 #else
         C sum = FIRST;
 #endif
-        for (long i = begin; i < end;) {
-            const long stop = min(i + STRETCH, end);
-            C run = FIRST;
-            for (; i < stop; i++) {
-                const C x = K_LD(D, p + i * s.in_stride);
-#if KILN_EXCLUSIVE && !KILN_TOTALS
-                K_ST(KILN_O, q + i * s.out_stride, JOIN(sum, run));
-#endif
-                run = JOIN(run, x);
-#if !KILN_EXCLUSIVE && !KILN_TOTALS
-                K_ST(KILN_O, q + i * s.out_stride, JOIN(sum, run));
-#endif
-            }
-            sum = JOIN(sum, run);
-        }
+        sum = scan_line(p, s.in_stride, q, s.out_stride, end - begin, sum);
 #if KILN_TOTALS
         totals[line * s.parts + part] = sum;
 #endif

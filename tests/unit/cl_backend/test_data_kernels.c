@@ -171,6 +171,41 @@ static void long_cumulatives(cl_trial *t)
     }
 }
 
+/* Equal numbers, of which every addition rounds the same way: one after another they would be off
+ * by thousands of the last places that the tolerance counts in. */
+static void long_sums_of_columns(cl_trial *t)
+{
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_F64};
+    for (size_t i = 0; i < 2; i++) {
+        kiln_tensor_desc outputs[1] = {{0}};
+        kiln_tensor_desc input = shaped(dtypes[i], 40000, 37);
+        const kiln_attr attrs[] = {integer(0), truth(false), truth(false)};
+        const kiln_op_record record = {.op = KILN_OP_CUM_SUM,
+                                       .n_inputs = 1,
+                                       .n_outputs = 1,
+                                       .n_attrs = 3,
+                                       .inputs = &input,
+                                       .outputs = outputs,
+                                       .attrs = attrs};
+        kiln_error err = KILN_ERROR_INIT;
+        int64_t count = kiln_desc_count(&input);
+        double *data = calloc((size_t)count, sizeof(double));
+        for (int64_t k = 0; data != NULL && k < count; k++) {
+            if (i == 0) {
+                ((float *)data)[k] = 0.1F;
+            } else {
+                data[k] = 0.1;
+            }
+        }
+        const void *inputs[] = {data};
+        if (KILN_CHECK(data != NULL) &&
+            KILN_CHECK_INT(kiln_ir_infer(&record, outputs, &err), KILN_STATUS_OK)) {
+            cl_trial_take(&record, inputs, t);
+        }
+        free(data);
+    }
+}
+
 static void long_scatters(cl_trial *t)
 {
     static const char *const modes[] = {"assign", "add", "max"};
@@ -264,6 +299,11 @@ static void test_long_cumulatives(void)
     in_both_forms(long_cumulatives);
 }
 
+static void test_long_sums_of_columns(void)
+{
+    in_both_forms(long_sums_of_columns);
+}
+
 static void test_long_scatters(void)
 {
     in_both_forms(long_scatters);
@@ -316,5 +356,6 @@ static void test_hostile_indices(void)
 
 KILN_TEST_MAIN("unit/cl_backend/data_kernels", KILN_TEST(test_samples), KILN_TEST(test_long_sorts),
                KILN_TEST(test_long_selections), KILN_TEST(test_long_cumulatives),
-               KILN_TEST(test_long_scatters), KILN_TEST(test_wide_columns),
-               KILN_TEST(test_large_transposes), KILN_TEST(test_hostile_indices))
+               KILN_TEST(test_long_sums_of_columns), KILN_TEST(test_long_scatters),
+               KILN_TEST(test_wide_columns), KILN_TEST(test_large_transposes),
+               KILN_TEST(test_hostile_indices))
