@@ -10,6 +10,7 @@
 static const cli_command words[] = {
     {"list", "the fusers that were found, and why each was taken or not", plugin_list},
     {"check", "check a plugin: the rules, results, kernels, speed", plugin_check},
+    {"reset", "forget why a plugin was refused or a fuser put away", plugin_reset},
     {"new", "write a project with a fuser that works", plugin_new},
 };
 

@@ -98,12 +98,32 @@ bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser)
     return atomic_load(&fuser->plugin->strikes[fuser->index]) < KILNI_FUSE_STRIKES_MAX;
 }
 
+/* So that the next process knows. */
+static void remember_strike(const kilni_fuse_fuser *fuser, uint32_t strikes, const char *reason)
+{
+    const kilni_fuse_plugin *plugin = fuser->plugin;
+    kilni_fuse_record record;
+    if (plugin->state_folder == NULL || fuser->index >= KILNI_FUSE_MAX_FUSERS) {
+        return;
+    }
+    (void)kilni_fuse_record_read(plugin->state_folder, plugin->info.hash, &record);
+    snprintf(record.id, sizeof record.id, "%s", plugin->info.id);
+    kilni_fuse_strikes *s = &record.strikes[fuser->index];
+    s->count = strikes;
+    snprintf(s->reason, sizeof s->reason, "%s", reason);
+    for (char *c = s->reason; *c != 0; c++) {
+        *c = *c == '\n' ? ' ' : *c;
+    }
+    (void)kilni_fuse_record_write(plugin->state_folder, plugin->info.hash, &record);
+}
+
 void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason)
 {
     kilni_fuse_fuser *f = &engine->fusers[fuser];
     uint32_t strikes = atomic_fetch_add(&f->plugin->strikes[f->index], 1) + 1;
     engine->stats.strikes++;
     bool out = strikes == KILNI_FUSE_STRIKES_MAX;
+    remember_strike(f, strikes, reason);
     engine->epoch += out;
     kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "fuser %s: %s (failure %u)%s",
                    f->name, reason, strikes, out ? ": disabled" : "");
@@ -131,8 +151,18 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
     kilni_fuse_diag diag = {0};
     *fuser = (kilni_fuse_fuser){
         .plugin = plugin, .index = index, .id = plugin->fuser_ids[index], .host = host};
+    const char *off = engine->registry->developer
+                          ? NULL
+                          : kilni_fuse_switched_off(engine->env, plugin->info.id, fuser->id);
+    if (off != NULL) {
+        kiln_log_write(engine->env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "fuser %s/%s: %s",
+                       plugin->info.id, fuser->id, off);
+        return KILN_STATUS_OK;
+    }
     kilni_fuse_host_listen(host, &diag);
+    kilni_fuse_crumb_set(plugin, engine->crumb_slot, KILNI_FUSE_CALL_CREATE);
     kf_status status = plugin->table.fuser_create(&host->abi, index, facts, &fuser->handle);
+    kilni_fuse_crumb_set(plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_listen(host, NULL);
     if (status != KF_OK || fuser->handle == NULL) {
         kiln_log_write(engine->env, status == KF_DECLINED ? KILN_LOG_DEBUG : KILN_LOG_WARN,
@@ -223,6 +253,7 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
                                  .epoch = 1,
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
+    engine->crumb_slot = kilni_fuse_crumbs_slot(registry->crumbs);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;
     engine->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)device->local_bytes;
@@ -293,7 +324,7 @@ const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash
             return engine->banned[i].text;
         }
     }
-    return NULL;
+    return kilni_fuse_program_off(engine->env, key) ? "denied by the list of plugins" : NULL;
 }
 
 static void ban(kiln_fuse_engine *engine, kiln_hash128 key, const char *reason)
@@ -335,6 +366,17 @@ static bool is_fusers_fault(const kiln_error *cause)
     return cause == NULL ||
            (cause->code != KILN_STATUS_RESOURCE_EXHAUSTED &&
             cause->code != KILN_STATUS_DEVICE_LOST && cause->code != KILN_STATUS_CANCELLED);
+}
+
+void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *block,
+                           kiln_fuse_doing doing)
+{
+    static const kilni_fuse_call calls[] = {KILNI_FUSE_CALL_NONE, KILNI_FUSE_CALL_BUILD,
+                                            KILNI_FUSE_CALL_RUN};
+    uint32_t fuser = fuser_of(engine, block);
+    if (fuser != KILNI_FUSE_NONE) {
+        kilni_fuse_crumb_set(engine->fusers[fuser].plugin, engine->crumb_slot, calls[doing]);
+    }
 }
 
 void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,

@@ -22,6 +22,11 @@ typedef struct kiln_fuse_registry_options {
     uint32_t
         developer; ///< 1: no ownership and allow-list checks for any path (plugin check, bench)
     const char *shipped_folder; ///< trusted folder beside the library, or NULL
+    const char
+        *state_folder; ///< where it is kept what plugins did to other processes; NULL: nowhere
+    const char *scan_helper; ///< program that looks at a new plugin first; NULL: none
+    uint32_t scan_limit_ms; ///< how long it may take; 0: 10000
+    uint32_t reserved;
 } kiln_fuse_registry_options;
 
 #define KILN_FUSE_REGISTRY_OPTIONS_INIT                                                            \
@@ -65,6 +70,11 @@ KILN_API void kiln_fuse_registry_destroy(kiln_fuse_registry *registry);
 /// INVALID_ARGUMENT, ALREADY_EXISTS.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry,
                                                            const char *path, kiln_error *err);
+
+/// Forgets what is kept in `state_folder` of the plugin with this id, or of all when it is NULL:
+/// refusals for a failed scan or an ended process, failures of fusers. Gives how many files of
+/// plugins that was. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: 0.
+KILN_API uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id);
 
 /// The candidates, sorted by path. Ownership: borrowed. Lifetime: the registry's. Thread: any.
 /// Errors: none.
@@ -188,6 +198,17 @@ KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op,
 /// operations unfused. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                      const kiln_error *cause);
+
+/// Says that the executor now builds or runs a program of the block, or has done so: if the process
+/// ends meanwhile, the next one knows whose program it was. Ownership: borrowed. Lifetime: n/a.
+/// Thread: as streams. Errors: none.
+typedef enum kiln_fuse_doing {
+    KILN_FUSE_DOES_NOTHING = 0,
+    KILN_FUSE_BUILDS = 1,
+    KILN_FUSE_RUNS = 2
+} kiln_fuse_doing;
+KILN_API void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *block,
+                                    kiln_fuse_doing doing);
 
 // ---- tournaments -------------------------------------------------------------------------------
 

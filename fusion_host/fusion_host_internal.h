@@ -291,14 +291,76 @@ void kilni_fuse_host_fini(kilni_fuse_host *host);
 /// Diagnostics reported from now on go to `sink`; NULL ends that.
 void kilni_fuse_host_listen(kilni_fuse_host *host, kilni_fuse_diag *sink);
 
+// ---- what is remembered of plugins between processes ----
+
+enum { KILNI_FUSE_MAX_FUSERS = 64, KILNI_FUSE_ENDS_MAX = 2, KILNI_FUSE_CRUMB_SLOTS = 16 };
+
+typedef struct kilni_fuse_strikes {
+    uint32_t count;
+    char reason[128]; ///< the last
+} kilni_fuse_strikes;
+
+typedef struct kilni_fuse_record {
+    char id[64];
+    bool scanned;
+    char scan_fault[160]; ///< "": it was well
+    uint32_t ended; ///< processes, counted so that KILNI_FUSE_ENDS_MAX are too many
+    char ended_in[48];
+    kilni_fuse_strikes strikes[KILNI_FUSE_MAX_FUSERS];
+} kilni_fuse_record;
+
+/// The record of a file's hash in a folder (or NULL); false and an empty one when there is none.
+bool kilni_fuse_record_read(const char *folder, const char *hash, kilni_fuse_record *out_record);
+bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_fuse_record *record);
+uint32_t kilni_fuse_record_reset(const char *folder, const char *id);
+
+typedef struct kilni_fuse_plugin kilni_fuse_plugin;
+typedef struct kilni_fuse_crumbs kilni_fuse_crumbs;
+
+typedef enum kilni_fuse_call { ///< numbers in the file
+    KILNI_FUSE_CALL_NONE = 0,
+    KILNI_FUSE_CALL_LOAD = 1,
+    KILNI_FUSE_CALL_CREATE = 2,
+    KILNI_FUSE_CALL_FUSE = 3,
+    KILNI_FUSE_CALL_FINISH = 4,
+    KILNI_FUSE_CALL_BUILD = 5,
+    KILNI_FUSE_CALL_RUN = 6,
+    KILNI_FUSE_CALL_COUNT
+} kilni_fuse_call;
+
+/// Notes what dead processes left in the folder, and makes this one's file. NULL: there is none.
+kilni_fuse_crumbs *kilni_fuse_crumbs_create(const kiln_env *env, const char *folder);
+void kilni_fuse_crumbs_destroy(kilni_fuse_crumbs *crumbs);
+/// A plugin's number, or 0: its calls are not noted. A slot: one for what runs one at a time.
+uint32_t kilni_fuse_crumbs_add(kilni_fuse_crumbs *crumbs, const char *hash, const char *id,
+                               bool shipped);
+uint32_t kilni_fuse_crumbs_slot(kilni_fuse_crumbs *crumbs);
+void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_fuse_call call);
+
+/// Runs the helper on a file. False: it could not be run. `out_fault` is empty when all is well.
+bool kilni_fuse_scan(const kiln_env *env, const char *helper, const char *path, uint32_t limit_ms,
+                     char *out_fault, size_t capacity);
+
+/// Why the configuration leaves a plugin out, or one of its fusers, or NULL; and whether it leaves
+/// out a program.
+const char *kilni_fuse_switched_off(const kiln_env *env, const char *id, const char *fuser);
+bool kilni_fuse_program_off(const kiln_env *env, kiln_hash128 key);
+/// NULL, or why a file's bytes are not in the list of allowed ones.
+const char *kilni_fuse_not_allowed(const kiln_env *env, const void *bytes, size_t length);
+
+void kilni_fuse_sha256(const void *bytes, size_t length, unsigned char out_digest[32]);
+
 typedef struct kilni_fuse_operator { ///< one that a plugin brings
     kiln_custom_op def; ///< first: what records point to
     kf_operator abi;
-    const struct kilni_fuse_plugin *plugin;
+    const kilni_fuse_plugin *plugin;
 } kilni_fuse_operator;
 
-typedef struct kilni_fuse_plugin {
+struct kilni_fuse_plugin {
     kiln_fuse_plugin_info info;
+    const char *state_folder; ///< of the registry, or NULL
+    kilni_fuse_crumbs *crumbs;
+    uint32_t crumb; ///< number there; 0: none
     kiln_dynlib *library;
     kf_plugin table; ///< normalised: full size, absent entries NULL
     char **fuser_ids;
@@ -308,11 +370,15 @@ typedef struct kilni_fuse_plugin {
     uint32_t n_operators;
     kiln_arena operator_memory; ///< of their names and parameters
     struct kilni_fuse_plugin *kernels; ///< the fuser of their kernels; NULL: it brings none
-} kilni_fuse_plugin;
+};
 
 struct kiln_fuse_registry {
     const kiln_env *env;
     bool developer;
+    char *state_folder; ///< or NULL
+    char *scan_helper; ///< or NULL
+    uint32_t scan_limit_ms;
+    kilni_fuse_crumbs *crumbs; ///< or NULL
     kilni_fuse_plugin **plugins; ///< sorted by path
     uint32_t n_plugins;
     uint32_t plugins_capacity;
@@ -528,6 +594,7 @@ struct kiln_fuse_engine {
     uint32_t n_winners;
     uint32_t winners_capacity;
     bool deterministic; ///< nothing measured decides
+    uint32_t crumb_slot;
     kiln_fuse_stats stats;
 };
 

@@ -14,7 +14,7 @@
 
 #include "fusion_host_internal.h"
 
-enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, MAX_FUSERS = 64, REASON_BYTES = 256 };
+enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, REASON_BYTES = 1024 };
 
 typedef struct loading {
     kiln_fuse_registry *registry;
@@ -23,6 +23,8 @@ typedef struct loading {
     void *bytes;
     size_t length;
     kilni_fuse_manifest manifest;
+    struct stat file; ///< as it was when it was read
+    kilni_fuse_record record; ///< of other processes
     kiln_error *err;
 } loading;
 
@@ -122,6 +124,7 @@ static kiln_status read_file(loading *l)
                              : kiln_fail(l->err, NOT_FOUND, "cannot be read: %s", strerror(errno));
     if (status == KILN_STATUS_OK) {
         status = read_all(l, fd, (size_t)info.st_size);
+        l->file = info;
     }
     (void)close(fd);
     return status;
@@ -171,46 +174,6 @@ static kiln_status check_manifest(loading *l)
         return kiln_fail(l->err, FAILED_PRECONDITION, "manifest names no operator set");
     }
     return check_cpu(l);
-}
-
-/* Is the id in the list, with `-` before it or without? */
-static bool list_has(const char *list, const char *id, bool denied, bool *out_any)
-{
-    bool found = false;
-    while (*list != 0) {
-        list += strspn(list, ", ");
-        size_t length = strcspn(list, ", ");
-        bool minus = length > 0 && list[0] == '-';
-        const char *name = list + (minus ? 1 : 0);
-        size_t name_length = length - (minus ? 1 : 0);
-        if (length > 0 && minus == denied) {
-            *out_any = true;
-            found = found || (strlen(id) == name_length && strncmp(name, id, name_length) == 0);
-        }
-        list += length;
-    }
-    return found;
-}
-
-/* NULL, or why the configuration leaves it out. */
-static const char *switched_off(const kiln_env *env, const char *id)
-{
-    const char *list = kiln_config_string(env->config, KILN_KNOB_PLUGINS);
-    bool any_denied = false;
-    bool any_allowed = false;
-    if (list == NULL || list[0] == 0) {
-        return NULL;
-    }
-    if (strcmp(list, "off") == 0) {
-        return "plugins are switched off";
-    }
-    if (list_has(list, id, /*denied=*/true, &any_denied)) {
-        return "denied by the list of plugins";
-    }
-    if (!list_has(list, id, /*denied=*/false, &any_allowed) && any_allowed) {
-        return "not in the list of allowed plugins";
-    }
-    return NULL;
 }
 
 static kiln_status check_duplicate(loading *l)
@@ -282,9 +245,9 @@ static kiln_status take_texts(loading *l)
                          l->manifest.id);
     }
     bool none = t->n_fusers == 0 && t->extension != NULL;
-    if (!none && (t->n_fusers == 0 || t->n_fusers > MAX_FUSERS || t->fuser_ids == NULL)) {
+    if (!none && (t->n_fusers == 0 || t->n_fusers > KILNI_FUSE_MAX_FUSERS || t->fuser_ids == NULL)) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "names %" PRIu64 " fusers, not 1 to %d",
-                         t->n_fusers, MAX_FUSERS);
+                         t->n_fusers, KILNI_FUSE_MAX_FUSERS);
     }
     const kiln_env *env = l->registry->env;
     plugin->fuser_ids = kiln_alloc_array(env, t->n_fusers + 1, sizeof(char *));
@@ -340,11 +303,74 @@ static kf_query_fn query_of(kiln_dynlib *library)
     return query;
 }
 
+/* What was read, checked and hashed is what is loaded. */
+static kiln_status check_unchanged(loading *l)
+{
+    struct stat now;
+    const struct stat *then = &l->file;
+    bool same = stat(l->plugin->info.path, &now) == 0 && now.st_dev == then->st_dev &&
+                now.st_ino == then->st_ino && now.st_size == then->st_size &&
+                now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+                now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+    return same ? KILN_STATUS_OK
+                : kiln_fail(l->err, FAILED_PRECONDITION, "the file changed while it was loaded");
+}
+
+/* What other processes know of these bytes: none of it is tried again before a reset. */
+static kiln_status check_record(loading *l)
+{
+    const kilni_fuse_record *record = &l->record;
+    (void)kilni_fuse_record_read(l->plugin->state_folder, l->plugin->info.hash, &l->record);
+    snprintf(l->record.id, sizeof l->record.id, "%s", l->manifest.id);
+    if (record->ended >= KILNI_FUSE_ENDS_MAX) {
+        return kiln_fail(l->err, FAILED_PRECONDITION,
+                         "a process ended in %s; `kiln plugin reset %s` tries it again",
+                         record->ended_in, l->manifest.id);
+    }
+    if (record->scan_fault[0] != 0) {
+        return kiln_fail(l->err, FAILED_PRECONDITION,
+                         "its scan failed: %.100s; `kiln plugin reset %s` tries it again",
+                         record->scan_fault, l->manifest.id);
+    }
+    return KILN_STATUS_OK;
+}
+
+/* A file that nobody has loaded yet is loaded by a helper first. */
+static kiln_status scan(loading *l)
+{
+    kiln_fuse_registry *registry = l->registry;
+    if (registry->scan_helper == NULL || registry->developer || l->record.scanned ||
+        l->trust == KILNI_FUSE_TRUST_SHIPPED) {
+        return KILN_STATUS_OK;
+    }
+    l->record.scanned =
+        kilni_fuse_scan(registry->env, registry->scan_helper, l->plugin->info.path,
+                        registry->scan_limit_ms, l->record.scan_fault, sizeof l->record.scan_fault);
+    if (l->record.scanned) {
+        (void)kilni_fuse_record_write(registry->state_folder, l->plugin->info.hash, &l->record);
+    }
+    return l->record.scan_fault[0] == 0
+               ? KILN_STATUS_OK
+               : kiln_fail(l->err, FAILED_PRECONDITION,
+                           "its scan failed: %.100s; `kiln plugin reset %s` tries it again",
+                           l->record.scan_fault, l->manifest.id);
+}
+
+static kiln_status open_plugin(loading *l)
+{
+    kilni_fuse_plugin *plugin = l->plugin;
+    kiln_status status = check_unchanged(l);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_dynlib_open(l->registry->env, plugin->info.path, /*keep=*/true,
+                                  &plugin->library, l->err);
+    }
+    return status == KILN_STATUS_OK ? check_unchanged(l) : status;
+}
+
 static kiln_status start_plugin(loading *l)
 {
     kilni_fuse_plugin *plugin = l->plugin;
-    kiln_status status = kiln_dynlib_open(l->registry->env, plugin->info.path, /*keep=*/true,
-                                          &plugin->library, l->err);
+    kiln_status status = open_plugin(l);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -368,7 +394,23 @@ static kiln_status start_plugin(loading *l)
     if (plugin->info.n_fusers + plugin->n_operators == 0) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "names 0 fusers, and brings no operator");
     }
+    for (uint32_t i = 0; i < plugin->info.n_fusers; i++) {
+        atomic_store(&plugin->strikes[i], l->record.strikes[i].count);
+    }
     return kilni_fuse_smoke_test(l->registry->env, plugin, l->err);
+}
+
+/* With a mark that says so, if the process ends meanwhile. */
+static kiln_status start_marked(loading *l)
+{
+    kilni_fuse_plugin *plugin = l->plugin;
+    plugin->crumbs = l->registry->crumbs;
+    plugin->crumb = kilni_fuse_crumbs_add(plugin->crumbs, plugin->info.hash, l->manifest.id,
+                                          l->trust == KILNI_FUSE_TRUST_SHIPPED);
+    kilni_fuse_crumb_set(plugin, 0, KILNI_FUSE_CALL_LOAD);
+    kiln_status status = start_plugin(l);
+    kilni_fuse_crumb_set(plugin, 0, KILNI_FUSE_CALL_NONE);
+    return status;
 }
 
 // ---- all of it
@@ -388,10 +430,34 @@ static kiln_status inspect(loading *l)
     if (l->plugin->info.id == NULL || l->plugin->info.version == NULL) {
         return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
     }
-    status = check_manifest(l);
+    const char *why = l->trust == KILNI_FUSE_TRUST_PATH && !l->registry->developer
+                          ? kilni_fuse_not_allowed(l->registry->env, l->bytes, l->length)
+                          : NULL;
+    status = why == NULL ? check_manifest(l) : kiln_fail(l->err, PERMISSION_DENIED, "%s", why);
     return status == KILN_STATUS_OK
                ? kilni_fuse_elf_check(l->bytes, l->length, l->manifest.flags, l->err)
                : status;
+}
+
+/* Fusers that take no part, though their plugin does. */
+static void add_fusers(const loading *l, char *reason, size_t capacity)
+{
+    for (uint32_t i = 0; i < l->plugin->info.n_fusers; i++) {
+        const kilni_fuse_strikes *strikes = &l->record.strikes[i];
+        const char *fuser = l->plugin->fuser_ids[i];
+        const char *off = l->registry->developer
+                              ? NULL
+                              : kilni_fuse_switched_off(l->registry->env, l->manifest.id, fuser);
+        size_t at = strlen(reason);
+        if (off != NULL) {
+            snprintf(reason + at, capacity - at, "; fuser %s: %s", fuser, off);
+        } else if (strikes->count >= KILNI_FUSE_STRIKES_MAX) {
+            snprintf(reason + at, capacity - at,
+                     "; fuser %s: put away after %u failures, the last: %.60s (`kiln plugin reset "
+                     "%s`)",
+                     fuser, strikes->count, strikes->reason, l->manifest.id);
+        }
+    }
 }
 
 static kiln_status settle(loading *l, kiln_status status, const char *off, const kiln_error *why)
@@ -416,6 +482,7 @@ static kiln_status settle(loading *l, kiln_status status, const char *off, const
         snprintf(reason, sizeof reason, "taken: %u %s%s, fuser ABI %u.%u", info->n_fusers,
                  info->n_fusers == 1 ? "fuser" : "fusers", operators, l->manifest.abi_major,
                  l->manifest.abi_minor);
+        add_fusers(l, reason, sizeof reason);
     }
     info->n_fusers = info->state == KILN_FUSE_TAKEN ? info->n_fusers : 0;
     info->reason = kiln_strdup(env, reason);
@@ -433,7 +500,8 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     kiln_error why = KILN_ERROR_INIT;
     uint64_t begin = kiln_time_ns();
     loading l = {.registry = registry, .plugin = plugin, .trust = trust, .err = &why};
-    *plugin = (kilni_fuse_plugin){.info.state = KILN_FUSE_REFUSED};
+    *plugin = (kilni_fuse_plugin){.info.state = KILN_FUSE_REFUSED,
+                                  .state_folder = registry->state_folder};
     plugin->info.path = kiln_strdup(registry->env, path);
     if (plugin->info.path == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
@@ -441,13 +509,19 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     const char *off = NULL;
     kiln_status status = inspect(&l);
     if (status == KILN_STATUS_OK && !registry->developer) {
-        off = switched_off(registry->env, l.manifest.id);
+        off = kilni_fuse_switched_off(registry->env, l.manifest.id, NULL);
     }
     if (status == KILN_STATUS_OK && off == NULL) {
         status = check_duplicate(&l);
     }
     if (status == KILN_STATUS_OK && off == NULL) {
-        status = start_plugin(&l);
+        status = check_record(&l);
+    }
+    if (status == KILN_STATUS_OK && off == NULL) {
+        status = scan(&l);
+    }
+    if (status == KILN_STATUS_OK && off == NULL) {
+        status = start_marked(&l);
     }
     kiln_free(registry->env, l.bytes);
     plugin->info.load_ns = kiln_time_ns() - begin;

@@ -182,7 +182,9 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
     const kf_op *shown = kilni_fuse_op_view_fill(engine->op_view, &trial->view,
                                                  trial->view.n_ops - 1, trial->asks, trial->n_asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
+    kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_FUSE);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);
+    kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_listen(f->host, NULL);
     const char *bad = status == KF_OK ? kilni_fuse_state_fault(&state, trial) : NULL;
     if (status == KF_E_INTERNAL || status == KF_E_INVALID) {

@@ -10,6 +10,8 @@
 
 #include "fusion_host_internal.h"
 
+enum { SCAN_LIMIT_MS = 10000 };
+
 typedef struct name_list {
     char **names;
     uint32_t count;
@@ -196,13 +198,39 @@ static void warn_of_unknown(const kiln_fuse_registry *registry)
     for (list += strspn(list, ", "); *list != 0; list += strspn(list, ", ")) {
         size_t length = strcspn(list, ", ");
         size_t minus = list[0] == '-' ? 1 : 0;
-        if (!has_plugin(registry, list + minus, length - minus)) {
+        if (!has_plugin(registry, list + minus, strcspn(list + minus, ", /"))) {
             kiln_log_write(registry->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
                            "plugins: no plugin has the id %.*s", (int)(length - minus),
                            list + minus);
         }
         list += length;
     }
+}
+
+/* Where plugins are remembered, and who looks at new ones. */
+static kiln_status take_places(kiln_fuse_registry *registry,
+                               const kiln_fuse_registry_options *options, kiln_error *err)
+{
+    const kiln_env *env = registry->env;
+    if (options->scan_helper != NULL) {
+        registry->scan_helper = kiln_strdup(env, options->scan_helper);
+    }
+    if (options->state_folder != NULL) {
+        registry->state_folder = kiln_strdup(env, options->state_folder);
+    }
+    if ((options->scan_helper != NULL && registry->scan_helper == NULL) ||
+        (options->state_folder != NULL && registry->state_folder == NULL)) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
+    }
+    if (registry->state_folder != NULL) {
+        registry->crumbs = kilni_fuse_crumbs_create(env, registry->state_folder);
+    }
+    return KILN_STATUS_OK;
+}
+
+uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id)
+{
+    return kilni_fuse_record_reset(state_folder, id);
 }
 
 kiln_status kiln_fuse_registry_create(const kiln_env *env,
@@ -216,8 +244,9 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
     }
     registry->env = env;
     registry->developer = options->developer != 0;
-    kiln_status status = KILN_STATUS_OK;
-    if (options->shipped_folder != NULL) {
+    registry->scan_limit_ms = options->scan_limit_ms != 0 ? options->scan_limit_ms : SCAN_LIMIT_MS;
+    kiln_status status = take_places(registry, options, err);
+    if (status == KILN_STATUS_OK && options->shipped_folder != NULL) {
         status = add_folder(registry, options->shipped_folder, KILNI_FUSE_TRUST_SHIPPED, err);
     }
     if (status == KILN_STATUS_OK) {
@@ -241,6 +270,9 @@ void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
         kilni_fuse_plugin_destroy(registry->env, registry->plugins[i]);
     }
+    kilni_fuse_crumbs_destroy(registry->crumbs);
+    kiln_free(registry->env, registry->state_folder);
+    kiln_free(registry->env, registry->scan_helper);
     kiln_free(registry->env, (void *)registry->plugins);
     kiln_free(registry->env, registry);
 }

@@ -93,6 +93,8 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
     kf_opt_info info = {.struct_size = (uint32_t)sizeof info};
     kf_program program = {.struct_size = (uint32_t)sizeof program};
     kiln_status status = KILN_STATUS_OK;
+    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
+                         KILNI_FUSE_CALL_FINISH);
     if (table->builder_finish(c->position->trials[fuser].builder, &opt) != KF_OK || opt == NULL) {
         status = kiln_fail(err, INTERNAL, "was ready but did not finish");
     } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof info) {
@@ -117,6 +119,8 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
     if (opt != NULL) {
         table->opt_destroy(opt);
     }
+    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
+                         KILNI_FUSE_CALL_NONE);
     return status;
 }
 

@@ -213,7 +213,10 @@ static kiln_status run_fused(kilni_check *check, kilni_sample *sample, kilni_gua
     KILN_TRY(out, status, status);
     KILN_TRY(out, status, kilni_beside_copy_inputs(sample, err));
     check->run->device->starved = false;
-    KILN_TRY(out, status, kilni_beside_run(sample, &small, err));
+    kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_RUNS);
+    status = kilni_beside_run(sample, &small, err);
+    kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_DOES_NOTHING);
+    KILN_TRY(out, status, status);
     if (check->run->device->starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory beside the run's");
         goto out;

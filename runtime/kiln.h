@@ -105,6 +105,13 @@ typedef struct kiln_plugin_info {
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_load(kiln_context *context, const char *path,
                                                      kiln_error *err);
 
+/// Forgets what the cache holds against the plugin with this id, or against all when it is NULL: a
+/// scan that failed, a process that ended in it, failures of its fusers. Counts for contexts made
+/// afterwards. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: FAILED_PRECONDITION when
+/// there is no cache.
+KILN_NODISCARD KILN_API kiln_status kiln_plugin_reset(kiln_context *context, const char *id,
+                                                      uint32_t *out_count, kiln_error *err);
+
 /// Every file that was looked at, by index from 0, with what became of it.
 /// Ownership: texts are borrowed. Lifetime: the context's. Thread: any. Errors: NOT_FOUND past the
 /// last.

@@ -11,8 +11,10 @@
 #endif
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static kiln_status open_store(kiln_context *context, kiln_error *err)
 {
@@ -215,6 +217,22 @@ kiln_status kilni_library_symbol(kiln_context *context, const char *file, const 
     return status;
 }
 
+/// Where it is remembered what plugins did: a folder of the cache. False: there is no cache.
+static bool state_folder(const kiln_context *context, char *out_path, size_t capacity)
+{
+    char folder[4096];
+    if (kiln_cache_dir(&context->env, folder, sizeof(folder), NULL) != KILN_STATUS_OK) {
+        return false;
+    }
+    snprintf(out_path, capacity, "%s/plugins", folder);
+    for (char *slash = strchr(out_path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(out_path, 0700);
+        *slash = '/';
+    }
+    return mkdir(out_path, 0700) == 0 || errno == EEXIST;
+}
+
 static kiln_status registry_locked(kiln_context *context, kiln_error *err)
 {
     if (context->registry != NULL) {
@@ -223,6 +241,10 @@ static kiln_status registry_locked(kiln_context *context, kiln_error *err)
     char folder[4096];
     kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
     options.shipped_folder = find_beside("kiln/plugins", folder, sizeof(folder)) ? folder : NULL;
+    char state[4200], helper[4096];
+    options.state_folder = state_folder(context, state, sizeof(state)) ? state : NULL;
+    options.scan_helper =
+        find_beside("kiln/kiln-plugin-scan", helper, sizeof(helper)) ? helper : NULL;
     return kiln_fuse_registry_create(&context->env, &options, &context->registry, err);
 }
 
@@ -262,6 +284,21 @@ kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error
     }
     pthread_mutex_unlock(&context->lock);
     return status;
+}
+
+kiln_status kiln_plugin_reset(kiln_context *context, const char *id, uint32_t *out_count,
+                              kiln_error *err)
+{
+    char folder[4200];
+    *out_count = 0;
+    if (context == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
+    }
+    if (!state_folder(context, folder, sizeof(folder))) {
+        return kiln_fail(err, FAILED_PRECONDITION, "nothing is remembered: the cache is off");
+    }
+    *out_count = kiln_fuse_registry_reset(folder, id);
+    return KILN_STATUS_OK;
 }
 
 static const char *state_name(kiln_fuse_plugin_state state)

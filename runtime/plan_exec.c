@@ -485,8 +485,10 @@ static kiln_status prepare_block(const block_view *view, kiln_error *err)
         block->state = state;
         block->state_free = block_state_free;
         uint64_t start_ns = kilni_trace_now(device);
+        kiln_fuse_block_doing(view->run->engine, block, KILN_FUSE_BUILDS);
         kiln_status status = device->backend->ops->program_build(device->backend, block->program,
                                                                  &state->built, err);
+        kiln_fuse_block_doing(view->run->engine, block, KILN_FUSE_DOES_NOTHING);
         kilni_trace_span(device, KILNI_SPAN_BUILD, block->fuser, start_ns);
         if (status != KILN_STATUS_OK) {
             state->failed = true;

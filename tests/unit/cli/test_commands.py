@@ -348,6 +348,49 @@ def replay_runs_and_compares():
         expect(kiln("replay", *FAST), 2, "say which FILE", stream="stderr")
 
 
+EVIL = os.path.join(os.path.dirname(KILN), "../lib/kiln/test_plugins")
+
+
+@case
+def plugins_are_scanned_and_reset():
+    with tempfile.TemporaryDirectory() as folder:
+        good, bad = (os.path.realpath(os.path.join(EVIL, name + ".so"))
+                     for name in ("evil_none", "evil_crashes_in_query"))
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache")}
+        for _ in range(2):
+            run = kiln("plugin", "list", "--why", "--plugin", bad, **keep)
+            expect(run, 1, "its scan failed: it ended the process", "kiln plugin reset test.hostile")
+            expect(kiln("plugin", "list", "--plugin", good, **keep), 0, "test.hostile-kernel")
+        expect(kiln("plugin", "reset", "nobody", **keep), 0, "0 records forgotten")
+        expect(kiln("plugin", "reset", "test.hostile-kernel", **keep), 0, "2 records forgotten")
+        expect(kiln("plugin", "reset", **keep), 2, "say which ID", stream="stderr")
+
+
+@case
+def privileged_programs_ignore_the_environment():
+    if os.geteuid() != 0:
+        print("skipped: only root can make a program of another user's")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        copy = os.path.join(folder, "kiln")
+        with open(KILN, "rb") as source:
+            write(folder, "kiln", source.read())
+        os.chmod(copy, 0o755)
+        plain = subprocess.run([copy, "config"], capture_output=True, text=True, check=False,
+                               env={**os.environ, "KILN_PLUGIN_PATH": "/somewhere"}, timeout=60)
+        expect(plain, 0, "/somewhere")
+        os.chown(copy, 65534, 65534)
+        os.chmod(copy, 0o4755)
+        run = subprocess.run([copy, "config"], capture_output=True, text=True, check=False,
+                             env={**os.environ, "KILN_PLUGIN_PATH": "/somewhere"}, timeout=60)
+        if os.statvfs(folder).f_flag & os.ST_NOSUID:
+            print("skipped: programs here run without privileges")
+            return
+        expect(run, 0, "plugin-path")
+        assert "/somewhere" not in run.stdout, f"the environment was read: {run.stdout}"
+
+
 def main():
     failed = 0
     for function in CASES:

@@ -11,6 +11,10 @@ bool fixture_open_with(fixture *self, const char *address, const char *knob, con
     if (!FIXTURE_OK(self, kiln_context_create(NULL, &self->context, &self->err))) {
         return false;
     }
+    uint32_t count = 0; // what earlier tests' fusers did is not held against them
+    kiln_status reset = kiln_plugin_reset(self->context, NULL, &count, &self->err);
+    KILN_CHECK(reset == KILN_STATUS_OK || reset == KILN_STATUS_FAILED_PRECONDITION);
+    self->err = (kiln_error)KILN_ERROR_INIT;
     if (knob != NULL &&
         !FIXTURE_OK(self, kiln_context_set(self->context, knob, value, &self->err))) {
         return false;

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which plugin was called when a process ended: a small file of each process, mapped, into which
+// every call of a plugin writes its number before and zero after. The next process finds the files
+// whose owner is gone (nobody holds their lock) and notes what they say in the plugins' records. A
+// call costs two stores.
+#define _GNU_SOURCE // flock
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fusion_host_internal.h"
+
+enum { MAX_PLUGINS = 63 };
+
+static const char magic[8] = "KLNCRMB1";
+
+typedef struct crumb_plugin {
+    char hash[40];
+    char id[64];
+    char shipped;
+} crumb_plugin;
+
+typedef struct crumb_page { ///< the file
+    char magic[8];
+    uint32_t n_plugins;
+    _Atomic uint32_t slots[KILNI_FUSE_CRUMB_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
+    crumb_plugin plugins[MAX_PLUGINS];
+} crumb_page;
+
+struct kilni_fuse_crumbs {
+    const kiln_env *env;
+    char *path;
+    int fd;
+    crumb_page *page;
+    atomic_uint next_slot;
+};
+
+static const char *const call_names[KILNI_FUSE_CALL_COUNT] = {"none",
+                                                              "loading",
+                                                              "fuser_create",
+                                                              "builder_fuse",
+                                                              "builder_finish",
+                                                              "a build of its program",
+                                                              "a run of its program"};
+
+// ---- what others left --------------------------------------------------------------------------
+
+static void note_end(const kiln_env *env, const char *folder, const crumb_plugin *plugin,
+                     uint32_t call)
+{
+    kilni_fuse_record record;
+    if (memchr(plugin->hash, 0, sizeof plugin->hash) == NULL || strlen(plugin->hash) != 32 ||
+        strspn(plugin->hash, "0123456789abcdef") != 32 ||
+        memchr(plugin->id, 0, sizeof plugin->id) == NULL) {
+        return;
+    }
+    (void)kilni_fuse_record_read(folder, plugin->hash, &record);
+    snprintf(record.id, sizeof record.id, "%s", plugin->id);
+    // A compiler takes long, and who ends a process then may be the user; and what ships is trusted
+    // once more.
+    bool sure = call < KILNI_FUSE_CALL_BUILD && plugin->shipped == 0;
+    record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
+    snprintf(record.ended_in, sizeof record.ended_in, "%s", call_names[call]);
+    (void)kilni_fuse_record_write(folder, plugin->hash, &record);
+    kiln_log_write(env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "a process ended in %s of plugin %s",
+                   call_names[call], plugin->id);
+}
+
+static void read_crumbs(const kiln_env *env, const char *folder, int fd)
+{
+    crumb_page page;
+    if (pread(fd, &page, sizeof page, 0) != (ssize_t)sizeof page ||
+        memcmp(page.magic, magic, sizeof magic) != 0 || page.n_plugins > MAX_PLUGINS) {
+        return;
+    }
+    for (uint32_t i = 0; i < KILNI_FUSE_CRUMB_SLOTS; i++) {
+        uint32_t crumb = atomic_load(&page.slots[i]);
+        uint32_t plugin = (crumb >> 8) - 1, call = crumb & 0xff;
+        if (crumb != 0 && plugin < page.n_plugins && call < KILNI_FUSE_CALL_COUNT) {
+            note_end(env, folder, &page.plugins[plugin], call);
+        }
+    }
+}
+
+static void collect(const kiln_env *env, const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
+        char path[4400];
+        if (strncmp(e->d_name, "run-", 4) != 0) {
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            read_crumbs(env, folder, fd);
+            (void)unlink(path);
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+// ---- our own -----------------------------------------------------------------------------------
+
+/* The lock is held before the file has its name, so that nobody takes it for a dead one's. */
+static bool make_file(kilni_fuse_crumbs *crumbs, const char *folder)
+{
+    char beside[4400], path[4400];
+    static const char tail[] = "XXXXXX";
+    snprintf(beside, sizeof beside, "%s/new-%ld-%s", folder, (long)getpid(), tail);
+    crumbs->fd = mkostemp(beside, O_CLOEXEC);
+    if (crumbs->fd < 0) {
+        return false;
+    }
+    snprintf(path, sizeof path, "%s/run-%s", folder, strrchr(beside, '/') + 5);
+    bool ok = flock(crumbs->fd, LOCK_EX | LOCK_NB) == 0 &&
+              posix_fallocate(crumbs->fd, 0, sizeof(crumb_page)) == 0 && rename(beside, path) == 0;
+    if (!ok) {
+        (void)unlink(beside);
+        return false;
+    }
+    crumbs->path = kiln_strdup(crumbs->env, path);
+    void *page = mmap(NULL, sizeof(crumb_page), PROT_READ | PROT_WRITE, MAP_SHARED, crumbs->fd, 0);
+    crumbs->page = page != MAP_FAILED ? page : NULL;
+    return crumbs->path != NULL && crumbs->page != NULL;
+}
+
+kilni_fuse_crumbs *kilni_fuse_crumbs_create(const kiln_env *env, const char *folder)
+{
+    kilni_fuse_crumbs *crumbs = kiln_alloc(env, sizeof *crumbs);
+    collect(env, folder);
+    if (crumbs == NULL) {
+        return NULL;
+    }
+    crumbs->env = env;
+    crumbs->fd = -1;
+    if (!make_file(crumbs, folder)) {
+        kiln_log_write(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "no crash marker in %s", folder);
+        kilni_fuse_crumbs_destroy(crumbs);
+        return NULL;
+    }
+    memcpy(crumbs->page->magic, magic, sizeof magic);
+    return crumbs;
+}
+
+void kilni_fuse_crumbs_destroy(kilni_fuse_crumbs *crumbs)
+{
+    if (crumbs == NULL) {
+        return;
+    }
+    if (crumbs->path != NULL) {
+        (void)unlink(crumbs->path);
+    }
+    if (crumbs->page != NULL) {
+        (void)munmap(crumbs->page, sizeof *crumbs->page);
+    }
+    if (crumbs->fd >= 0) {
+        (void)close(crumbs->fd);
+    }
+    kiln_free(crumbs->env, crumbs->path);
+    kiln_free(crumbs->env, crumbs);
+}
+
+uint32_t kilni_fuse_crumbs_add(kilni_fuse_crumbs *crumbs, const char *hash, const char *id,
+                               bool shipped)
+{
+    if (crumbs == NULL || crumbs->page->n_plugins == MAX_PLUGINS) {
+        return 0;
+    }
+    crumb_plugin *plugin = &crumbs->page->plugins[crumbs->page->n_plugins];
+    snprintf(plugin->hash, sizeof plugin->hash, "%s", hash);
+    snprintf(plugin->id, sizeof plugin->id, "%s", id);
+    plugin->shipped = shipped;
+    return ++crumbs->page->n_plugins;
+}
+
+uint32_t kilni_fuse_crumbs_slot(kilni_fuse_crumbs *crumbs)
+{
+    return crumbs == NULL
+               ? 0
+               : 1 + atomic_fetch_add(&crumbs->next_slot, 1) % (KILNI_FUSE_CRUMB_SLOTS - 1);
+}
+
+void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_fuse_call call)
+{
+    if (plugin->crumb != 0) {
+        uint32_t value = call == KILNI_FUSE_CALL_NONE ? 0 : plugin->crumb << 8 | (uint32_t)call;
+        atomic_store_explicit(&plugin->crumbs->page->slots[slot], value, memory_order_relaxed);
+    }
+}

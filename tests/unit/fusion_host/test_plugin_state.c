@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What one process learns of a plugin and the next one knows: a scan in a process of its own, calls
+// that ended a process, failures of fusers; and how all of it is forgotten. The plugins are those
+// of tests/plugins/hostile. Besides: lists of allowed files, owners, switches.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fuse_fixture.h"
+
+static const char helper[] = KILN_TEST_BUILD_DIR "/lib/kiln/kiln-plugin-scan";
+
+typedef struct session { ///< a process's registry
+    fuse_fixture f;
+    kiln_error err;
+    const char *folder;
+} session;
+
+static bool begin_with(session *s, const char *folder, const char *scan_helper, uint32_t limit_ms)
+{
+    kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
+    memset(s, 0, sizeof *s);
+    fixture_prepare(&s->f);
+    s->folder = folder;
+    options.state_folder = folder;
+    options.scan_helper = scan_helper;
+    options.scan_limit_ms = limit_ms;
+    return KILN_CHECK_INT(kiln_fuse_registry_create(&s->f.env, &options, &s->f.registry, &s->err),
+                          KILN_STATUS_OK);
+}
+
+static bool begin(session *s, const char *folder)
+{
+    return begin_with(s, folder, NULL, 0);
+}
+
+static kiln_status load(session *s, const char *name)
+{
+    return kiln_fuse_registry_add(s->f.registry, fixture_plugin_path(name), &s->err);
+}
+
+static void finish(session *s)
+{
+    fixture_close(&s->f);
+}
+
+static void make_engine(session *s)
+{
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    KILN_CHECK_INT(
+        kiln_fuse_engine_create(s->f.registry, &s->f.device, &options, &s->f.engine, &s->err),
+        KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_fuse_stream_create(s->f.engine, false, &s->f.stream, &s->err), 0);
+}
+
+/* abs(relu(neg(x))), everything between let go. */
+static const kiln_fuse_segment *record(session *s)
+{
+    kiln_tensor_desc x = fixture_vector(&s->f, 100000);
+    kiln_tensor_desc a = fixture_op(&s->f, KILN_OP_NEG, &x, NULL);
+    kiln_tensor_desc b = fixture_op(&s->f, KILN_OP_RELU, &a, NULL);
+    fixture_drop(&s->f, &a);
+    (void)fixture_op(&s->f, KILN_OP_ABS, &b, NULL);
+    fixture_drop(&s->f, &b);
+    return fixture_next(&s->f, true);
+}
+
+// ---- the crash marker --------------------------------------------------------------------------
+
+/* A process that ends inside the plugin. */
+static void crash(const char *folder, const char *name)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+        session s;
+        if (begin(&s, folder) && load(&s, name) == KILN_STATUS_OK) {
+            make_engine(&s);
+            (void)record(&s);
+        }
+        _exit(0);
+    }
+    int status = 0;
+    KILN_CHECK_INT(waitpid(child, &status, 0), child);
+    KILN_CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+}
+
+static void check_crash(const char *name, const char *said)
+{
+    const char *folder = kiln_test_tmpdir();
+    session s;
+    crash(folder, name);
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, name), KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_CONTAINS(s.err.message, said);
+        KILN_CHECK_CONTAINS(s.err.message,
+                            "`kiln plugin reset test.hostile-kernel` tries it again");
+        KILN_CHECK_INT(kiln_fuse_registry_plugin(s.f.registry, 0)->state, KILN_FUSE_REFUSED);
+    }
+    finish(&s);
+    if (begin(&s, folder)) { // it stays so
+        KILN_CHECK_INT(load(&s, name), KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK); // other bytes
+    }
+    finish(&s);
+    KILN_CHECK_INT(kiln_fuse_registry_reset(folder, "test.other"), 0);
+    KILN_CHECK_INT(kiln_fuse_registry_reset(folder, "test.hostile-kernel"), 1);
+    crash(folder, name); // it was tried again
+}
+
+static void test_a_crash_while_loading(void)
+{
+    check_crash("evil_crashes_in_query", "a process ended in loading");
+}
+
+static void test_a_crash_while_planning(void)
+{
+    check_crash("evil_crashes_late", "a process ended in builder_fuse");
+}
+
+/* A process that was ended by others between calls says nothing; one that lives says nothing. */
+static void test_no_crash_no_blame(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    session s, other;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        session mine;
+        if (begin(&mine, folder) && load(&mine, "evil_none") == KILN_STATUS_OK) {
+            make_engine(&mine);
+            (void)record(&mine);
+        }
+        (void)kill(getpid(), SIGKILL);
+    }
+    KILN_CHECK_INT(waitpid(child, NULL, 0), child);
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+        kilni_fuse_crumb_set(s.f.registry->plugins[0], 0, KILNI_FUSE_CALL_FUSE); // in a call now
+        if (begin(&other, folder)) {
+            KILN_CHECK_INT(load(&other, "evil_none"), KILN_STATUS_OK);
+        }
+        finish(&other);
+    }
+    finish(&s);
+}
+
+/* While a compiler runs, whoever ends the process may be the user: once is forgiven. */
+static void test_a_build_is_forgiven_once(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    for (int round = 0; round < 3; round++) {
+        session s;
+        if (begin(&s, folder)) {
+            kiln_status status = load(&s, "evil_none");
+            KILN_CHECK_INT(status, round < 2 ? KILN_STATUS_OK : KILN_STATUS_FAILED_PRECONDITION);
+        }
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            session mine;
+            if (begin(&mine, folder) && load(&mine, "evil_none") == KILN_STATUS_OK) {
+                kilni_fuse_crumb_set(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_BUILD);
+            }
+            (void)kill(getpid(), SIGKILL);
+        }
+        KILN_CHECK_INT(waitpid(child, NULL, 0), child);
+        finish(&s);
+    }
+}
+
+// ---- the scan ----------------------------------------------------------------------------------
+
+typedef struct scanned {
+    const char *name;
+    const char *said; ///< "": it is well
+} scanned;
+
+static const scanned scans[] = {
+    {"evil_none", ""},
+    {"chain", ""},
+    {"evil_crashes_in_query", "its scan failed: it ended the process"},
+    {"evil_dangling", "its scan failed: it ended the process"},
+    {"evil_loops_in_fuse", "its scan failed: it did not end within 1500 ms"},
+    {"evil_loops_in_init", "its scan failed: it did not end within 1500 ms"},
+    {"hostile_crashes", "its scan failed: it ended the process"},
+};
+
+static void test_scan(void)
+{
+    const scanned *c = kiln_test_param();
+    const char *folder = kiln_test_tmpdir();
+    bool well = c->said[0] == 0;
+    for (int round = 0; round < 2; round++) {
+        session s;
+        uint64_t start = kiln_time_ns();
+        // The second process knows the answer: a helper that does not exist is not asked.
+        const char *by = round == 0 ? helper : "/nowhere/helper";
+        if (begin_with(&s, folder, by, well ? 30000 : 1500)) {
+            KILN_CHECK_INT(load(&s, c->name),
+                           well ? KILN_STATUS_OK : KILN_STATUS_FAILED_PRECONDITION);
+            KILN_CHECK_CONTAINS(s.err.message, c->said);
+        }
+        finish(&s);
+        KILN_CHECK(round == 0 || kiln_time_ns() - start < UINT64_C(1000000000));
+    }
+}
+
+static void test_no_helper_no_scan(void)
+{
+    session s;
+    if (begin_with(&s, kiln_test_tmpdir(), "/nowhere/helper", 100)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+    }
+    finish(&s);
+}
+
+// ---- failures of fusers ------------------------------------------------------------------------
+
+static void strike(const char *folder, const char *reason)
+{
+    session s;
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+        make_engine(&s);
+        kilni_fuse_fuser_strike(s.f.engine, 0, reason);
+    }
+    finish(&s);
+}
+
+static void test_three_strikes_in_three_processes(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    session s;
+    strike(folder, "one");
+    strike(folder, "two");
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+        make_engine(&s);
+        const kiln_fuse_segment *segment = record(&s);
+        KILN_CHECK_INT(segment->plan->n_blocks, 1);
+        fixture_done(&s.f, segment);
+        KILN_CHECK_STR(kiln_fuse_registry_plugin(s.f.registry, 0)->reason,
+                       "taken: 1 fuser, fuser ABI 1.0");
+    }
+    finish(&s);
+    strike(folder, "three\nlines");
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+        KILN_CHECK_CONTAINS(kiln_fuse_registry_plugin(s.f.registry, 0)->reason,
+                            "fuser evil: put away after 3 failures, the last: three lines (`kiln "
+                            "plugin reset test.hostile-kernel`)");
+        make_engine(&s);
+        const kiln_fuse_segment *segment = record(&s);
+        KILN_CHECK_INT(segment->plan->n_blocks, 0);
+        fixture_done(&s.f, segment);
+    }
+    finish(&s);
+    KILN_CHECK_INT(kiln_fuse_registry_reset(folder, NULL), 1);
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+        make_engine(&s);
+        const kiln_fuse_segment *segment = record(&s);
+        KILN_CHECK_INT(segment->plan->n_blocks, 1);
+        fixture_done(&s.f, segment);
+    }
+    finish(&s);
+}
+
+/* Whatever stands in a record, it is read without harm. */
+static void test_damaged_records(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    kiln_hash128 hash = {1, 2};
+    char hex[33], name[48], bytes[400];
+    kilni_fuse_record written = {.id = "an.id", .scanned = true, .ended = 1}, read;
+    snprintf(written.ended_in, sizeof written.ended_in, "loading");
+    snprintf(written.scan_fault, sizeof written.scan_fault, "why");
+    written.strikes[63].count = 2;
+    snprintf(written.strikes[63].reason, sizeof written.strikes[63].reason, "because");
+    kiln_hash_hex(hash, hex);
+    KILN_CHECK(kilni_fuse_record_write(folder, hex, &written));
+    KILN_CHECK(kilni_fuse_record_read(folder, hex, &read));
+    KILN_CHECK_MEM(&read, &written, sizeof read);
+    snprintf(name, sizeof name, "%s.txt", hex);
+    const char *path = kiln_test_path(folder, name);
+    uint64_t random = 7;
+    for (int i = 0; i < 500; i++) {
+        size_t length = (size_t)snprintf(bytes, sizeof bytes, "%s",
+                                         "kiln plugin record 1\nid x\nscan failed y\nended 1 z\n"
+                                         "strikes 1 2 r\nstrikes 99999999999 5 q\n");
+        for (int k = 0; k < 3; k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            bytes[random % length] = (char)(random >> 40);
+        }
+        if (kiln_test_write_file(path, bytes, length)) {
+            (void)kilni_fuse_record_read(folder, hex, &read);
+            KILN_CHECK(memchr(read.id, 0, sizeof read.id) != NULL);
+        }
+    }
+}
+
+// ---- what the configuration lets in ------------------------------------------------------------
+
+typedef struct place { ///< a folder of plugins and a configuration
+    kiln_env env;
+    const char *path;
+    kiln_fuse_registry *registry;
+} place;
+
+static void place_init(place *p)
+{
+    size_t length = 0;
+    *p = (place){.env = {.allocator = kiln_allocator_default()}, .path = kiln_test_tmpdir()};
+    char *bytes = kiln_test_read_file(fixture_plugin_path("evil_none"), &length);
+    const char *file = kiln_test_path(p->path, "a.so");
+    if (KILN_CHECK(bytes != NULL) && kiln_test_write_file(file, bytes, length)) {
+        (void)chmod(file, 0644);
+    }
+    free(bytes);
+    KILN_CHECK_INT(kiln_config_create(&p->env.allocator, NULL, false, &p->env.config, NULL), 0);
+    KILN_CHECK_INT(kiln_config_set(p->env.config, "plugin-path", p->path, KILN_ORIGIN_FLAG, NULL),
+                   0);
+}
+
+static void place_set(place *p, const char *knob, const char *value)
+{
+    KILN_CHECK_INT(kiln_config_set(p->env.config, knob, value, KILN_ORIGIN_FLAG, NULL), 0);
+}
+
+/// What is said of the folder's plugin.
+static const char *look(place *p)
+{
+    static char reason[1100];
+    kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
+    kiln_fuse_registry_destroy(p->registry);
+    KILN_CHECK_INT(kiln_fuse_registry_create(&p->env, &options, &p->registry, NULL), 0);
+    const kiln_fuse_plugin_info *info = kiln_fuse_registry_plugin(p->registry, 0);
+    snprintf(reason, sizeof reason, "%s", info != NULL ? info->reason : "no plugin");
+    return reason;
+}
+
+static void place_fini(place *p)
+{
+    kiln_fuse_registry_destroy(p->registry);
+    kiln_config_destroy(p->env.config);
+}
+
+static void digest_of(const char *path, char out_hex[65])
+{
+    unsigned char digest[32];
+    size_t length = 0;
+    char *bytes = kiln_test_read_file(path, &length);
+    kilni_fuse_sha256(bytes, length, digest);
+    for (size_t i = 0; i < 32; i++) {
+        snprintf(out_hex + 2 * i, 3, "%02x", digest[i]);
+    }
+    free(bytes);
+}
+
+static void test_list_of_allowed_files(void)
+{
+    place p;
+    char hex[65], text[300];
+    place_init(&p);
+    const char *list = kiln_test_path(p.path, "allowed.txt");
+    digest_of(kiln_test_path(p.path, "a.so"), hex);
+    place_set(&p, "plugin-allow", list);
+    KILN_CHECK_CONTAINS(look(&p), "plugin-allow cannot be read: nothing is allowed");
+    (void)kiln_test_write_file(list, "# none\n", 7);
+    (void)chmod(list, 0644);
+    KILN_CHECK_CONTAINS(look(&p), "its SHA-256 is not in the list of plugin-allow");
+    int length = snprintf(text, sizeof text, "# one\n%064d other\n  %s  mine\n", 0, hex);
+    (void)kiln_test_write_file(list, text, (size_t)length);
+    KILN_CHECK_CONTAINS(look(&p), "taken");
+    (void)kiln_test_write_file(list, hex, 64); // no newline
+    KILN_CHECK_CONTAINS(look(&p), "taken");
+    (void)kiln_test_write_file(list, hex, 63);
+    KILN_CHECK_CONTAINS(look(&p), "its SHA-256 is not in the list");
+    (void)kiln_test_write_file(list, hex, 64);
+    (void)chmod(list, 0666);
+    KILN_CHECK_CONTAINS(look(&p), "plugin-allow is writable for others: nothing is allowed");
+    place_set(&p, "plugin-allow", "allowed.txt");
+    KILN_CHECK_CONTAINS(look(&p), "plugin-allow is not an absolute path: nothing is allowed");
+    place_fini(&p);
+}
+
+/* FIPS 180-4's examples. */
+static void test_sha256(void)
+{
+    static const struct {
+        const char *text;
+        unsigned char begins[4];
+    } cases[] = {
+        {"", {0xe3, 0xb0, 0xc4, 0x42}},
+        {"abc", {0xba, 0x78, 0x16, 0xbf}},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", {0x24, 0x8d, 0x6a, 0x61}},
+    };
+    unsigned char digest[32];
+    for (size_t i = 0; i < 3; i++) {
+        kilni_fuse_sha256(cases[i].text, strlen(cases[i].text), digest);
+        KILN_CHECK_MEM(digest, cases[i].begins, 4);
+    }
+    char *million = malloc(1000000);
+    memset(million, 'a', 1000000);
+    kilni_fuse_sha256(million, 1000000, digest);
+    const unsigned char first[4] = {0xcd, 0xc7, 0x6e, 0x5c}, last[4] = {0xc7, 0x11, 0x2c, 0xd0};
+    KILN_CHECK_MEM(digest, first, 4);
+    KILN_CHECK_MEM(digest + 28, last, 4);
+    free(million);
+}
+
+static void test_owners(void)
+{
+    place p;
+    if (geteuid() != 0) {
+        kiln_test_skip("only root can give files away");
+        return;
+    }
+    place_init(&p);
+    const char *file = kiln_test_path(p.path, "a.so");
+    KILN_CHECK_INT(chown(file, 12345, 12345), 0);
+    KILN_CHECK_STR(look(&p), "file belongs to user 12345");
+    KILN_CHECK_INT(chown(file, 0, 0), 0);
+    KILN_CHECK_INT(chown(p.path, 12345, 12345), 0);
+    KILN_CHECK_CONTAINS(look(&p), "belongs to user 12345");
+    KILN_CHECK_INT(chown(p.path, 0, 0), 0);
+    KILN_CHECK_CONTAINS(look(&p), "taken");
+    place_fini(&p);
+}
+
+static uint32_t blocks_with(place *p, kiln_hash128 *out_key)
+{
+    session s;
+    uint32_t count = 0;
+    memset(&s, 0, sizeof s);
+    fixture_prepare(&s.f);
+    (void)look(p);
+    kiln_fuse_registry *registry = p->registry;
+    s.f.registry = registry;
+    make_engine(&s);
+    const kiln_fuse_segment *segment = record(&s);
+    count = segment->plan->n_blocks;
+    if (count > 0) {
+        *out_key = segment->plan->blocks[0].program->key;
+    }
+    fixture_done(&s.f, segment);
+    s.f.registry = NULL;
+    fixture_close(&s.f);
+    return count;
+}
+
+static void test_switches(void)
+{
+    place p;
+    kiln_hash128 key = {0, 0}, other = {0, 0};
+    char hex[33], text[200];
+    place_init(&p);
+    KILN_CHECK_INT(blocks_with(&p, &key), 1);
+    place_set(&p, "plugins", "-test.hostile-kernel/evil");
+    KILN_CHECK_STR(look(&p), "taken: 1 fuser, fuser ABI 1.0; fuser evil: denied by the list of "
+                             "plugins");
+    KILN_CHECK_INT(blocks_with(&p, &other), 0);
+    place_set(&p, "plugins", "-test.hostile-kernel/another");
+    KILN_CHECK_INT(blocks_with(&p, &other), 1);
+    kiln_hash_hex(key, hex);
+    snprintf(text, sizeof text, "-test.hostile-kernel/evil/%.10s", hex);
+    place_set(&p, "plugins", text);
+    uint32_t left = blocks_with(&p, &other); // a shorter block may take its place
+    KILN_CHECK(left == 0 || other.low != key.low || other.high != key.high);
+    place_set(&p, "plugins", "-test.hostile-kernel");
+    KILN_CHECK_STR(look(&p), "denied by the list of plugins");
+    place_set(&p, "plugins", "off");
+    KILN_CHECK_STR(look(&p), "plugins are switched off");
+    place_fini(&p);
+}
+
+// ---- claims ------------------------------------------------------------------------------------
+
+typedef struct claim {
+    const char *name;
+    uint32_t blocks;
+} claim;
+
+/* A claim is worth what the host can believe of it: never less than the bytes take, never more. */
+static void test_claims(void)
+{
+    static const claim claims[] = {{"evil_none", 1},           {"evil_zero_claim", 1},
+                                   {"evil_negative_claim", 1}, {"evil_overflowing_claim", 1},
+                                   {"evil_huge_claim", 0},     {"evil_null_source", 0},
+                                   {"evil_impure", 1}};
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        const char *const names[] = {claims[i].name, NULL};
+        session s;
+        memset(&s, 0, sizeof s);
+        if (fixture_open(&s.f, names)) {
+            const kiln_fuse_segment *segment = record(&s);
+            if (segment->plan->n_blocks != claims[i].blocks) {
+                KILN_FAIL("%s: %u blocks", claims[i].name, segment->plan->n_blocks);
+            } else if (claims[i].blocks > 0) {
+                const kiln_plan_block *block = &segment->plan->blocks[0];
+                double least = 2.0 * 4 * 100000 / 10 + 5000; // bytes at 10 a nanosecond, one launch
+                KILN_CHECK_NEAR((double)block->predicted_ns, least, 1);
+            }
+            fixture_done(&s.f, segment);
+        }
+        fixture_close(&s.f);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    enum { SCANS = sizeof scans / sizeof scans[0] };
+    static const kiln_test_case others[] = {
+        KILN_TEST(test_a_crash_while_loading),
+        KILN_TEST(test_a_crash_while_planning),
+        KILN_TEST(test_no_crash_no_blame),
+        KILN_TEST(test_a_build_is_forgiven_once),
+        KILN_TEST(test_no_helper_no_scan),
+        KILN_TEST(test_three_strikes_in_three_processes),
+        KILN_TEST(test_damaged_records),
+        KILN_TEST(test_list_of_allowed_files),
+        KILN_TEST(test_sha256),
+        KILN_TEST(test_owners),
+        KILN_TEST(test_switches),
+        KILN_TEST(test_claims),
+    };
+    enum { OTHERS = sizeof others / sizeof others[0] };
+    kiln_test_case cases[SCANS + OTHERS];
+    for (size_t i = 0; i < SCANS; i++) {
+        cases[i] = (kiln_test_case){scans[i].name, test_scan, &scans[i]};
+    }
+    memcpy(cases + SCANS, others, sizeof others);
+    return kiln_test_run("unit/fusion_host/plugin_state", cases, SCANS + OTHERS, argc, argv);
+}
