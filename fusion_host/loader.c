@@ -245,7 +245,8 @@ static kiln_status take_texts(loading *l)
                          l->manifest.id);
     }
     bool none = t->n_fusers == 0 && t->extension != NULL;
-    if (!none && (t->n_fusers == 0 || t->n_fusers > KILNI_FUSE_MAX_FUSERS || t->fuser_ids == NULL)) {
+    if (!none &&
+        (t->n_fusers == 0 || t->n_fusers > KILNI_FUSE_MAX_FUSERS || t->fuser_ids == NULL)) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "names %" PRIu64 " fusers, not 1 to %d",
                          t->n_fusers, KILNI_FUSE_MAX_FUSERS);
     }
