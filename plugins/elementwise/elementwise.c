@@ -112,9 +112,9 @@ static void answer(kf_builder *builder, kf_state *out)
 static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
                               uint64_t n, kf_state *out)
 {
-    (void)block; // no value is ever needed: the kernels take sizes and scalars as arguments
     for (uint64_t i = 0; i < n; i++) {
-        ew_block_push(&builder->block, &builder->fuser->device, builder->fuser->host, ops[i]);
+        ew_block_push(&builder->block, &builder->fuser->device, builder->fuser->host, block,
+                      ops[i]);
     }
     answer(builder, out);
     return KF_OK;

@@ -7,7 +7,7 @@
 
 void ew_block_init(ew_block *block)
 {
-    block->closed = block->len = block->space = 0;
+    block->closed = block->len = block->space = block->n_draws = 0;
     kf_chain_init(&block->chain);
 }
 
@@ -54,21 +54,29 @@ static uint32_t shapes_fit(const ew_block *block, const kf_op *op)
     return 1;
 }
 
+static uint32_t is_random(const kf_op *op)
+{
+    return op->kind == KF_OP_RANDOM_BERNOULLI || op->kind == KF_OP_RANDOM_UNIFORM ||
+           op->kind == KF_OP_RANDOM_NORMAL;
+}
+
 /// 1 when the operation may join; otherwise the reason has been reported.
 static uint32_t admits(const ew_block *block, const kf_chain_device *device, const kf_host *host,
                        const kf_ew_row *row, const kf_op *op)
 {
-    if (!kf_chain_admits(&block->chain, device, host, row, op)) {
+    if (is_random(op) ? !ew_draw_admits(block, device, host, op)
+                      : !kf_chain_admits(&block->chain, device, host, row, op)) {
         return 0;
     }
-    return shapes_fit(block, op) || kf_decline(host, KF_CODE_SHAPE, op->position,
-                                               "%s has another shape than the block", row->name);
+    return shapes_fit(block, op) ||
+           kf_decline(host, KF_CODE_SHAPE, op->position, "%s has another shape than the block",
+                      row != NULL ? row->name : "a draw");
 }
 
 void ew_block_push(ew_block *block, const kf_chain_device *device, const kf_host *host,
-                   const kf_op *op)
+                   const kf_block *context, const kf_op *op)
 {
-    const kf_ew_row *row;
+    uint32_t result = 0;
     if (block->closed) {
         return;
     }
@@ -77,12 +85,15 @@ void ew_block_push(ew_block *block, const kf_chain_device *device, const kf_host
         block->len += !block->closed;
         return;
     }
-    row = kf_ew_row_of(op->kind);
-    if (!admits(block, device, host, row, op)) {
-        block->closed = 1;
+    const kf_ew_row *row = kf_ew_row_of(op->kind);
+    block->closed = !admits(block, device, host, row, op) ||
+                    (is_random(op) && !ew_draw_record(block, context, op, &result));
+    if (block->closed) {
         return;
     }
-    uint32_t result = kf_chain_record(&block->chain, row, op)->result;
+    if (!is_random(op)) {
+        result = kf_chain_record(&block->chain, row, op)->result;
+    }
     if (block->chain.n_ops == 1) {
         block->space = result;
     }

@@ -35,6 +35,13 @@ static void emit_fused(const emitter *e)
 {
     const char *comma = "";
     kf_text_add(e->text, "static inline void fused(");
+    if (e->block->n_draws > 0) {
+        kf_text_add(e->text, "const long at");
+        comma = ", ";
+    }
+    for (uint32_t i = 0; i < e->block->n_draws && e->device->block_shape; i++) {
+        kf_text_addf(e->text, ", random_ahead *d%u", i);
+    }
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         kf_text_addf(e->text, "%sconst %s%u v%u", comma, input_dtype(e, i).compute,
                      e->layout->width, e->layout->inputs[i]);
@@ -52,8 +59,12 @@ static void emit_fused(const emitter *e)
     }
     kf_text_add(e->text, ") {\n");
     for (uint32_t i = 0; i < e->block->chain.n_ops; i++) {
-        kf_chain_op_text(e->text, &e->block->chain, &e->block->chain.ops[i], e->layout->width,
-                         "    ");
+        const kf_chain_op *op = &e->block->chain.ops[i];
+        if (op->row == NULL) {
+            ew_draw_text(e->text, e->block, op, e->layout->width, e->device->block_shape);
+        } else {
+            kf_chain_op_text(e->text, &e->block->chain, op, e->layout->width, "    ");
+        }
     }
     for (uint32_t i = 0; i < e->layout->n_outputs; i++) {
         kf_text_addf(e->text, "    *y%u = v%u;\n", i, e->layout->outputs[i]);
@@ -112,6 +123,9 @@ static void emit_signature(const emitter *e)
 
 static void emit_start(const emitter *e)
 {
+    for (uint32_t i = 0; i < e->block->n_draws && e->device->block_shape; i++) {
+        kf_text_addf(e->text, "    random_ahead d%u;\n    d%u.from = RANDOM_NONE;\n", i, i);
+    }
     kf_chain_numbers(e->text, &e->block->chain, e->layout->width);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         if (!input_of(e, i)->zero_offset) {
@@ -133,6 +147,13 @@ static void emit_call(const emitter *e, const char *indent,
                      i);
     }
     kf_text_addf(e->text, "%sfused(", indent);
+    if (e->block->n_draws > 0) {
+        kf_text_add(e->text, "i");
+        comma = ", ";
+    }
+    for (uint32_t i = 0; i < e->block->n_draws && e->device->block_shape; i++) {
+        kf_text_addf(e->text, ", &d%u", i);
+    }
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         kf_text_add(e->text, comma);
         load(e, i, partial);
@@ -395,6 +416,7 @@ void ew_emit_kernel(kf_text *text, const ew_block *block, const ew_layout *layou
     }
     kf_chain_functions(text, &block->chain, layout->width, layout->wide, read, written,
                        layout->stream != 0);
+    ew_draw_functions(text, block, layout->width, device->block_shape);
     emit_fused(&e);
     emit_signature(&e);
     emit_start(&e);

@@ -7,13 +7,30 @@
 
 #include "kf_chain.h"
 
-enum { EW_MAX_GROUPS = KF_MAX_RANK };
+enum {
+    EW_MAX_GROUPS = KF_MAX_RANK,
+    EW_MAX_DRAWS = 8,
+    EW_DRAW = 0x10000 ///< kind of a chain's operation: draw number kind - EW_DRAW
+};
+
+typedef struct ew_draw { ///< random numbers of the space's shape
+    uint64_t threshold; ///< of Bernoulli numbers
+    uint32_t kind; ///< KF_RANDOM_*
+    uint16_t a; ///< number: min, or mean
+    uint16_t b; ///< number: max, or deviation
+    uint16_t seed; ///< numbers
+    uint16_t stream;
+    uint16_t position;
+    uint16_t reserved;
+} ew_draw;
 
 /// The operations accepted so far; copied as a whole by a clone.
 typedef struct ew_block {
     uint32_t closed;
     uint32_t len; ///< operations covered, drops included
     uint32_t space; ///< value that has the shape of the iteration space
+    uint32_t n_draws;
+    ew_draw draws[EW_MAX_DRAWS];
     kf_chain chain;
 } ew_block;
 
@@ -21,7 +38,19 @@ void ew_block_init(ew_block *block);
 void ew_block_copy(ew_block *to, const ew_block *from);
 /// Takes one operation or closes the block, with the reason reported to the host.
 void ew_block_push(ew_block *block, const kf_chain_device *device, const kf_host *host,
-                   const kf_op *op);
+                   const kf_block *context, const kf_op *op);
+
+/// Random numbers (elementwise_draw.c): as kf_chain_admits and kf_chain_record; the functions that
+/// draw, and the text of one draw for the vector that begins at element `at`; `ahead`: in a loop,
+/// with d0, d1 ... for what was drawn ahead.
+uint32_t ew_draw_admits(const ew_block *block, const kf_chain_device *device, const kf_host *host,
+                        const kf_op *op);
+uint32_t ew_draw_record(ew_block *block, const kf_block *context, const kf_op *op,
+                        uint32_t *out_result);
+void ew_draw_functions(kf_text *text, const ew_block *block, uint32_t width, uint32_t ahead);
+void ew_draw_text(kf_text *text, const ew_block *block, const kf_chain_op *op, uint32_t width,
+                  uint32_t ahead);
+const char *ew_draw_name(const ew_block *block, const kf_chain_op *op);
 
 /// How a value is reached along one merged axis.
 typedef enum ew_step { EW_STEP_REPEAT = 0, EW_STEP_DENSE = 1, EW_STEP_STRIDED = 2 } ew_step;

@@ -139,7 +139,8 @@ static void make_name(kf_text *name, const ew_block *block)
 {
     const char *ops[KF_CHAIN_OPS];
     for (uint32_t i = 0; i < block->chain.n_ops; i++) {
-        ops[i] = block->chain.ops[i].row->name;
+        const kf_chain_op *op = &block->chain.ops[i];
+        ops[i] = op->row != NULL ? op->row->name : ew_draw_name(block, op);
     }
     kf_chain_name(name, "elementwise", ops, block->chain.n_ops);
 }
