@@ -111,8 +111,10 @@ void ew_draw_text(kf_text *text, const ew_block *block, const kf_chain_op *op, u
     const uint32_t index = op->kind - EW_DRAW;
     const ew_draw *draw = &block->draws[index];
     const char *type = kf_dtype_of(op->dtype).compute;
-    char bits[128], from[16];
-    snprintf(from, sizeof(from), ahead ? "d%u, " : "", index);
+    char bits[128], from[16] = "";
+    if (ahead) {
+        snprintf(from, sizeof(from), "d%u, ", index);
+    }
     snprintf(bits, sizeof(bits), "random_%s(%sat, (ulong)s%u.s0, (uint)s%u.s0, (ulong)s%u.s0)",
              draw->kind == KF_RANDOM_NORMAL ? "normals" : "bits", from, (unsigned)draw->seed,
              (unsigned)draw->stream, (unsigned)draw->position);
