@@ -467,7 +467,7 @@ kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)
         }
         const kiln_op_record record = {.op = c.op,
                                        .n_inputs = (uint16_t)c.n_inputs,
-                                       .n_outputs = (uint16_t)kiln_op_info_of(c.op)->n_outputs,
+                                       .n_outputs = kiln_op_info_of(c.op)->n_outputs,
                                        .n_attrs = kiln_op_info_of(c.op)->signature->n_attrs,
                                        .inputs = c.descs,
                                        .attrs = c.attrs};
