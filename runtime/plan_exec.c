@@ -536,17 +536,26 @@ typedef struct block_run {
     temp_list temps;
     kilni_waits *waits; ///< what its launches so far depend on
     kilni_step_mark mark; ///< of the step that runs
+    kilni_fault *lost; ///< why its temporaries do not hold what they should
 } block_run;
+
+static void drop_temps(const kilni_run *run, block_run *current)
+{
+    for (uint32_t i = 0; i < current->temps.count; i++) {
+        kilni_place_clear(run->device, &current->temps.places[i]);
+    }
+    kiln_free(&run->device->context->env, current->temps.places);
+    current->temps = (temp_list){0};
+}
 
 static void block_end(const kilni_run *run, block_run *current)
 {
     const kiln_env *env = &run->device->context->env;
-    for (uint32_t i = 0; i < current->temps.count; i++) {
-        kilni_place_clear(run->device, &current->temps.places[i]);
-    }
-    kiln_free(env, current->temps.places);
+    drop_temps(run, current);
     kilni_waits_release(current->waits);
     current->waits = NULL;
+    kilni_fault_release(run->device, current->lost);
+    current->lost = NULL;
     if (current->view.symbols != current->symbols) {
         kiln_free(env, current->view.symbols);
     }
@@ -554,7 +563,6 @@ static void block_end(const kilni_run *run, block_run *current)
     current->unfused = false;
     current->started = false;
     current->counted = false;
-    current->temps = (temp_list){0};
     current->view = (block_view){0};
 }
 
@@ -615,11 +623,24 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
     kilni_place *sources[KILNI_KEPT_SOURCES];
     kilni_kept *kept = kept_of(current, temp);
     const kilni_place *place = &current->temps.places[temp];
-    if ((t->flags & KILN_TEMP_PERSISTENT) == 0 ||
-        (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage)) {
+    if ((t->flags & KILN_TEMP_PERSISTENT) == 0) {
         return KILN_STATUS_OK;
     }
+    const kiln_program_launch *launch = &current->view.block->program->launches[t->prepack_launch];
+    const kilni_fault *fault = input_fault(&current->view, launch);
+    if (fault != NULL) { // alone, the operations pass it on
+        if (err != NULL) {
+            *err = fault->error;
+        }
+        return (kiln_status)fault->error.code;
+    }
+    if (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage) {
+        return follow_launch(&current->view, launch, &current->waits, err);
+    }
     kiln_status status = enqueue(&current->view, NULL, t->prepack_launch, &current->temps, err);
+    if (status == KILN_STATUS_OK) {
+        status = follow_launch(&current->view, launch, &current->waits, err);
+    }
     if (status == KILN_STATUS_OK && kept != NULL) {
         uint32_t n_sources = sources_of(current, temp, sources);
         kilni_kept_set(current->view.run->device, kept, place, place->view.dims[0], sources,
@@ -728,6 +749,7 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
                    "runtime", "block of %s runs unfused: %s", current->view.block->fuser,
                    cause->message);
     current->unfused = true;
+    drop_temps(run, current); // the operations alone may need the memory
     run_block_unfused(&current->view);
 }
 
@@ -745,6 +767,7 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     state->checked = true;
     count_block(run, current);
     current->unfused = true;
+    drop_temps(run, current); // the operations alone may need the memory
     run_block_unfused(&current->view);
     state->failed = !kilni_check_end(check);
 }
@@ -780,6 +803,26 @@ static void run_host_step(const kilni_run *run, const kiln_plan_step *step, bloc
     }
 }
 
+static bool uses_temp(const kiln_program_launch *launch, uint32_t access)
+{
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        if (launch->args[i].kind == KILN_ARG_TEMP && (launch->args[i].access & access) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// A launch did not run: what it would have written fails, by way of temporaries later on too.
+static void fail_launch(block_run *current, const kiln_program_launch *launch, kilni_fault *fault)
+{
+    each_written(&current->view, launch, fault);
+    if (fault != NULL && current->lost == NULL && uses_temp(launch, KILN_ACCESS_WRITE)) {
+        fault->refs++;
+        current->lost = fault;
+    }
+}
+
 static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -788,8 +831,11 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     }
     const kiln_program_launch *launch = &current->view.block->program->launches[step->index];
     kilni_fault *fault = input_fault(&current->view, launch);
+    if (fault == NULL && uses_temp(launch, KILN_ACCESS_READ)) {
+        fault = current->lost;
+    }
     if (fault != NULL || !writes_something(&current->view, launch)) {
-        each_written(&current->view, launch, fault);
+        fail_launch(current, launch, fault);
         return;
     }
     if (enqueue(&current->view, step, step->index, &current->temps, &err) == KILN_STATUS_OK) {
@@ -810,7 +856,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         return;
     }
     fault = kilni_fault_create(run->device, &err);
-    each_written(&current->view, launch, fault);
+    fail_launch(current, launch, fault);
     note_failure(run, &err);
     kilni_fault_release(run->device, fault);
 }
@@ -828,6 +874,7 @@ void kilni_plan_run(const kilni_run *run)
     current.temps = (temp_list){0};
     current.view = (block_view){0};
     current.waits = NULL;
+    current.lost = NULL;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const kiln_plan_step *step = &plan->steps[i];
         current.mark = traced ? kilni_trace_step_begin(run) : (kilni_step_mark){0};

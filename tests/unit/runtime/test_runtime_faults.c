@@ -40,6 +40,55 @@ static void test_out_of_memory(void)
     fixture_close(&f);
 }
 
+static kiln_tensor *square(fixture *f, kiln_tensor *x, kiln_tensor *w)
+{
+    kiln_tensor *y = NULL, *z = NULL;
+    FIXTURE_OK(f, kiln_matmul(x, w, false, false, &y, &f->err));
+    FIXTURE_OK(f, kiln_relu(y, &z, &f->err));
+    kiln_release(y);
+    return z;
+}
+
+/// A fault comes through a block whose launches hand on what they read in temporaries, and also
+/// when the operand that failed is a constant.
+static void test_fault_through_temporaries(void)
+{
+    fixture f;
+    const int64_t dims[] = {1024, 1024}, narrow[] = {1024, 128};
+    if (!fixture_open_with(&f, "opencl:0", "memory-budget", "11M")) {
+        return;
+    }
+    for (int constant = 0; constant < 2; constant++) {
+        float back = 0;
+        kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+        kiln_tensor *w = fixture_f32(&f, 2, narrow, NULL), *x = fixture_f32(&f, 2, dims, NULL);
+        kiln_tensor *good = NULL, *y = NULL, *z = NULL, *bad = NULL, *sum = NULL;
+        kiln_device_stats_get(f.device, &before);
+        good = square(&f, x, w);
+        FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+        kiln_device_stats_get(f.device, &after);
+        KILN_CHECK(after.blocks_fused > before.blocks_fused);
+        kiln_release(good);
+        FIXTURE_OK(&f, kiln_exp(x, &y, &f.err));
+        FIXTURE_OK(&f, kiln_exp(y, &z, &f.err)); // does not fit beside the first two
+        KILN_CHECK_INT(kiln_sync(f.device, &f.err), KILN_STATUS_RESOURCE_EXHAUSTED);
+        kiln_release(x);
+        kiln_release(y);
+        if (constant != 0) {
+            kiln_tensor_mark_constant(z);
+        }
+        bad = square(&f, z, w);
+        FIXTURE_OK(&f, kiln_sum(bad, NULL, 0, false, &sum, &f.err));
+        KILN_CHECK_INT(kiln_read(sum, &back, sizeof(back), &f.err), KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK(kiln_sync(f.device, &f.err) != KILN_STATUS_INTERNAL);
+        kiln_release(bad);
+        kiln_release(sum);
+        kiln_release(z);
+        kiln_release(w);
+    }
+    fixture_close(&f);
+}
+
 /// A whole small program on the reference backend; true when everything in it succeeded.
 static bool small_program(kiln_context *context)
 {
@@ -101,4 +150,4 @@ static void test_failing_allocations(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/faults", KILN_TEST(test_out_of_memory),
-               KILN_TEST(test_failing_allocations))
+               KILN_TEST(test_fault_through_temporaries), KILN_TEST(test_failing_allocations))
