@@ -3,6 +3,7 @@
 // and programs that must not come back. Plans are the plan store's; choosing among fusers is the
 // search's.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -197,6 +198,8 @@ static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugi
     return status;
 }
 
+static void recall_bans(kiln_fuse_engine *engine, const kilni_fuse_plugin *plugin);
+
 static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error *err)
 {
     const kiln_fuse_registry *registry = engine->registry;
@@ -216,6 +219,7 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error 
     for (uint32_t i = 0; i < registry->n_plugins && status == KILN_STATUS_OK; i++) {
         kilni_fuse_plugin *plugin = registry->plugins[i];
         if (plugin->info.state == KILN_FUSE_TAKEN) {
+            recall_bans(engine, plugin);
             status = fusion ? add_plugin(engine, plugin, &facts, err) : status;
             status = status == KILN_STATUS_OK ? add_plugin(engine, plugin->kernels, &facts, err)
                                               : status;
@@ -338,6 +342,38 @@ static void ban(kiln_fuse_engine *engine, kiln_hash128 key, const char *reason)
     }
 }
 
+/* So that a plan on disk does not bring it back in the next process. */
+static void remember_ban(const kiln_fuse_engine *engine, uint32_t fuser, kiln_hash128 key,
+                         const char *reason)
+{
+    const kilni_fuse_plugin *plugin = engine->fusers[fuser].plugin;
+    kilni_fuse_record record;
+    char hex[33];
+    if (plugin->state_folder != NULL) {
+        (void)kilni_fuse_record_read(plugin->state_folder, plugin->info.hash, &record);
+        snprintf(record.id, sizeof record.id, "%s", plugin->info.id);
+        kiln_hash_hex(key, hex);
+        kilni_fuse_record_ban(&record, hex, reason);
+        (void)kilni_fuse_record_write(plugin->state_folder, plugin->info.hash, &record);
+    }
+}
+
+/* Keys are as kiln_hash_hex writes them. */
+static void recall_bans(kiln_fuse_engine *engine, const kilni_fuse_plugin *plugin)
+{
+    kilni_fuse_record record;
+    if (!kilni_fuse_record_read(plugin->state_folder, plugin->info.hash, &record)) {
+        return;
+    }
+    for (uint32_t i = 0; i < record.n_bans; i++) {
+        char high[17] = "";
+        memcpy(high, record.bans[i].key, 16);
+        const kiln_hash128 key = {.low = strtoull(record.bans[i].key + 16, NULL, 16),
+                                  .high = strtoull(high, NULL, 16)};
+        ban(engine, key, record.bans[i].reason);
+    }
+}
+
 static bool holds_program(const kilni_fuse_plan *plan, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
@@ -387,6 +423,7 @@ void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *blo
     ban(engine, key, cause != NULL ? cause->message : "a block failed");
     if (fuser != KILNI_FUSE_NONE && is_fusers_fault(cause)) {
         kilni_fuse_fuser_strike(engine, fuser, cause != NULL ? cause->message : "a block failed");
+        remember_ban(engine, fuser, key, cause != NULL ? cause->message : "a block failed");
     }
     kilni_fuse_plan *plan = engine->plans.oldest;
     while (plan != NULL) {

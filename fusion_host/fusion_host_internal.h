@@ -293,7 +293,17 @@ void kilni_fuse_host_listen(kilni_fuse_host *host, kilni_fuse_diag *sink);
 
 // ---- what is remembered of plugins between processes ----
 
-enum { KILNI_FUSE_MAX_FUSERS = 64, KILNI_FUSE_ENDS_MAX = 2, KILNI_FUSE_CRUMB_SLOTS = 16 };
+enum {
+    KILNI_FUSE_MAX_FUSERS = 64,
+    KILNI_FUSE_MAX_BANS = 32, ///< the latest
+    KILNI_FUSE_ENDS_MAX = 2,
+    KILNI_FUSE_CRUMB_SLOTS = 16
+};
+
+typedef struct kilni_fuse_ban { ///< a program that failed
+    char key[33];
+    char reason[96];
+} kilni_fuse_ban;
 
 typedef struct kilni_fuse_strikes {
     uint32_t count;
@@ -307,12 +317,15 @@ typedef struct kilni_fuse_record {
     uint32_t ended; ///< processes, counted so that KILNI_FUSE_ENDS_MAX are too many
     char ended_in[48];
     kilni_fuse_strikes strikes[KILNI_FUSE_MAX_FUSERS];
+    kilni_fuse_ban bans[KILNI_FUSE_MAX_BANS];
+    uint32_t n_bans;
 } kilni_fuse_record;
 
 /// The record of a file's hash in a folder (or NULL); false and an empty one when there is none.
 bool kilni_fuse_record_read(const char *folder, const char *hash, kilni_fuse_record *out_record);
 bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_fuse_record *record);
 uint32_t kilni_fuse_record_reset(const char *folder, const char *id);
+void kilni_fuse_record_ban(kilni_fuse_record *record, const char *key, const char *reason);
 
 typedef struct kilni_fuse_plugin kilni_fuse_plugin;
 typedef struct kilni_fuse_crumbs kilni_fuse_crumbs;

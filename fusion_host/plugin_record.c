@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is remembered of a plugin between processes, under the hash of its file: what its scan said,
-// in which call it ended a process, how often its fusers failed. One small text file for each, in
-// the folder `plugins` of the cache. Decides the form; what follows from it is loader.c's.
+// in which call it ended a process, how often its fusers failed and with which programs, so that no
+// plan on disk brings these back. One small text file for each, in the folder `plugins` of the
+// cache. Decides the form; what follows from it is loader.c's.
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -57,6 +58,33 @@ static void take_strikes(const char *at, kilni_fuse_record *record)
     }
 }
 
+static bool is_key(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == 32;
+}
+
+static void take_ban(const char *at, kilni_fuse_record *record)
+{
+    if (is_key(at) && at[32] == ' ' && record->n_bans < KILNI_FUSE_MAX_BANS) {
+        kilni_fuse_ban *ban = &record->bans[record->n_bans++];
+        memcpy(ban->key, at, 32);
+        ban->key[32] = 0;
+        take_text(at + 33, ban->reason, sizeof ban->reason);
+    }
+}
+
+void kilni_fuse_record_ban(kilni_fuse_record *record, const char *key, const char *reason)
+{
+    if (record->n_bans == KILNI_FUSE_MAX_BANS) {
+        memmove(&record->bans[0], &record->bans[1],
+                (KILNI_FUSE_MAX_BANS - 1) * sizeof record->bans[0]);
+        record->n_bans--;
+    }
+    kilni_fuse_ban *ban = &record->bans[record->n_bans++];
+    snprintf(ban->key, sizeof ban->key, "%s", key);
+    take_text(reason, ban->reason, sizeof ban->reason);
+}
+
 static void take_line(const char *line, kilni_fuse_record *record)
 {
     char *end = NULL;
@@ -72,6 +100,8 @@ static void take_line(const char *line, kilni_fuse_record *record)
         take_text(*end == ' ' ? end + 1 : end, record->ended_in, sizeof record->ended_in);
     } else if (strncmp(line, "strikes ", 8) == 0) {
         take_strikes(line + 8, record);
+    } else if (strncmp(line, "banned ", 7) == 0) {
+        take_ban(line + 7, record);
     }
 }
 
@@ -106,6 +136,9 @@ static void write_lines(FILE *file, const kilni_fuse_record *record)
             fprintf(file, "strikes %u %u %s\n", i, record->strikes[i].count,
                     record->strikes[i].reason);
         }
+    }
+    for (uint32_t i = 0; i < record->n_bans; i++) {
+        fprintf(file, "banned %s %s\n", record->bans[i].key, record->bans[i].reason);
     }
 }
 

@@ -15,6 +15,8 @@ typedef struct process { ///< one engine on a store
     kiln_fuse_stream *own;
 } process;
 
+static void (*twist)(fuse_fixture *f); ///< what is different from the first process
+
 static bool open(process *p, const char *const *plugins, const char *folder, bool deterministic,
                  const char *driver)
 {
@@ -28,6 +30,9 @@ static bool open(process *p, const char *const *plugins, const char *folder, boo
                                    KILN_ORIGIN_FLAG, NULL),
                    0);
     p->f.device.driver = driver != NULL ? driver : p->f.device.driver;
+    if (twist != NULL) {
+        twist(&p->f);
+    }
     if (folder != NULL) {
         KILN_CHECK_INT(kiln_store_open(&p->f.env, folder, &p->store, NULL), KILN_STATUS_OK);
     }
@@ -248,6 +253,101 @@ static void test_a_second_process_measures_nothing(void)
     KILN_CHECK_INT(stats.winners_recalled, 0);
 }
 
+static void other_name(fuse_fixture *f)
+{
+    f->device.name = "another";
+}
+
+static void other_fingerprint(fuse_fixture *f)
+{
+    f->device.fingerprint.high++;
+}
+
+static void other_units(fuse_fixture *f)
+{
+    f->device.compute_units++;
+}
+
+static void other_vectors(fuse_fixture *f)
+{
+    f->device.vector_bytes *= 2;
+}
+
+static void other_features(fuse_fixture *f)
+{
+    f->device.features ^= KILN_FEATURE_FP16;
+}
+
+static void other_alignment(fuse_fixture *f)
+{
+    f->device.memory_align = 32;
+}
+
+static void other_extensions(fuse_fixture *f)
+{
+    f->device.extensions = "cl_khr_new";
+}
+
+/// The plugin that won was built anew: the same id and version, other bytes.
+static void other_build(fuse_fixture *f)
+{
+    for (uint32_t i = 0; i < f->registry->n_plugins; i++) {
+        if (strcmp(f->registry->plugins[i]->info.id, "test.slow") == 0) {
+            f->registry->plugins[i]->info.hash[5] ^= 1;
+        }
+    }
+}
+
+/// A rival's build counts as well: it might be faster now.
+static void other_rival(fuse_fixture *f)
+{
+    for (uint32_t i = 0; i < f->registry->n_plugins; i++) {
+        if (strcmp(f->registry->plugins[i]->info.id, "test.fast") == 0) {
+            f->registry->plugins[i]->info.hash[5] ^= 1;
+        }
+    }
+}
+
+static void test_each_part_of_a_winners_key(void)
+{
+    static const struct {
+        const char *name;
+        void (*twist)(fuse_fixture *f);
+    } parts[] = {{"name", other_name},
+                 {"fingerprint", other_fingerprint},
+                 {"units", other_units},
+                 {"vectors", other_vectors},
+                 {"features", other_features},
+                 {"alignment", other_alignment},
+                 {"extensions", other_extensions},
+                 {"build", other_build},
+                 {"rival", other_rival}};
+    char found[96];
+    kiln_fuse_stats stats;
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "parts");
+    process p;
+    if (!open(&p, both, folder, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_INT(settle(&p, s, fast_lies, s->plan->blocks[0].baseline_ns), 2);
+    fixture_done(&p.f, s);
+    close_process(&p);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        twist = parts[i].twist;
+        second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+        twist = NULL;
+        if (stats.winners_recalled != 0 || stats.plans_loaded != 0 || strchr(found, '2') == NULL) {
+            KILN_FAIL("%s: %u winners recalled, %u plans loaded, %s", parts[i].name,
+                      (unsigned)stats.winners_recalled, (unsigned)stats.plans_loaded, found);
+        }
+    }
+    second(both, folder, false, NULL, OTHER, found, sizeof found, &stats); // other extents
+    KILN_CHECK_INT(stats.winners_recalled, 0);
+    second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+    KILN_CHECK_INT(stats.winners_recalled, 1); // the first is still there
+}
+
 /// A record that is not what was written is not there.
 static void test_a_damaged_winner_is_none(void)
 {
@@ -286,4 +386,4 @@ KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_load_order_never_changes_the_winner),
                KILN_TEST(test_what_failed_loses), KILN_TEST(test_operations_alone_can_win),
                KILN_TEST(test_a_second_process_measures_nothing),
-               KILN_TEST(test_a_damaged_winner_is_none))
+               KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none))

@@ -277,6 +277,36 @@ static void test_three_strikes_in_three_processes(void)
     finish(&s);
 }
 
+static void test_a_banned_program_stays_banned(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    kiln_error cause = KILN_ERROR_INIT;
+    kiln_hash128 key = {0, 0};
+    session s;
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+        make_engine(&s);
+        const kiln_fuse_segment *segment = record(&s);
+        KILN_CHECK_INT(segment->plan->n_blocks, 1);
+        key = segment->plan->blocks[0].program->key;
+        (void)kiln_fail(&cause, DATA_LOSS, "wrong result");
+        kiln_fuse_block_failed(s.f.engine, &segment->plan->blocks[0], &cause);
+        fixture_done(&s.f, segment);
+    }
+    finish(&s);
+    for (int round = 0; round < 2; round++) {
+        if (begin(&s, folder)) {
+            KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
+            make_engine(&s);
+            const char *failure = kilni_fuse_program_failure(s.f.engine, key);
+            KILN_CHECK((failure != NULL) == (round == 0));
+            KILN_CHECK(failure == NULL || strcmp(failure, "wrong result") == 0);
+        }
+        finish(&s);
+        (void)kiln_fuse_registry_reset(folder, NULL);
+    }
+}
+
 /* Whatever stands in a record, it is read without harm. */
 static void test_damaged_records(void)
 {
@@ -289,6 +319,12 @@ static void test_damaged_records(void)
     written.strikes[63].count = 2;
     snprintf(written.strikes[63].reason, sizeof written.strikes[63].reason, "because");
     kiln_hash_hex(hash, hex);
+    for (int i = 0; i < KILNI_FUSE_MAX_BANS + 3; i++) {
+        kilni_fuse_record_ban(&written, hex, "no\ngood");
+    }
+    for (int i = 0; i < KILNI_FUSE_MAX_BANS; i++) {
+        KILN_CHECK_STR(written.bans[i].reason, "no");
+    }
     KILN_CHECK(kilni_fuse_record_write(folder, hex, &written));
     KILN_CHECK(kilni_fuse_record_read(folder, hex, &read));
     KILN_CHECK_MEM(&read, &written, sizeof read);
@@ -298,7 +334,8 @@ static void test_damaged_records(void)
     for (int i = 0; i < 500; i++) {
         size_t length = (size_t)snprintf(bytes, sizeof bytes, "%s",
                                          "kiln plugin record 1\nid x\nscan failed y\nended 1 z\n"
-                                         "strikes 1 2 r\nstrikes 99999999999 5 q\n");
+                                         "strikes 1 2 r\nstrikes 99999999999 5 q\n"
+                                         "banned 0123456789abcdef0123456789abcdef s\n");
         for (int k = 0; k < 3; k++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             bytes[random % length] = (char)(random >> 40);
@@ -528,6 +565,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_build_is_forgiven_once),
         KILN_TEST(test_no_helper_no_scan),
         KILN_TEST(test_three_strikes_in_three_processes),
+        KILN_TEST(test_a_banned_program_stays_banned),
         KILN_TEST(test_damaged_records),
         KILN_TEST(test_list_of_allowed_files),
         KILN_TEST(test_sha256),
