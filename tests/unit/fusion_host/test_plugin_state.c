@@ -549,6 +549,13 @@ static void test_claims(void)
                 double least = 2.0 * 4 * 100000 / 10 + 5000; // bytes at 10 a nanosecond, one launch
                 KILN_CHECK_NEAR((double)block->predicted_ns, least, 1);
             }
+            if (strcmp(claims[i].name, "evil_zero_claim") == 0) { // what was claimed is shown
+                kiln_string text;
+                kiln_string_init(&text, &s.f.env);
+                KILN_CHECK_INT(kiln_fuse_explain(s.f.engine, segment, 0, &text, NULL), 0);
+                KILN_CHECK_CONTAINS(text.text, "(claims 0.0)");
+                kiln_string_fini(&text);
+            }
             fixture_done(&s.f, segment);
         }
         fixture_close(&s.f);
