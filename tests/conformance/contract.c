@@ -408,6 +408,61 @@ static void test_handles(void)
     kiln_release(x);
 }
 
+/* As a handle of its kind and back; as one of another kind it is refused both ways. */
+static kiln_tensor *through_handle(kiln_tensor *x, kiln_handle_kind kind, kiln_handle_kind wrong)
+{
+    kiln_handle *handle = NULL;
+    kiln_tensor *again = NULL;
+    KILN_CHECK_INT(kiln_tensor_to_handle(x, wrong, &handle, &err), KILN_STATUS_INVALID_ARGUMENT);
+    OK(kiln_tensor_to_handle(x, kind, &handle, &err));
+    kiln_release(x);
+    KILN_CHECK_INT(kiln_tensor_from_handle(handle, wrong, &again, &err),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    OK(kiln_tensor_from_handle(handle, kind, &again, &err));
+    kiln_handle_release(handle);
+    return again;
+}
+
+static void test_integer_handles(void)
+{
+    static int64_t back[N];
+    kiln_tensor *x = make();
+    kiln_tensor *y = compute(x);
+    kiln_tensor *whole = NULL;
+    OK(kiln_cast(y, KILN_DTYPE_I64, &whole, &err));
+    whole = through_handle(whole, KILN_HANDLE_INT, KILN_HANDLE_FLOAT);
+    OK(kiln_read(whole, back, sizeof(back), &err));
+    for (int i = 0; i < N; i++) {
+        if (!KILN_CHECK_INT(back[i], 2 * i + 1)) {
+            break;
+        }
+    }
+    kiln_release(whole);
+    kiln_release(y);
+    kiln_release(x);
+}
+
+static void test_quantised_handles(void)
+{
+    static float back[2][N];
+    const int64_t blocks[1] = {128};
+    kiln_tensor *x = make();
+    kiln_tensor *packed = NULL;
+    OK(kiln_quantize_dynamic(x, KILN_DTYPE_Q8S, blocks, 1, KILN_DTYPE_F32, "min_max", &packed,
+                             &err));
+    for (int i = 0; i < 2; i++) {
+        kiln_tensor *plain = NULL;
+        OK(kiln_dequantize(packed, KILN_DTYPE_F32, &plain, &err));
+        OK(kiln_read(plain, back[i], sizeof(back[i]), &err));
+        kiln_release(plain);
+        packed = i == 0 ? through_handle(packed, KILN_HANDLE_QUANTISED, KILN_HANDLE_INT) : packed;
+    }
+    KILN_CHECK_MEM(back[0], back[1], sizeof(back[0]));
+    KILN_CHECK_NEAR(back[1][N - 1], N - 1, N / 127.0);
+    kiln_release(packed);
+    kiln_release(x);
+}
+
 static void test_nothing_is_left(void)
 {
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
@@ -475,6 +530,8 @@ int main(int argc, char **argv)
         KILN_TEST(test_wrap),
         KILN_TEST(test_map),
         KILN_TEST(test_handles),
+        KILN_TEST(test_integer_handles),
+        KILN_TEST(test_quantised_handles),
         KILN_TEST(test_nothing_is_left),
     };
     const char *address = "reference";
