@@ -172,6 +172,9 @@ int cmd_replay(int argc, char **argv)
     if (status == KILN_STATUS_OK) {
         status = cli_open_device(&options.device, context, &device, &err);
     }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_custom_look_up(device, replay->graph, &err);
+    }
     if (status == KILN_STATUS_OK && replay->note != NULL) {
         printf("%s\n", replay->note);
     }

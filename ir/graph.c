@@ -104,7 +104,6 @@ kiln_status kilni_ir_record_copy(kiln_arena *arena, const kiln_op_record *record
 {
     kiln_op_record copy = *record;
     kiln_status st = check_record(record, err);
-    copy.custom = NULL; // a graph outlives contexts: it is looked up where it runs
     if (st != KILN_STATUS_OK) {
         return st;
     }
@@ -138,6 +137,33 @@ static bool make_room(kiln_ir_graph *graph)
     graph->ops = ops;
     graph->capacity = capacity;
     return true;
+}
+
+kiln_status kiln_ir_graph_look_up(kiln_ir_graph *graph, kiln_custom_lookup_fn find, void *user,
+                                  kiln_error *err)
+{
+    kiln_status st = KILN_STATUS_OK;
+    for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_ops; i++) {
+        kiln_op_record *record = &graph->ops[i];
+        if (record->op != KILN_OP_CUSTOM) {
+            continue;
+        }
+        record->custom = NULL;
+        st = kilni_ir_record_verify(record, err); // so that name and version are ones
+        if (st == KILN_STATUS_OK) {
+            st = find(kiln_op_attr(record, KILN_KEY_NAME)->v.text,
+                      (uint32_t)kiln_op_attr_i64(record, KILN_KEY_VERSION), &record->custom, user,
+                      err);
+        }
+        if (st == KILN_STATUS_OK) {
+            st = kilni_ir_record_verify(record, err);
+        }
+        if (st != KILN_STATUS_OK) {
+            record->custom = NULL;
+            (void)kiln_error_context(err, "operation %zu", i);
+        }
+    }
+    return st;
 }
 
 kiln_status kiln_ir_graph_append(kiln_ir_graph *graph, const kiln_op_record *record,

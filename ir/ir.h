@@ -388,6 +388,17 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_set_io(kiln_ir_graph *graph,
                                                          size_t n_outputs, kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph,
                                                          kiln_error *err);
+
+/// Finds what the custom operations of a graph stand for, and verifies them by it: from then on the
+/// reference functions can run them. Copies of a record keep what it was looked up to.
+/// Ownership: what `find` gives is borrowed. Lifetime: longer than the graph's use. Thread: one at
+/// a time. Errors: those of `find`, and of the verifier, with the operation's place.
+typedef kiln_status (*kiln_custom_lookup_fn)(const char *name, uint32_t version,
+                                             const kiln_custom_op **out_op, void *user,
+                                             kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_look_up(kiln_ir_graph *graph,
+                                                          kiln_custom_lookup_fn find, void *user,
+                                                          kiln_error *err);
 KILN_API size_t kiln_ir_graph_op_count(const kiln_ir_graph *graph);
 KILN_API const kiln_op_record *kiln_ir_graph_op(const kiln_ir_graph *graph, size_t index);
 KILN_API const kiln_tensor_desc *kiln_ir_graph_inputs(const kiln_ir_graph *graph,

@@ -171,6 +171,7 @@ static const struct {
     {KILN_OP_LP_POOL, ROWS_64},
     {KILN_OP_MATMUL_QUANTIZED, ROWS_64},
     {KILN_OP_LINEAR_QUANTIZED, ROWS_64},
+    {KILN_OP_CUSTOM, ROWS_64}, // of what a plugin computes nothing is known
     {KILN_OP_LAYER_NORM, ROWS_64},
     {KILN_OP_RMS_NORM, ROWS_64},
     {KILN_OP_GROUP_NORM, ROWS_64},

@@ -533,6 +533,13 @@ KILN_NODISCARD KILN_API kiln_status kiln_custom_check(kiln_device *device,
                                                       const kiln_op_record *record,
                                                       kiln_error *err);
 
+/// Looks the custom operations of a graph up among the operators of the device's context
+/// (kiln_ir_graph_look_up), so that a judge or another user of the reference functions can run it.
+/// Ownership: borrowed. Lifetime: the graph must not be run by reference once the device is gone.
+/// Thread: one at a time for a graph. Errors: NOT_FOUND, INVALID_ARGUMENT, with the operation.
+KILN_NODISCARD KILN_API kiln_status kiln_custom_look_up(kiln_device *device, kiln_ir_graph *graph,
+                                                        kiln_error *err);
+
 /// Indices of the elements that are not 0, [count, rank], in row-major order, like NumPy's
 /// argwhere. The result's length depends on contents: the call counts on the device and waits for
 /// that one number, then records argwhere. Ownership: `x` is borrowed; `*out_tensor` is the

@@ -67,6 +67,20 @@ kiln_status kiln_custom_find(kiln_device *handle, const char *name, uint32_t ver
                : find(device, name, version, /*exact=*/false, out_op, err);
 }
 
+static kiln_status find_exact(const char *name, uint32_t version, const kiln_custom_op **out_op,
+                              void *user, kiln_error *err)
+{
+    return find(user, name, version, /*exact=*/true, out_op, err);
+}
+
+kiln_status kiln_custom_look_up(kiln_device *handle, kiln_ir_graph *graph, kiln_error *err)
+{
+    kiln_device *device = kilni_core(handle);
+    return device == NULL || graph == NULL
+               ? kiln_fail(err, INVALID_ARGUMENT, "device and graph must not be NULL")
+               : kiln_ir_graph_look_up(graph, find_exact, device, err);
+}
+
 // ---- the public call ---------------------------------------------------------------------------
 
 static kiln_status check_call(const kiln_device *device, const kiln_custom_call *call,
