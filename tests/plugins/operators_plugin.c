@@ -232,6 +232,19 @@ static kf_status good_kernel(const kf_host *host, const kf_device *device, const
     return make(op, plus_code, KF_ACCESS_READ, out);
 }
 
+static const char wrong_code[] =
+    "__kernel void plus(__global const float *x, __global float *y) {\n"
+    "    y[get_global_id(0)] = x[get_global_id(0)] + 1.01f;\n}\n";
+
+static kf_status wrong_numbers(const kf_host *host, const kf_device *device, const kf_block *block,
+                               const kf_op *op, kf_kernel **out)
+{
+    (void)host;
+    (void)device;
+    (void)block;
+    return make(op, wrong_code, KF_ACCESS_READ, out);
+}
+
 static kf_status writes_input(const kf_host *host, const kf_device *device, const kf_block *block,
                               const kf_op *op, kf_kernel **out)
 {
@@ -344,6 +357,7 @@ OPERATOR(bad_fails, "bad::fails", fails, plus, NULL, NULL);
 OPERATOR(bad_silent, "bad::silent", silent, plus, NULL, NULL);
 OPERATOR(bad_reference, "bad::reference", same, unfit, NULL, NULL);
 OPERATOR(bad_program, "bad::program", same, plus, writes_input, describe);
+OPERATOR(bad_numbers, "bad::numbers", same, plus, wrong_numbers, describe);
 OPERATOR(bad_source, "bad::source", same, plus, no_source, describe);
 OPERATOR(bad_kernel, "bad::kernel", same, plus, no_kernel, describe);
 OPERATOR(bad_describe, "bad::describe", same, plus, good_kernel, describes_nothing);
@@ -421,6 +435,7 @@ static const kf_operator *const all[] = {
     &bad_reference,
     &bad_program,
     &bad_source,
+    &bad_numbers,
     &bad_kernel,
     &bad_describe,
 };

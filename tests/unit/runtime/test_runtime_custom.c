@@ -4,6 +4,7 @@
 
 #include "runtime_fixture.h"
 
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +19,16 @@ static const char *plugin_path(const char *name)
     return path;
 }
 
-static bool open_in(fixture *f, const char *address, const char *const *plugins, const char *cache,
-                    const char *tune)
+/// `knobs`: names and values, then NULL.
+static bool open_in(fixture *f, const char *address, const char *const *plugins,
+                    const char *const *knobs)
 {
     memset(f, 0, sizeof(*f));
-    if (!FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err)) ||
-        !FIXTURE_OK(f, kiln_context_set(f->context, "cache-dir", cache, &f->err)) ||
-        !FIXTURE_OK(f, kiln_context_set(f->context, "tune", tune, &f->err))) {
+    if (!FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err))) {
         return false;
+    }
+    for (; *knobs != NULL; knobs += 2) {
+        FIXTURE_OK(f, kiln_context_set(f->context, knobs[0], knobs[1], &f->err));
     }
     for (; *plugins != NULL; plugins++) {
         if (!FIXTURE_OK(f, kiln_plugin_load(f->context, plugin_path(*plugins), &f->err))) {
@@ -43,10 +46,11 @@ static bool open_in(fixture *f, const char *address, const char *const *plugins,
 
 static bool open_with(fixture *f, const char *address, const char *const *plugins)
 {
-    return open_in(f, address, plugins, "off", "off");
+    return open_in(f, address, plugins, (const char *const[]){"cache-dir", "off", NULL});
 }
 
 #define PLUGINS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define KNOBS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static kiln_custom_call call_of(const char *name, kiln_tensor *const *inputs, size_t n_inputs,
                                 const kiln_custom_attr *attrs, size_t n_attrs)
@@ -341,7 +345,8 @@ static void test_contest(void)
 {
     fixture f;
     static float out[N];
-    if (!open_in(&f, "opencl:0", PLUGINS("acme_operators", "custom_relu"), "off", "full")) {
+    if (!open_in(&f, "opencl:0", PLUGINS("acme_operators", "custom_relu"),
+                 KNOBS("cache-dir", "off", "tune", "full"))) {
         return;
     }
     for (int i = 0; i < 6; i++) {
@@ -359,7 +364,7 @@ static void test_plan_on_disk(void)
     for (uint64_t round = 0; round < 2; round++) {
         fixture f;
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        if (!open_in(&f, "opencl:0", PLUGINS("acme_operators"), folder, "off")) {
+        if (!open_in(&f, "opencl:0", PLUGINS("acme_operators"), KNOBS("cache-dir", folder))) {
             break;
         }
         KILN_CHECK_INT(run_chain(&f, out, N), 2);
@@ -545,6 +550,80 @@ static void test_bad_kernels(void)
     }
 }
 
+/// The stream that checked mode wrote, by the operator's own plugin: wrong on the device that was
+/// checked, right by reference. False: there is no such file.
+static bool replay_written(const char *folder, const char *text)
+{
+    glob_t found = {0};
+    char pattern[512];
+    bool said = false;
+    snprintf(pattern, sizeof(pattern), "%s/wrong-*.replay", folder);
+    (void)glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        fixture f;
+        kiln_replay *replay = NULL;
+        kiln_judge *judge = NULL;
+        kiln_tensor *y = NULL;
+        kiln_string written;
+        char why[160];
+        float out[5] = {0};
+        if (!open_with(&f, "reference:0", PLUGINS("operators"))) {
+            break;
+        }
+        const kiln_env *env = kiln_context_env(f.context);
+        kiln_string_init(&written, env);
+        FIXTURE_OK(&f, kiln_replay_read(env, found.gl_pathv[i], &replay, &f.err));
+        FIXTURE_OK(&f, kiln_replay_encode(replay, &written, &f.err));
+        said = said || strstr(written.text, text) != NULL;
+        FIXTURE_OK(&f, kiln_custom_look_up(f.device, replay->graph, &f.err));
+        FIXTURE_OK(&f, kiln_replay_run(f.device, replay, &y, &f.err));
+        FIXTURE_OK(&f, kiln_read(y, out, sizeof(out), &f.err));
+        const void *data = replay->inputs[0].data;
+        FIXTURE_OK(&f, kiln_judge_create(env, replay->graph, &data, &judge, &f.err));
+        KILN_CHECK(kiln_judge_output(judge, 0, out, NULL, why, sizeof(why)));
+        out[2] += 0.01f;
+        KILN_CHECK(!kiln_judge_output(judge, 0, out, NULL, why, sizeof(why)));
+        kiln_judge_destroy(judge);
+        kiln_string_fini(&written);
+        kiln_release(y);
+        kiln_replay_destroy(replay);
+        fixture_close(&f);
+    }
+    globfree(&found);
+    return said;
+}
+
+/// Checked mode holds a kernel against the operator's reference: a right one stays, a wrong one
+/// goes, is written to a file, and the reference gives the result.
+static void test_checked(void)
+{
+    static const char *const names[] = {"good::plus", "bad::numbers"};
+    const int64_t dims[] = {5};
+    const float data[5] = {1, 2, 3, 4, 5};
+    for (uint64_t wrong = 0; wrong < 2; wrong++) {
+        const char *folder = kiln_test_tmpdir();
+        fixture f;
+        if (!open_in(&f, "opencl:0", PLUGINS("operators"),
+                     KNOBS("cache-dir", folder, "check", "always"))) {
+            return;
+        }
+        for (int round = 0; round < 3; round++) {
+            float out[5] = {0};
+            kiln_tensor *x = fixture_f32(&f, 1, dims, data), *y = NULL;
+            const kiln_custom_call call = call_of(names[wrong], &x, 1, NULL, 0);
+            FIXTURE_OK(&f, kiln_custom(f.device, &call, &y, 1, &f.err));
+            FIXTURE_OK(&f, kiln_read(y, out, sizeof(out), &f.err));
+            for (int k = 0; k < 5; k++) {
+                KILN_CHECK_NEAR((double)out[k], (double)data[k] + 1, 1e-6);
+            }
+            kiln_release(x);
+            kiln_release(y);
+        }
+        fixture_close(&f);
+        KILN_CHECK_INT(replay_written(folder, names[wrong]), wrong);
+    }
+}
+
 /// A reference that fails is the result's failure, and nobody else's.
 static void test_bad_reference(void)
 {
@@ -573,4 +652,4 @@ KILN_TEST_MAIN("unit/runtime/custom", KILN_TEST(test_reference), KILN_TEST(test_
                KILN_TEST(test_fusers_see_it), KILN_TEST(test_graph), KILN_TEST(test_contest),
                KILN_TEST(test_plan_on_disk), KILN_TEST(test_wrong_calls),
                KILN_TEST(test_parameters), KILN_TEST(test_bad_rules), KILN_TEST(test_bad_kernels),
-               KILN_TEST(test_bad_reference))
+               KILN_TEST(test_checked), KILN_TEST(test_bad_reference))
