@@ -318,7 +318,7 @@ static int write_junit(const check_options *options, const check_row *const *row
 static size_t choose(const check_options *options, const check_row **out)
 {
     const check_row *const tables[] = {check_static_rows, check_life_rows, check_rules_rows,
-                                       check_run_rows};
+                                       check_run_rows, check_operator_rows};
     size_t n = 0;
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         for (const check_row *row = tables[t]; row->name != NULL && n < MAX_CHECKS; row++) {

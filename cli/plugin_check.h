@@ -42,6 +42,7 @@ extern const check_row check_static_rows[];
 extern const check_row check_life_rows[];
 extern const check_row check_rules_rows[];
 extern const check_row check_run_rows[];
+extern const check_row check_operator_rows[];
 
 /// The first failure counts. Always false, so that a condition can return it.
 bool check_fail(check *c, const char *format, ...) KILN_PRINTF(2, 3);
@@ -62,6 +63,18 @@ bool check_taste(check *c, kf_fuser *fuser, uint64_t seed, stream *out);
 /// Shows operations [from, to) one by one.
 kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,
                      kf_state *state);
+typedef struct check_bench { ///< a context with this plugin alone, and an OpenCL device
+    kiln_context *context;
+    kiln_device *device;
+} check_bench;
+
+/// False: skipped, there is no device, or it failed.
+bool check_bench_open(check *c, check_bench *b);
+void check_bench_close(check_bench *b);
+/// Compilers of kernels may be slow: at half of the time nothing new is begun.
+bool check_has_time(const check *c);
+/// What two ways of computing may be apart, as a part of the largest result.
+double check_tolerance(kiln_dtype dtype);
 /// A formula at the view's extents; false: absent or malformed.
 bool check_formula(const stream_view *view, const kf_device *device, kf_expr expr, int64_t *out);
 

@@ -14,23 +14,18 @@
 
 enum { PROGRAMS = 40 };
 
-typedef struct bench_of { ///< a context with this plugin alone
-    kiln_context *context;
-    kiln_device *device;
-} bench_of;
-
-static void bench_close(bench_of *b)
+void check_bench_close(check_bench *b)
 {
     kiln_device_release(b->device);
     kiln_context_destroy(b->context);
 }
 
-static bool bench_open(check *c, bench_of *b)
+bool check_bench_open(check *c, check_bench *b)
 {
     kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
     kiln_error err = KILN_ERROR_INIT;
     char id[128];
-    *b = (bench_of){NULL, NULL};
+    *b = (check_bench){NULL, NULL};
     snprintf(id, sizeof(id), "%.*s", (int)c->plugin->id.len, c->plugin->id.ptr);
     setenv("KILN_PLUGINS", id, 1); // nobody else takes part, and nothing measured before counts
     setenv("KILN_CACHE_DIR", "off", 1);
@@ -43,12 +38,12 @@ static bool bench_open(check *c, bench_of *b)
     }
     if (status != KILN_STATUS_OK) {
         check_fail(c, "%s", err.message);
-        bench_close(b);
+        check_bench_close(b);
         return false;
     }
     if (kiln_device_open(b->context, "opencl:0", &b->device, &err) != KILN_STATUS_OK) {
         check_skip(c, "no OpenCL device: %s", err.message);
-        bench_close(b);
+        check_bench_close(b);
         return false;
     }
     return true;
@@ -56,7 +51,7 @@ static bool bench_open(check *c, bench_of *b)
 
 // ---- comparing ---------------------------------------------------------------------------------
 
-static double tolerance_of(kiln_dtype dtype)
+double check_tolerance(kiln_dtype dtype)
 {
     return dtype == KILN_DTYPE_F64    ? 1e-12
            : dtype == KILN_DTYPE_F32  ? 2e-5
@@ -79,7 +74,7 @@ static double room(const stream_tensor *t, double x, double moved, double most)
     if (!isfinite(x) || !isfinite(moved)) {
         return equal(x, moved) ? 0 : -1;
     }
-    return tolerance_of(t->dtype) * most + 8 * fabs(x - moved);
+    return check_tolerance(t->dtype) * most + 8 * fabs(x - moved);
 }
 
 typedef struct runs { ///< of one stream
@@ -111,7 +106,7 @@ static void compare(check *c, const stream *s, uint64_t seed, uint32_t tensor, c
     }
 }
 
-static bool run_three(check *c, const bench_of *b, const stream *s, uint64_t seed, runs *r)
+static bool run_three(check *c, const check_bench *b, const stream *s, uint64_t seed, runs *r)
 {
     kiln_error err = KILN_ERROR_INIT;
     memset(r, 0, sizeof(*r));
@@ -141,7 +136,7 @@ static uint64_t blocks_of(kiln_device *device)
 }
 
 /// Gives the number of blocks that ran fused.
-static uint64_t try_stream(check *c, const bench_of *b, const stream *s, uint64_t seed)
+static uint64_t try_stream(check *c, const check_bench *b, const stream *s, uint64_t seed)
 {
     runs r;
     uint64_t before = blocks_of(b->device);
@@ -158,22 +153,29 @@ static uint64_t try_stream(check *c, const bench_of *b, const stream *s, uint64_
     return blocks_of(b->device) - before;
 }
 
-/// Compilers of kernels may be slow: at half of the time no new stream is begun.
-static bool has_time(const check *c)
+bool check_has_time(const check *c)
 {
     return kiln_time_ns() + (c->deadline - c->begin) / 2 < c->deadline;
 }
 
 static void check_results(check *c)
 {
-    bench_of b;
+    check_bench b;
     uint64_t blocks = 0, streams = 0;
-    if (!check_load(c) || !bench_open(c, &b)) {
+    if (!check_load(c)) {
+        return;
+    }
+    if (c->plugin->n_fusers == 0) {
+        check_skip(c, "brings no fuser");
+        return;
+    }
+    if (!check_bench_open(c, &b)) {
         return;
     }
     for (uint32_t f = 0; f < c->plugin->n_fusers && check_good(c); f++) {
         kf_fuser *fuser = check_fuser(c, f);
-        for (uint64_t i = 0; i < PROGRAMS && fuser != NULL && check_good(c) && has_time(c); i++) {
+        for (uint64_t i = 0; i < PROGRAMS && fuser != NULL && check_good(c) && check_has_time(c);
+             i++) {
             stream s;
             uint64_t seed = c->seed * 1000 + i;
             if (check_taste(c, fuser, seed, &s)) {
@@ -194,7 +196,7 @@ static void check_results(check *c)
                    streams);
     }
     check_say(c, "%" PRIu64 " fused blocks of %" PRIu64 " streams", blocks, streams);
-    bench_close(&b);
+    check_bench_close(&b);
 }
 
 const check_row check_run_rows[] = {

@@ -158,6 +158,39 @@ def reports(folder):
     return None
 
 
+OPERATORS = {  # words that the check says, line as it is, line as it is spoiled
+    "as they are": (None, "", ""),
+    "a factor": ("by reference", "v * (n / (n + 2.0f))", "v * (n / (n + 2.001f))"),
+    "an index": ("row_top: output 1", "where[i] = best;", "where[i] = best + 1;"),
+    "a stride": ("by reference", "at += rest %% e%u * s%u;", "at += rest %% e%u * (s%u > 0);"),
+    "a NaN": ("by reference", "n < e%u && !isnan(top)", "n < e%u"),
+    "a kernel": ("ran in none", "v = x[at]", "v = undeclared[at]"),
+}
+
+
+def operators(folder, name, row):
+    """A plugin that brings operators and no fuser: as it is, and with a line of a kernel spoiled."""
+    words, good, bad = row
+    with open(os.path.join(ROOT, "examples/operators/acme_operators.c"), encoding="utf-8") as file:
+        text = file.read()
+    if good not in text:
+        return f"there is no longer: {good}"
+    path = os.path.join(folder, "operators " + name)
+    os.makedirs(path)
+    source, library = os.path.join(path, "acme.c"), os.path.join(path, "acme.so")
+    with open(source, "w", encoding="utf-8") as out:
+        out.write(text.replace(good, bad, 1))
+    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-I", SDK, source, "-lm", "-o",
+               library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return done.stderr
+    run = check(library, "--level", LEVEL) if words is None else check(library, "--only", "operators")
+    if words is None:
+        return None if run.returncode == 0 and "by kernel" in run.stdout else run.stdout
+    return None if run.returncode == 1 and words in run.stdout else f"no {words!r}: {run.stdout}{run.stderr}"
+
+
 def usage():
     for arguments in (["--level", "9", "x"], ["--seed", "x", "y"], [], ["a", "b"], ["--only", "nonsense", "x"]):
         run = check(*arguments)
@@ -177,6 +210,9 @@ def main():
             case(f"{name} passes", run.returncode and run.stdout + run.stderr)
         for name, row in SPOILED.items():
             case(name, spoiled(folder, name, row))
+        if int(LEVEL) >= 4:
+            for name, row in OPERATORS.items():
+                case(f"operators {name}", operators(folder, name, row))
         case("libraries", libraries(folder))
         case("reports", reports(folder))
         case("usage", usage())
