@@ -83,7 +83,7 @@ uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
                : 0;
 }
 
-bool hand_greet(hand *self, const pair *peers, bool resumable)
+static bool greet(hand *self, const pair *peers, uint32_t device, bool resumable)
 {
     kilni_rpc_address address;
     memset(self, 0, sizeof(*self));
@@ -100,12 +100,23 @@ bool hand_greet(hand *self, const pair *peers, bool resumable)
     hello.body.which_body = kiln_v1_Frame_hello_tag;
     hello.body.body.hello.version = KILNI_RPC_VERSION;
     hello.body.body.hello.resumable = resumable;
+    hello.body.body.hello.device = device;
     return KILN_CHECK_INT(hand_ask(self, &hello), 0);
+}
+
+bool hand_greet(hand *self, const pair *peers, bool resumable)
+{
+    return greet(self, peers, 0, resumable);
+}
+
+bool hand_open_device(hand *self, const pair *peers, uint32_t device)
+{
+    return greet(self, peers, device, /*resumable=*/false);
 }
 
 bool hand_open(hand *self, const pair *peers)
 {
-    return hand_greet(self, peers, /*resumable=*/false);
+    return hand_open_device(self, peers, 0);
 }
 
 void hand_close(hand *self)

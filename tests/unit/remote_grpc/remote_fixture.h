@@ -41,6 +41,7 @@ typedef struct hand {
 /// Connects to the pair's server and greets it.
 bool hand_greet(hand *self, const pair *peers, bool resumable);
 bool hand_open(hand *self, const pair *peers); ///< not resumable
+bool hand_open_device(hand *self, const pair *peers, uint32_t device); ///< of the server's
 void hand_close(hand *self);
 void hand_send(hand *self, kilni_rpc_frame *frame);
 
