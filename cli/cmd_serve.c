@@ -28,7 +28,8 @@ enum {
     KEY_RESUME,
     KEY_GRACE,
     KEY_ADVERTISE,
-    KEY_PEERS
+    KEY_PEERS,
+    KEY_GROUP
 };
 
 static const struct argp_option options_table[] = {
@@ -49,6 +50,8 @@ static const struct argp_option options_table[] = {
     {"grace", KEY_GRACE, "SECONDS", 0, "that clients have to finish after SIGTERM; else 10", 0},
     {"advertise", KEY_ADVERTISE, "ADDRESS", 0, "where other servers reach this one", 0},
     {"fetch-peers", KEY_PEERS, "ADDRESS,...", 0, "servers to fetch tensors from; else none", 0},
+    {"group", KEY_GROUP, NULL, 0,
+     "make the devices one group, in their order, for all_reduce of their sessions", 0},
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
     {"set", 's', "NAME=VALUE", 0, "set a knob (see `kiln config`); may be repeated", 0},
@@ -63,6 +66,7 @@ typedef struct serve_options {
     const char *peers[MAX_PEERS];
     kiln_rpc_server_options server;
     uint32_t grace_seconds;
+    bool is_group;
 } serve_options;
 
 // ---- options
@@ -121,6 +125,9 @@ static error_t parse_limit(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_RESUME:
         options->server.resume_seconds = parse_small(text, state);
+        return 0;
+    case KEY_GROUP:
+        options->is_group = true;
         return 0;
     case KEY_GRACE:
         options->grace_seconds = parse_small(text, state);
@@ -218,11 +225,14 @@ out:
 // -------------------------------------------------------------------------------------
 
 static void say_where(const serve_api *api, const kiln_rpc_server *server,
-                      kiln_device *const *devices, uint32_t n_devices)
+                      const kiln_collective *group, kiln_device *const *devices, uint32_t n_devices)
 {
     printf("kiln serve:");
     for (uint32_t i = 0; i < n_devices; i++) {
         printf(" %s", kiln_device_address(devices[i]));
+    }
+    if (group != NULL) {
+        printf(" as group %lld", (long long)kiln_collective_id(group));
     }
     printf(" at");
     for (uint32_t i = 0; api->address(server, i) != NULL; i++) {
@@ -277,6 +287,7 @@ static kiln_status serve(const serve_options *options, const sigset_t *signals, 
     serve_api api = {0};
     kiln_context *context = NULL;
     kiln_rpc_server *server = NULL;
+    kiln_collective *group = NULL;
     kiln_device *devices[MAX_DEVICES] = {NULL};
     uint32_t n_devices = 0;
     kiln_status status = KILN_STATUS_OK;
@@ -288,8 +299,11 @@ static kiln_status serve(const serve_options *options, const sigset_t *signals, 
         KILN_TRY(out, status, cli_open_device(&one, context, &devices[n_devices], err));
         n_devices++;
     } while (n_devices < options->n_devices);
+    if (options->is_group) {
+        KILN_TRY(out, status, kiln_collective_create(devices, n_devices, NULL, &group, err));
+    }
     KILN_TRY(out, status, api.create(devices, n_devices, &options->server, &server, err));
-    say_where(&api, server, devices, n_devices);
+    say_where(&api, server, group, devices, n_devices);
     wait_end(&api, server, signals, options->grace_seconds);
 out:
     if (server != NULL) {
@@ -298,6 +312,7 @@ out:
         api.destroy(server);
         say_what(&stats, devices, n_devices);
     }
+    kiln_collective_destroy(group);
     for (uint32_t i = 0; i < n_devices; i++) {
         kiln_device_release(devices[i]);
     }

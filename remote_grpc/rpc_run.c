@@ -296,6 +296,12 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
         status = kiln_record(session->device, op->op, inputs, op->n_inputs, op->attrs, op->n_attrs,
                              outputs, err);
     }
+    if (status == KILN_STATUS_OK && op->op == KILN_OP_ALL_REDUCE) { // a session is in order anyway
+        status = kiln_collective_resolve(outputs[0], err);
+        if (status != KILN_STATUS_OK) {
+            kiln_release(outputs[0]);
+        }
+    }
     for (size_t i = 0; i < op->n_outputs && status == KILN_STATUS_OK; i++) {
         status = add_value(session, op->outputs[i].id, outputs[i],
                            view ? holds : kiln_tensor_bytes(outputs[i]), err);

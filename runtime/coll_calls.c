@@ -352,6 +352,22 @@ static kiln_status find_rank(kiln_device *device, const kiln_op_record *record, 
     return KILN_STATUS_OK;
 }
 
+bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *record,
+                                const kilni_place *input)
+{
+    if (strcmp(device->backend->ops->scheme, "grpc") != 0) {
+        return false;
+    }
+    if (record->op == KILN_OP_COLLECTIVE_SYNC) { // of what no call of this process brings
+        return kilni_place_waits(input) == NULL;
+    }
+    kiln_collective *known = kilni_collective_enter(device->context, record->attrs[1].v.i);
+    if (known != NULL) {
+        kilni_collective_leave(known);
+    }
+    return known == NULL;
+}
+
 kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *record,
                                      const kilni_place *input, kilni_place *output, kiln_error *err)
 {

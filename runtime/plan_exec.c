@@ -111,6 +111,21 @@ static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step
     return kilni_place_alloc(run->device, desc, target, err);
 }
 
+static kiln_status ask_backend(kiln_device *device, const kiln_op_record *record,
+                               const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+{
+    kiln_backend *backend = device->backend;
+    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
+        !backend->ops->runs(backend, record)) {
+        return kilni_custom_on_host(device, record, inputs, outputs, err);
+    }
+    kiln_status status = backend->ops->execute(backend, record, inputs, outputs, err);
+    if (status == KILN_STATUS_OK && kilni_collective_is(record)) { // other members wait for it
+        status = backend->ops->flush(backend, err);
+    }
+    return status;
+}
+
 static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
                               kiln_error *err)
 {
@@ -121,8 +136,9 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         inputs[i] = run->places[operand_slot(run, op, i)]->view;
     }
     kilni_place *first = run->places[operand_slot(run, op, record->n_inputs)];
-    if (kilni_collective_is(record)) {
-        uint32_t slot = operand_slot(run, op, 0);
+    uint32_t slot = operand_slot(run, op, 0);
+    if (kilni_collective_is(record) &&
+        !kilni_collective_is_served(run->device, record, run->places[slot])) {
         if (record->op == KILN_OP_ALL_REDUCE && is_dying(step, slot) &&
             can_reuse(run->places[slot], &record->outputs[0])) {
             reuse(first, run->places[slot], &record->outputs[0]);
@@ -143,12 +159,7 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         }
         outputs[i] = run->places[operand_slot(run, op, record->n_inputs + i)]->view;
     }
-    kiln_backend *backend = run->device->backend;
-    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
-        !backend->ops->runs(backend, record)) {
-        return kilni_custom_on_host(run->device, record, inputs, outputs, err);
-    }
-    return backend->ops->execute(backend, record, inputs, outputs, err);
+    return ask_backend(run->device, record, inputs, outputs, err);
 }
 
 /// The fault of a value that came from elsewhere and failed on its way; NULL otherwise. The

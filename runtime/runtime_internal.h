@@ -408,6 +408,9 @@ static inline bool kilni_collective_is(const kiln_op_record *record)
     return record->op == KILN_OP_COLLECTIVE_SYNC ||
            (record->op == KILN_OP_ALL_REDUCE && record->attrs[1].v.i != 0);
 }
+/// Whether the device's server is to run the operation: of a group that this process does not know.
+bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *record,
+                                const kilni_place *input);
 /// As destroy, but calls under way are cancelled. Takes NULL.
 void kilni_collective_cancel(kiln_collective *collective);
 /// Before collective_sync of `tensor` is recorded: a device that cannot wait in its queue waits

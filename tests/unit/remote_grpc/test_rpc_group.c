@@ -2,6 +2,7 @@
 // Collective rows over the wire: two sessions on two devices of a server, each of which runs its
 // member's part in a group that the serving process has made; and what they read when one does not
 // come, or names what is not there.
+#include <stdio.h>
 #include <string.h>
 
 #include "collective.h"
@@ -137,5 +138,107 @@ static void test_no_such_group(void)
     served_close(&self);
 }
 
+// ---- clients that are Kiln
+// ---------------------------------------------------------------------------------
+
+typedef struct clients {
+    kiln_context *context; ///< knows nothing of the server's groups
+    kiln_device *devices[MEMBERS];
+    kiln_tensor *inputs[MEMBERS];
+    kiln_tensor *sums[MEMBERS];
+    kiln_error err;
+} clients;
+
+static bool clients_open(clients *self, const served *server)
+{
+    const int64_t count = COUNT;
+    memset(self, 0, sizeof(*self));
+    bool ok =
+        PAIR_OK(self, kiln_context_create(NULL, &self->context, &self->err)) &&
+        PAIR_OK(self, kiln_context_add_provider(self->context, kiln_rpc_provider(), &self->err));
+    for (int i = 0; i < MEMBERS && ok; i++) {
+        char address[256];
+        const float data[COUNT] = {1, 2, 3, (float)i};
+        snprintf(address, sizeof(address), "%s/%d",
+                 kiln_rpc_server_address(server->peers.server, 0), i);
+        ok = PAIR_OK(self,
+                     kiln_device_open(self->context, address, &self->devices[i], &self->err)) &&
+             PAIR_OK(self, kiln_tensor_create(self->devices[i], KILN_DTYPE_F32, 1, &count, data,
+                                              &self->inputs[i], &self->err));
+    }
+    return ok;
+}
+
+static void clients_close(clients *self)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        kiln_release(self->inputs[i]);
+        kiln_release(self->sums[i]);
+        kiln_device_release(self->devices[i]);
+    }
+    kiln_context_destroy(self->context);
+}
+
+/// The bytes stay on the server: what is computed before and after is, too.
+static void test_kiln_clients(void)
+{
+    served server;
+    clients self;
+    if (served_open(&server, 0) && clients_open(&self, &server)) {
+        int64_t group = kiln_collective_id(server.group);
+        for (int i = 0; i < MEMBERS; i++) {
+            kiln_tensor *doubled = NULL;
+            PAIR_OK(&self, kiln_mul_scalar(self.inputs[i], kiln_f64(2), &doubled, &self.err));
+            PAIR_OK(&self, kiln_all_reduce(doubled, "sum", group, i, &self.sums[i], &self.err));
+            kiln_release(doubled);
+        }
+        for (int i = 0; i < MEMBERS; i++) {
+            kiln_tensor *there = NULL;
+            kiln_tensor *result = NULL;
+            float data[COUNT] = {0};
+            if (i == 0) {
+                PAIR_OK(&self, kiln_collective_sync(self.sums[i], &there, &self.err));
+            } else {
+                PAIR_OK(&self, kiln_collective_resolve(self.sums[i], &self.err));
+                there = kiln_retain(self.sums[i]);
+            }
+            PAIR_OK(&self, kiln_flush(self.devices[1 - i], &self.err));
+            PAIR_OK(&self, kiln_add_scalar(there, kiln_f64(1), &result, &self.err));
+            PAIR_OK(&self, kiln_read(result, data, sizeof(data), &self.err));
+            KILN_CHECK(data[0] == 5 && data[1] == 9 && data[2] == 13 && data[3] == 3);
+            kiln_release(there);
+            kiln_release(result);
+        }
+    }
+    clients_close(&self);
+    served_close(&server);
+}
+
+static void test_kiln_client_alone(void)
+{
+    served server;
+    clients self;
+    float data[COUNT];
+    if (served_open(&server, 300000000u) && clients_open(&self, &server)) {
+        int64_t group = kiln_collective_id(server.group);
+        PAIR_OK(&self, kiln_all_reduce(self.inputs[0], "sum", group, 0, &self.sums[0], &self.err));
+        PAIR_OK(&self, kiln_collective_resolve(self.sums[0], &self.err));
+        KILN_CHECK_INT(kiln_read(self.sums[0], data, sizeof(data), &self.err),
+                       KILN_STATUS_DEADLINE_EXCEEDED);
+        KILN_CHECK_CONTAINS(self.err.message, "rank 1: did not come");
+        kiln_release(self.sums[0]);
+        self.sums[0] = NULL;
+        PAIR_OK(&self,
+                kiln_all_reduce(self.inputs[0], "sum", group + 7, 0, &self.sums[0], &self.err));
+        PAIR_OK(&self, kiln_collective_resolve(self.sums[0], &self.err));
+        KILN_CHECK_INT(kiln_read(self.sums[0], data, sizeof(data), &self.err),
+                       KILN_STATUS_NOT_FOUND);
+        KILN_CHECK_INT(kiln_read(self.inputs[0], data, sizeof(data), &self.err), 0);
+    }
+    clients_close(&self);
+    served_close(&server);
+}
+
 KILN_TEST_MAIN("remote_grpc/group", KILN_TEST(test_group), KILN_TEST(test_missing_member),
-               KILN_TEST(test_no_such_group))
+               KILN_TEST(test_no_such_group), KILN_TEST(test_kiln_clients),
+               KILN_TEST(test_kiln_client_alone))

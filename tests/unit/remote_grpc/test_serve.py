@@ -59,6 +59,11 @@ def case_one_line_says_where(folder):
         assert server.stop() == 0
 
 
+def case_group_has_a_number(_):
+    with Server(KILN, "--device", "reference:1", "--group", device="reference:0") as server:
+        assert server.line.startswith("kiln serve: reference:0 reference:1 as group 1 at "), server.line
+
+
 def case_refuses_beyond_loopback(folder):
     where = ["--device", "reference", "--listen", "0.0.0.0:0"]
     refused = run(KILN, "serve", *where, code=1)
