@@ -111,9 +111,9 @@ __kernel void kiln_pool(kiln_pool_shape s, __global K_S(KILN_A) *out,
                         const long at = line + k * along.step;
                         const C v = K_LD(KILN_A, x + at);
 #if KILN_MODE == 0 && KILN_INDICES
-                        const bool takes =
-                            place < 0 || result < v ||
-                            (K_IS_NAN(KILN_A, v) && !K_IS_NAN(KILN_A, result));
+                        const bool first_nan =
+                            K_IS_NAN(KILN_A, v) && !K_IS_NAN(KILN_A, result);
+                        const bool takes = place < 0 || result < v || first_nan;
                         result = takes ? v : result;
                         place = takes ? at : place;
 #elif KILN_MODE == 0
