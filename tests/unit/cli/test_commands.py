@@ -366,6 +366,45 @@ def plugins_are_scanned_and_reset():
         expect(kiln("plugin", "reset", **keep), 2, "say which ID", stream="stderr")
 
 
+NEGATED = """kiln replay 1
+input %1: f32[70000]
+%2: f32[70000] = add_scalar(%1: f32[70000], value=0.25)
+%3: f32[70000] = neg(%2: f32[70000])
+drop(%2: f32[70000])
+%4: f32[70000] = relu(%3: f32[70000])
+drop(%3: f32[70000])
+output %4
+end
+"""
+
+
+@case
+def what_is_wrong_is_written_down_and_shown_again():
+    with tempfile.TemporaryDirectory() as folder:
+        cache = os.path.join(folder, "cache")
+        keep = {"KILN_CACHE_DIR": cache, "KILN_PLUGINS": "test.hostile-kernel"}
+        evil = ["--plugin", os.path.realpath(os.path.join(EVIL, "evil_wrong.so"))]
+        path = write(folder, "a.replay", NEGATED.encode())
+        expect(kiln("replay", path, "--compare", "--no-fusion", *evil, **keep), 0, "as the reference")
+        run = kiln("replay", path, "--compare", *evil, **keep)
+        expect(run, 1, "output %4: f32[70000] element ")
+        expect(run, 1, "1 of 1 outputs differ from the reference", stream="stderr")
+        run = kiln("replay", path, "--compare", "--check", "first", *evil, **keep)
+        expect(run, 0, "as the reference")
+        expect(run, 0, "is wrong: result %", "operations show it: kiln replay ", stream="stderr")
+        written = [name for name in os.listdir(cache) if name.startswith("wrong-")]
+        assert len(written) == 1, f"files: {written}"
+        small = os.path.join(cache, written[0])
+        forgotten = kiln("plugin", "reset", "--all", **keep)  # the program is banned by now
+        expect(forgotten, 0, "1 record forgotten")
+        for name in os.listdir(cache):  # and plans without it are kept
+            if name.startswith("kiln.db"):
+                os.unlink(os.path.join(cache, name))
+        run = kiln("replay", small, "--compare", *evil, **keep)
+        expect(run, 1, "fuser test.hostile-kernel/evil, program ", "element ")
+        expect(kiln("replay", small, "--compare", **keep), 0, "as the reference")
+
+
 @case
 def privileged_programs_ignore_the_environment():
     if os.geteuid() != 0:

@@ -294,6 +294,49 @@ static void test_graphs_are_checked(void)
     fixture_close(f);
 }
 
+/// A block that may write over its inputs is checked on copies of them.
+static void test_in_place_is_checked(void)
+{
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    static float out[2][N];
+    for (int round = 0; round < 2; round++) {
+        fixture f = {0};
+        options.log = keep_log;
+        seen[0] = '\0';
+        FIXTURE_OK(&f, kiln_context_create(&options, &f.context, &f.err));
+        FIXTURE_OK(&f, kiln_context_set(f.context, "cache-dir", kiln_test_tmpdir(), &f.err));
+        FIXTURE_OK(&f, kiln_context_set(f.context, "check", round == 0 ? "off" : "always", &f.err));
+        FIXTURE_OK(&f, kiln_context_set(f.context, "plugins", "org.kiln.elementwise", &f.err));
+        kiln_status loaded = kiln_plugin_load(
+            f.context, KILN_TEST_BUILD_DIR "/lib/kiln/plugins/elementwise.so", &f.err);
+        KILN_CHECK(loaded == KILN_STATUS_OK || loaded == KILN_STATUS_ALREADY_EXISTS);
+        if (kiln_device_open(f.context, "opencl:0", &f.device, &f.err) != KILN_STATUS_OK) {
+            kiln_test_skip("no OpenCL device: %s", f.err.message);
+            kiln_context_destroy(f.context);
+            return;
+        }
+        fill();
+        const int64_t dims[] = {N};
+        kiln_tensor *a = fixture_f32(&f, 1, dims, x), *b = fixture_f32(&f, 1, dims, x);
+        kiln_tensor *t[3] = {NULL};
+        FIXTURE_OK(&f, kiln_mul(a, b, &t[0], &f.err));
+        kiln_release(a);
+        kiln_release(b);
+        FIXTURE_OK(&f, kiln_add_scalar(t[0], kiln_f64(0.5), &t[1], &f.err));
+        kiln_release(t[0]);
+        FIXTURE_OK(&f, kiln_neg(t[1], &t[2], &f.err));
+        kiln_release(t[1]);
+        FIXTURE_OK(&f, kiln_read(t[2], out[round], sizeof(out[round]), &f.err));
+        kiln_release(t[2]);
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(f.device, &stats);
+        KILN_CHECK_INT(stats.blocks_fused, 1);
+        KILN_CHECK(strstr(seen, "wrong") == NULL && strstr(seen, "not checked") == NULL);
+        fixture_close(&f);
+    }
+    KILN_CHECK_MEM(out[1], out[0], sizeof(out[0]));
+}
+
 static void test_what_does_not_compile_runs_unfused(void)
 {
     static const char *const names[] = {"no_compile", "no_kernel"};
@@ -320,6 +363,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_unchecked_lies_are_believed),
         KILN_TEST(test_modes),
         KILN_TEST(test_graphs_are_checked),
+        KILN_TEST(test_in_place_is_checked),
         KILN_TEST(test_what_does_not_compile_runs_unfused),
     };
     enum { OTHERS = sizeof(others) / sizeof(others[0]) };
