@@ -46,7 +46,9 @@ static const char *const call_names[KILNI_FUSE_CALL_COUNT] = {"none",
                                                               "builder_fuse",
                                                               "builder_finish",
                                                               "a build of its program",
-                                                              "a run of its program"};
+                                                              "a run of its program",
+                                                              "a rule of an operator",
+                                                              "a reference of an operator"};
 
 // ---- what others left --------------------------------------------------------------------------
 
@@ -61,9 +63,10 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
     }
     (void)kilni_fuse_record_read(folder, plugin->hash, &record);
     snprintf(record.id, sizeof record.id, "%s", plugin->id);
-    // A compiler takes long, and who ends a process then may be the user; and what ships is trusted
-    // once more.
-    bool sure = call < KILNI_FUSE_CALL_BUILD && plugin->shipped == 0;
+    // A compiler or a reference takes long, and who ends a process then may be the user; and what
+    // ships is trusted once more.
+    bool quick = call < KILNI_FUSE_CALL_BUILD || call == KILNI_FUSE_CALL_INFER;
+    bool sure = quick && plugin->shipped == 0;
     record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
     snprintf(record.ended_in, sizeof record.ended_in, "%s", call_names[call]);
     (void)kilni_fuse_record_write(folder, plugin->hash, &record);

@@ -338,6 +338,8 @@ typedef enum kilni_fuse_call { ///< numbers in the file
     KILNI_FUSE_CALL_FINISH = 4,
     KILNI_FUSE_CALL_BUILD = 5,
     KILNI_FUSE_CALL_RUN = 6,
+    KILNI_FUSE_CALL_INFER = 7,
+    KILNI_FUSE_CALL_REFERENCE = 8,
     KILNI_FUSE_CALL_COUNT
 } kilni_fuse_call;
 
@@ -381,6 +383,7 @@ struct kilni_fuse_plugin {
     bool initialised;
     kilni_fuse_operator *operators;
     uint32_t n_operators;
+    uint32_t operator_slot; ///< of crumbs, for their rules and references
     kiln_arena operator_memory; ///< of their names and parameters
     struct kilni_fuse_plugin *kernels; ///< the fuser of their kernels; NULL: it brings none
 };

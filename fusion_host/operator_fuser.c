@@ -279,6 +279,8 @@ kiln_status kilni_fuse_operator_fuser(const kiln_env *env, kilni_fuse_plugin *pl
                                   .table = table,
                                   .fuser_ids = (char **)(uintptr_t)ids,
                                   .strikes = strikes,
+                                  .crumbs = plugin->crumbs,
+                                  .crumb = plugin->crumb,
                                   .operators = plugin->operators,
                                   .n_operators = plugin->n_operators};
     beside->info.n_fusers = 1;

@@ -182,7 +182,7 @@ void kilni_fuse_operator_attrs(const kiln_custom_op *op, const kiln_attr *values
 }
 
 static void call_init(abi_call *c, const kilni_fuse_operator *op, const kiln_op_record *record,
-                      const kiln_attr *values)
+                      const kiln_attr *values, kilni_fuse_call doing)
 {
     c->diag = (kilni_fuse_diag){0};
     kilni_fuse_operator_attrs(&op->def, values, c->attrs, c->texts);
@@ -194,6 +194,7 @@ static void call_init(abi_call *c, const kilni_fuse_operator *op, const kiln_op_
                         .n_attrs = op->def.n_params,
                         .attrs = c->attrs,
                         .host = &c->host.abi};
+    kilni_fuse_crumb_set(op->plugin, op->plugin->operator_slot, doing);
 }
 
 /* The end of a call, and its answer as a status of ours. */
@@ -201,6 +202,7 @@ static kiln_status call_fini(abi_call *c, const kilni_fuse_operator *op, kf_stat
                              kiln_error *err)
 {
     const char *why = c->diag.text[0] != 0 ? c->diag.text : "no reason is given";
+    kilni_fuse_crumb_set(op->plugin, op->plugin->operator_slot, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_fini(&c->host);
     switch (answer) {
     case KF_OK:
@@ -256,7 +258,7 @@ static kiln_status infer(const kiln_custom_op *self, const kiln_op_record *recor
         results[i] = &shapes[record->n_inputs + i];
         *results[i] = (kf_shape){.struct_size = (uint32_t)sizeof(kf_shape)};
     }
-    call_init(&c, op, record, values);
+    call_init(&c, op, record, values, KILNI_FUSE_CALL_INFER);
     kf_status answer = op->abi.infer(&c.call, inputs, results);
     kiln_status status = call_fini(&c, op, answer, err);
     for (uint32_t i = 0; i < record->n_outputs && status == KILN_STATUS_OK; i++) {
@@ -289,7 +291,7 @@ static kiln_status reference(const kiln_custom_op *self, const kiln_op_record *r
         all[i] = memory_of(input ? &inputs[i] : &outputs[i - record->n_inputs], memory[i]);
         places[i] = &all[i];
     }
-    call_init(&c, op, record, values);
+    call_init(&c, op, record, values, KILNI_FUSE_CALL_REFERENCE);
     kf_status answer = op->abi.reference(&c.call, places, places + record->n_inputs);
     return call_fini(&c, op, answer, err);
 }
@@ -424,6 +426,7 @@ kiln_status kilni_fuse_operators_take(const kiln_fuse_registry *registry, kilni_
     const kf_operators *list =
         plugin->table.extension != NULL ? plugin->table.extension(KF_EXT_OPERATORS) : NULL;
     kiln_arena_init(&plugin->operator_memory, registry->env);
+    plugin->operator_slot = kilni_fuse_crumbs_slot(plugin->crumbs);
     if (list == NULL) {
         return KILN_STATUS_OK;
     }

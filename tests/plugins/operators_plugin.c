@@ -112,6 +112,15 @@ static kf_status fails(const kf_call *call, const kf_shape *const *inputs, kf_sh
     return KF_E_INTERNAL;
 }
 
+static kf_status crashes(const kf_call *call, const kf_shape *const *inputs,
+                         kf_shape *const *outputs)
+{
+    (void)inputs;
+    (void)outputs;
+    *(volatile uint32_t *)(uintptr_t)(call->n_outputs * 4u) = 0; // near NULL
+    return KF_OK;
+}
+
 static kf_status silent(const kf_call *call, const kf_shape *const *inputs,
                         kf_shape *const *outputs)
 {
@@ -353,6 +362,7 @@ OPERATOR(bad_dtype, "bad::dtype", no_dtype, plus, NULL, NULL);
 OPERATOR(bad_quantised, "bad::quantised", quantised, plus, NULL, NULL);
 OPERATOR(bad_forgets, "bad::forgets", forgets, plus, NULL, NULL);
 OPERATOR(bad_resizes, "bad::resizes", resizes, plus, NULL, NULL);
+OPERATOR(bad_crashes, "bad::crashes", crashes, plus, NULL, NULL);
 OPERATOR(bad_fails, "bad::fails", fails, plus, NULL, NULL);
 OPERATOR(bad_silent, "bad::silent", silent, plus, NULL, NULL);
 OPERATOR(bad_reference, "bad::reference", same, unfit, NULL, NULL);
@@ -431,6 +441,7 @@ static const kf_operator *const all[] = {
     &bad_forgets,
     &bad_resizes,
     &bad_fails,
+    &bad_crashes,
     &bad_silent,
     &bad_reference,
     &bad_program,

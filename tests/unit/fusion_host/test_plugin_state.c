@@ -128,6 +128,53 @@ static void test_a_crash_while_planning(void)
     check_crash("evil_crashes_late", "a process ended in builder_fuse");
 }
 
+/* Calls the rule of an operator that crashes. */
+static void call_rule(session *s)
+{
+    static const char name[] = "bad::crashes";
+    const kiln_custom_op *op = NULL;
+    kiln_tensor_desc x = {.id = 1, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {4}}, y = {.id = 2};
+    kiln_attr attrs[] = {{KILN_ATTR_STRING, sizeof name - 1, {.text = name}},
+                         {KILN_ATTR_I64, 1, {.i = 1}},
+                         {KILN_ATTR_STRING, 0, {.text = ""}}};
+    kiln_op_record call = {.op = KILN_OP_CUSTOM,
+                           .n_inputs = 1,
+                           .n_outputs = 1,
+                           .n_attrs = 3,
+                           .inputs = &x,
+                           .outputs = &y,
+                           .attrs = attrs};
+    if (kiln_fuse_registry_operator(s->f.registry, name, 1, true, &op, &s->err) == KILN_STATUS_OK) {
+        call.custom = op;
+        (void)!kiln_ir_infer(&call, &y, &s->err);
+    }
+}
+
+static void test_a_crash_in_an_operator(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    session s;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+        if (begin(&s, folder) && load(&s, "operators") == KILN_STATUS_OK) {
+            call_rule(&s);
+        }
+        _exit(0);
+    }
+    int status = 0;
+    KILN_CHECK_INT(waitpid(child, &status, 0), child);
+    KILN_CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+    if (begin(&s, folder)) {
+        KILN_CHECK_INT(load(&s, "operators"), KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_CONTAINS(s.err.message, "a process ended in a rule of an operator");
+    }
+    finish(&s);
+}
+
 /* A process that was ended by others between calls says nothing; one that lives says nothing. */
 static void test_no_crash_no_blame(void)
 {
@@ -568,6 +615,7 @@ int main(int argc, char **argv)
     static const kiln_test_case others[] = {
         KILN_TEST(test_a_crash_while_loading),
         KILN_TEST(test_a_crash_while_planning),
+        KILN_TEST(test_a_crash_in_an_operator),
         KILN_TEST(test_no_crash_no_blame),
         KILN_TEST(test_a_build_is_forgiven_once),
         KILN_TEST(test_no_helper_no_scan),
