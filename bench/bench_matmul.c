@@ -312,6 +312,14 @@ out:
     return status;
 }
 
+static void close_device(kiln_context **context, kiln_device **device)
+{
+    kiln_device_release(*device);
+    *device = NULL;
+    kiln_context_destroy(*context);
+    *context = NULL;
+}
+
 kiln_status bench_matmul(const bench_options *options, kiln_error *err)
 {
     enum { ELEMENTS = 4096 * 4096 + 64 };
@@ -321,6 +329,7 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
     uint32_t rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
     kiln_status status = KILN_STATUS_OK;
+    bool is_cpu = false;
     float *host = malloc(ELEMENTS * sizeof(float));
     blas.result = malloc(2048 * 2048 * sizeof(float));
     if (host == NULL || blas.result == NULL) {
@@ -333,7 +342,8 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     }
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
-    if (kiln_device_info_of(device)->type == KILN_DEVICE_CPU) {
+    is_cpu = kiln_device_info_of(device)->type == KILN_DEVICE_CPU;
+    if (is_cpu) {
         blas_open(&blas, kiln_device_info_of(device)->compute_units);
     }
     if (blas.sgemm == NULL) {
@@ -341,14 +351,17 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     }
     bench_header(options);
     for (size_t i = 0; i < CASES; i++) {
-        if (cases[i].large && kiln_device_info_of(device)->type == KILN_DEVICE_CPU) {
+        if (cases[i].large && is_cpu) {
             continue;
         }
+        // A plan serves every size: what won for another one must not decide here.
+        close_device(&context, &device);
+        KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
+        KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
         KILN_TRY(out, status, run_case(options, device, &blas, &cases[i], host, rounds, err));
     }
 out:
-    kiln_device_release(device);
-    kiln_context_destroy(context);
+    close_device(&context, &device);
     free(host);
     free(blas.result);
     return status;

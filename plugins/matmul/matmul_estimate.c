@@ -55,7 +55,7 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
         if (!mm_is_kept(plan, operands[i])) {
             mm_formula_packed(f, plan, operands[i]);
-            imm_op(f, 3, KF_INS_MUL); // read, written, and slower than a copy
+            imm_op(f, 2, KF_INS_MUL); // read and written
             kf_formula_op(f, KF_INS_ADD);
         }
     }
