@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_CHECKS = 64, TOP_LEVEL = 4 };
+enum { MAX_CHECKS = 64, TOP_LEVEL = 8 };
 
 typedef struct check_options {
     const char *path;
@@ -34,7 +34,7 @@ typedef struct check_options {
 } check_options;
 
 static const struct argp_option options_table[] = {
-    {"level", 'l', "N", 0, "checks up to this level, 1 to 4; default 4", 0},
+    {"level", 'l', "N", 0, "checks up to this level, 1 to 8; default 4", 0},
     {"seed", 's', "N", 0, "other random streams of operations; default 1", 0},
     {"only", 'o', "NAME", 0, "this check alone", 0},
     {"json", 'j', "FILE", 0, "the results as JSON; - is standard output", 0},
@@ -317,8 +317,9 @@ static int write_junit(const check_options *options, const check_row *const *row
 
 static size_t choose(const check_options *options, const check_row **out)
 {
-    const check_row *const tables[] = {check_static_rows, check_life_rows, check_rules_rows,
-                                       check_run_rows, check_operator_rows};
+    const check_row *const tables[] = {check_static_rows, check_life_rows,     check_rules_rows,
+                                       check_run_rows,    check_operator_rows, check_host_rows,
+                                       check_speed_rows};
     size_t n = 0;
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         for (const check_row *row = tables[t]; row->name != NULL && n < MAX_CHECKS; row++) {
@@ -376,7 +377,8 @@ int plugin_check(int argc, char **argv)
         parse,
         "FILE",
         "Checks a fuser plugin. Level 1: the file; 2: life of its objects; 3: the rules of fusing; "
-        "4: results against the operations alone.",
+        "4: results against the operations alone; 5: its kernels; 6: broken hosts and states; 7: "
+        "threads; 8: speed and honesty of its estimates.",
         NULL,
         NULL,
         NULL};

@@ -26,6 +26,8 @@ typedef struct check {
     uint64_t host_calls;
     uint64_t fail_at; ///< this call of alloc and later ones fail; 0: none
     char said[200]; ///< last diagnostic
+    char overheard[300]; ///< first warning of the host's log
+    bool large; ///< streams of large tensors
     uint64_t begin;
     uint64_t deadline; ///< in kiln_time_ns; to be done well before
     check_result *result;
@@ -43,6 +45,8 @@ extern const check_row check_life_rows[];
 extern const check_row check_rules_rows[];
 extern const check_row check_run_rows[];
 extern const check_row check_operator_rows[];
+extern const check_row check_host_rows[];
+extern const check_row check_speed_rows[];
 
 /// The first failure counts. Always false, so that a condition can return it.
 bool check_fail(check *c, const char *format, ...) KILN_PRINTF(2, 3);

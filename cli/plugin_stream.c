@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ELEMENTS = 40000 };
+enum { SMALL = 40000, LARGE = 4 << 20 };
 
 uint64_t stream_draw(stream *s) // splitmix64
 {
@@ -32,9 +32,20 @@ void stream_init(stream *s, uint64_t seed)
     static const int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 33, 64, 100, 129, 257};
     memset(s, 0, sizeof(*s));
     s->state = seed;
+    s->most = SMALL;
     for (uint32_t i = 0; i < 4; i++) {
         s->base[i] = extents[stream_below(s, sizeof(extents) / sizeof(extents[0]))];
     }
+}
+
+void stream_init_large(stream *s, uint64_t seed)
+{
+    stream_init(s, seed);
+    s->most = LARGE;
+    s->base[0] = 8;
+    s->base[1] = 16;
+    s->base[2] = stream_chance(s, 50) ? 64 : 100;
+    s->base[3] = stream_chance(s, 50) ? 256 : 300;
 }
 
 // ---- tensors -----------------------------------------------------------------------------------
@@ -50,7 +61,7 @@ static int64_t count_of(const stream_tensor *t)
 
 static uint32_t add_tensor(stream *s, const stream_tensor *t)
 {
-    if (s->n_tensors == STREAM_TENSORS || count_of(t) > MAX_ELEMENTS) {
+    if (s->n_tensors == STREAM_TENSORS || count_of(t) > s->most) {
         return UINT32_MAX;
     }
     s->tensors[s->n_tensors] = *t;
@@ -72,7 +83,7 @@ static void any_shape(stream *s, stream_tensor *t)
     for (uint32_t i = 0; i < t->rank; i++) {
         t->dims[i] = stream_chance(s, 12) ? 1 : s->base[(4 - t->rank + i) % 4];
     }
-    while (count_of(t) > MAX_ELEMENTS) {
+    while (count_of(t) > s->most) {
         memmove(t->dims, t->dims + 1, sizeof(t->dims) - sizeof(t->dims[0]));
         t->rank--;
     }

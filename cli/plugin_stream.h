@@ -31,6 +31,7 @@ typedef struct stream_op {
 
 typedef struct stream {
     uint64_t state; ///< of the random numbers
+    int64_t most; ///< elements of a tensor
     int64_t base[4]; ///< extents that shapes are made of
     stream_tensor tensors[STREAM_TENSORS];
     uint32_t n_tensors;
@@ -43,6 +44,7 @@ uint32_t stream_below(stream *s, uint32_t limit);
 bool stream_chance(stream *s, uint32_t percent);
 
 void stream_init(stream *s, uint64_t seed);
+void stream_init_large(stream *s, uint64_t seed); ///< tensors of up to 4 Mi elements
 /// Appends a random operation that the table allows; tensors that it needs are made. `only`: this
 /// operator, KILN_OP_COUNT: any. False: nothing was appended.
 bool stream_grow(stream *s, kiln_op only);
@@ -83,6 +85,14 @@ typedef struct stream_values { ///< bytes of every tensor that is alive in the e
 /// place.
 kiln_status stream_run(const stream *s, kiln_device *device, uint64_t data_seed, bool nudge,
                        stream_values *out, kiln_error *err);
+typedef struct stream_times { ///< the shortest of several
+    uint64_t wall_ns;
+    uint64_t cpu_ns; ///< of all threads of this process
+} stream_times;
+
+/// From the first operation to the end of the last, data in place.
+kiln_status stream_time(const stream *s, kiln_device *device, uint64_t data_seed, uint32_t repeats,
+                        stream_times *out, kiln_error *err);
 void stream_values_free(stream_values *values);
 size_t stream_bytes(const stream_tensor *t);
 double stream_element(const stream_tensor *t, const unsigned char *bytes, int64_t index);

@@ -91,7 +91,11 @@ bool check_taste(check *c, kf_fuser *fuser, uint64_t seed, stream *out)
     stream s;
     bool ready = false;
     uint32_t n_taken = 0;
-    stream_init(&s, seed);
+    if (c->large) {
+        stream_init_large(&s, seed);
+    } else {
+        stream_init(&s, seed);
+    }
     uint32_t wanted = 1 + stream_below(&s, MOST_OPS);
     check_step(c, "builder_fuse of random operations, seed %llu", (unsigned long long)seed);
     for (int tries = 0; tries < TRIES && s.n_ops < STREAM_OPS / 2; tries++) {

@@ -23,7 +23,7 @@ SPOILED = {
                     "static void deinit(void)\n{\n    early = 0;"),
     "id": ("loader", "differs from its manifest", ABI, ".id = KF_STR_INIT(PLUGIN_ID)",
            '.id = KF_STR_INIT("org.example.other")'),
-    "slow": ("load-time", "more than 50", ABI, "static kf_status init(void)\n{",
+    "slow init": ("load-time", "more than 50", ABI, "static kf_status init(void)\n{",
              "static volatile unsigned turns;\nstatic kf_status init(void)\n{\n    for (unsigned i = 0; i < 400000000u; i++) {\n"
              "        turns = i;\n    }"),
     "init": ("order", "second init", ABI, "static kf_status init(void)\n{",
@@ -74,6 +74,38 @@ SPOILED = {
     "nothing": ("results", "no operation", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
     "slow claim": ("results", "ran fused", ABI, "cost, kf_formula_expr(&e->bytes), no_flops, 1);",
                    "cost, kf_formula_expr(&e->bytes), no_flops, 100);"),
+    "past the end": ("guards", "", MINE, "long end = min(begin + each, count);",
+                     "long end = min(begin + each, count + 1);"),
+    "no work": ("profiles", "no work-items", MINE, "    kf_formula_op(&s->work_items, KF_INS_CEIL_DIV);",
+                "    kf_formula_op(&s->work_items, KF_INS_FLOOR_DIV);\n    kf_formula_imm(&s->work_items, 0);\n"
+                "    kf_formula_op(&s->work_items, KF_INS_MUL);"),
+    "argument": ("profiles", "means nothing", ABI, "tensor_arg(b->result.id, KF_ACCESS_WRITE)",
+                 "tensor_arg(b->result.id + 90, KF_ACCESS_WRITE)"),
+    "reads past": ("oclgrind", "Invalid read", MINE, "a[i] + b[i];", "a[i] + b[i] + 0.0f * (i + 1 == count ? a[count + 3] : 0);"),
+    "needs alloc": ("poor-host", "signal 11", ABI, "    (*out)->host = host;",
+                    "    (*out)->host = host;\n    host->free(host, host->alloc(host, 16, 8));"),
+    "ignores no memory": ("memory", "signal 11", ABI, "    (*out)->host = host;",
+                          "    (*out)->host = host;\n    char *m = host->alloc(host, 16, 8);\n    *(volatile char *)m = 1;\n"
+                          "    host->free(host, m);"),
+    "old host only": ("newer-host", "newer minor", ABI, "    if (index != 0) {",
+                      "    if (index != 0 || host->struct_size != sizeof(kf_host)) {"),
+    "writes all": ("older-host", "past the end", ABI, "    KF_OUT(out, &state);\n}", "    *out = state;\n}"),
+    "trusts states": ("saved", "signal", ABI, "static kf_status init(void)\n{",
+                      "static kf_status to_state(const kf_opt *opt, kf_blob *out)\n{\n    out->ptr = &opt->block;\n"
+                      "    out->len = sizeof(opt->block);\n    return KF_OK;\n}\n"
+                      "static kf_status from_state(const kf_fuser *f, kf_blob b, kf_opt **out)\n{\n    (void)f;\n"
+                      "    *out = calloc(1, sizeof(**out));\n    memcpy(&(*out)->block, b.ptr, b.len);\n"
+                      "    make_program(*out);\n    return KF_OK;\n}\nstatic kf_status init(void)\n{"),
+    "cancel": ("cancel", "signal 11", ABI, "    if (index != 0) {",
+               "    if (host->cancelled(host)) {\n        *(volatile int *)0 = 1;\n    }\n    if (index != 0) {"),
+    "shared": ("threads", "another program", ABI, "    if (b->closed) {\n        return;\n    }",
+               "    static volatile uint32_t turn;\n    uint32_t mine = ++turn;\n    for (volatile int k = 0; k < 3000; k++) {\n    }\n"
+               "    b->on_cpu += turn != mine;\n    if (b->closed) {\n        return;\n    }"),
+    "slow": ("speed", "times as long", MINE, "float sum = a[i] + b[i];",
+             "float sum = a[i] + b[i]; for (int k = 0; k < 20; k++) { sum = sum + 1e-30f * a[(i + k * 7) % count]; }"),
+    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&e->bytes), no_flops, 1);",
+             "cost, kf_formula_expr(&e->bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
+             "    kf_formula_op(&e->ns, KF_INS_FLOOR_DIV);"),
     "compile": ("results", "ran fused", MINE, "out[i] = sum", "out[i] = undeclared + sum"),
 }
 
@@ -117,10 +149,13 @@ def spoiled(folder, name, row):
     sources[file] = sources[file].replace(good, bad, 1)
     if name == "extension":
         sources[ABI] = sources[ABI].replace("        .init = init,", "        .init = init,\n        .extension = any,")
+    if name == "trusts states":
+        sources[ABI] = sources[ABI].replace("        .init = init,", "        .init = init,\n        .opt_to_state = to_state,\n"
+                                            "        .opt_from_state = from_state,")
     library = build(folder, name, sources)
     if not library.endswith(".so"):
         return library
-    run = check(library, "--only", wanted)
+    run = check(library, "--only", wanted, "--timeout", "120")
     lines = run.stdout.splitlines()
     if run.returncode != 1 or not lines or not lines[0].startswith("FAIL") or words not in run.stdout:
         return f"{wanted} does not fail with {words!r}: {run.stdout}{run.stderr}"
@@ -201,12 +236,18 @@ def usage():
 
 
 def main():
+    only = sys.argv[5:]
     with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
+        for name in only:
+            case(name, spoiled(folder, name, SPOILED[name]))
+        if only:
+            return 1 if FAILED else 0
         good = build(folder, "as it is", template())
-        run = check(good, "--level", LEVEL)
+        run = check(good, "--level", LEVEL, "--timeout", "300", KILN_CHECK_STREAMS="10")
         case("the template passes", run.returncode and run.stdout + run.stderr)
         for name in ("elementwise", "reduce", "rowwise"):
-            run = check(os.path.join(PLUGINS, f"{name}.so"), "--level", LEVEL)
+            run = check(os.path.join(PLUGINS, f"{name}.so"), "--level", LEVEL, "--timeout", "300",
+                        KILN_CHECK_STREAMS="10")
             case(f"{name} passes", run.returncode and run.stdout + run.stderr)
         for name, row in SPOILED.items():
             case(name, spoiled(folder, name, row))
