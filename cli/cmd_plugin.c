@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const cli_command words[] = {
+    {"abi", "print or compare the plugin interface's version and layout", plugin_abi},
     {"list", "the fusers that were found, and why each was taken or not", plugin_list},
     {"check", "check a plugin: the rules, results, kernels, speed", plugin_check},
     {"reset", "forget why a plugin was refused or a fuser put away", plugin_reset},

@@ -7,6 +7,7 @@
 #include "cli.h"
 
 int plugin_list(int argc, char **argv);
+int plugin_abi(int argc, char **argv);
 int plugin_new(int argc, char **argv);
 int plugin_check(int argc, char **argv);
 int plugin_fingerprint(int argc, char **argv); ///< for plugin_check alone

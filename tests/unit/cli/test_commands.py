@@ -210,6 +210,25 @@ def plugin_new():
 
 
 @case
+def plugin_abi():
+    golden = os.path.join(ROOT, "tests/golden/kf_layout_v1.txt")
+    run = kiln("plugin", "abi")
+    expect(run, 0, "fuser ABI 1.", "kf_plugin size")
+    with open(golden, encoding="utf-8") as file:
+        text = file.read()
+    assert run.stdout.split("\n", 1)[1] == text, "not the golden list"
+    expect(kiln("plugin", "abi", "--diff", golden), 0, "compatible")
+    with tempfile.TemporaryDirectory() as folder:
+        older = text.replace("kf_host size 88", "kf_host size 80").replace("  extension offset 80 size 8\n", "", 1)
+        expect(kiln("plugin", "abi", "--diff", write(folder, "older", older.encode())), 0, "larger here: kf_host")
+        for bad in (text.replace("  report offset 48", "  report offset 40"), text + "  newer offset 8 size 8\n",
+                    text.replace("kf_plugin size 208", "kf_plugin size 216")):
+            assert bad != text
+            expect(kiln("plugin", "abi", "--diff", write(folder, "bad", bad.encode())), 1, "not compatible")
+        expect_error(kiln("plugin", "abi", "--diff", write(folder, "none", b"nothing")), "is no list")
+
+
+@case
 def plugins_off():
     run = kiln("run", MODEL, "--input", INPUT, KILN_PLUGINS="off")
     expect(run, 0, "predicted class: 3", "of them 0 in 0 fused blocks")
