@@ -10,9 +10,13 @@
 static const cli_command words[] = {
     {"abi", "print or compare the plugin interface's version and layout", plugin_abi},
     {"list", "the fusers that were found, and why each was taken or not", plugin_list},
+    {"bench", "time a replayable file fused and operation by operation", plugin_bench},
     {"check", "check a plugin: the rules, results, kernels, speed", plugin_check},
     {"reset", "forget why a plugin was refused or a fuser put away", plugin_reset},
+    {"dump", "show blocks, launches and sources for a replayable file", plugin_dump},
     {"new", "write a project with a fuser that works", plugin_new},
+    {"reduce", "shrink a replayable file to what still fails", plugin_reduce},
+    {"run", "run a replayable file; --compare with the reference", cmd_replay},
 };
 
 enum { N_WORDS = sizeof(words) / sizeof(words[0]) };

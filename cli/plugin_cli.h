@@ -8,6 +8,9 @@
 
 int plugin_list(int argc, char **argv);
 int plugin_abi(int argc, char **argv);
+int plugin_bench(int argc, char **argv);
+int plugin_dump(int argc, char **argv);
+int plugin_reduce(int argc, char **argv);
 int plugin_new(int argc, char **argv);
 int plugin_check(int argc, char **argv);
 int plugin_fingerprint(int argc, char **argv); ///< for plugin_check alone

@@ -171,6 +171,37 @@ def libraries(folder):
     return None if more.returncode == 0 and run.returncode == 1 and "libsqlite3" in run.stdout else run.stdout
 
 
+def reduces(folder):
+    """A stream of which two operations go wrong is shrunk to these two."""
+    sources = template()
+    sources[MINE] = sources[MINE].replace("float sum = a[i] + b[i];", "float sum = a[i] + b[i] * 1.1f;")
+    library = build(folder, "reduced", sources)
+    stream = os.path.join(folder, "long.replay")
+    small = os.path.join(folder, "small.replay")
+    shape = "f32[32,32]"
+    lines = ["kiln replay 1", f"input %1: {shape}", f"input %2: {shape}"]
+    last = 1
+    for i in range(3, 9):
+        lines += [f"%{i}: {shape} = sin(%{last}: {shape})"] + ([f"drop(%{last}: {shape})"] if last > 2 else [])
+        last = i
+    lines += [f"%9: {shape} = add(%8: {shape}, %2: {shape})", f"drop(%8: {shape})", f"%10: {shape} = relu(%9: {shape})",
+              f"drop(%9: {shape})", f"%11: {shape} = abs(%10: {shape})", f"drop(%10: {shape})", "output %11", "end", ""]
+    with open(stream, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    alone = {**os.environ, "KILN_PLUGINS": "org.example.my-fuser", "KILN_CACHE_DIR": os.path.join(folder, "none")}
+    run = subprocess.run([KILN, "plugin", "reduce", stream, "--plugin", library, "--output", small], env=alone,
+                         capture_output=True, text=True, check=False)
+    if run.returncode or "show it" not in run.stdout:
+        return run.stdout + run.stderr
+    with open(small, "rb") as file:
+        text = file.read().split(b"\nend\n")[0].decode()
+    again = subprocess.run([KILN, "replay", small, "--plugin", library, "--compare"], env=alone, capture_output=True,
+                           text=True, check=False)
+    if "add(" not in text or "relu(" not in text or "sin(" in text or "abs(" in text:
+        return f"not the smallest: {text}"
+    return None if again.returncode == 1 else f"the small one does not show it: {again.stdout}{again.stderr}"
+
+
 def reports(folder):
     """JSON and JUnit say what the lines say; a crash names where; a hang ends in time."""
     sources = template()
@@ -239,7 +270,7 @@ def main():
     only = sys.argv[5:]
     with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
         for name in only:
-            case(name, spoiled(folder, name, SPOILED[name]))
+            case(name, reduces(folder) if name == "reduces" else spoiled(folder, name, SPOILED[name]))
         if only:
             return 1 if FAILED else 0
         good = build(folder, "as it is", template())
@@ -255,6 +286,7 @@ def main():
             for name, row in OPERATORS.items():
                 case(f"operators {name}", operators(folder, name, row))
         case("libraries", libraries(folder))
+        case("reduces", reduces(folder))
         case("reports", reports(folder))
         case("usage", usage())
     print(f"kiln-test: {COUNT - len(FAILED)} passed, {len(FAILED)} failed, 0 skipped")

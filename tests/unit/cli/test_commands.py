@@ -228,6 +228,34 @@ def plugin_abi():
         expect_error(kiln("plugin", "abi", "--diff", write(folder, "none", b"nothing")), "is no list")
 
 
+TWO_OPS = b"""kiln replay 1
+input %1: f32[64,64]
+input %2: f32[64,64]
+%3: f32[64,64] = add(%1: f32[64,64], %2: f32[64,64])
+%4: f32[64,64] = relu(%3: f32[64,64])
+drop(%3: f32[64,64])
+%5: f32[64,64] = mul(%4: f32[64,64], %4: f32[64,64])
+output %4
+output %5
+end
+"""
+
+
+@case
+def plugin_words_for_replays():
+    with tempfile.TemporaryDirectory() as folder:
+        path, small = write(folder, "a.replay", TWO_OPS), os.path.join(folder, "small.replay")
+        expect(kiln("plugin", "run", path, "--compare", KILN_CACHE_DIR=folder), 0, "as the reference")
+        expect(kiln("plugin", "dump", path, KILN_CACHE_DIR=folder), 0, "block 0", "kiln_elementwise", "__kernel")
+        run = kiln("plugin", "bench", path, "--repeat", "3", KILN_CACHE_DIR=folder)
+        expect(run, 0, "3 of 3 operations in 1 blocks", "copy limit", "times as fast")
+        expect(kiln("plugin", "bench", path, "--no-fusion", "--repeat", "3", KILN_CACHE_DIR=folder), 0, "0 of 3 operations")
+        expect_error(kiln("plugin", "reduce", path, "--output", small, KILN_CACHE_DIR=folder), "")
+        assert not os.path.exists(small)
+        for word in ("run", "dump", "bench", "reduce"):
+            expect_error(kiln("plugin", word, os.path.join(folder, "none")), "none")
+
+
 @case
 def plugins_off():
     run = kiln("run", MODEL, "--input", INPUT, KILN_PLUGINS="off")
