@@ -41,6 +41,7 @@ typedef struct bench_entry {
 /// Errors: none.
 const bench_entry *bench_at(size_t index);
 
+kiln_status bench_choice(const bench_options *options, kiln_error *err);
 kiln_status bench_elementwise(const bench_options *options, kiln_error *err);
 kiln_status bench_fusion(const bench_options *options, kiln_error *err);
 kiln_status bench_kernels(const bench_options *options, kiln_error *err);
@@ -50,6 +51,11 @@ kiln_status bench_overhead(const bench_options *options, kiln_error *err);
 kiln_status bench_coll(const bench_options *options, kiln_error *err);
 kiln_status bench_remote(const bench_options *options, kiln_error *err);
 kiln_status bench_start(const bench_options *options, kiln_error *err);
+
+/// The programs of `fusion`, for others that measure them; false past the last. Ownership: static
+/// storage. Lifetime: the process. Thread: one at a time. Errors: none.
+struct choice_program;
+bool bench_fusion_program(size_t index, struct choice_program *out_program);
 
 /// One line of the table, or one JSON object. `bench_header` before the first.
 void bench_header(const bench_options *options);

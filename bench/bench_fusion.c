@@ -5,6 +5,8 @@
 
 #include "bench.h"
 
+#include "choice.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -392,6 +394,54 @@ out:
     return status;
 }
 
+// ---- the same programs for others --------------------------------------------------------------
+
+static kiln_status make_inputs(kiln_device *device, void *user, kiln_tensor **out_inputs,
+                               size_t *out_count, kiln_error *err)
+{
+    const fusion_case *c = user;
+    material m = {0};
+    size_t elements = 4096u * (size_t)(c->columns > 0 ? c->columns : 4) + 100;
+    float *host = malloc(elements * sizeof(float));
+    if (host == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+    }
+    for (size_t i = 0; i < elements; i++) {
+        host[i] = (float)(i % 977) / 977.0f + 0.001f;
+    }
+    kiln_status status = make(device, c->columns, host, &m, err);
+    if (status == KILN_STATUS_OK) {
+        memcpy((void *)out_inputs, (const void *)&m, sizeof(m));
+        *out_count = sizeof(m) / sizeof(kiln_tensor *);
+    } else {
+        release(&m);
+    }
+    free(host);
+    return status;
+}
+
+static kiln_status record_inputs(kiln_device *device, void *user, kiln_tensor *const *inputs,
+                                 kiln_tensor **out_results, size_t *out_count, kiln_error *err)
+{
+    const fusion_case *c = user;
+    material m;
+    (void)device;
+    memcpy(&m, (const void *)inputs, sizeof(m)); // tensors and nothing else, in this order
+    return c->record(&m, out_results, out_count, err);
+}
+
+bool bench_fusion_program(size_t index, choice_program *out_program)
+{
+    if (index >= CASES) {
+        return false;
+    }
+    *out_program = (choice_program){.name = cases[index].name,
+                                    .user = (void *)(uintptr_t)&cases[index],
+                                    .make = make_inputs,
+                                    .record = record_inputs};
+    return true;
+}
+
 kiln_status bench_fusion(const bench_options *options, kiln_error *err)
 {
     enum { ELEMENTS = 4096 * 4096 + 100 };
@@ -415,10 +465,10 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
     const kiln_device_info *info = kiln_device_info_of(device);
-    size_t n_times = info->type != KILN_DEVICE_CPU
+    size_t n_times = info->type != KILN_DEVICE_CPU || options->only != NULL
                          ? 0
                          : ask_peer(times, info->compute_units, version, sizeof(version));
-    if (n_times == 0) {
+    if (n_times == 0 && options->only == NULL) {
         fprintf(stderr, "PyTorch %s: left out\n",
                 info->type == KILN_DEVICE_CPU ? "is not there (python3-torch)"
                                               : "is compared on processors only");
@@ -427,6 +477,9 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
     bench_header(options);
     for (size_t i = 0; i < CASES; i++) {
         double peer_s = 0;
+        if (!bench_wanted(options, cases[i].name)) {
+            continue;
+        }
         for (size_t k = 0; k < n_times; k++) {
             peer_s = strcmp(times[k].name, cases[i].name) == 0 ? times[k].seconds : peer_s;
         }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static const bench_entry entries[] = {
+    {"choice", "how often a block got a candidate within 5 % of the fastest", bench_choice},
     {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll},
     {"elementwise", "a fused chain of five operations against a copy kernel and the unfused run",
      bench_elementwise},

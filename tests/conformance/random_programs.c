@@ -4,11 +4,13 @@
 // operators must agree between fused and unfused bit for bit; everything must agree with the
 // reference within a bound that follows from the table of tolerances and the values at hand.
 // --programs=N and --seed=S run more or others; a failure names the seed that repeats it alone.
+// --choices=N measures of N programs instead whether blocks got the fastest candidate.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "choice.h"
 #include "harness.h"
 #include "ir.h"
 #include "kiln.h"
@@ -51,6 +53,7 @@ typedef struct program {
 } program;
 
 static uint64_t first_seed = 1, n_programs = 24;
+static bool measures; // choices, instead of judging results
 static uint32_t uses[KILN_OP_COUNT];
 static kiln_context *context;
 static kiln_device *device, *judge;
@@ -656,8 +659,75 @@ static void judge_program(const program *p)
     }
 }
 
+// ---- choices -----------------------------------------------------------------------------------
+
+static kiln_status make_inputs(kiln_device *on, void *user, kiln_tensor **out_inputs,
+                               size_t *out_count, kiln_error *err)
+{
+    const program *p = user;
+    kiln_status status = KILN_STATUS_OK;
+    *out_count = 0;
+    for (uint32_t i = 0; i < p->n_sources && status == KILN_STATUS_OK; i++) {
+        const value *v = &p->values[i];
+        status = kiln_tensor_create(on, v->dtype, v->rank, v->dims, v->bytes,
+                                    &out_inputs[*out_count], err);
+        *out_count += status == KILN_STATUS_OK;
+    }
+    return status;
+}
+
+static kiln_status record_all(kiln_device *on, void *user, kiln_tensor *const *inputs,
+                              kiln_tensor **out_results, size_t *out_count, kiln_error *err)
+{
+    const program *p = user;
+    kiln_tensor *tensors[MAX_VALUES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < p->n_sources; i++) {
+        tensors[i] = inputs[i];
+    }
+    for (uint32_t i = 0; i < p->n_steps && status == KILN_STATUS_OK; i++) {
+        const step *s = &p->steps[i];
+        status = record(on, s, tensors, &tensors[s->output], err);
+        for (uint32_t k = p->n_sources; k < p->n_values; k++) {
+            if (p->values[k].last_use == (int)i && !p->values[k].keep) {
+                kiln_release(tensors[k]);
+                tensors[k] = NULL;
+            }
+        }
+    }
+    *out_count = 0;
+    for (uint32_t i = p->n_sources; i < p->n_values; i++) {
+        if (tensors[i] != NULL && p->values[i].keep && status == KILN_STATUS_OK) {
+            out_results[(*out_count)++] = tensors[i];
+        } else {
+            kiln_release(tensors[i]);
+        }
+    }
+    return status;
+}
+
+static void measure_choices(program *p, choice_tally *tally)
+{
+    char name[40];
+    kiln_error err = KILN_ERROR_INIT;
+    snprintf(name, sizeof(name), "program %llu", (unsigned long long)p->seed);
+    const choice_program made = {name, p, make_inputs, record_all};
+    if (p->n_steps > 0 && choice_measure(&made, tally, &err) != KILN_STATUS_OK) {
+        KILN_FAIL("%s: %s", name, err.message);
+    }
+}
+
+static void print_choices(const choice_tally *tally)
+{
+    printf("choices: %u blocks, within 5 %% of the fastest: tune off %u, lazy %u, full %u; %u not "
+           "measured\n",
+           tally->blocks, tally->good[CHOICE_OFF], tally->good[CHOICE_LAZY],
+           tally->good[CHOICE_FULL], tally->failed);
+}
+
 static void test_programs(void)
 {
+    choice_tally tally = {.device = "opencl:0"};
     kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     kiln_error err = KILN_ERROR_INIT;
@@ -677,7 +747,11 @@ static void test_programs(void)
         }
         p->seed = p->state = first_seed + i;
         make(p);
-        judge_program(p);
+        if (measures) {
+            measure_choices(p, &tally);
+        } else {
+            judge_program(p);
+        }
         steps += p->n_steps;
         for (uint32_t k = 0; k < p->n_values; k++) {
             free(p->values[k].bytes);
@@ -693,7 +767,10 @@ static void test_programs(void)
            (unsigned long long)n_programs, (unsigned long long)first_seed,
            (unsigned long long)steps, covered, (unsigned long long)stats.blocks_fused,
            (unsigned long long)stats.ops_fused);
-    KILN_CHECK(n_programs < 20 || (covered >= 60 && stats.ops_fused > n_programs));
+    if (measures) {
+        print_choices(&tally);
+    }
+    KILN_CHECK(measures || n_programs < 20 || (covered >= 60 && stats.ops_fused > n_programs));
     kiln_device_release(judge);
     kiln_device_release(device);
     kiln_context_destroy(context);
@@ -706,6 +783,9 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "--programs=", 11) == 0) {
             n_programs = strtoull(argv[i] + 11, NULL, 10);
+        } else if (strncmp(argv[i], "--choices=", 10) == 0) {
+            n_programs = strtoull(argv[i] + 10, NULL, 10);
+            measures = true;
         } else if (strncmp(argv[i], "--seed=", 7) == 0) {
             first_seed = strtoull(argv[i] + 7, NULL, 10);
         } else {
