@@ -10,6 +10,7 @@
 // and hN for one slab of rows, whose coordinates are in sG.
 #include "reduce_internal.h"
 
+enum { LONG_VECTORS = 32 }; // of a line
 enum { STRETCH = 64 }; // vectors that are joined before they join the rest: keeps sums accurate
 
 typedef struct emitter {
@@ -418,7 +419,8 @@ static uint32_t count_reduced(const emitter *e)
 /// Where the rows of a slab are: their coordinates are worked out once for all columns.
 static void emit_slab(const emitter *e)
 {
-    kf_text_add(e->text, "        const int high = to - base < SLAB ? (int)(to - base) : SLAB;\n");
+    kf_text_add(e->text,
+                "        const int high = to - base < slab ? (int)(to - base) : (int)slab;\n");
     if (count_reduced(e) == 1) {
         return;
     }
@@ -447,7 +449,7 @@ static void emit_ahead(const emitter *e)
             continue;
         }
         kf_text_add(e->text,
-                    "            {\n            const udx below = base + (udx)k + SLAB;\n");
+                    "            {\n            const udx below = base + (udx)k + slab;\n");
         for (uint32_t g = 0; g < e->plan->n_groups; g++) {
             if (e->plan->groups[g].reduced) {
                 kf_text_addf(e->text,
@@ -485,27 +487,50 @@ static void emit_down(const emitter *e, const char *condition, uint32_t ahead)
     kf_text_add(e->text, "            }\n            }\n");
 }
 
+/// Lines that fill a page's half are joined four at a time: more of them, a power of two apart,
+/// would push each other out of the first cache. Short ones are asked for early enough only by
+/// eight.
+static void emit_slab_height(const emitter *e)
+{
+    if (e->plan->vectors > 1) {
+        kf_text_addf(e->text, "        const udx slab = block >= %u ? SLAB / 2 : SLAB;\n",
+                     LONG_VECTORS * e->plan->width);
+    } else {
+        kf_text_add(e->text, "        const udx slab = SLAB;\n");
+    }
+}
+
+static void emit_whole_slab(const emitter *e, const char *height)
+{
+    char condition[160];
+    snprintf(condition, sizeof(condition),
+             "if (count == %u && high == %s) {\n            const int count = %u, tall = %s;",
+             e->plan->width, height, e->plan->width, height);
+    emit_down(e, condition, e->plan->device->is_cpu && count_reduced(e) == 1);
+    kf_text_add(e->text, "            else ");
+}
+
 /// A unit is a row of the reduced axes. A slab of them is joined vector by vector in registers, so
 /// that memory is read in long lines and the arrays of partial results are touched seldom.
 static void emit_columns(const emitter *e)
 {
-    char full[128];
-    snprintf(full, sizeof(full),
-             "if (count == %u && high == SLAB) {\n            const int count = %u, tall = SLAB;",
-             e->plan->width, e->plan->width);
+    emit_slab_height(e);
     declare_partials(e, 'm', "[VECTORS]");
     kf_text_addf(e->text,
                  "        for (udx from = begin; from < end; from += %u * SLAB) {\n"
                  "        const udx to = end - from < %u * SLAB ? end : from + %u * SLAB;\n",
                  STRETCH, STRETCH, STRETCH);
     declare_partials(e, 'g', "[VECTORS]");
-    kf_text_add(e->text, "        for (udx base = from; base < to; base += SLAB) {\n");
+    kf_text_add(e->text, "        for (udx base = from; base < to; base += slab) {\n");
     emit_slab(e);
     emit_column(e);
     emit_kept(e, "            ");
     declare_partials(e, 'h', "");
-    emit_down(e, full, e->plan->device->is_cpu && count_reduced(e) == 1);
-    emit_down(e, "else {\n            const int tall = high;", 0);
+    emit_whole_slab(e, "SLAB");
+    if (e->plan->vectors > 1) {
+        emit_whole_slab(e, "SLAB / 2");
+    }
+    emit_down(e, "{\n            const int tall = high;", 0);
     for (uint32_t i = 0; i < e->plan->n_results; i++) {
         kf_text_addf(e->text, "            g%u[c] = join_%u_%s(g%u[c], h%u);\n", i,
                      result_of(e, i)->kind, partial_of(result_of(e, i)).name, i, i);

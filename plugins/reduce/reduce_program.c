@@ -6,6 +6,7 @@
 enum {
     ITEM_ELEMENTS = 16384, // of a work-item in block shape, when results are short
     CHUNKS_PER_UNIT = 8,
+    ROW_PERCENT = 112, // of the roofline, walking rows on a processor
     SECOND_GROUP = 64
 };
 
@@ -403,5 +404,10 @@ void rd_estimate_make(rd_estimate *estimate, const kf_rows *rows, const kf_chain
     kf_formula_roofline(&estimate->ns, &device->cost, kf_formula_expr(&bytes),
                         kf_formula_expr(&estimate->flops), 0);
     idle_factor(&estimate->ns, &plan);
+    if (plan.group == 0 &&
+        !plan.columns) { // measured: what rowwise needs less, where it takes the rows
+        imm_op(&estimate->ns, ROW_PERCENT, KF_INS_MUL);
+        imm_op(&estimate->ns, 100, KF_INS_FLOOR_DIV);
+    }
     imm_op(&estimate->ns, device->cost.launch_ns * (split ? 2 : 1), KF_INS_ADD);
 }
