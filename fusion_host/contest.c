@@ -14,6 +14,9 @@ static const double margin = 0.97; // of the predicted winner's time: what a riv
 static const double alone_margin = 0.9; // the same for the operations alone, which need more memory
 static const double believed = 1.25; // a claim that is wrong by less is left alone
 static const double most_wrong = 64;
+static const double usual = 2; // the operations alone took at most so much more than was predicted
+static const double telling_ns =
+    100000; // of them: below, the host's wait for the device is measured
 
 // ---- keys --------------------------------------------------------------------------------------
 
@@ -148,12 +151,14 @@ void kilni_fuse_trust_load(kiln_fuse_engine *engine)
 }
 
 /* The claims against the operations alone, both measured: what the host's own figures are wrong by
- * is not the fuser's fault. */
+ * is not the fuser's fault. Of short blocks the host's wait was measured, and where its figures are
+ * wrong by much, other work on the machine: nothing is learned then. */
 static void learn(kiln_fuse_engine *engine, const kilni_fuse_rival *rival, double baseline_ns,
                   double alone_ns)
 {
     kilni_fuse_trust_record *trust = &engine->fusers[rival->fuser].trust;
-    if (rival->measured_ns <= 0 || alone_ns <= 0 || baseline_ns <= 0 || rival->claimed_ns <= 0) {
+    if (rival->measured_ns <= 0 || alone_ns <= 0 || baseline_ns <= 0 || rival->claimed_ns <= 0 ||
+        alone_ns < telling_ns || alone_ns > baseline_ns * usual) {
         return;
     }
     double ratio = rival->measured_ns / rival->claimed_ns / (alone_ns / baseline_ns);
