@@ -309,7 +309,10 @@ def page_digits():
     step = data["steps"][widest]
     assert shown(page)[0] == (f"b{step['block']}" if step["block"] is not None else f"o{step['op']}")
     search = page.find_element(By.ID, "search")
-    for words, count in (("conv", sum("conv" in op["text"] for op in data["ops"])), ("rowwise", 2), ("image", 2),
+    of_fuser = sum("rowwise" in data["blocks"][data["ops"][i]["block"]]["fuser"] for i in real
+                   if data["ops"][i]["block"] is not None)
+    assert of_fuser > 0
+    for words, count in (("conv", sum("conv" in op["text"] for op in data["ops"])), ("rowwise", of_fuser), ("image", 2),
                          ("nothing like this", 0)):
         search.clear()
         search.send_keys(words)
