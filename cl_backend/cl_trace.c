@@ -111,8 +111,10 @@ static void harvest(kilni_cl_backend *backend, bool all)
         clReleaseEvent(event);
         done++;
     }
-    memmove(trace->noted, trace->noted + done, (trace->n_noted - done) * sizeof(*trace->noted));
-    trace->n_noted -= done;
+    if (done > 0) {
+        memmove(trace->noted, trace->noted + done, (trace->n_noted - done) * sizeof(*trace->noted));
+        trace->n_noted -= done;
+    }
 }
 
 void kilni_cl_trace_note(kilni_cl_backend *backend, const char *name, cl_event event)
