@@ -257,7 +257,8 @@ static bool matches(const char *name, int argc, char **argv)
         return true;
     }
     for (int i = 1; i < argc; i++) {
-        if (strstr(name, argv[i]) != NULL) {
+        bool whole = argv[i][0] == '=';
+        if (whole ? strcmp(name, argv[i] + 1) == 0 : strstr(name, argv[i]) != NULL) {
             return true;
         }
     }

@@ -4,7 +4,8 @@
 //     static void test_add(void) { KILN_CHECK_INT(1 + 1, 2); }
 //     KILN_TEST_MAIN("unit/arith", KILN_TEST(test_add))
 //
-// A program takes words as filters (a test runs when its name contains one of them) and --list.
+// A program takes words as filters (a test runs when its name contains one of them, or
+// is what follows a =) and --list.
 #ifndef KILN_TESTS_SUPPORT_HARNESS_H
 #define KILN_TESTS_SUPPORT_HARNESS_H
 
