@@ -72,6 +72,7 @@ static uint32_t backend_dtype_usage(kiln_backend *base, kiln_dtype dtype)
 static void backend_stats(kiln_backend *base, kiln_backend_stats *out_stats)
 {
     *out_stats = kilni_cl_backend_of(base)->stats;
+    out_stats->pool_reuses = kilni_cl_backend_of(base)->pool.hits;
 }
 
 static kiln_status backend_alloc(kiln_backend *base, size_t bytes, kiln_buffer **out_buffer,
@@ -103,12 +104,16 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     bool done = false;
     kiln_status status = kilni_cl_usable(backend, err);
+    backend->loan.executing = true;
+    backend->loan.n_asked = 0;
     if (status == KILN_STATUS_OK && record->op == KILN_OP_MATMUL) {
         status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
     }
     if (status == KILN_STATUS_OK && !done) {
         status = kilni_cl_execute_own(backend, record, inputs, outputs, err);
     }
+    backend->loan.executing = false;
+    backend->loan.n_given = 0;
     if (status == KILN_STATUS_OK) {
         backend->stats.ops_executed++;
     }
@@ -178,6 +183,10 @@ static const kiln_backend_ops cl_ops = {
     .trace_tag = kilni_cl_trace_tag,
     .trace_take = kilni_cl_trace_take,
     .window = kilni_cl_window,
+    .lend = kilni_cl_lend,
+    .asked = kilni_cl_asked,
+    .set_budget = kilni_cl_set_budget,
+    .reset_peaks = kilni_cl_reset_peaks,
 };
 
 bool kiln_cl_is(const kiln_backend *backend)

@@ -22,6 +22,7 @@ typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     size_t bytes; ///< asked for
     size_t capacity; ///< of `mem`
     uint32_t size_class;
+    bool lent; ///< a window that an operation uses as its temporary
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 
@@ -30,7 +31,7 @@ static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer)
     return (kilni_cl_buffer *)(void *)buffer;
 }
 
-enum { KILNI_CL_CLASSES = 192 }; ///< four for each power of two, from 256 bytes
+enum { KILNI_CL_CLASSES = 16 * 48 }; ///< sixteen for each power of two, from 256 bytes
 
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
@@ -41,6 +42,17 @@ typedef struct kilni_cl_pool {
     uint64_t hits;
     uint64_t creates;
 } kilni_cl_pool;
+
+enum { KILNI_CL_ASKED = 32 };
+
+/// Temporaries of the operation that is executed: how long they are, and what it was lent for them.
+typedef struct kilni_cl_loan {
+    bool executing;
+    kiln_buffer *const *given; ///< borrowed until the operation is executed
+    uint32_t n_given;
+    uint32_t n_asked;
+    uint64_t asked[KILNI_CL_ASKED];
+} kilni_cl_loan;
 
 // ---- programs and kernels (cl_program.c, cl_program_cache.c) ----
 
@@ -169,6 +181,7 @@ typedef struct kilni_cl_backend {
     kiln_device_info info;
     kiln_backend_stats stats;
     kilni_cl_pool pool;
+    kilni_cl_loan loan;
     kilni_cl_programs programs;
     kilni_cl_transfer transfer;
     kilni_cl_reader reader;
@@ -234,9 +247,14 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
 /// Memory of exactly this size that does not come from the pool, nor goes to it.
 KILN_NODISCARD kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
                                                      kiln_buffer **out_buffer, kiln_error *err);
-/// A part of a buffer, which outlives it.
-KILN_NODISCARD kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *whole, size_t offset,
-                                           size_t bytes, kiln_buffer **out_part, kiln_error *err);
+/// As the backend's table says.
+KILN_NODISCARD kiln_status kilni_cl_window(kiln_backend *backend, kiln_buffer *parent,
+                                           size_t offset, size_t bytes, kiln_buffer **out_buffer,
+                                           kiln_error *err);
+void kilni_cl_lend(kiln_backend *backend, kiln_buffer *const *buffers, uint32_t count);
+uint32_t kilni_cl_asked(kiln_backend *backend, const uint64_t **out_bytes);
+void kilni_cl_set_budget(kiln_backend *backend, uint64_t bytes);
+void kilni_cl_reset_peaks(kiln_backend *backend);
 /// A buffer around memory that somebody else has made; takes over one hold of `mem` on success.
 KILN_NODISCARD kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem,
                                                  size_t bytes, kiln_buffer **out_buffer,

@@ -7,21 +7,23 @@
 
 enum {
     SMALLEST_LOG2 = 8, ///< 256 bytes, a multiple of every base alignment seen
+    STEPS = 16, ///< classes for each power of two
     EXACT_CLASS = KILNI_CL_CLASSES, ///< rounding would exceed the largest allocation: not kept
+    WINDOW_CLASS ///< part of another buffer: in no account
 };
 
-// Classes 4 * i + j hold 2^(8 + i) * (4 + j) / 4 bytes: at most a quarter is lost.
+// Classes 16 * i + j hold 2^(8 + i) * (16 + j) / 16 bytes: at most a sixteenth is lost.
 static size_t class_bytes(uint32_t size_class)
 {
-    size_t power = (size_t)1 << (SMALLEST_LOG2 + size_class / 4);
-    return power + power / 4 * (size_class % 4);
+    size_t power = (size_t)1 << (SMALLEST_LOG2 + size_class / STEPS);
+    return power + power / STEPS * (size_class % STEPS);
 }
 
 static uint32_t class_of(size_t bytes)
 {
     uint32_t size_class = 0;
     for (size_t rest = bytes >> SMALLEST_LOG2; rest > 1; rest >>= 1) {
-        size_class += 4;
+        size_class += STEPS;
     }
     while (size_class < KILNI_CL_CLASSES && class_bytes(size_class) < bytes) {
         size_class++;
@@ -32,11 +34,21 @@ static uint32_t class_of(size_t bytes)
 void kilni_cl_pool_init(kilni_cl_backend *backend)
 {
     int64_t wanted = kiln_config_int(backend->env->config, KILN_KNOB_MEMORY_BUDGET);
-    uint64_t budget = backend->info.memory_bytes;
-    if (wanted > 0) {
-        budget = (uint64_t)wanted;
-    }
-    backend->pool.budget = budget;
+    kilni_cl_set_budget(&backend->base, wanted > 0 ? (uint64_t)wanted : 0);
+}
+
+void kilni_cl_set_budget(kiln_backend *base, uint64_t bytes)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    backend->pool.budget = bytes > 0 ? bytes : backend->info.memory_bytes;
+    backend->stats.bytes_budget = backend->pool.budget;
+}
+
+void kilni_cl_reset_peaks(kiln_backend *base)
+{
+    kiln_backend_stats *stats = &kilni_cl_backend_of(base)->stats;
+    stats->bytes_peak = stats->bytes_used;
+    stats->bytes_pooled_peak = stats->bytes_pooled;
 }
 
 static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
@@ -81,7 +93,7 @@ static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, 
     return kiln_fail(
         err, RESOURCE_EXHAUSTED,
         "no device memory for %zu bytes: %llu bytes in %llu buffers are in use, the budget "
-        "is %llu",
+        "is %llu; release tensors or raise memory-budget",
         bytes, (unsigned long long)(pool->held_bytes - pool->idle_bytes),
         (unsigned long long)backend->stats.buffers_live, (unsigned long long)pool->budget);
 }
@@ -134,6 +146,9 @@ static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capaci
     pool->creates++;
     pool->held_bytes += capacity;
     backend->stats.bytes_pooled = pool->held_bytes;
+    if (pool->held_bytes > backend->stats.bytes_pooled_peak) {
+        backend->stats.bytes_pooled_peak = pool->held_bytes;
+    }
     *out_buffer = buffer;
     return KILN_STATUS_OK;
 }
@@ -173,12 +188,73 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
     *out_buffer = (kiln_buffer *)(void *)buffer;
 }
 
+// ---- windows, and what is lent to an operation ----
+
+kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *parent, size_t offset, size_t bytes,
+                            kiln_buffer **out_buffer, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    *out_buffer = NULL;
+    kiln_status status = kilni_cl_check_range(kilni_cl_buffer_of(parent), offset, bytes, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_buffer *buffer = kiln_alloc(backend->env, sizeof(*buffer));
+    if (buffer == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's description");
+    }
+    cl_int code = CL_SUCCESS;
+    const cl_buffer_region region = {offset, bytes};
+    buffer->mem = clCreateSubBuffer(kilni_cl_buffer_of(parent)->mem, CL_MEM_READ_WRITE,
+                                    CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    if (code != CL_SUCCESS) {
+        kiln_free(backend->env, buffer);
+        return kilni_cl_fail(backend, err, code, "a window of %zu bytes at %zu", bytes, offset);
+    }
+    buffer->bytes = bytes;
+    buffer->size_class = WINDOW_CLASS;
+    *out_buffer = (kiln_buffer *)(void *)buffer;
+    return KILN_STATUS_OK;
+}
+
+void kilni_cl_lend(kiln_backend *base, kiln_buffer *const *buffers, uint32_t count)
+{
+    kilni_cl_loan *loan = &kilni_cl_backend_of(base)->loan;
+    loan->given = buffers;
+    loan->n_given = count;
+}
+
+uint32_t kilni_cl_asked(kiln_backend *base, const uint64_t **out_bytes)
+{
+    const kilni_cl_loan *loan = &kilni_cl_backend_of(base)->loan;
+    *out_bytes = loan->asked;
+    return loan->n_asked;
+}
+
+// The n-th temporary of an operation takes the n-th loan.
+static bool take_lent(kilni_cl_loan *loan, size_t bytes, kiln_buffer **out_buffer)
+{
+    if (!loan->executing || loan->n_asked == KILNI_CL_ASKED) {
+        return false;
+    }
+    uint32_t number = loan->n_asked++;
+    loan->asked[number] = bytes;
+    kilni_cl_buffer *buffer =
+        number < loan->n_given ? kilni_cl_buffer_of(loan->given[number]) : NULL;
+    if (buffer == NULL || buffer->lent || buffer->bytes < bytes) {
+        return false;
+    }
+    buffer->lent = true;
+    *out_buffer = loan->given[number];
+    return true;
+}
+
 kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer **out_buffer,
                            kiln_error *err)
 {
     *out_buffer = NULL;
     kiln_status status = check_size(backend, bytes, err);
-    if (status != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK || take_lent(&backend->loan, bytes, out_buffer)) {
         return status;
     }
     uint32_t size_class = class_of(bytes);
@@ -229,29 +305,19 @@ kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem, size_t 
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *whole, size_t offset, size_t bytes,
-                            kiln_buffer **out_part, kiln_error *err)
-{
-    kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    const cl_buffer_region region = {.origin = offset, .size = bytes};
-    cl_int code = CL_SUCCESS;
-    *out_part = NULL;
-    cl_mem mem = clCreateSubBuffer(kilni_cl_buffer_of(whole)->mem, CL_MEM_READ_WRITE,
-                                   CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    if (code != CL_SUCCESS) {
-        return kilni_cl_fail(backend, err, code, "a part of a buffer at %zu", offset);
-    }
-    kiln_status status = kilni_cl_buffer_adopt(backend, mem, bytes, out_part, err);
-    if (status != KILN_STATUS_OK) {
-        clReleaseMemObject(mem);
-    }
-    return status;
-}
-
 void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
 {
     kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
     if (buffer == NULL) {
+        return;
+    }
+    if (buffer->lent) {
+        buffer->lent = false;
+        return;
+    }
+    if (buffer->size_class == WINDOW_CLASS) {
+        clReleaseMemObject(buffer->mem);
+        kiln_free(backend->env, buffer);
         return;
     }
     kilni_cl_pool *pool = &backend->pool;

@@ -31,6 +31,9 @@ void kilni_fuse_plan_destroy(kilni_fuse_plan *plan)
     if (plan == NULL) {
         return;
     }
+    if (plan->plan.memory_free != NULL) {
+        plan->plan.memory_free(plan->plan.memory);
+    }
     for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
         kiln_plan_block *block = &plan->plan.blocks[i];
         if (block->state_free != NULL) {

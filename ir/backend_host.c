@@ -26,6 +26,8 @@ kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
     host->env = env;
     host->info = *info;
     host->info.fingerprint = kiln_hash_bytes(info->name, strlen(info->name));
+    kilni_host_set_budget(&host->base,
+                          (uint64_t)kiln_config_int(env->config, KILN_KNOB_MEMORY_BUDGET));
     *out_backend = &host->base;
     return KILN_STATUS_OK;
 }
@@ -54,6 +56,18 @@ uint32_t kilni_host_dtype_usage(kiln_backend *backend, kiln_dtype dtype)
 void kilni_host_stats(kiln_backend *backend, kiln_backend_stats *out_stats)
 {
     *out_stats = host_of(backend)->stats;
+    out_stats->bytes_pooled_peak = out_stats->bytes_peak;
+    out_stats->bytes_budget = host_of(backend)->budget;
+}
+
+void kilni_host_reset_peaks(kiln_backend *backend)
+{
+    host_of(backend)->stats.bytes_peak = host_of(backend)->stats.bytes_used;
+}
+
+void kilni_host_set_budget(kiln_backend *backend, uint64_t bytes)
+{
+    host_of(backend)->budget = bytes > 0 ? bytes : host_of(backend)->info.memory_bytes;
 }
 
 static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer,
@@ -83,6 +97,15 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
     kilni_host_backend *host = host_of(backend);
     const kiln_allocator *allocator = &host->env->allocator;
     *out_buffer = NULL;
+    if (host->budget > 0 &&
+        (bytes > host->budget || host->stats.bytes_used > host->budget - bytes)) {
+        return kiln_fail(
+            err, RESOURCE_EXHAUSTED,
+            "no device memory for %zu bytes: %llu bytes in %llu buffers are in use, the "
+            "budget is %llu; release tensors or raise memory-budget",
+            bytes, (unsigned long long)host->stats.bytes_used,
+            (unsigned long long)host->stats.buffers_live, (unsigned long long)host->budget);
+    }
     kiln_buffer *buffer = kiln_alloc(host->env, sizeof(*buffer));
     unsigned char *data = buffer != NULL ? allocator->alloc(allocator->user, bytes > 0 ? bytes : 1,
                                                             (size_t)BUFFER_ALIGN)
@@ -106,6 +129,10 @@ void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer)
     if (buffer == NULL) {
         return;
     }
+    if (buffer->window) {
+        kiln_free(host->env, buffer);
+        return;
+    }
     host->stats.buffers_live--;
     host->stats.bytes_used -= buffer->bytes;
     host->stats.bytes_pooled = host->stats.bytes_used;
@@ -115,6 +142,28 @@ void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer)
         allocator->free(allocator->user, buffer->data);
     }
     kiln_free(host->env, buffer);
+}
+
+kiln_status kilni_host_window(kiln_backend *backend, kiln_buffer *parent, size_t offset,
+                              size_t bytes, kiln_buffer **out_buffer, kiln_error *err)
+{
+    kilni_host_backend *host = host_of(backend);
+    kiln_status st = check_range(backend, parent, offset, bytes, err);
+    *out_buffer = NULL;
+    if (st == KILN_STATUS_OK && offset % BUFFER_ALIGN != 0) {
+        st =
+            kiln_fail(err, INVALID_ARGUMENT, "%s: a window at byte %zu; multiples of %d are needed",
+                      backend->ops->scheme, offset, BUFFER_ALIGN);
+    }
+    kiln_buffer *buffer = st == KILN_STATUS_OK ? kiln_alloc(host->env, sizeof(*buffer)) : NULL;
+    if (st == KILN_STATUS_OK && buffer == NULL) {
+        st = kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a window", backend->ops->scheme);
+    }
+    if (st == KILN_STATUS_OK) {
+        *buffer = (kiln_buffer){.data = parent->data + offset, .bytes = bytes, .window = true};
+        *out_buffer = buffer;
+    }
+    return st;
 }
 
 kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,

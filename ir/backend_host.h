@@ -12,6 +12,7 @@ typedef struct kilni_host_backend {
     const kiln_env *env;
     kiln_device_info info;
     kiln_backend_stats stats;
+    uint64_t budget;
 } kilni_host_backend;
 
 kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
@@ -25,6 +26,10 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
                              kiln_error *err);
 void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer);
 void kilni_host_trim(kiln_backend *backend);
+kiln_status kilni_host_window(kiln_backend *backend, kiln_buffer *parent, size_t offset,
+                              size_t bytes, kiln_buffer **out_buffer, kiln_error *err);
+void kilni_host_set_budget(kiln_backend *backend, uint64_t bytes);
+void kilni_host_reset_peaks(kiln_backend *backend);
 kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                               const void *source, size_t bytes, kiln_error *err);
 kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,

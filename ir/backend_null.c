@@ -81,6 +81,9 @@ static const kiln_backend_ops null_ops = {
     .program_free = program_free,
     .program_launch = program_launch,
     .program_time = program_time,
+    .window = kilni_host_window,
+    .set_budget = kilni_host_set_budget,
+    .reset_peaks = kilni_host_reset_peaks,
 };
 
 /* Figures of an ordinary CPU, so that fusers find fusing worth it. */

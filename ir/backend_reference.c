@@ -108,6 +108,9 @@ static const kiln_backend_ops reference_ops = {
     .wrap_host = kilni_host_wrap,
     .map = kilni_host_map,
     .unmap = kilni_host_unmap,
+    .window = kilni_host_window,
+    .set_budget = kilni_host_set_budget,
+    .reset_peaks = kilni_host_reset_peaks,
 };
 
 static const kiln_device_info reference_info = {

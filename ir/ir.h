@@ -760,6 +760,8 @@ typedef struct kiln_plan {
     uint32_t n_blocks;
     const kiln_plan_step *steps;
     uint32_t n_steps;
+    void *memory; ///< the executor's: which values share memory; it sets `memory_free` with it
+    void (*memory_free)(void *memory);
 } kiln_plan;
 
 // ---- explanations: what was decided for a segment and why, for people and their tools
@@ -917,6 +919,9 @@ typedef struct kiln_backend_stats {
     uint64_t bytes_peak;
     uint64_t bytes_pooled; ///< held by the pool, used or not
     uint64_t buffers_live;
+    uint64_t bytes_pooled_peak;
+    uint64_t bytes_budget; ///< what the device may hold; 0: no limit is known
+    uint64_t pool_reuses; ///< allocations that an idle buffer served
 } kiln_backend_stats;
 
 typedef struct kiln_launch_arg { ///< a kernel argument with its value
@@ -1042,10 +1047,19 @@ typedef struct kiln_backend_ops {
     kiln_status (*trace_take)(kiln_backend *backend,
                               void (*take)(const kiln_device_span *span, void *user), void *user,
                               kiln_error *err);
-    /// Optional: a buffer that is a part of another, for checked mode. `offset` is a multiple of
-    /// 4096; the whole outlives the part.
-    kiln_status (*window)(kiln_backend *backend, kiln_buffer *whole, size_t offset, size_t bytes,
-                          kiln_buffer **out_part, kiln_error *err);
+    /// Also optional: `bytes` of a buffer from `offset` on, a multiple of the device's
+    /// `memory_align`, as a buffer of its own, in no statistics. It goes before that one. Windows
+    /// may overlap: work in the queue sees what earlier work wrote. UNIMPLEMENTED: not now.
+    kiln_status (*window)(kiln_backend *backend, kiln_buffer *parent, size_t offset, size_t bytes,
+                          kiln_buffer **out_buffer, kiln_error *err);
+    /// Also optional, both: the next `execute` takes its temporaries from `buffers`, in order,
+    /// where they are long enough; how long those were that the last one asked for.
+    void (*lend)(kiln_backend *backend, kiln_buffer *const *buffers, uint32_t count);
+    uint32_t (*asked)(kiln_backend *backend, const uint64_t **out_bytes);
+    /// Also optional: from now on the device holds at most so many bytes; 0: what it has. What is
+    /// held already stays.
+    void (*set_budget)(kiln_backend *backend, uint64_t bytes);
+    void (*reset_peaks)(kiln_backend *backend); ///< also optional; in the statistics
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

@@ -13,6 +13,7 @@ struct kiln_buffer { ///< of the reference and null backends
     size_t bytes;
     void (*release)(void *user); ///< of memory that is the caller's; NULL: ours
     void *user;
+    bool window; ///< part of another buffer
 };
 
 /// One element: floats in `f`, signed integers in `i`, unsigned integers and bool in `u`.

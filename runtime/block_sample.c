@@ -72,6 +72,8 @@ static kiln_status make_room(const kilni_sample *t, kilni_small_plan *c, uint32_
     c->plan.n_blocks = 1;
     c->plan.steps = c->steps;
     c->plan.n_steps = n_steps;
+    c->plan.memory = NULL;
+    c->plan.memory_free = NULL;
     c->block = *t->block;
     c->block.state = NULL;
     c->block.state_free = NULL;

@@ -4,6 +4,12 @@
 
 #include "runtime_internal.h"
 
+/// Memory of a layout is the same at each run, whatever is in it.
+static bool is_planned(const kilni_place *place)
+{
+    return place->storage != NULL && place->storage->planned;
+}
+
 bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const *sources,
                        uint32_t n_sources)
 {
@@ -12,7 +18,7 @@ bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const
     }
     for (uint32_t i = 0; i < n_sources; i++) {
         const kiln_view *old = &kept->sources[i].view;
-        if (sources[i]->storage != kept->sources[i].storage ||
+        if (sources[i]->storage != kept->sources[i].storage || is_planned(sources[i]) ||
             sources[i]->view.offset_bytes != old->offset_bytes ||
             memcmp(sources[i]->view.strides, old->strides, old->rank * sizeof(old->strides[0])) !=
                 0) {
@@ -26,7 +32,11 @@ void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *te
                     kilni_place *const *sources, uint32_t n_sources)
 {
     kilni_kept_clear(device, kept);
-    if (n_sources > KILNI_KEPT_SOURCES) {
+    bool keeps = n_sources <= KILNI_KEPT_SOURCES;
+    for (uint32_t i = 0; keeps && i < n_sources; i++) {
+        keeps = !is_planned(sources[i]);
+    }
+    if (!keeps) {
         return;
     }
     for (uint32_t i = 0; i < n_sources; i++) {

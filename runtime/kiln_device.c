@@ -121,6 +121,7 @@ static void free_device(kiln_device *device)
     kilni_trace_leave(device);
     kiln_fuse_engine_destroy(device->engine);
     kiln_fuse_engine_destroy(device->plain);
+    (void)kilni_arena_drop(device);
     while (device->free_tensors != NULL) {
         kiln_tensor *tensor = device->free_tensors;
         device->free_tensors = tensor->next_free;
@@ -174,6 +175,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
         kilni_device_set_names(device);
         kilni_trace_join(device, kilni_context_trace(context));
         status = create_engines(device, err);
+        kilni_pressure_init(device);
     }
     if (status != KILN_STATUS_OK) {
         free_device(device);
@@ -423,6 +425,15 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     stats.blocks_fused = device->blocks_fused;
     stats.ops_fused = device->ops_fused;
     stats.tensors_live = device->tensors_live;
+    if (device->arena.buffer != NULL && !device->arena.busy) { // no tensor is in it
+        stats.backend.bytes_used -= device->arena.bytes;
+        stats.backend.buffers_live--;
+    }
+    stats.bytes_live = device->bytes_live;
+    stats.bytes_arena = device->arena.bytes;
+    stats.bytes_pending = device->bytes_pending;
+    stats.values_planned = device->values_planned;
+    stats.early_runs = device->early_runs;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);
@@ -662,6 +673,7 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
         for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
             kiln_tensor *tensor = segment->tokens[i];
             tensor->slot = i;
+            kilni_tensor_unpend(tensor);
             device->places[i] = &tensor->place;
         }
         kilni_run run = {.device = device,
@@ -805,6 +817,7 @@ void kiln_device_trim(kiln_device *device)
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_device_sweep(device);
+    (void)kilni_arena_drop(device);
     if (device->backend->ops->trim != NULL) {
         device->backend->ops->trim(device->backend);
     }

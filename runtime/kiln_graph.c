@@ -4,7 +4,7 @@
 // operations recorded again on placeholders of those shapes. Decides which places a run uses;
 // planning and running are elsewhere.
 
-#include "runtime_internal.h"
+#include "memory_internal.h"
 
 /// A captured segment for one set of input shapes.
 typedef struct binding {
@@ -787,6 +787,16 @@ static uint64_t count_open(const kiln_graph *graph)
                                       KILN_FUSE_MAX_CONTENDERS) > 0;
     }
     return count;
+}
+
+kiln_device *kilni_graph_device(const kiln_graph *graph)
+{
+    return graph->device;
+}
+
+const kiln_fuse_segment *kilni_graph_segment(const kiln_graph *graph)
+{
+    return graph->bindings->segment;
 }
 
 void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)

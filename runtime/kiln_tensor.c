@@ -46,6 +46,7 @@ static void free_tensor(kiln_tensor *tensor)
     kilni_arrival_release(tensor->arrival);
     tensor->arrival = NULL;
     kilni_place_clear(device, &tensor->place);
+    kilni_tensor_unpend(tensor);
     device->tensors_live--;
     if (device->n_free_tensors < KEPT_TENSORS) {
         tensor->next_free = device->free_tensors;
@@ -203,6 +204,10 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
     size_t bytes = kiln_tensor_bytes(tensor);
     device->persistent = kilni_device_persists(device);
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    if (status == KILN_STATUS_RESOURCE_EXHAUSTED) { // what waits in queues may hold memory
+        kilni_relieve(device);
+        status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    }
     device->persistent = false;
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;

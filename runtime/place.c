@@ -35,6 +35,17 @@ static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_p
     return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
 }
 
+/// Gives back what nothing uses now. False: there was nothing.
+static bool make_room(kiln_device *device)
+{
+    bool dropped = kilni_arena_drop(device);
+    if (device->in.backend != NULL) {
+        kilni_device_sweep(device);
+        kilni_lanes_trim(device);
+    }
+    return dropped || device->in.backend != NULL;
+}
+
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
                               kiln_error *err)
 {
@@ -49,9 +60,7 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
         kiln_status status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
-        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && device->in.backend != NULL) {
-            kilni_device_sweep(device);
-            kilni_lanes_trim(device);
+        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && make_room(device)) {
             status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
         }
         if (status != KILN_STATUS_OK) {
@@ -59,6 +68,8 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
             return status;
         }
         storage->refs = 1;
+        storage->bytes = (uint64_t)bytes;
+        kilni_count_live(device, storage->bytes);
     }
     place->storage = storage;
     place->view = kiln_view_dense(desc, storage != NULL ? storage->buffer : NULL);
@@ -89,8 +100,12 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
     kilni_storage *storage = place->storage;
     if (storage != NULL && --storage->refs == 0) {
         kilni_waits_release(storage->waits);
-        device->backend->ops->free(device->backend, storage->buffer);
-        kiln_free(&device->context->env, storage);
+        storage->waits = NULL;
+        if (!storage->planned) {
+            device->bytes_live -= storage->bytes;
+            device->backend->ops->free(device->backend, storage->buffer);
+            kiln_free(&device->context->env, storage);
+        }
     }
     kilni_fault_release(device, place->fault);
     place->storage = NULL;

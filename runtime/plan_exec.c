@@ -59,7 +59,7 @@ static bool is_dying(const kiln_plan_step *step, uint32_t slot)
 static bool can_reuse(const kilni_place *source, const kiln_tensor_desc *desc)
 {
     if (!source->placed || source->storage == NULL || source->storage->refs != 1 ||
-        source->storage->foreign || source->view.offset_bytes != 0 ||
+        source->storage->foreign || source->storage->planned || source->view.offset_bytes != 0 ||
         !kiln_view_is_contiguous(&source->view) ||
         kiln_dtype_size(source->view.dtype) != kiln_dtype_size(desc->dtype) ||
         source->view.rank != desc->rank) {
@@ -99,27 +99,54 @@ static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step
 {
     const kiln_op_record *record = &run->segment->ops[op];
     const kiln_tensor_desc *desc = &record->outputs[output];
-    kilni_place *target = run->places[operand_slot(run, op, record->n_inputs + output)];
+    uint32_t target_slot = operand_slot(run, op, record->n_inputs + output);
+    kilni_place *target = run->places[target_slot];
+    if (step != NULL && kilni_layout_place(run, target_slot, desc, target)) {
+        return KILN_STATUS_OK;
+    }
     bool elementwise = kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE;
     for (size_t i = 0; elementwise && i < record->n_inputs; i++) {
         uint32_t slot = operand_slot(run, op, i);
         if (is_dying(step, slot) && can_reuse(run->places[slot], desc)) {
             reuse(target, run->places[slot], desc);
+            kilni_layout_note(run, target_slot, target);
             return KILN_STATUS_OK;
         }
     }
-    return kilni_place_alloc(run->device, desc, target, err);
+    kiln_status status = kilni_place_alloc(run->device, desc, target, err);
+    if (status == KILN_STATUS_OK && step != NULL) {
+        kilni_layout_note(run, target_slot, target);
+    }
+    return status;
 }
 
-static kiln_status ask_backend(kiln_device *device, const kiln_op_record *record,
-                               const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+static kiln_status execute_on(const kilni_run *run, const kiln_plan_step *step,
+                              const kiln_op_record *record, const kiln_view *inputs,
+                              const kiln_view *outputs, kiln_error *err)
 {
-    kiln_backend *backend = device->backend;
-    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
-        !backend->ops->runs(backend, record)) {
-        return kilni_custom_on_host(device, record, inputs, outputs, err);
+    kiln_backend *backend = run->device->backend;
+    bool planned = step != NULL && run->layout != NULL;
+    uint32_t number = planned ? (uint32_t)(step - run->segment->plan->steps) : 0;
+    if (planned) {
+        kilni_layout_lend(run, number);
     }
     kiln_status status = backend->ops->execute(backend, record, inputs, outputs, err);
+    if (planned) {
+        kilni_layout_learn(run, number);
+    }
+    return status;
+}
+
+static kiln_status ask_backend(const kilni_run *run, const kiln_plan_step *step,
+                               const kiln_op_record *record, const kiln_view *inputs,
+                               const kiln_view *outputs, kiln_error *err)
+{
+    kiln_backend *backend = run->device->backend;
+    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
+        !backend->ops->runs(backend, record)) {
+        return kilni_custom_on_host(run->device, record, inputs, outputs, err);
+    }
+    kiln_status status = execute_on(run, step, record, inputs, outputs, err);
     if (status == KILN_STATUS_OK && kilni_collective_is(record)) { // other members wait for it
         status = backend->ops->flush(backend, err);
     }
@@ -159,7 +186,7 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         }
         outputs[i] = run->places[operand_slot(run, op, record->n_inputs + i)]->view;
     }
-    return ask_backend(run->device, record, inputs, outputs, err);
+    return ask_backend(run, step, record, inputs, outputs, err);
 }
 
 /// The fault of a value that came from elsewhere and failed on its way; NULL otherwise. The
@@ -270,6 +297,9 @@ static kiln_status place_written(const block_view *view, const kiln_plan_step *s
 {
     const kilni_run *run = view->run;
     const kiln_tensor_desc *desc = &run->segment->tensors[slot];
+    if (step != NULL && kilni_layout_place(run, slot, desc, run->places[slot])) {
+        return KILN_STATUS_OK;
+    }
     bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
     for (uint32_t i = 0; in_place && i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
@@ -279,10 +309,15 @@ static kiln_status place_written(const block_view *view, const kiln_plan_step *s
         uint32_t source = slot_of(view, arg->ref);
         if (is_dying(step, source) && can_reuse(run->places[source], desc)) {
             reuse(run->places[slot], run->places[source], desc);
+            kilni_layout_note(run, slot, run->places[slot]);
             return KILN_STATUS_OK;
         }
     }
-    return kilni_place_alloc(run->device, desc, run->places[slot], err);
+    kiln_status status = kilni_place_alloc(run->device, desc, run->places[slot], err);
+    if (status == KILN_STATUS_OK && step != NULL) {
+        kilni_layout_note(run, slot, run->places[slot]);
+    }
+    return status;
 }
 
 /// One temporary of a program while a segment runs.
@@ -624,6 +659,9 @@ static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, 
         }
     }
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
+    if (kilni_layout_place_temp(current->view.run, current->block, temp, &desc, place)) {
+        return KILN_STATUS_OK;
+    }
     return kilni_place_alloc(current->view.run->device, &desc, place, err);
 }
 
@@ -872,7 +910,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     kilni_fault_release(run->device, fault);
 }
 
-void kilni_plan_run(const kilni_run *run)
+static void run_steps(const kilni_run *run)
 {
     const kiln_plan *plan = run->segment->plan;
     block_run current;
@@ -902,4 +940,14 @@ void kilni_plan_run(const kilni_run *run)
         }
     }
     block_end(run, &current);
+}
+
+void kilni_plan_run(const kilni_run *run)
+{
+    kilni_run with = *run;
+    with.layout = kilni_layout_begin(run);
+    run_steps(&with);
+    if (with.layout != NULL) {
+        kilni_layout_end(&with);
+    }
 }

@@ -153,6 +153,9 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
     for (size_t i = 0; i < n_inputs + n_outputs; i++) {
         kilni_tensor_pin(self.tokens[i], stream);
     }
+    for (size_t i = 0; i < n_outputs && !stream->capturing; i++) {
+        kilni_tensor_pend(out_tensors[i]);
+    }
     if (op == KILN_OP_ALL_REDUCE) {
         out_tensors[0]->unresolved = kilni_collective_is(&record);
     }
@@ -169,6 +172,7 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
     if (status == KILN_STATUS_OK) {
         stream->recorded++;
         kilni_tensor_pin(tensor, stream);
+        kilni_tensor_unpend(tensor);
     }
     return status;
 }
@@ -253,6 +257,9 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
         if (kilni_stream_run(stream, /*drain=*/false, &later) != KILN_STATUS_OK) {
             kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                            later.message);
+        }
+        if (kilni_under_pressure(device)) {
+            kilni_relieve(device);
         }
     }
     pthread_mutex_unlock(&device->lock);

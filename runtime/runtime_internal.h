@@ -80,6 +80,8 @@ typedef struct kilni_storage {
     kiln_buffer *buffer;
     kilni_waits *waits; ///< of results of collective calls and what was computed from them; or NULL
     bool foreign; ///< others may see it too: never written over
+    bool planned; ///< memory of a layout, which has this record too
+    uint64_t bytes; ///< counted as live; 0: of a window, or somebody else's
 } kilni_storage;
 
 /// Where a tensor's elements are, once it is placed; with a fault there are none.
@@ -128,6 +130,7 @@ struct kiln_tensor {
     uint32_t pins; ///< occurrences in queued operations
     uint32_t slot; ///< number in the segment that runs now
     bool shared; ///< queued on more than one stream: its last use is not known
+    bool pending; ///< counted in the device's bytes_pending
     bool captured; ///< stands for a value of a graph: never placed itself
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
     kiln_param_id param; ///< 0: stands for no parameter
@@ -158,6 +161,18 @@ typedef struct kilni_lane {
     kiln_backend *backend; ///< NULL: none; once it is there it stays
     pthread_mutex_t lock;
 } kilni_lane;
+
+/// Which values of a plan share memory (memory_internal.h).
+typedef struct kilni_layout kilni_layout;
+
+/// Memory in which the values lie that die in the plan that runs.
+typedef struct kilni_arena {
+    kiln_buffer *buffer;
+    uint64_t bytes;
+    bool busy; ///< a run has it
+    bool off; ///< the backend makes no windows
+    kilni_layout *bound; ///< layouts with windows in it, through `next_bound`
+} kilni_arena;
 
 struct kiln_device {
     kiln_device *core; ///< itself; of a light handle the device that it stands for
@@ -208,6 +223,14 @@ struct kiln_device {
     uint64_t blocks_fused;
     uint64_t ops_fused;
     uint64_t tensors_live;
+    kilni_arena arena;
+    uint64_t bytes_live; ///< of buffers that tensors and the arena hold
+    uint64_t bytes_live_peak;
+    uint64_t values_planned; ///< values that a layout gave memory to
+    uint64_t bytes_pending; ///< of queued results that nobody has dropped yet
+    uint64_t pressure; ///< live and pending bytes from which queues are run early; 0: never
+    uint64_t pressure_now; ///< the same, or more while what is held leaves no room
+    uint64_t early_runs;
     uint64_t moves; ///< begun and not ended, from and to this device; closing waits for them
     kilni_random random;
 };
@@ -236,6 +259,20 @@ kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **
 void kilni_stream_destroy(kilni_stream *stream);
 /// Lists a stream that was created, so that it is found and ends with the device. Under the lock.
 void kilni_stream_enlist(kilni_stream *stream);
+
+/// A queued result is counted, and no longer: it was placed, dropped, or will never be computed.
+static inline void kilni_tensor_pend(kiln_tensor *tensor)
+{
+    tensor->pending = true;
+    tensor->device->bytes_pending += (uint64_t)kiln_desc_bytes(&tensor->desc);
+}
+static inline void kilni_tensor_unpend(kiln_tensor *tensor)
+{
+    if (tensor->pending) {
+        tensor->pending = false;
+        tensor->device->bytes_pending -= (uint64_t)kiln_desc_bytes(&tensor->desc);
+    }
+}
 
 /// Takes back the pins that queueing the segment's operations gave.
 void kilni_segment_unpin(const kiln_fuse_segment *segment);
@@ -455,7 +492,49 @@ typedef struct kilni_run {
     kiln_fuse_engine *engine;
     const kiln_fuse_segment *segment;
     kilni_place **places;
+    kilni_layout *layout; ///< NULL: the pool gives all memory
 } kilni_run;
+
+// ---- when memory is short (memory_pressure.c; all under the lock)
+
+void kilni_pressure_init(kiln_device *device);
+static inline bool kilni_under_pressure(kiln_device *device)
+{
+    uint64_t bytes = device->bytes_live + device->bytes_pending;
+    if (bytes <= device->pressure) {
+        device->pressure_now = device->pressure;
+        return false;
+    }
+    return device->pressure > 0 && bytes > device->pressure_now;
+}
+/// Runs what all threads have recorded, for memory.
+void kilni_relieve(kiln_device *device);
+
+// ---- memory of whole plans (memory_run.c; all under the lock)
+
+/// The layout of a run, with the arena for it until `end`; NULL: there is none, or nothing to plan.
+kilni_layout *kilni_layout_begin(const kilni_run *run);
+void kilni_layout_end(const kilni_run *run);
+/// The layout that the run's plan and extents have, made when it is worth it; or NULL.
+kilni_layout *kilni_layout_find(const kilni_run *run);
+/// Gives a value its memory. False: the pool has to, and `note` is told what it gave.
+bool kilni_layout_place(const kilni_run *run, uint32_t slot, const kiln_tensor_desc *desc,
+                        kilni_place *target);
+bool kilni_layout_place_temp(const kilni_run *run, uint32_t block, uint32_t temp,
+                             const kiln_tensor_desc *desc, kilni_place *target);
+void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_place *place);
+/// Before and after an operation alone is executed, in a run with a layout.
+void kilni_layout_lend(const kilni_run *run, uint32_t step);
+void kilni_layout_learn(const kilni_run *run, uint32_t step);
+/// Gives the arena back; it comes again when it is needed. False: there is none, or a run has it.
+bool kilni_arena_drop(kiln_device *device);
+static inline void kilni_count_live(kiln_device *device, uint64_t bytes)
+{
+    device->bytes_live += bytes;
+    if (device->bytes_live > device->bytes_live_peak) {
+        device->bytes_live_peak = device->bytes_live;
+    }
+}
 
 /// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under
 /// the lock.

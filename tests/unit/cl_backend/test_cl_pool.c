@@ -58,7 +58,7 @@ static void test_reuse(void)
     cl_fixture_close(&f);
 }
 
-// At most a quarter is lost, sizes never shrink, and every class is reached.
+// At most a sixteenth is lost, sizes never shrink, and every class is reached.
 static void test_rounding(void)
 {
     cl_fixture f;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// When memory is short: the budget, and running queued work early. Work that waits in queues keeps
+// alive what its operations read, also after the caller has let go of it; so when what is held and
+// what queued results will need come near the budget, the queues run.
+
+#include "runtime_internal.h"
+
+enum {
+    PRESSURE_EIGHTHS = 7, ///< of the budget
+    RELIEF_PART = 16 ///< part of the budget by which memory grows before the queues run again
+};
+
+static uint64_t threshold_of(kiln_device *device)
+{
+    kiln_backend_stats stats = {0};
+    device->backend->ops->stats(device->backend, &stats);
+    return stats.bytes_budget / 8 * PRESSURE_EIGHTHS;
+}
+
+void kilni_pressure_init(kiln_device *device)
+{
+    device->pressure = threshold_of(device);
+    device->pressure_now = device->pressure;
+}
+
+void kilni_relieve(kiln_device *device)
+{
+    kiln_error later = KILN_ERROR_INIT;
+    device->early_runs++;
+    if (kilni_device_drain(device, &later) != KILN_STATUS_OK) {
+        kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
+                       later.message);
+    }
+    // Where tensors that are held leave no room, running early after each call would only keep
+    // operations from being fused.
+    uint64_t room = device->pressure / RELIEF_PART;
+    uint64_t next = device->bytes_live + device->bytes_pending + room;
+    device->pressure_now = next > device->pressure ? next : device->pressure;
+}
+
+kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, kiln_error *err)
+{
+    device = kilni_core(device);
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    if (device->backend->ops->set_budget == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "the memory of %s has no budget of this process",
+                         device->address);
+    }
+    pthread_mutex_lock(&device->lock);
+    device->backend->ops->set_budget(device->backend, bytes);
+    kilni_pressure_init(device);
+    if (kilni_under_pressure(device)) {
+        kilni_relieve(device);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return KILN_STATUS_OK;
+}
+
+void kiln_device_reset_peaks(kiln_device *device)
+{
+    device = kilni_core(device);
+    pthread_mutex_lock(&device->lock);
+    if (device->backend->ops->reset_peaks != NULL) {
+        device->backend->ops->reset_peaks(device->backend);
+    }
+    device->bytes_live_peak = device->bytes_live;
+    pthread_mutex_unlock(&device->lock);
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Memory of whole plans: what a run holds beside what liveness alone needs, on a transformer block
+// and on random programs, fused and not; that a repeated run asks the pool for its results only;
+// that sharing memory changes no value, whatever else runs meanwhile; budgets and what happens at
+// their end.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory_bound.h"
+#include "runtime_fixture.h"
+
+enum { B = 2, T = 48, D = 128, H = 4, F = 4 * D, MAX_VALUES = 64 };
+
+/// Calls that must succeed, with what they make let go of when the next one has it.
+typedef struct builder {
+    fixture *f;
+    kiln_tensor *owned[256];
+    size_t n_owned;
+} builder;
+
+static kiln_tensor *own(builder *b, kiln_tensor *tensor)
+{
+    b->owned[b->n_owned++] = tensor;
+    return tensor;
+}
+
+static void drop(builder *b, kiln_tensor *tensor)
+{
+    for (size_t i = 0; i < b->n_owned; i++) {
+        if (b->owned[i] == tensor) {
+            b->owned[i] = b->owned[--b->n_owned];
+            kiln_release(tensor);
+            return;
+        }
+    }
+}
+
+static void drop_all(builder *b)
+{
+    while (b->n_owned > 0) {
+        kiln_release(b->owned[--b->n_owned]);
+    }
+}
+
+#define MAKE(b, name, call)                                                                        \
+    kiln_tensor *name = NULL;                                                                      \
+    {                                                                                              \
+        kiln_tensor **out = &(name);                                                               \
+        FIXTURE_OK((b)->f, call);                                                                  \
+        own((b), name);                                                                            \
+    }
+#define ERR &b->f->err
+
+static kiln_tensor *weight(fixture *f, uint64_t seed, size_t rank, const int64_t *dims, float scale)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < rank; i++) {
+        count *= (size_t)dims[i];
+    }
+    float *data = malloc(count * sizeof(*data));
+    for (size_t i = 0; data != NULL && i < count; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        data[i] = ((float)(seed >> 40) / 16777216.0f - 0.5f) * scale;
+    }
+    kiln_tensor *tensor = fixture_f32(f, rank, dims, data);
+    free(data);
+    return tensor;
+}
+
+// ---- a transformer block -----------------------------------------------------------------------
+
+enum { X, NORM1, BIAS1, NORM2, BIAS2, WQ, WK, WV, WO, UP, UP_BIAS, DOWN, DOWN_BIAS, PARTS };
+
+static void make_parts(fixture *f, kiln_tensor *parts[PARTS])
+{
+    static const int64_t x[] = {B, T, D}, d[] = {D}, dd[] = {D, D}, df[] = {D, F}, fd[] = {F, D},
+                         ff[] = {F};
+    const struct {
+        size_t rank;
+        const int64_t *dims;
+    } shapes[PARTS] = {{3, x},  {1, d},  {1, d},  {1, d},  {1, d},  {2, dd}, {2, dd},
+                       {2, dd}, {2, dd}, {2, df}, {1, ff}, {2, fd}, {1, d}};
+    for (uint64_t i = 0; i < PARTS; i++) {
+        parts[i] = weight(f, i + 1, shapes[i].rank, shapes[i].dims, i == X ? 2.0f : 0.2f);
+    }
+}
+
+static kiln_tensor *heads(builder *b, kiln_tensor *x, kiln_tensor *w)
+{
+    const int64_t split[] = {B, T, H, D / H}, order[] = {0, 2, 1, 3};
+    MAKE(b, flat, kiln_matmul(x, w, false, false, out, ERR));
+    MAKE(b, wide, kiln_reshape(flat, split, 4, out, ERR));
+    MAKE(b, turned, kiln_permute(wide, order, 4, out, ERR));
+    drop(b, flat);
+    drop(b, wide);
+    return turned;
+}
+
+static kiln_tensor *attention(builder *b, kiln_tensor *x, kiln_tensor *const *parts)
+{
+    const int64_t order[] = {0, 2, 1, 3}, joined[] = {B, T, D};
+    kiln_tensor *q = heads(b, x, parts[WQ]);
+    kiln_tensor *k = heads(b, x, parts[WK]);
+    MAKE(b, raw, kiln_matmul(q, k, false, true, out, ERR));
+    drop(b, q);
+    drop(b, k);
+    MAKE(b, scores, kiln_mul_scalar(raw, kiln_f64(0.176776695), out, ERR));
+    drop(b, raw);
+    MAKE(b, weights, kiln_softmax(scores, -1, out, ERR));
+    drop(b, scores);
+    kiln_tensor *v = heads(b, x, parts[WV]);
+    MAKE(b, mixed, kiln_matmul(weights, v, false, false, out, ERR));
+    drop(b, weights);
+    drop(b, v);
+    MAKE(b, turned, kiln_permute(mixed, order, 4, out, ERR));
+    drop(b, mixed);
+    MAKE(b, flat, kiln_reshape(turned, joined, 3, out, ERR));
+    drop(b, turned);
+    MAKE(b, result, kiln_matmul(flat, parts[WO], false, false, out, ERR));
+    drop(b, flat);
+    return result;
+}
+
+static kiln_tensor *transformer(builder *b, kiln_tensor *const *parts)
+{
+    MAKE(b, first, kiln_layer_norm(parts[X], parts[NORM1], parts[BIAS1], -1, 1e-5, out, ERR));
+    kiln_tensor *mixed = attention(b, first, parts);
+    drop(b, first);
+    MAKE(b, x, kiln_add(parts[X], mixed, out, ERR));
+    drop(b, mixed);
+    MAKE(b, second, kiln_layer_norm(x, parts[NORM2], parts[BIAS2], -1, 1e-5, out, ERR));
+    MAKE(b, up, kiln_matmul(second, parts[UP], false, false, out, ERR));
+    drop(b, second);
+    MAKE(b, biased, kiln_add(up, parts[UP_BIAS], out, ERR));
+    drop(b, up);
+    MAKE(b, active, kiln_gelu(biased, false, out, ERR));
+    drop(b, biased);
+    MAKE(b, down, kiln_matmul(active, parts[DOWN], false, false, out, ERR));
+    drop(b, active);
+    MAKE(b, shifted, kiln_add(down, parts[DOWN_BIAS], out, ERR));
+    drop(b, down);
+    MAKE(b, result, kiln_add(x, shifted, out, ERR));
+    drop(b, x);
+    drop(b, shifted);
+    return result;
+}
+
+static kiln_graph *capture_transformer(fixture *f, kiln_tensor *const *parts)
+{
+    builder b = {.f = f};
+    kiln_graph *graph = NULL;
+    FIXTURE_OK(f, kiln_graph_begin(f->device, parts, PARTS, &f->err));
+    kiln_tensor *result = transformer(&b, parts);
+    FIXTURE_OK(f, kiln_graph_end(f->device, &result, 1, &graph, &f->err));
+    drop_all(&b);
+    return graph;
+}
+
+/// At most a tenth above what liveness needs.
+static void check_peak(const char *name, uint64_t peak, uint64_t bound)
+{
+    double ratio = bound > 0 ? (double)peak / (double)bound : 1;
+    printf("%-28s peak %8llu bound %8llu ratio %.3f\n", name, (unsigned long long)peak,
+           (unsigned long long)bound, ratio);
+    kiln_test_check(peak <= bound + bound / 10, __FILE__, __LINE__, name);
+}
+
+static void transformer_on(const char *address, bool fusion)
+{
+    fixture f;
+    char name[64];
+    kiln_tensor *parts[PARTS] = {NULL};
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    FIXTURE_OK(&f, kiln_device_set_fusion(f.device, fusion, &f.err));
+    make_parts(&f, parts);
+    kiln_graph *graph = capture_transformer(&f, parts);
+    snprintf(name, sizeof(name), "%s %s first run", address, fusion ? "fused" : "alone");
+    uint64_t first = memory_of_run(f.device, graph, parts, PARTS, 1, 0);
+    uint64_t bound = memory_bound(graph);
+    printf("%-28s peak %8llu\n", name, (unsigned long long)first);
+    snprintf(name, sizeof(name), "%s %s", address, fusion ? "fused" : "alone");
+    check_peak(name, memory_of_run(f.device, graph, parts, PARTS, 1, 2), bound);
+    kiln_graph_destroy(graph);
+    for (int i = 0; i < PARTS; i++) {
+        kiln_release(parts[i]);
+    }
+    fixture_close(&f);
+}
+
+static void test_transformer_peak(void)
+{
+    transformer_on("null", true);
+    transformer_on("null", false);
+    transformer_on("opencl:0", true);
+    transformer_on("opencl:0", false);
+}
+
+/// A repeated run takes from the pool what outlives it, and nothing else.
+static void test_repeated_run_asks_for_results(void)
+{
+    fixture f;
+    kiln_tensor *parts[PARTS] = {NULL};
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    make_parts(&f, parts);
+    kiln_graph *graph = capture_transformer(&f, parts);
+    kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+    for (int i = 0; i < 5; i++) {
+        kiln_tensor *result = NULL;
+        kiln_device_stats_get(f.device, &before);
+        FIXTURE_OK(&f, kiln_graph_run(graph, parts, PARTS, &result, 1, &f.err));
+        kiln_device_stats_get(f.device, &after);
+        kiln_release(result);
+    }
+    KILN_CHECK_INT(after.backend.pool_reuses - before.backend.pool_reuses, 1);
+    KILN_CHECK_INT(after.backend.bytes_pooled, before.backend.bytes_pooled);
+    KILN_CHECK(after.values_planned > before.values_planned);
+    kiln_graph_destroy(graph);
+    for (int i = 0; i < PARTS; i++) {
+        kiln_release(parts[i]);
+    }
+    fixture_close(&f);
+}
+
+// ---- random programs ---------------------------------------------------------------------------
+
+typedef struct random_program {
+    builder b;
+    uint64_t state;
+    kiln_tensor *values[MAX_VALUES];
+    int64_t dims[MAX_VALUES][2];
+    size_t n_values;
+    size_t n_kept;
+} random_program;
+
+static uint32_t below(random_program *p, uint32_t limit)
+{
+    p->state = p->state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(p->state >> 33) % limit;
+}
+
+static void add(random_program *p, kiln_tensor *tensor)
+{
+    const int64_t *dims = kiln_tensor_dims(tensor);
+    p->values[p->n_values] = tensor;
+    p->dims[p->n_values][0] = dims[0];
+    p->dims[p->n_values++][1] = dims[1];
+}
+
+static size_t find_like(random_program *p, size_t value, bool inner)
+{
+    for (size_t i = 0; i < p->n_values; i++) {
+        size_t at = (i + below(p, (uint32_t)p->n_values)) % p->n_values;
+        if (inner ? p->dims[at][0] == p->dims[value][1]
+                  : p->dims[at][0] == p->dims[value][0] && p->dims[at][1] == p->dims[value][1]) {
+            return at;
+        }
+    }
+    return value;
+}
+
+static void one_step(random_program *p)
+{
+    builder *b = &p->b;
+    size_t at = below(p, (uint32_t)p->n_values);
+    kiln_tensor *x = p->values[at];
+    const int64_t order[] = {1, 0}, folded[] = {p->dims[at][0] * p->dims[at][1], 1}, axes[] = {1};
+    const int64_t ends[] = {(p->dims[at][0] + 1) / 2, p->dims[at][1]};
+    switch (below(p, 9)) {
+    case 0: {
+        MAKE(b, y, kiln_add(x, p->values[find_like(p, at, false)], out, ERR));
+        add(p, y);
+        return;
+    }
+    case 1: {
+        MAKE(b, y, kiln_gelu(x, false, out, ERR));
+        add(p, y);
+        return;
+    }
+    case 2: {
+        size_t with = find_like(p, at, true);
+        if (p->dims[with][0] != p->dims[at][1] || p->dims[at][0] * p->dims[with][1] > 1 << 18) {
+            return;
+        }
+        MAKE(b, y, kiln_matmul(x, p->values[with], false, false, out, ERR));
+        add(p, y);
+        return;
+    }
+    case 3: {
+        MAKE(b, y, kiln_permute(x, order, 2, out, ERR));
+        add(p, y);
+        return;
+    }
+    case 4: {
+        MAKE(b, y, kiln_reshape(x, folded, 2, out, ERR));
+        add(p, y);
+        return;
+    }
+    case 5: {
+        MAKE(b, y, kiln_softmax(x, -1, out, ERR));
+        add(p, y);
+        return;
+    }
+    case 6: {
+        MAKE(b, y, kiln_sum(x, axes, 1, true, out, ERR));
+        add(p, y);
+        return;
+    }
+    case 7: {
+        const int64_t from[] = {0, 0};
+        MAKE(b, y, kiln_slice(x, from, 2, ends, 2, NULL, 0, out, ERR));
+        add(p, y);
+        return;
+    }
+    default: {
+        MAKE(b, y, kiln_mul_scalar(x, kiln_f64(0.5), out, ERR));
+        add(p, y);
+        return;
+    }
+    }
+}
+
+/// Drops values on the way, so that memory can be shared.
+static void forget_some(random_program *p, size_t n_inputs)
+{
+    while (p->n_values > n_inputs + 3 && below(p, 3) != 0) {
+        size_t at = n_inputs + below(p, (uint32_t)(p->n_values - n_inputs));
+        drop(&p->b, p->values[at]);
+        p->n_values--;
+        p->values[at] = p->values[p->n_values];
+        memcpy(p->dims[at], p->dims[p->n_values], sizeof(p->dims[at]));
+    }
+}
+
+enum { INPUTS = 3 };
+
+static kiln_graph *capture_random(fixture *f, uint64_t seed, kiln_tensor **inputs,
+                                  size_t *out_results)
+{
+    random_program p = {.b = {.f = f}, .state = seed * 7919};
+    kiln_graph *graph = NULL;
+    int64_t n = 16 + below(&p, 100), m = 16 + below(&p, 100);
+    const int64_t dims[INPUTS][2] = {{n, m}, {m, n}, {n, m}};
+    for (int i = 0; i < INPUTS; i++) {
+        inputs[i] = weight(f, seed + (uint64_t)i, 2, dims[i], 1.0f);
+    }
+    FIXTURE_OK(f, kiln_graph_begin(f->device, inputs, INPUTS, &f->err));
+    for (int i = 0; i < INPUTS; i++) {
+        add(&p, inputs[i]);
+    }
+    for (int i = 0; i < 30; i++) {
+        one_step(&p);
+        forget_some(&p, INPUTS);
+    }
+    *out_results = p.n_values - INPUTS;
+    FIXTURE_OK(f, kiln_graph_end(f->device, &p.values[INPUTS], *out_results, &graph, &f->err));
+    drop_all(&p.b);
+    return graph;
+}
+
+static void random_on(const char *address, bool fusion, uint64_t first, uint64_t count)
+{
+    double worst = 1, sum = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        fixture f;
+        size_t results = 0;
+        kiln_tensor *inputs[INPUTS] = {NULL};
+        if (!fixture_open(&f, address)) {
+            return;
+        }
+        FIXTURE_OK(&f, kiln_device_set_fusion(f.device, fusion, &f.err));
+        kiln_graph *graph = capture_random(&f, seed, inputs, &results);
+        uint64_t peak = memory_of_run(f.device, graph, inputs, INPUTS, results, 2);
+        uint64_t bound = memory_bound(graph);
+        double ratio = bound > 0 ? (double)peak / (double)bound : 1;
+        worst = ratio > worst ? ratio : worst;
+        sum += ratio;
+        // Results have buffers of their own, so what dies before them may be held beside them.
+        kiln_graph_memory memory = KILN_GRAPH_MEMORY_INIT;
+        FIXTURE_OK(&f, kiln_graph_memory_get(graph, &memory, &f.err));
+        KILN_CHECK(memory.bound_bytes >= bound);
+        if (!KILN_CHECK(peak <= bound + bound / 10 + memory.result_bytes)) {
+            printf("seed %llu: peak %llu, bound %llu\n", (unsigned long long)seed,
+                   (unsigned long long)peak, (unsigned long long)bound);
+        }
+        kiln_graph_destroy(graph);
+        for (int i = 0; i < INPUTS; i++) {
+            kiln_release(inputs[i]);
+        }
+        fixture_close(&f);
+    }
+    printf("%s %s: %llu programs, mean ratio %.3f, worst %.3f\n", address,
+           fusion ? "fused" : "alone", (unsigned long long)count, sum / (double)count, worst);
+    KILN_CHECK(sum / (double)count <= 1.15);
+}
+
+static void test_random_peak(void)
+{
+    random_on("null", true, 1, 100);
+    random_on("null", false, 1, 100);
+    random_on("opencl:0", true, 1, 12);
+}
+
+KILN_TEST_MAIN("unit/runtime/memory", KILN_TEST(test_transformer_peak),
+               KILN_TEST(test_repeated_run_asks_for_results), KILN_TEST(test_random_peak))
