@@ -20,6 +20,7 @@ typedef struct run_options {
     long row; ///< of `expected`; -1: all of it
     double tolerance;
     bool draw;
+    bool memory;
     long repeat;
 } run_options;
 
@@ -30,6 +31,7 @@ static const struct argp_option options_table[] = {
      0},
     {"row", 'R', "INDEX", 0, "compare with one row of --expected: its first axis", 0},
     {"draw", 'D', NULL, 0, "draw the first input as a picture: its last two axes", 0},
+    {"memory", 'm', NULL, 0, "print how the values of the model share memory, step by step", 0},
     {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
     {"trace", 't' + 256, "FILE", 0,
      "write what host and device did, for Perfetto and chrome://tracing", 0},
@@ -70,6 +72,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 't' + 256:
         options->model.trace = text;
+        return 0;
+    case 'm':
+        options->memory = true;
         return 0;
     case 't':
         options->tolerance = strtod(text, &end);
@@ -169,6 +174,14 @@ static void print_report(const model_run_report *report)
     printf("kernels launched: %llu a run, BLAS calls %llu\n", (unsigned long long)report->kernels,
            (unsigned long long)report->blas_calls);
     printf("peak of device memory: %s\n", cli_format_bytes(memory, (double)report->peak_bytes));
+    if (report->memory != NULL) {
+        printf("held by the device at most: %s\n",
+               cli_format_bytes(memory, (double)report->pooled_peak_bytes));
+        printf("budget: %s\n", cli_format_bytes(memory, (double)report->budget_bytes));
+        printf("a repeated run: %llu values from its plan, %llu from the pool\n",
+               (unsigned long long)report->values_planned, (unsigned long long)report->pool_reuses);
+        fputs(report->memory, stdout);
+    }
 }
 
 // ---- comparing and writing
@@ -292,7 +305,7 @@ int cmd_run(int argc, char **argv)
         .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
-    model_run run = {.n_wanted = options.n_outputs};
+    model_run run = {.n_wanted = options.n_outputs, .with_memory = options.memory};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));
     kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);
     if (status == KILN_STATUS_OK && options.model.trace != NULL) {

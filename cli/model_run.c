@@ -361,6 +361,8 @@ static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_r
         kiln_device_stats_get(self->device, &after);
         run->report.kernels = after.backend.kernels_launched - before.backend.kernels_launched;
         run->report.blas_calls = after.backend.blas_calls - before.backend.blas_calls;
+        run->report.pool_reuses = after.backend.pool_reuses - before.backend.pool_reuses;
+        run->report.values_planned = after.values_planned - before.values_planned;
     }
     if (status == KILN_STATUS_OK && repeats > 0) {
         qsort(samples, repeats, sizeof(*samples), compare_ns);
@@ -418,6 +420,47 @@ static kiln_status find_outputs(const char *path, model_run *run, kiln_error *er
     return status;
 }
 
+/// The graph's memory as text: all of it, then step by step.
+static kiln_status write_memory(const model_session *session, model_run_report *report,
+                                kiln_error *err)
+{
+    kiln_graph_memory memory = KILN_GRAPH_MEMORY_INIT;
+    kiln_graph_memory_step step = KILN_GRAPH_MEMORY_STEP_INIT;
+    char sizes[5][32];
+    size_t length = 0;
+    if (session->graph == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "--memory: the model reads values while it is recorded, so there is no "
+                         "one plan");
+    }
+    kiln_status status = kiln_graph_memory_get(session->graph, &memory, err);
+    FILE *out = status == KILN_STATUS_OK ? open_memstream(&report->memory, &length) : NULL;
+    if (status != KILN_STATUS_OK || out == NULL) {
+        return status != KILN_STATUS_OK
+                   ? status
+                   : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
+    }
+    fprintf(out,
+            "memory of a run: %s (arena %s, results %s); liveness needs %s, without sharing %s\n",
+            cli_format_bytes(sizes[0], (double)memory.peak_bytes),
+            cli_format_bytes(sizes[1], (double)memory.arena_bytes),
+            cli_format_bytes(sizes[2], (double)memory.result_bytes),
+            cli_format_bytes(sizes[3], (double)memory.bound_bytes),
+            cli_format_bytes(sizes[4], (double)memory.all_bytes));
+    fprintf(out, "values: %u, of them %u assigned with the plan, %u in place\n", memory.values,
+            memory.values_planned, memory.values_in_place);
+    fprintf(out, "%4s  %-40s %12s %12s %12s\n", "step", "operator or kernel", "written",
+            "temporary", "alive");
+    for (uint32_t i = 0; i < memory.steps && status == KILN_STATUS_OK; i++) {
+        status = kiln_graph_memory_step_get(session->graph, i, &step, err);
+        fprintf(out, "%4u  %-40.40s %12s %12s %12s\n", i, step.name,
+                cli_format_bytes(sizes[0], (double)step.written_bytes),
+                cli_format_bytes(sizes[1], (double)step.temporary_bytes),
+                cli_format_bytes(sizes[2], (double)step.live_bytes));
+    }
+    return fclose(out) == 0 ? status : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
+}
+
 kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
                               kiln_error *err)
 {
@@ -441,6 +484,9 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         kiln_device_stats_get(session.device, &stats);
         run->report.peak_bytes = stats.backend.bytes_peak;
+        run->report.pooled_peak_bytes = stats.backend.bytes_pooled_peak;
+        run->report.budget_bytes = stats.backend.bytes_budget;
+        status = run->with_memory ? write_memory(&session, &run->report, err) : status;
     }
     if (status == KILN_STATUS_OK && options->trace != NULL) {
         status = kiln_trace_write(session.context, options->trace, err);
@@ -454,4 +500,5 @@ void model_run_free(model_run *run)
     for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
         npy_free(&run->outputs[i]);
     }
+    free(run->report.memory);
 }

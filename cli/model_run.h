@@ -73,9 +73,15 @@ typedef struct model_run_report {
     uint64_t kernels; ///< of one repeated run, or of the first when there is none
     uint64_t blas_calls;
     uint64_t peak_bytes;
+    uint64_t pooled_peak_bytes; ///< held by the device, used or not
+    uint64_t budget_bytes; ///< 0: no limit is known
+    uint64_t pool_reuses; ///< of one repeated run: allocations that idle memory served
+    uint64_t values_planned; ///< of one repeated run
+    char *memory; ///< table of the graph's steps; NULL: there is none
 } model_run_report;
 
 typedef struct model_run {
+    bool with_memory; ///< the report has a table of the graph's memory
     const char *wanted[MODEL_RUN_MAX_IO]; ///< "[NAME=]FILE": checked before anything runs
     size_t n_wanted;
     size_t wanted_index[MODEL_RUN_MAX_IO];

@@ -56,6 +56,13 @@ def run_prints_the_job():
 
 
 @case
+def run_tells_its_memory():
+    run = kiln("run", MODEL, "--input", INPUT, "--memory", *FAST)
+    expect(run, 0, "memory of a run:", "liveness needs", "assigned with the plan", "in place",
+           "operator or kernel", "held by the device at most:", "budget:")
+
+
+@case
 def fused_and_unfused_agree():
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, n) for n in ("fused.npy", "plain.npy")]

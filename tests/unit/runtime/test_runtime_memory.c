@@ -3,6 +3,7 @@
 // and on random programs, fused and not; that a repeated run asks the pool for its results only;
 // that sharing memory changes no value, whatever else runs meanwhile; budgets and what happens at
 // their end.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,5 +406,222 @@ static void test_random_peak(void)
     random_on("opencl:0", true, 1, 12);
 }
 
+// ---- values ------------------------------------------------------------------------------------
+
+enum { ROUNDS = 20, THREADS = 3 };
+
+typedef struct worker {
+    fixture *f;
+    kiln_graph *graph;
+    kiln_tensor *inputs[INPUTS];
+    size_t n_results;
+    float *expected[MAX_VALUES];
+    kiln_error err;
+    bool same;
+} worker;
+
+/// Values as the program computes them when it runs alone, operation by operation.
+static void expect(worker *w, uint64_t seed)
+{
+    kiln_tensor *results[MAX_VALUES] = {NULL};
+    FIXTURE_OK(w->f, kiln_device_set_fusion(w->f->device, false, &w->f->err));
+    kiln_graph *alone = capture_random(w->f, seed, w->inputs, &w->n_results);
+    FIXTURE_OK(w->f, kiln_graph_run(alone, w->inputs, INPUTS, results, w->n_results, &w->f->err));
+    for (size_t i = 0; i < w->n_results; i++) {
+        size_t bytes = kiln_tensor_bytes(results[i]);
+        w->expected[i] = malloc(bytes + 1);
+        FIXTURE_OK(w->f, kiln_read(results[i], w->expected[i], bytes, &w->f->err));
+        kiln_release(results[i]);
+    }
+    kiln_graph_destroy(alone);
+    for (int i = 0; i < INPUTS; i++) {
+        kiln_release(w->inputs[i]);
+    }
+    w->graph = capture_random(w->f, seed, w->inputs, &w->n_results);
+}
+
+static bool check_result(worker *w, kiln_tensor *result, size_t number)
+{
+    size_t bytes = kiln_tensor_bytes(result);
+    kiln_request *request = NULL;
+    float *got = malloc(bytes + 1);
+    bool same = kiln_read_async(result, got, bytes, &request, &w->err) == KILN_STATUS_OK;
+    kiln_release(result); // while it is read
+    same = same && kiln_request_wait(request, &w->err) == KILN_STATUS_OK &&
+           memcmp(got, w->expected[number], bytes) == 0;
+    kiln_request_destroy(request);
+    free(got);
+    return same;
+}
+
+static void *work(void *user)
+{
+    worker *w = user;
+    w->same = true;
+    for (int round = 0; round < ROUNDS; round++) {
+        kiln_tensor *results[MAX_VALUES] = {NULL};
+        if (kiln_graph_run(w->graph, w->inputs, INPUTS, results, w->n_results, &w->err) !=
+            KILN_STATUS_OK) {
+            w->same = false;
+            return NULL;
+        }
+        for (size_t i = 0; i < w->n_results; i++) {
+            w->same = check_result(w, results[i], i) && w->same;
+        }
+    }
+    return NULL;
+}
+
+/// Runs of several threads share one arena, results are read while later runs write it, and a trim
+/// in between takes it away: the values are those of operations that run alone.
+static void test_shared_arena_keeps_values(void)
+{
+    fixture f;
+    worker workers[THREADS] = {{0}};
+    pthread_t threads[THREADS];
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    for (uint64_t i = 0; i < THREADS; i++) {
+        workers[i].f = &f;
+        expect(&workers[i], 100 + i);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        KILN_CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        kiln_device_trim(f.device);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        kiln_test_check(workers[i].same, __FILE__, __LINE__, workers[i].err.message);
+        kiln_graph_destroy(workers[i].graph);
+        for (int k = 0; k < INPUTS; k++) {
+            kiln_release(workers[i].inputs[k]);
+        }
+        for (size_t k = 0; k < workers[i].n_results; k++) {
+            free(workers[i].expected[k]);
+        }
+    }
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f.device, &stats);
+    KILN_CHECK(stats.values_planned > 0);
+    fixture_close(&f);
+}
+
+// ---- budgets -----------------------------------------------------------------------------------
+
+static void budget_on(const char *address)
+{
+    fixture f;
+    const int64_t dims[] = {64 * 1024};
+    kiln_tensor *held[64] = {NULL};
+    kiln_tensor *one = NULL;
+    size_t count = 0;
+    if (!fixture_open_with(&f, address, "memory-budget", "2M")) {
+        return;
+    }
+    kiln_status status = KILN_STATUS_OK;
+    while (count < 64 && status == KILN_STATUS_OK) {
+        status = kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, dims, NULL, &held[count], &f.err);
+        count += status == KILN_STATUS_OK;
+    }
+    KILN_CHECK_INT(status, KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_INT(count, 8);
+    KILN_CHECK_CONTAINS(f.err.message, "memory-budget");
+    f.err = (kiln_error)KILN_ERROR_INIT;
+    // What is held is whole, and there is room again for what is released.
+    kiln_release(held[--count]);
+    FIXTURE_OK(&f, kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, dims, NULL, &one, &f.err));
+    kiln_tensor *sum = NULL;
+    FIXTURE_OK(&f, kiln_device_set_memory_budget(f.device, 4 << 20, &f.err));
+    FIXTURE_OK(&f, kiln_add(held[0], one, &sum, &f.err));
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    kiln_release(sum);
+    kiln_release(one);
+    while (count > 0) {
+        kiln_release(held[--count]);
+    }
+    fixture_close(&f);
+}
+
+static void test_budget(void)
+{
+    budget_on("reference");
+    budget_on("opencl:0");
+}
+
+/// A sum of many tensors, each let go of at once: its queue keeps them all, so it runs early.
+static void test_queues_run_early(void)
+{
+    fixture f;
+    const int64_t dims[] = {64 * 1024};
+    if (!fixture_open_with(&f, "opencl:0", "memory-budget", "8M")) {
+        return;
+    }
+    float *ones = malloc((size_t)dims[0] * sizeof(float));
+    for (int64_t i = 0; i < dims[0]; i++) {
+        ones[i] = 1;
+    }
+    kiln_tensor *sum = fixture_f32(&f, 1, dims, NULL);
+    for (int i = 0; i < 200; i++) {
+        kiln_tensor *next = NULL;
+        kiln_tensor *x = fixture_f32(&f, 1, dims, ones);
+        FIXTURE_OK(&f, kiln_add(sum, x, &next, &f.err));
+        kiln_release(x);
+        kiln_release(sum);
+        sum = next;
+    }
+    float *got = malloc((size_t)dims[0] * sizeof(float));
+    FIXTURE_OK(&f, kiln_read(sum, got, (size_t)dims[0] * sizeof(float), &f.err));
+    KILN_CHECK(got[0] == 200 && got[dims[0] - 1] == 200);
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f.device, &stats);
+    KILN_CHECK(stats.backend.bytes_pooled_peak <= 8 << 20);
+    KILN_CHECK_INT(stats.bytes_pending, 0);
+    kiln_release(sum);
+    free(got);
+    free(ones);
+    fixture_close(&f);
+}
+
+/// A run for which there is no memory fails by name; with more the same graph runs.
+static void test_run_after_exhaustion(void)
+{
+    fixture f;
+    kiln_tensor *parts[PARTS] = {NULL};
+    kiln_tensor *result = NULL;
+    float few[8];
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    make_parts(&f, parts);
+    kiln_graph *graph = capture_transformer(&f, parts);
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    kiln_device_trim(f.device);
+    kiln_device_stats_get(f.device, &stats);
+    FIXTURE_OK(&f,
+               kiln_device_set_memory_budget(f.device, stats.backend.bytes_pooled + 65536, &f.err));
+    FIXTURE_OK(&f, kiln_graph_run(graph, parts, PARTS, &result, 1, &f.err));
+    kiln_error err = KILN_ERROR_INIT;
+    KILN_CHECK_INT(kiln_read(result, few, kiln_tensor_bytes(result), &err),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_CONTAINS(err.message, "memory-budget");
+    kiln_release(result);
+    KILN_CHECK_INT(kiln_sync(f.device, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    FIXTURE_OK(&f, kiln_device_set_memory_budget(f.device, 0, &f.err));
+    FIXTURE_OK(&f, kiln_graph_run(graph, parts, PARTS, &result, 1, &f.err));
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    kiln_release(result);
+    kiln_graph_destroy(graph);
+    for (int i = 0; i < PARTS; i++) {
+        kiln_release(parts[i]);
+    }
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/memory", KILN_TEST(test_transformer_peak),
-               KILN_TEST(test_repeated_run_asks_for_results), KILN_TEST(test_random_peak))
+               KILN_TEST(test_repeated_run_asks_for_results), KILN_TEST(test_random_peak),
+               KILN_TEST(test_shared_arena_keeps_values), KILN_TEST(test_budget),
+               KILN_TEST(test_queues_run_early), KILN_TEST(test_run_after_exhaustion))
