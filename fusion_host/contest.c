@@ -357,7 +357,13 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     contest->settled = true;
     contest->alone_ns = winner.alone_ns;
     engine->stats.contests_measured++;
+    own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);
     }
+}
+
+bool kiln_fuse_plan_outdone(const kiln_plan *plan)
+{
+    return ((const kilni_fuse_plan *)plan)->outdone;
 }

@@ -237,6 +237,11 @@ KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, 
                                const int64_t *symbols, const uint64_t *measured_ns,
                                uint64_t alone_ns);
 
+/// Whether a tournament found something faster than what one of the plan's blocks runs: who keeps
+/// the plan's segment does better to record it again.
+/// Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
+KILN_API bool kiln_fuse_plan_outdone(const kiln_plan *plan);
+
 // ---- explanation -------------------------------------------------------------------------------
 
 enum { ///< flags of an explanation as text

@@ -180,6 +180,7 @@ typedef struct kilni_fuse_plan {
     bool full; ///< made for a drain: covers all that was there
     uint32_t users; ///< segments of it that are handed out: a graph keeps its own for long
     bool stale;
+    bool outdone; ///< a tournament found something faster than what it runs
     const kilni_fuse_verdict *verdicts; ///< by position, then fuser
     uint32_t n_verdicts;
     uint32_t n_ops_fused;

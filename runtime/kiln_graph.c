@@ -17,6 +17,7 @@ typedef struct binding {
     kilni_place **places; ///< per segment tensor, as the executor sees it
     uint32_t *draws; ///< operations that draw random numbers at each run
     uint32_t n_draws;
+    bool stays; ///< a better plan was found, but could not be taken
     struct binding *next;
 } binding;
 
@@ -685,6 +686,33 @@ static kiln_status set_draws(const binding *bound, bool on, kiln_error *err)
     return status;
 }
 
+/// A graph goes on with what a tournament found: recorded again for the same shapes. The old
+/// binding is to be freed without the lock.
+static void take_better_plan(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
+                             binding **out_old)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    binding *fresh = NULL;
+    if (bound->segment == NULL || bound->stays || !kiln_fuse_plan_outdone(bound->segment->plan) ||
+        *out_old != NULL || graph->leftover_inputs != NULL || graph->leftover_outputs != NULL) {
+        return;
+    }
+    if (rebind(graph, inputs, &fresh, &err) != KILN_STATUS_OK) {
+        bound->stays = true;
+        *out_old = fresh;
+        kiln_log_write(env_of(graph->device), KILN_LOG_INFO, "runtime",
+                       "a graph keeps a slower plan: %s", err.message);
+        return;
+    }
+    binding **link = &graph->bindings;
+    while (*link != bound) {
+        link = &(*link)->next;
+    }
+    fresh->next = bound->next;
+    *link = fresh;
+    *out_old = bound;
+}
+
 static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
                               kiln_tensor **out_tensors, binding **out_evicted, kiln_error *err)
 {
@@ -719,6 +747,9 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     (void)set_draws(bound, /*on=*/false, NULL);
     for (uint32_t i = 0; i < bound->n_tensors; i++) {
         kilni_place_clear(device, &bound->locals[i]);
+    }
+    if (status == KILN_STATUS_OK) {
+        take_better_plan(graph, bound, inputs, out_evicted);
     }
     return status;
 }

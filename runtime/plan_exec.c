@@ -13,7 +13,7 @@ typedef struct block_state {
     bool failed; ///< never tried again
     bool tuned; ///< measured, or never to be
     bool checked; ///< compared with its operations alone
-    uint32_t runs;
+    kilni_scores scores;
     kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
 } block_state;
@@ -762,7 +762,7 @@ static void tune(const kilni_run *run, uint32_t index, const block_run *current)
     if (device->tune != KILNI_TUNE_OFF && !device->measuring && !device->measured &&
         !state->tuned) {
         uint64_t start_ns = kilni_trace_now(device);
-        state->tuned = kilni_tune_block(run, index, state->runs++);
+        state->tuned = kilni_tune_block(run, index, &state->scores);
         kilni_trace_span(device, KILNI_SPAN_MEASURE, "tournament", start_ns);
     }
 }

@@ -549,11 +549,28 @@ typedef enum kilni_tune { ///< knob `tune`
 } kilni_tune;
 
 kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, kiln_error *err);
+/// Of one that takes part.
+typedef struct kilni_score {
+    uint64_t best_ns;
+    uint64_t second_ns; ///< least but one
+    bool failed;
+} kilni_score;
+
+/// A tournament as far as it has come; kept with its block from run to run.
+typedef struct kilni_scores {
+    uint32_t runs; ///< of the block, before
+    uint32_t rounds; ///< played
+    kiln_hash128 extents; ///< for which they were played; others begin anew
+    uint64_t spent_ns; ///< in rounds after the first
+    kilni_score entries[KILN_FUSE_MAX_CONTENDERS + 1]; ///< the last is the operations alone
+} kilni_scores;
+
 /// Measures the programs that may run a block against each other and against its operations alone,
-/// on the tensors at hand, when it is time for that: `runs` is how often the block ran before.
-/// Results go to memory of their own; inputs that the block would overwrite are copied. True when
-/// that was done or is not wanted ever. Under the lock.
-bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs);
+/// on the tensors at hand, when it is time for that. Results go to memory of their own; inputs that
+/// the block would overwrite are copied. With `lazy` a run plays a few rounds and later ones go on,
+/// so that nobody waits long for the device. True when all is played or not wanted ever. Under the
+/// lock.
+bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores);
 
 // ---- traces
 // ---------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ enum {
     CLOSE_PERCENT = 10
 };
 
+/// A lazy tournament begins no other round in a run after that, but one to be warm.
+static const uint64_t slice_ns = 60000000;
 static const uint64_t longest_ns = 2000000000; ///< a tournament begins no other round after that
 static const uint64_t short_ns = 300000000; ///< nor, beyond ROUNDS, after that
 
@@ -35,13 +37,12 @@ kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, k
 
 typedef struct contender { ///< the last one is the operations alone, without a program
     kilni_small_plan small;
-    uint64_t best_ns;
-    uint64_t second_ns; ///< least but one
-    bool failed;
+    kilni_score *score;
 } contender;
 
 typedef struct tournament {
     kilni_sample sample;
+    kilni_scores *scores;
     contender entries[KILN_FUSE_MAX_CONTENDERS + 1];
     kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS];
     uint32_t n_known;
@@ -49,7 +50,7 @@ typedef struct tournament {
 
 // ---- samples -----------------------------------------------------------------------------------
 
-static void note_time(contender *c, uint64_t ns)
+static void note_time(kilni_score *c, uint64_t ns)
 {
     if (c->best_ns == 0 || ns < c->best_ns) {
         c->second_ns = c->best_ns;
@@ -64,7 +65,7 @@ static void note_time(contender *c, uint64_t ns)
 static bool all_sure(const tournament *t)
 {
     for (uint32_t i = 0; i <= t->n_known; i++) {
-        const contender *c = &t->entries[i];
+        const kilni_score *c = &t->scores->entries[i];
         if (!c->failed &&
             (c->second_ns == 0 || c->second_ns > c->best_ns + c->best_ns * SURE_PERCENT / 100)) {
             return false;
@@ -82,9 +83,9 @@ static kiln_status take_sample(tournament *t, contender *c, kiln_error *err)
         uint64_t start = kiln_time_ns();
         status = kilni_beside_run(&t->sample, &c->small, err);
         uint64_t ns = kiln_time_ns() - start;
-        note_time(c, ns);
+        note_time(c->score, ns);
     }
-    c->failed = c->failed || kilni_beside_fault(&t->sample) != NULL;
+    c->score->failed = c->score->failed || kilni_beside_fault(&t->sample) != NULL;
     kilni_beside_clear(&t->sample);
     if (status == KILN_STATUS_OK && device->starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory for a sample's results");
@@ -99,30 +100,49 @@ static void note_failures(tournament *t)
     uint32_t count = kiln_fuse_contenders(t->sample.run->engine, t->sample.run->segment->plan,
                                           t->sample.index, now, KILN_FUSE_MAX_CONTENDERS);
     for (uint32_t i = 0; i < count; i++) {
-        t->entries[i].failed = t->entries[i].failed || now[i].failed;
+        t->scores->entries[i].failed = t->scores->entries[i].failed || now[i].failed;
     }
 }
 
-static kiln_status play(tournament *t, kiln_error *err)
+static kiln_status play_round(tournament *t, kiln_error *err)
 {
+    kilni_scores *scores = t->scores;
     uint64_t start = kiln_time_ns();
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t round = 0; round < MORE_ROUNDS; round++) {
-        uint64_t limit = round < ROUNDS ? longest_ns : short_ns;
-        if ((round > 1 && kiln_time_ns() - start > limit) || (round >= ROUNDS && all_sure(t))) {
+    for (uint32_t i = 0; i <= t->n_known && status == KILN_STATUS_OK; i++) {
+        if (!scores->entries[i].failed) {
+            status = take_sample(t, &t->entries[i], err);
+        }
+    }
+    note_failures(t);
+    if (scores->rounds++ == 0) { // it only warmed up
+        for (uint32_t i = 0; i <= t->n_known; i++) {
+            scores->entries[i].best_ns = scores->entries[i].second_ns = 0;
+        }
+    } else {
+        scores->spent_ns += kiln_time_ns() - start;
+    }
+    return status;
+}
+
+static bool is_over(const tournament *t)
+{
+    const kilni_scores *scores = t->scores;
+    uint64_t limit = scores->rounds < ROUNDS ? longest_ns : short_ns;
+    return scores->rounds >= MORE_ROUNDS || (scores->rounds > 1 && scores->spent_ns > limit) ||
+           (scores->rounds >= ROUNDS && all_sure(t));
+}
+
+/// Programs are made ready in the first round of each slice, so that its samples are no times.
+static kiln_status play(tournament *t, bool sliced, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    uint64_t before_ns = t->scores->spent_ns;
+    for (uint32_t played = 0; status == KILN_STATUS_OK && !is_over(t); played++) {
+        if (sliced && played > 1 && t->scores->spent_ns - before_ns > slice_ns) {
             break;
         }
-        for (uint32_t i = 0; i <= t->n_known && status == KILN_STATUS_OK; i++) {
-            if (!t->entries[i].failed) {
-                status = take_sample(t, &t->entries[i], err);
-            }
-        }
-        note_failures(t);
-        for (uint32_t i = 0; i <= t->n_known && round == 0; i++) {
-            t->entries[i].best_ns = 0; // warmed up
-            t->entries[i].second_ns = 0;
-        }
-        start = round == 0 ? kiln_time_ns() : start;
+        status = play_round(t, err);
     }
     return status;
 }
@@ -160,25 +180,40 @@ static bool is_time(const tournament *t, unsigned mode, uint32_t runs)
     return mode == KILNI_TUNE_FULL || runs + 1 >= HOT || (runs + 1 >= CLOSE_RUNS && is_close(t));
 }
 
+/// What was measured for other extents says nothing.
+static void look_at_extents(const kilni_run *run, kilni_scores *scores)
+{
+    uint32_t count = run->segment->plan->n_symbols;
+    kiln_hash128 extents =
+        kiln_hash_bytes(run->segment->symbols, count * sizeof(*run->segment->symbols));
+    if (extents.low != scores->extents.low || extents.high != scores->extents.high) {
+        *scores = (kilni_scores){.runs = scores->runs, .extents = extents};
+    }
+}
+
 static kiln_status prepare(tournament *t, kiln_error *err)
 {
     kiln_status status = kilni_beside_alone(&t->sample, &t->entries[t->n_known].small, err);
+    for (uint32_t i = 0; i <= t->n_known; i++) {
+        t->entries[i].score = &t->scores->entries[i];
+    }
     for (uint32_t i = 0; i < t->n_known && status == KILN_STATUS_OK; i++) {
-        t->entries[i].failed = t->known[i].failed;
+        t->scores->entries[i].failed = t->scores->entries[i].failed || t->known[i].failed;
         status = kilni_beside_fused(&t->sample, &t->entries[i].small, t->known[i].program, err);
     }
     return status;
 }
 
-static void finish(tournament *t, kiln_status status)
+static void finish(tournament *t, bool settle)
 {
     const kiln_plan *plan = t->sample.run->segment->plan;
+    const kilni_scores *scores = t->scores;
+    const kilni_score *alone = &scores->entries[t->n_known];
     uint64_t ns[KILN_FUSE_MAX_CONTENDERS] = {0};
-    const contender *alone = &t->entries[t->n_known];
     for (uint32_t i = 0; i < t->n_known; i++) {
-        ns[i] = t->entries[i].failed ? 0 : t->entries[i].best_ns;
+        ns[i] = scores->entries[i].failed ? 0 : scores->entries[i].best_ns;
     }
-    if (status == KILN_STATUS_OK) {
+    if (settle) {
         kiln_fuse_settle(t->sample.run->engine, plan, t->sample.index,
                          t->sample.run->segment->symbols, ns, alone->failed ? 0 : alone->best_ns);
     }
@@ -188,14 +223,14 @@ static void finish(tournament *t, kiln_status status)
     kilni_beside_fini(&t->sample);
 }
 
-bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs)
+bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores)
 {
     kiln_device *device = run->device;
-    tournament t = {.n_known = 0};
+    tournament t = {.scores = scores};
     kiln_error err = KILN_ERROR_INIT;
     t.n_known = kiln_fuse_contenders(run->engine, run->segment->plan, block, t.known,
                                      KILN_FUSE_MAX_CONTENDERS);
-    if (t.n_known == 0 || !is_time(&t, device->tune, runs)) {
+    if (t.n_known == 0 || !is_time(&t, device->tune, scores->runs++)) {
         return t.n_known == 0;
     }
     kiln_status status = kilni_beside_init(&t.sample, run, block, &err);
@@ -205,12 +240,14 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs)
     }
     kilni_fault *fault = device->fault;
     uint64_t blocks = device->blocks_fused, ops = device->ops_fused;
+    look_at_extents(run, scores);
     device->measuring = true;
     status = prepare(&t, &err);
     if (status == KILN_STATUS_OK) {
-        status = play(&t, &err);
+        status = play(&t, device->tune == KILNI_TUNE_LAZY, &err);
     }
-    finish(&t, status);
+    bool over = status != KILN_STATUS_OK || is_over(&t);
+    finish(&t, status == KILN_STATUS_OK && over);
     device->measuring = false;
     device->measured = true;
     device->blocks_fused = blocks;
@@ -223,5 +260,5 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, uint32_t runs)
         kiln_log_write(&device->context->env, KILN_LOG_INFO, "runtime",
                        "a block could not be measured: %s", err.message);
     }
-    return true;
+    return over;
 }
