@@ -235,8 +235,11 @@ static void tell_all(kilni_fuse_blocks *blocks, kiln_arena *arena, const kilni_f
 {
     for (uint32_t i = 0; i < blocks->n_verdicts; i++) {
         kilni_fuse_verdict *verdict = &blocks->verdicts[i];
-        for (uint32_t k = 0; verdict->first_op == block->ops[0] && k < block->n_rivals; k++) {
-            if (verdict->fuser == block->rivals[k].fuser && verdict->ready) {
+        uint32_t won_by = chosen < block->n_rivals ? block->rivals[chosen].fuser : KILNI_FUSE_NONE;
+        for (uint32_t k = block->n_rivals; verdict->first_op == block->ops[0] && k-- > 0;) {
+            // Of a fuser's variants the winner is told of, or else the first.
+            bool tells = k == chosen || block->rivals[k].fuser != won_by;
+            if (verdict->fuser == block->rivals[k].fuser && verdict->ready && tells) {
                 tell(arena, verdict, winner, &block->rivals[k], k == chosen);
             }
         }
@@ -339,7 +342,9 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
         winner.programs[i] = rival->program->key;
         winner.measured_ns[i] = rival->measured_ns;
         predicted = rival->program == b->program ? i : predicted;
-        learn(engine, rival, (double)b->baseline_ns, winner.alone_ns);
+        if (i == 0 || contest->rivals[i - 1].fuser != rival->fuser) { // the claim is of the first
+            learn(engine, rival, (double)b->baseline_ns, winner.alone_ns);
+        }
     }
     for (uint32_t i = 0; i < n; i++) {
         extents[i] = symbols[b->symbols[i]];

@@ -65,6 +65,13 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
     verdict->reason = keep_text(c, text);
 }
 
+enum { MOST_VARIANTS = 3 }; ///< of one candidate, beside its first program
+
+typedef struct variants {
+    kiln_program *programs[MOST_VARIANTS];
+    uint32_t count;
+} variants;
+
 /* The claims, now that the block's length is settled; the pointers in the state are good until the
  * next call. */
 static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
@@ -84,9 +91,28 @@ static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
     return bad == NULL;
 }
 
+/* Other ways to write the same program, for tournaments; one that is not well described is left
+ * out. */
+static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
+                          const kilni_fuse_translation *input, variants *out)
+{
+    for (uint32_t i = 1; i < count && out->count < MOST_VARIANTS; i++) {
+        kf_program program = {.struct_size = (uint32_t)sizeof program};
+        kiln_program *translated = NULL;
+        kiln_error why = KILN_ERROR_INIT;
+        if (table->opt_describe(opt, i, &program) == KF_OK &&
+            kilni_fuse_translate(input, &program, &translated, &why) == KILN_STATUS_OK) {
+            out->programs[out->count++] = translated;
+        } else {
+            kiln_log_write(c->engine->env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "variant %u: %s", i,
+                           why.message);
+        }
+    }
+}
+
 /* Describes and verifies what the builder has. */
 static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_translation *input,
-                                kilni_fuse_candidate *out, kiln_error *err)
+                                kilni_fuse_candidate *out, variants *others, kiln_error *err)
 {
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
     kf_opt *opt = NULL;
@@ -115,6 +141,7 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
             memcpy(name, info.name.ptr, info.name.len);
         }
         out->name = name != NULL ? name : "";
+        take_variants(c, table, opt, info.n_variants, input, others);
     }
     if (opt != NULL) {
         table->opt_destroy(opt);
@@ -179,6 +206,19 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
     }
 }
 
+/* With the claim of the first program: which is the fastest is only known when they were measured.
+ */
+static void enter_variants(contest *c, const kilni_fuse_candidate *first, const variants *others)
+{
+    double claimed = fmax(first->score.claimed_ns, first->score.floor_ns);
+    for (uint32_t i = 0; i < others->count && claimed < first->score.baseline_ns &&
+                         c->n_entered < KILNI_FUSE_MAX_CONTENDERS;
+         i++) {
+        c->entered[c->n_entered] = *first;
+        c->entered[c->n_entered++].program = others->programs[i];
+    }
+}
+
 static const int64_t *block_values(const kilni_fuse_translation *input)
 {
     uint32_t count = input->view->marks[input->len - 1].n_symbols;
@@ -216,10 +256,12 @@ static void judge(contest *c, uint32_t fuser)
         .fuser = fuser, .plugin_id = f->plugin->info.id, .fuser_id = f->id};
     kiln_error why = KILN_ERROR_INIT;
     int64_t claim = claimed_ns(&input, &state); // its pointers die with the next call
-    kiln_status status = take_program(c, fuser, &input, &candidate, &why);
+    variants others = {.count = 0};
+    kiln_status status = take_program(c, fuser, &input, &candidate, &others, &why);
     if (status == KILN_STATUS_OK && candidate.program != NULL) {
         score(c, &input, claim, &candidate);
         enter(c, verdict, &candidate);
+        enter_variants(c, &candidate, &others);
         return;
     }
     verdict->reason = keep_text(c, why.message);

@@ -243,7 +243,7 @@ KILN_API void kiln_device_trim(kiln_device *device);
 
 /// Bytes that the device may hold from now on, pool and arena included; 0: what it has. At first
 /// the knob `memory-budget`. What is held already stays. When queued results and what is held pass
-/// seven eighths of it, queued work is run early, for what was released goes then; an allocation
+/// seven eighths of it, queued work is run early if that frees what was released; an allocation
 /// that does not fit takes idle memory back first, then fails. The device goes on after that:
 /// release tensors and try again. Ownership: n/a. Lifetime: until the device closes. Thread: any.
 /// Errors: UNIMPLEMENTED where the memory is somebody else's (remote devices).

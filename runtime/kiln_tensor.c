@@ -47,6 +47,7 @@ static void free_tensor(kiln_tensor *tensor)
     tensor->arrival = NULL;
     kilni_place_clear(device, &tensor->place);
     kilni_tensor_unpend(tensor);
+    kilni_tensor_undoom(tensor);
     device->tensors_live--;
     if (device->n_free_tensors < KEPT_TENSORS) {
         tensor->next_free = device->free_tensors;

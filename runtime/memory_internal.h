@@ -46,6 +46,7 @@ typedef struct kilni_value {
     bool pool; ///< others may hold it longer than the plan says
     bool taken; ///< another value goes on in its memory
     bool took; ///< it goes on in another's
+    bool begun; ///< of a temporary: the step that writes it first is known
     kilni_storage storage; ///< in the arena, or inside a result
 } kilni_value;
 

@@ -278,8 +278,24 @@ static uint64_t temp_bytes(const maker *m, const kiln_plan_block *block,
     return status == KILN_STATUS_OK && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-/// A block's temporaries are alive from its first step, for its prepack launches come before that,
-/// to the last launch that names them.
+/// Whether a launch before the block's first step may write it.
+static bool is_prepacked(const kiln_program *program, uint32_t temp)
+{
+    for (uint32_t i = 0; i < program->n_temps; i++) {
+        if ((program->temps[i].flags & KILN_TEMP_PERSISTENT) == 0) {
+            continue;
+        }
+        const kiln_program_launch *launch = &program->launches[program->temps[i].prepack_launch];
+        for (uint32_t k = 0; k < launch->n_args; k++) {
+            if (launch->args[k].kind == KILN_ARG_TEMP && launch->args[k].ref == temp) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/// A temporary is alive from the first launch that names it to the last.
 static void add_temps(maker *m, uint32_t index, uint32_t first_step)
 {
     const kiln_plan_block *block = &m->plan->blocks[index];
@@ -290,6 +306,7 @@ static void add_temps(maker *m, uint32_t index, uint32_t first_step)
         uint64_t bytes = temp_bytes(m, block, &temp->bytes);
         uint32_t number = add_value(m, KILNI_NO_VALUE, first_step, bytes);
         layout->values[number].pool = (temp->flags & KILN_TEMP_PERSISTENT) != 0 || bytes == 0;
+        layout->values[number].begun = is_prepacked(block->program, i);
     }
 }
 
@@ -310,8 +327,11 @@ static void see_temps(maker *m)
         const kiln_program_launch *launch = &program->launches[step->index];
         for (uint32_t k = 0; k < launch->n_args; k++) {
             if (launch->args[k].kind == KILN_ARG_TEMP) {
-                uint32_t number = m->layout->temps_of[step->block] + launch->args[k].ref;
-                m->layout->values[number].last = i;
+                kilni_value *value =
+                    &m->layout->values[m->layout->temps_of[step->block] + launch->args[k].ref];
+                value->first = value->begun ? value->first : i;
+                value->begun = true;
+                value->last = i;
             }
         }
     }

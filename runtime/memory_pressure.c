@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // When memory is short: the budget, and running queued work early. Work that waits in queues keeps
 // alive what its operations read, also after the caller has let go of it; so when what is held and
-// what queued results will need come near the budget, the queues run.
+// what queued results will need come near the budget, and enough would come free, the queues run.
 
 #include "runtime_internal.h"
 
 enum {
-    PRESSURE_EIGHTHS = 7, ///< of the budget
-    RELIEF_PART = 16 ///< part of the budget by which memory grows before the queues run again
+    PRESSURE_EIGHTHS = 7 ///< of the budget
 };
 
 static uint64_t threshold_of(kiln_device *device)
@@ -20,7 +19,6 @@ static uint64_t threshold_of(kiln_device *device)
 void kilni_pressure_init(kiln_device *device)
 {
     device->pressure = threshold_of(device);
-    device->pressure_now = device->pressure;
 }
 
 void kilni_relieve(kiln_device *device)
@@ -31,11 +29,6 @@ void kilni_relieve(kiln_device *device)
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                        later.message);
     }
-    // Where tensors that are held leave no room, running early after each call would only keep
-    // operations from being fused.
-    uint64_t room = device->pressure / RELIEF_PART;
-    uint64_t next = device->bytes_live + device->bytes_pending + room;
-    device->pressure_now = next > device->pressure ? next : device->pressure;
 }
 
 kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, kiln_error *err)

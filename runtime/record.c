@@ -173,6 +173,7 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
         stream->recorded++;
         kilni_tensor_pin(tensor, stream);
         kilni_tensor_unpend(tensor);
+        kilni_tensor_doom(tensor);
     }
     return status;
 }

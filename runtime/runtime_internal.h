@@ -131,6 +131,7 @@ struct kiln_tensor {
     uint32_t slot; ///< number in the segment that runs now
     bool shared; ///< queued on more than one stream: its last use is not known
     bool pending; ///< counted in the device's bytes_pending
+    bool doomed; ///< counted in its bytes_doomed
     bool captured; ///< stands for a value of a graph: never placed itself
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
     kiln_param_id param; ///< 0: stands for no parameter
@@ -229,7 +230,7 @@ struct kiln_device {
     uint64_t values_planned; ///< values that a layout gave memory to
     uint64_t bytes_pending; ///< of queued results that nobody has dropped yet
     uint64_t pressure; ///< live and pending bytes from which queues are run early; 0: never
-    uint64_t pressure_now; ///< the same, or more while what is held leaves no room
+    uint64_t bytes_doomed; ///< of tensors that only queued operations still hold
     uint64_t early_runs;
     uint64_t moves; ///< begun and not ended, from and to this device; closing waits for them
     kilni_random random;
@@ -271,6 +272,21 @@ static inline void kilni_tensor_unpend(kiln_tensor *tensor)
     if (tensor->pending) {
         tensor->pending = false;
         tensor->device->bytes_pending -= (uint64_t)kiln_desc_bytes(&tensor->desc);
+    }
+}
+/// A tensor with memory is dropped, and gone.
+static inline void kilni_tensor_doom(kiln_tensor *tensor)
+{
+    if (!tensor->doomed && tensor->place.placed) {
+        tensor->doomed = true;
+        tensor->device->bytes_doomed += (uint64_t)kiln_desc_bytes(&tensor->desc);
+    }
+}
+static inline void kilni_tensor_undoom(kiln_tensor *tensor)
+{
+    if (tensor->doomed) {
+        tensor->doomed = false;
+        tensor->device->bytes_doomed -= (uint64_t)kiln_desc_bytes(&tensor->desc);
     }
 }
 
@@ -497,15 +513,15 @@ typedef struct kilni_run {
 
 // ---- when memory is short (memory_pressure.c; all under the lock)
 
+enum { KILNI_RELIEF_PART = 16 }; ///< part of the budget that must come free
+
 void kilni_pressure_init(kiln_device *device);
-static inline bool kilni_under_pressure(kiln_device *device)
+/// Whether memory is short and running queued work would free some. Work that would free none
+/// waits: run early, it only makes what fusion would have left out.
+static inline bool kilni_under_pressure(const kiln_device *device)
 {
-    uint64_t bytes = device->bytes_live + device->bytes_pending;
-    if (bytes <= device->pressure) {
-        device->pressure_now = device->pressure;
-        return false;
-    }
-    return device->pressure > 0 && bytes > device->pressure_now;
+    return device->pressure > 0 && device->bytes_live + device->bytes_pending > device->pressure &&
+           device->bytes_doomed > device->pressure / KILNI_RELIEF_PART;
 }
 /// Runs what all threads have recorded, for memory.
 void kilni_relieve(kiln_device *device);

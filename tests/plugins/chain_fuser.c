@@ -19,6 +19,9 @@
 #ifndef CHAIN_MAX_OPS // operations, drops not counted, before it closes
 #define CHAIN_MAX_OPS 40
 #endif
+#ifndef CHAIN_VARIANTS // the second may not be run in place
+#define CHAIN_VARIANTS 1
+#endif
 #ifndef FAULT
 #define FAULT FAULT_NONE
 #endif
@@ -419,7 +422,7 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     memset(&info, 0, sizeof info);
     info.struct_size = (uint32_t)sizeof info;
     info.len = FAULT == FAULT_INFO_LEN ? opt->block.len + 1 : opt->block.len;
-    info.n_variants = 1;
+    info.n_variants = CHAIN_VARIANTS;
     info.name = (kf_str){opt->name, strlen(opt->name)};
     info.key = (kf_blob){&opt->block, sizeof opt->block};
     KF_OUT(out, &info);
@@ -429,14 +432,14 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
 static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
 {
     kf_program program;
-    if (variant != 0) {
+    if (variant >= CHAIN_VARIANTS) {
         return KF_E_INVALID;
     }
     memset(&program, 0, sizeof program);
     program.struct_size = (uint32_t)sizeof program;
     program.flags = FAULT == FAULT_PROGRAM_FLAG
                         ? 1u << 31
-                        : KF_PROGRAM_DETERMINISTIC | KF_PROGRAM_IN_PLACE_SAFE;
+                        : KF_PROGRAM_DETERMINISTIC | (variant == 0 ? KF_PROGRAM_IN_PLACE_SAFE : 0);
     program.sources = opt->sources;
     program.n_sources = FAULT == FAULT_MANY_SOURCES ? 1ull << 40 : 1;
     program.launches = opt->launches;

@@ -173,6 +173,37 @@ static void test_load_order_never_changes_the_winner(void)
     }
 }
 
+/// A fuser's variants are measured like rivals, with the claim of the first; the faster one runs.
+static void test_variants_compete(void)
+{
+    static const char *const variants[] = {"chain_variants", NULL};
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
+    const uint64_t second_wins[] = {50000, 9000};
+    process p;
+    if (!open(&p, variants, NULL, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_INT(kiln_fuse_contenders(p.engine, s->plan, 0, known, KILN_FUSE_MAX_CONTENDERS), 2);
+    KILN_CHECK(known[0].chosen && !known[1].chosen);
+    kiln_hash128 second = known[1].program->key;
+    KILN_CHECK_INT(kiln_fuse_plan_outdone(s->plan), false);
+    kiln_fuse_settle(p.engine, s->plan, 0, s->symbols, second_wins, 100000);
+    KILN_CHECK_INT(kiln_fuse_plan_outdone(s->plan), true);
+    fixture_done(&p.f, s);
+    s = record(&p, LENGTH);
+    KILN_CHECK_STR(winner(s), "test.variants/chain");
+    KILN_CHECK(s->plan->n_blocks == 1 &&
+               memcmp(&s->plan->blocks[0].program->key, &second, sizeof second) == 0);
+    kiln_string text;
+    kiln_string_init(&text, &p.f.env);
+    KILN_CHECK_INT(kiln_fuse_explain(p.engine, s, 0, &text, NULL), KILN_STATUS_OK);
+    KILN_CHECK_CONTAINS(text.text, "measured 9.0 us");
+    kiln_string_fini(&text);
+    fixture_done(&p.f, s);
+    close_process(&p);
+}
+
 static void test_what_failed_loses(void)
 {
     const figure failed[] = {{"test.fast/chain", 0}, {"test.slow/chain", 9000}, {0}};
@@ -403,6 +434,7 @@ static void test_a_damaged_winner_is_none(void)
 KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_short_blocks_teach_nothing),
                KILN_TEST(test_load_order_never_changes_the_winner),
-               KILN_TEST(test_what_failed_loses), KILN_TEST(test_operations_alone_can_win),
+               KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
+               KILN_TEST(test_operations_alone_can_win),
                KILN_TEST(test_a_second_process_measures_nothing),
                KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none))
