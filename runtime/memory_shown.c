@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Layouts for people and tools: the memory of a graph as a whole, by value and by step.
+// Layouts for people and tools: the memory of a graph as a whole, by value and by step. Decides
+// what is counted where; nothing here changes a layout.
 
 #include "memory_internal.h"
 
