@@ -266,6 +266,15 @@ def usage():
     return None if run.returncode == 1 and "nowhere" in run.stderr else run.stderr
 
 
+def passes(library):
+    """All checks; times of a machine that other tests share are taken twice before they count."""
+    run = check(library, "--level", LEVEL, "--timeout", "300", KILN_CHECK_STREAMS="10")
+    failed = [line for line in run.stdout.splitlines() if line.startswith("FAIL")]
+    if len(failed) == 1 and " speed " in failed[0]:
+        run = check(library, "--only", "speed", "--timeout", "300")
+    return run.returncode and run.stdout + run.stderr
+
+
 def main():
     only = sys.argv[5:]
     with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
@@ -274,12 +283,9 @@ def main():
         if only:
             return 1 if FAILED else 0
         good = build(folder, "as it is", template())
-        run = check(good, "--level", LEVEL, "--timeout", "300", KILN_CHECK_STREAMS="10")
-        case("the template passes", run.returncode and run.stdout + run.stderr)
+        case("the template passes", passes(good))
         for name in ("elementwise", "reduce", "rowwise"):
-            run = check(os.path.join(PLUGINS, f"{name}.so"), "--level", LEVEL, "--timeout", "300",
-                        KILN_CHECK_STREAMS="10")
-            case(f"{name} passes", run.returncode and run.stdout + run.stderr)
+            case(f"{name} passes", passes(os.path.join(PLUGINS, f"{name}.so")))
         for name, row in SPOILED.items():
             case(name, spoiled(folder, name, row))
         if int(LEVEL) >= 4:
