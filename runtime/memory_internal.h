@@ -12,7 +12,7 @@
 
 #include "runtime_internal.h"
 
-enum { KILNI_NO_VALUE = UINT32_MAX };
+#define KILNI_NO_VALUE UINT32_MAX
 
 typedef enum kilni_home {
     KILNI_HOME_ARENA = 1,
