@@ -81,7 +81,7 @@ SPOILED = {
                 "    kf_formula_op(&s->work_items, KF_INS_MUL);"),
     "argument": ("profiles", "means nothing", ABI, "tensor_arg(b->result.id, KF_ACCESS_WRITE)",
                  "tensor_arg(b->result.id + 90, KF_ACCESS_WRITE)"),
-    "reads past": ("oclgrind", "Invalid read", MINE, "a[i] + b[i];", "a[i] + b[i] + 0.0f * (i + 1 == count ? a[count + 3] : 0);"),
+    "reads past": ("oclgrind", "Invalid read", MINE, "a[i] + b[i];", "a[i] + b[i] + 0.0f * (i + 1 == count ? a[count + 4000000] : 0);"),
     "needs alloc": ("poor-host", "signal 11", ABI, "    (*out)->host = host;",
                     "    (*out)->host = host;\n    host->free(host, host->alloc(host, 16, 8));"),
     "ignores no memory": ("memory", "signal 11", ABI, "    (*out)->host = host;",
