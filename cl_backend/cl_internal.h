@@ -23,6 +23,8 @@ typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     size_t capacity; ///< of `mem`
     uint32_t size_class;
     bool lent; ///< a window that an operation uses as its temporary
+    uint32_t n_windows; ///< of this buffer, now
+    struct kilni_cl_buffer *parent; ///< of a window
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 

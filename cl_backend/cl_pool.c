@@ -190,12 +190,24 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
 
 // ---- windows, and what is lent to an operation ----
 
-kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *parent, size_t offset, size_t bytes,
+// NVIDIA's driver (580.159 on an H200) may crash in clReleaseMemObject of a sub-buffer when the
+// buffer has had others that were in use meanwhile; one at a time is fine.
+static bool takes_windows(const kilni_cl_backend *backend, const kilni_cl_buffer *parent)
+{
+    enum { NVIDIA = 0x10DE };
+    return backend->info.vendor_id != NVIDIA || parent->n_windows == 0;
+}
+
+kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
                             kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_buffer *parent = kilni_cl_buffer_of(given);
     *out_buffer = NULL;
-    kiln_status status = kilni_cl_check_range(kilni_cl_buffer_of(parent), offset, bytes, err);
+    if (!takes_windows(backend, parent)) {
+        return kiln_fail(err, UNIMPLEMENTED, "one window of a buffer at a time");
+    }
+    kiln_status status = kilni_cl_check_range(parent, offset, bytes, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -205,14 +217,16 @@ kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *parent, size_t offs
     }
     cl_int code = CL_SUCCESS;
     const cl_buffer_region region = {offset, bytes};
-    buffer->mem = clCreateSubBuffer(kilni_cl_buffer_of(parent)->mem, CL_MEM_READ_WRITE,
-                                    CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    buffer->mem = clCreateSubBuffer(parent->mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION,
+                                    &region, &code);
     if (code != CL_SUCCESS) {
         kiln_free(backend->env, buffer);
         return kilni_cl_fail(backend, err, code, "a window of %zu bytes at %zu", bytes, offset);
     }
     buffer->bytes = bytes;
     buffer->size_class = WINDOW_CLASS;
+    buffer->parent = parent;
+    parent->n_windows++;
     *out_buffer = (kiln_buffer *)(void *)buffer;
     return KILN_STATUS_OK;
 }
@@ -316,6 +330,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         return;
     }
     if (buffer->size_class == WINDOW_CLASS) {
+        buffer->parent->n_windows--;
         clReleaseMemObject(buffer->mem);
         kiln_free(backend->env, buffer);
         return;

@@ -174,8 +174,12 @@ double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t laun
 
 void kilni_fuse_score_close(kilni_fuse_score *score)
 {
-    double believed = score->claimed_ns * (score->trust > 1 ? score->trust : 1);
-    score->adjusted_ns = fmax(believed, score->floor_ns);
+    double claimed = fmax(score->claimed_ns, score->floor_ns);
+    double believed = fmax(score->claimed_ns * (score->trust > 1 ? score->trust : 1), claimed);
+    // What was wrong with other blocks decides between fusers. Against the operations alone only
+    // this block's own samples decide: a noisy one would turn a good fuser off for good.
+    score->adjusted_ns =
+        claimed < score->baseline_ns ? fmin(believed, score->baseline_ns) : believed;
     score->benefit_ns = score->baseline_ns - score->adjusted_ns;
 }
 

@@ -194,7 +194,7 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
     if (claimed < candidate->score.baseline_ns && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
         c->entered[c->n_entered++] = *candidate;
     }
-    if (candidate->score.benefit_ns <= 0) {
+    if (claimed >= candidate->score.baseline_ns) {
         verdict->reason = "not faster than the operations alone";
     } else if (failure != NULL) {
         char text[224];

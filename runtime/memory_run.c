@@ -127,6 +127,9 @@ static bool bind(kilni_layout *layout)
     layout->bound = true;
     if (!make_windows(layout)) {
         unbind(layout);
+        if (arena->off) {
+            (void)kilni_arena_drop(layout->device);
+        }
         return false;
     }
     return true;
