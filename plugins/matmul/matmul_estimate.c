@@ -13,7 +13,7 @@ static void imm_op(kf_formula *f, int64_t value, uint32_t op)
 /// Of the device's f32 rate, in percent.
 static uint32_t share(const mm_plan *plan)
 {
-    uint32_t percent = plan->form != MM_FORM_TILE ? 85 : plan->rows > 64 ? 45 : 30;
+    uint32_t percent = plan->form != MM_FORM_TILE ? 85 : plan->rows > 64 ? 22 : 18;
     return plan->compute_bytes > 4 ? percent / 2 : percent;
 }
 
