@@ -15,7 +15,8 @@ static void test_every_operator_has_a_launcher(void)
 {
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
-        if (kilni_exec_launcher((kiln_op)op) == NULL && info->decompose == NULL) {
+        bool of_plugins = op == KILN_OP_CUSTOM; // programs of theirs
+        if (kilni_exec_launcher((kiln_op)op) == NULL && info->decompose == NULL && !of_plugins) {
             KILN_FAIL("%s has neither a row in kernels.def nor a decomposition", info->name);
         }
     }

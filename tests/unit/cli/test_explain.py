@@ -191,7 +191,7 @@ def trace_of_a_run():
     path, repeats = file_of("trace.json"), 4
     kiln("run", DIGITS, "--input", INPUT, "--trace", path, "--repeat", str(repeats), "--tune", "off",
          "--set", "cache-dir=off")
-    steps = explained(DIGITS, "--tune", "off")["steps"]
+    steps = explained(DIGITS, "--tune", "off", "--set", "cache-dir=off")["steps"]
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     check_nesting(events)
