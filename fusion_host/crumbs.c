@@ -61,12 +61,15 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
         memchr(plugin->id, 0, sizeof plugin->id) == NULL) {
         return;
     }
-    (void)kilni_fuse_record_read(folder, plugin->hash, &record);
-    snprintf(record.id, sizeof record.id, "%s", plugin->id);
-    // A compiler or a reference takes long, and who ends a process then may be the user; and what
-    // ships is trusted once more.
+    // A compiler or a reference takes long, and who ends a process then may be the user. Of what
+    // ships that is nothing, and the rest is forgiven once.
     bool quick = call < KILNI_FUSE_CALL_BUILD || call == KILNI_FUSE_CALL_INFER;
     bool sure = quick && plugin->shipped == 0;
+    if (!quick && plugin->shipped != 0) {
+        return;
+    }
+    (void)kilni_fuse_record_read(folder, plugin->hash, &record);
+    snprintf(record.id, sizeof record.id, "%s", plugin->id);
     record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
     snprintf(record.ended_in, sizeof record.ended_in, "%s", call_names[call]);
     (void)kilni_fuse_record_write(folder, plugin->hash, &record);
