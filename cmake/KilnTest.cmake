@@ -4,10 +4,13 @@
 # One warm cache of compiled kernels for all tests of a build folder.
 set(KILN_TEST_POCL_CACHE ${CMAKE_BINARY_DIR}/pocl-cache CACHE PATH "PoCL's kernel cache for tests")
 
+# Kiln's own cache is each test's: what one does to plugins (strikes, ends of processes that it kills,
+# measured winners) is nothing to the others.
 function(kiln_test_environment test)
+    string(MAKE_C_IDENTIFIER ${test} id)
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
         "POCL_CACHE_DIR=${KILN_TEST_POCL_CACHE}"
-        "KILN_CACHE_DIR=${CMAKE_BINARY_DIR}/test-cache"
+        "KILN_CACHE_DIR=${CMAKE_BINARY_DIR}/test-cache/${id}"
         "KILN_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/kiln/plugins"
         "CUDA_CACHE_DISABLE=1")
 endfunction()
