@@ -480,6 +480,9 @@ def privileged_programs_ignore_the_environment():
         if os.statvfs(folder).f_flag & os.ST_NOSUID:
             print("skipped: programs here run without privileges")
             return
+        if "LeakSanitizer has encountered a fatal error" in run.stderr:
+            print("skipped: LeakSanitizer cannot look into a program of another user's")
+            return
         expect(run, 0, "plugin-path")
         assert "/somewhere" not in run.stdout, f"the environment was read: {run.stdout}"
 
