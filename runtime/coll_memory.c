@@ -76,18 +76,6 @@ static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
     unlock(memory);
 }
 
-static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
-                               const kiln_coll_area *source, kiln_error *err)
-{
-    kiln_backend *backend = backend_of(memory);
-    lock(memory);
-    kiln_status status = backend->ops->copy(
-        backend, (kiln_buffer *)source->buffer, (size_t)source->offset,
-        (kiln_buffer *)target->buffer, (size_t)target->offset, kiln_coll_area_bytes(target), err);
-    unlock(memory);
-    return status;
-}
-
 // Where the backend maps, a mapping is the device's memory or the driver's copy of it; elsewhere it
 // is a copy of ours, filled by a read and brought back by an upload.
 
@@ -241,6 +229,34 @@ static kiln_status memory_write(kiln_coll_memory *memory, const kiln_coll_area *
     kiln_status status =
         backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset, data,
                              kiln_coll_area_bytes(area), err);
+    unlock(memory);
+    return status;
+}
+
+/// Through the host, where a backend would wait for a network inside its copy, with the lock.
+static kiln_status copy_far(kiln_coll_memory *memory, const kiln_coll_area *target,
+                            const kiln_coll_area *source, kiln_error *err)
+{
+    void *data = NULL;
+    kiln_status status = map_copy(memory, source, KILN_COLL_READ, &data, err);
+    if (status == KILN_STATUS_OK) {
+        status = memory_write(memory, target, data, err);
+        find_staging((kilni_device_memory *)memory, data)->is_used = false;
+    }
+    return status;
+}
+
+static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *target,
+                               const kiln_coll_area *source, kiln_error *err)
+{
+    kiln_backend *backend = backend_of(memory);
+    if (!is_opencl(memory) && backend->ops->read_begin != NULL) {
+        return copy_far(memory, target, source, err);
+    }
+    lock(memory);
+    kiln_status status = backend->ops->copy(
+        backend, (kiln_buffer *)source->buffer, (size_t)source->offset,
+        (kiln_buffer *)target->buffer, (size_t)target->offset, kiln_coll_area_bytes(target), err);
     unlock(memory);
     return status;
 }
