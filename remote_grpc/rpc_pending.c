@@ -6,6 +6,7 @@
 #include "rpc_client.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { MOST_PENDING = 1024 };
 
@@ -156,14 +157,24 @@ bool kilni_rpc_pending_poll(kiln_pending *pending)
     return done;
 }
 
+/// While nothing comes, the lock is let go now and then: who wants to send, or to give a buffer
+/// back, does not wait for a server that stays silent.
 void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel)
 {
+    enum { SILENT_MS = 5 };
+    const struct timespec others_turn = {.tv_nsec = 100000};
     kilni_rpc_client *self = pending->client;
+    kiln_error ignored = KILN_ERROR_INIT; // a lost session is told to all that are pending
     pthread_mutex_lock(&self->lock);
     if (cancel) {
         pending->target = NULL;
-    } else {
-        wait_for(self, pending);
+    }
+    while (!cancel && !pending->done) {
+        if (kilni_rpc_client_take(self, SILENT_MS, &ignored) == KILN_STATUS_DEADLINE_EXCEEDED) {
+            pthread_mutex_unlock(&self->lock);
+            (void)nanosleep(&others_turn, NULL);
+            pthread_mutex_lock(&self->lock);
+        }
     }
     pthread_mutex_unlock(&self->lock);
 }
