@@ -61,8 +61,8 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
         memchr(plugin->id, 0, sizeof plugin->id) == NULL) {
         return;
     }
-    // A compiler or a reference takes long, and who ends a process then may be the user. Of what
-    // ships that is nothing, and the rest is forgiven once.
+    // A compiler or a reference takes long, so that the user may have ended the process: the first
+    // such end is forgiven, as is the first of what ships with Kiln; where both are so, all are.
     bool quick = call < KILNI_FUSE_CALL_BUILD || call == KILNI_FUSE_CALL_INFER;
     bool sure = quick && plugin->shipped == 0;
     if (!quick && plugin->shipped != 0) {
