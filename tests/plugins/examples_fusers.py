@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""One folder of examples/fusers, as its reader would use it: copied out of the tree, built against an installed
+Kiln and nothing else, checked at level 4, winning the blocks that its example.json names, with right results.
+
+example.json: "plugin" is the library's path in the folder once it is built, "winners" has for each model beside it
+the fuser that must win a block of it. Every *.replay beside it is run and compared with the reference.
+CMakeLists.txt or Cargo.toml says how it is built."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD, FOLDER, LIBDIR = sys.argv[1:4]
+DEBIAN_TOOLS = {"CARGO": "/usr/bin/cargo", "RUSTC": "/usr/bin/rustc"}
+
+
+def run(command, env, cwd, seconds=300):
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=seconds)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, f"{' '.join(command)}: status {done.returncode}: {output[-3000:]}"
+    return done.stdout
+
+
+def environment(work, prefix):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KILN_")}
+    env.update(PATH=f"{prefix}/bin:{env['PATH']}", CMAKE_PREFIX_PATH=prefix, CMAKE_GENERATOR="Ninja",
+               PKG_CONFIG_PATH=f"{prefix}/{LIBDIR}/pkgconfig", KILN_CACHE_DIR=f"{work}/cache", KILN_TUNE="off")
+    return env
+
+
+def missing_tools(folder):
+    """What this machine lacks to build the folder."""
+    if not os.path.exists(os.path.join(folder, "Cargo.toml")):
+        return []
+    return [path for path in DEBIAN_TOOLS.values() if not os.path.exists(path)]
+
+
+def build(folder, env):
+    if not os.path.exists(os.path.join(folder, "Cargo.toml")):
+        run(["cmake", "-B", "build"], env, folder)
+        run(["cmake", "--build", "build"], env, folder)
+        return
+    # Debian's, not one of the user's own: the oldest that must do.
+    rust = {**env, **DEBIAN_TOOLS, "CARGO_HOME": os.path.join(folder, "cargo-home"), "CARGO_NET_OFFLINE": "true"}
+    for command in (["build", "--release"], ["test", "--release"]):
+        run([rust["CARGO"], *command, "--offline", "--locked"], rust, folder, 600)
+
+
+def wins(plugin, model, fuser, env, folder):
+    told = json.loads(run(["kiln", "explain", model, "--plugin", plugin, "--json", "-"], env, folder))
+    assert fuser in told["fusers"], f"{fuser} is not among {told['fusers']}"
+    winners = [block["fuser"] for block in told["blocks"]]
+    assert fuser in winners, f"{model}: {fuser} wins nothing; winners: {winners}; {json.dumps(told['ops'])[:2000]}"
+
+
+def follow(work, prefix):
+    env, folder = environment(work, prefix), os.path.join(work, "example")
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("build", "target"))
+    with open(os.path.join(folder, "example.json"), encoding="utf-8") as file:
+        wanted = json.load(file)
+    build(folder, env)
+    plugin = os.path.join(folder, wanted["plugin"])
+    checked = run(["kiln", "plugin", "check", "--level", "4", plugin], env, folder, 900)
+    for line in ("ok    4  results", "ok    4  guards", " 0 failed"):
+        assert line in checked, f"no {line!r} in {checked}"
+    assert wanted["winners"], "example.json names no winner"
+    for model, fuser in wanted["winners"].items():
+        wins(plugin, model, fuser, env, folder)
+    streams = sorted(glob.glob(os.path.join(folder, "*.replay")))
+    assert streams, "no stream to run"
+    for stream in streams:
+        run(["kiln", "plugin", "run", "--compare", "--check", "always", "--plugin", plugin, stream], env, folder)
+
+
+def main():
+    missing = missing_tools(FOLDER)
+    if missing:
+        print(f"SKIP {os.path.basename(FOLDER)}: {' and '.join(missing)} missing; install Debian's rustc and cargo")
+        print("kiln-test: 0 passed, 0 failed, 1 skipped")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="kiln-example-") as work:
+        prefix = os.path.join(work, "prefix")
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
+        try:
+            follow(work, prefix)
+        except AssertionError as problem:
+            print(f"FAIL {os.path.basename(FOLDER)}: {problem}")
+            print("kiln-test: 0 passed, 1 failed, 0 skipped")
+            return 1
+    print("kiln-test: 1 passed, 0 failed, 0 skipped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
