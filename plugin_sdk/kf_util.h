@@ -9,6 +9,7 @@
 //   kf_formula          a builder of postfix formulas
 //   kf_cost             a roofline estimate from the device's facts
 //   kf_decline          a reason for `kiln explain`
+//   kf_estimate         the formulas of a builder's answer
 #ifndef KILN_PLUGIN_SDK_KF_UTIL_H
 #define KILN_PLUGIN_SDK_KF_UTIL_H
 
@@ -139,6 +140,13 @@ static inline uint32_t kf_decline(const kf_host *host, uint32_t code, uint32_t o
     diag.message.len = n < 0 ? 0 : (uint64_t)n < sizeof(text) ? (uint64_t)n : sizeof(text) - 1;
     host->report(host, &diag);
     return 0;
+}
+
+/// Has the device a compiler for OpenCL C? If not, the reason is reported.
+static inline uint32_t kf_has_compiler(const kf_host *host, const kf_device *device)
+{
+    return (device->features & KF_FEATURE_COMPILER) != 0 ||
+           kf_decline(host, KF_CODE_DEVICE, KF_NONE, "the device has no compiler");
 }
 
 // ---- element types in OpenCL C -----------------------------------------------------------------
@@ -444,6 +452,39 @@ static inline void kf_formula_roofline(kf_formula *f, const kf_cost *cost, kf_ex
 }
 
 // ---- results -----------------------------------------------------------------------------------
+
+/// What a block costs. A formula left empty is absent from the answer.
+typedef struct kf_estimate {
+    kf_formula read; // bytes
+    kf_formula written; // bytes
+    kf_formula flops;
+    kf_formula temp; // bytes
+    kf_formula ns;
+} kf_estimate;
+
+/// Empties the formulas; their instructions need no clearing.
+static inline void kf_estimate_init(kf_estimate *estimate)
+{
+    estimate->read.n = estimate->read.failed = 0;
+    estimate->written.n = estimate->written.failed = 0;
+    estimate->flops.n = estimate->flops.failed = 0;
+    estimate->temp.n = estimate->temp.failed = 0;
+    estimate->ns.n = estimate->ns.failed = 0;
+}
+
+/// Puts the length, the launches and the formulas, as views of `estimate`, into an answer.
+static inline void kf_estimate_answer(const kf_estimate *estimate, uint32_t len, uint32_t launches,
+                                      kf_state *state)
+{
+    state->len = len;
+    state->confidence = KF_CONFIDENCE_MODEL;
+    state->launches = launches;
+    state->est_ns = kf_formula_expr(&estimate->ns);
+    state->est_bytes_read = kf_formula_expr(&estimate->read);
+    state->est_bytes_written = kf_formula_expr(&estimate->written);
+    state->est_flops = kf_formula_expr(&estimate->flops);
+    state->temp_bytes = kf_formula_expr(&estimate->temp);
+}
 
 /// The facts of an optimization of one variant; the name and the key must outlive `out`.
 static inline void kf_opt_info_fill(kf_opt_info *out, uint32_t len, const kf_text *name,

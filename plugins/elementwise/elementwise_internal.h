@@ -113,12 +113,6 @@ void ew_program_describe(const ew_program *program, kf_program *out);
 void ew_program_info(const ew_program *program, kf_opt_info *out);
 
 /// Estimates of a block, as formulas in the given storage.
-typedef struct ew_estimate {
-    kf_formula read;
-    kf_formula written;
-    kf_formula flops;
-    kf_formula ns;
-} ew_estimate;
-void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const kf_chain_device *device);
+void ew_estimate_make(kf_estimate *estimate, const ew_block *block, const kf_chain_device *device);
 
 #endif

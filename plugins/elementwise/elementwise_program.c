@@ -271,13 +271,11 @@ static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs)
     kf_formula_op(f, KF_INS_ADD);
 }
 
-void ew_estimate_make(ew_estimate *estimate, const ew_block *block, const kf_chain_device *device)
+void ew_estimate_make(kf_estimate *estimate, const ew_block *block, const kf_chain_device *device)
 {
     const kf_chain_value *space = &block->chain.values[block->space];
     kf_formula bytes = {0, 0, {{0, 0, 0, 0}}};
-    estimate->read.n = estimate->written.n = estimate->flops.n = estimate->ns.n = 0;
-    estimate->read.failed = estimate->written.failed = 0;
-    estimate->flops.failed = estimate->ns.failed = 0;
+    kf_estimate_init(estimate);
     traffic(&estimate->read, block, 0);
     traffic(&estimate->written, block, 1);
     kf_formula_product(&estimate->flops, space->symbols, space->rank);

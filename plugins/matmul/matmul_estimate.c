@@ -102,11 +102,12 @@ static uint32_t count_launches(const mm_plan *plan)
     return launches;
 }
 
-void mm_estimate_make(mm_estimate *estimate, const mm_plan *plan)
+uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
 {
     const kf_cost *cost = &plan->device->cost;
     kf_formula *ns = &estimate->ns;
-    memset(estimate, 0, sizeof(*estimate));
+    uint32_t launches = count_launches(plan);
+    kf_estimate_init(estimate);
     tensor_bytes(&estimate->read, plan, plan->block->left.source);
     tensor_bytes(&estimate->read, plan, plan->block->right.source);
     kf_formula_op(&estimate->read, KF_INS_ADD);
@@ -115,7 +116,6 @@ void mm_estimate_make(mm_estimate *estimate, const mm_plan *plan)
     end_bytes(&estimate->written, plan, 1);
     tile_flops(&estimate->flops, plan);
     temp_bytes(&estimate->temp, plan);
-    estimate->launches = count_launches(plan);
     // the product: as long as its operations or its operands take
     kf_formula_append(ns, kf_formula_expr(&estimate->flops));
     imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
@@ -130,5 +130,6 @@ void mm_estimate_make(mm_estimate *estimate, const mm_plan *plan)
     imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
     kf_formula_op(ns, KF_INS_ADD);
     imm_op(ns, 1024000, KF_INS_FLOOR_DIV);
-    imm_op(ns, estimate->launches * cost->launch_ns, KF_INS_ADD);
+    imm_op(ns, launches * cost->launch_ns, KF_INS_ADD);
+    return launches;
 }

@@ -182,14 +182,7 @@ void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *ope
 /// Bytes of the sum's parts.
 void mm_formula_partial(kf_formula *f, const mm_plan *plan);
 
-typedef struct mm_estimate {
-    kf_formula read;
-    kf_formula written;
-    kf_formula flops;
-    kf_formula temp;
-    kf_formula ns;
-    uint32_t launches;
-} mm_estimate;
-void mm_estimate_make(mm_estimate *estimate, const mm_plan *plan);
+/// Gives the number of launches.
+uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan);
 
 #endif

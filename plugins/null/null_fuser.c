@@ -3,14 +3,9 @@
 // of what a host pays for a fuser that never wins; it is not installed.
 #include "kf_util.h"
 
-#define PLUGIN_ID "org.kiln.null"
-#define PLUGIN_VERSION "0.1.0"
-
-KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);
-
-struct kf_fuser { // one per device: read-only after its creation
+struct kf_fuser {
     const kf_host *host;
-    kf_cost cost;
+    uint32_t index;
 };
 
 struct kf_builder { // what has been accepted: plain data, so that a clone is a copy
@@ -22,148 +17,76 @@ struct kf_opt { // never made
     uint32_t unused;
 };
 
-static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out)
+static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
-    *out = NULL;
-    if (index != 0) {
-        return KF_E_INVALID;
-    }
-    *out = (kf_fuser *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
-    }
-    (*out)->host = host;
-    (*out)->cost = kf_cost_of(device);
+    (void)fuser;
+    (void)device;
     return KF_OK;
 }
 
-static void fuser_destroy(kf_fuser *fuser)
+static void builder_init(kf_builder *builder)
 {
-    free(fuser);
+    builder->closed = 0;
 }
 
-static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
+static void builder_copy(kf_builder *to, const kf_builder *from)
 {
-    *out = (kf_builder *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
+    *to = *from;
+}
+
+static void builder_push(kf_builder *builder, const kf_block *values, const kf_op *op)
+{
+    (void)values;
+    if (op->kind != KF_OP_DROP) { // drops are accepted always
+        kf_decline(builder->fuser->host, KF_CODE_UNKNOWN_OP, op->position,
+                   "not an operator of this fuser");
+        builder->closed = 1;
     }
-    (*out)->fuser = fuser;
-    return KF_OK;
 }
 
-static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
+static uint32_t builder_is_closed(const kf_builder *builder)
 {
-    kf_status status = builder_create(builder->fuser, out);
-    if (status == KF_OK) {
-        **out = *builder;
-    }
-    return status;
+    return builder->closed;
 }
 
-static kf_status builder_state(const kf_builder *builder, kf_state *out)
-{
-    kf_state state;
-    memset(&state, 0, sizeof(state));
-    state.struct_size = (uint32_t)sizeof(state);
-    state.status = builder->closed ? KF_CLOSED : KF_OPEN;
-    KF_OUT(out, &state);
-    return KF_OK;
-}
-
-static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
-                              uint64_t n, kf_state *out)
-{
-    uint64_t i;
-    (void)block;
-    for (i = 0; i < n && !builder->closed; i++) {
-        if (ops[i]->kind != KF_OP_DROP) { // drops are accepted always
-            kf_decline(builder->fuser->host, KF_CODE_UNKNOWN_OP, ops[i]->position,
-                       "not an operator of this fuser");
-            builder->closed = 1;
-        }
-    }
-    return builder_state(builder, out);
-}
-
-static kf_status builder_reset(kf_builder *builder)
-{
-    const kf_fuser *fuser = builder->fuser;
-    memset(builder, 0, sizeof(*builder));
-    builder->fuser = fuser;
-    return KF_OK;
-}
-
-static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+static uint32_t builder_is_ready(const kf_builder *builder)
 {
     (void)builder;
-    *out = NULL;
+    return 0;
+}
+
+static void builder_estimate(kf_builder *builder, kf_state *state)
+{
+    (void)builder;
+    (void)state;
+}
+
+static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
+{
+    (void)opt;
+    (void)builder;
     return KF_E_INVALID;
 }
 
-static void builder_destroy(kf_builder *builder)
+static void opt_fini(kf_opt *opt)
 {
-    free(builder);
+    (void)opt;
 }
 
-static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+static void opt_facts(const kf_opt *opt, kf_opt_info *out)
 {
     (void)opt;
     (void)out;
-    return KF_E_INVALID;
 }
 
-static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+static void opt_program(const kf_opt *opt, kf_program *out)
 {
     (void)opt;
-    (void)variant;
     (void)out;
-    return KF_E_INVALID;
 }
 
-static void opt_destroy(kf_opt *opt)
-{
-    free(opt);
-}
-
-static kf_status init(void)
-{
-    return KF_OK;
-}
-
-static void deinit(void)
-{
-}
-
-static const kf_str fuser_ids[] = {KF_STR_INIT("null")};
-
-static const kf_plugin plugin = {
-    .struct_size = (uint32_t)sizeof(kf_plugin),
-    .abi_minor = KF_ABI_MINOR,
-    .id = KF_STR_INIT(PLUGIN_ID),
-    .version = KF_STR_INIT(PLUGIN_VERSION),
-    .vendor = KF_STR_INIT("Kiln"),
-    .fuser_ids = fuser_ids,
-    .n_fusers = 1,
-    .init = init,
-    .deinit = deinit,
-    .fuser_create = fuser_create,
-    .fuser_destroy = fuser_destroy,
-    .builder_create = builder_create,
-    .builder_clone = builder_clone,
-    .builder_fuse = builder_fuse,
-    .builder_state = builder_state,
-    .builder_reset = builder_reset,
-    .builder_finish = builder_finish,
-    .builder_destroy = builder_destroy,
-    .opt_info = opt_info,
-    .opt_describe = opt_describe,
-    .opt_destroy = opt_destroy,
-};
-
-KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
-{
-    (void)host_abi_minor;
-    return &plugin;
-}
+#define KF_PLUGIN_ID "org.kiln.null"
+#define KF_PLUGIN_VERSION "0.1.0"
+#define KF_PLUGIN_VENDOR "Kiln"
+#define KF_PLUGIN_FUSERS KF_STR_INIT("null")
+#include "kf_plugin.h"

@@ -6,218 +6,92 @@
 // reduce_program.c.
 #include "reduce_internal.h"
 
-#define PLUGIN_ID "org.kiln.reduce"
-#define PLUGIN_VERSION "1.0.0"
-
-KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);
+enum { SPLIT = 1 }; // index of "reduce-split"
 
 struct kf_fuser {
     const kf_host *host;
+    uint32_t index;
     kf_chain_device device;
-    uint32_t split; // results are cut into parts
 };
 
 struct kf_builder {
     const kf_fuser *fuser;
     kf_rows rows;
     kf_rows before; // of the operation at hand, when it does not fit
-    rd_estimate estimate;
+    kf_estimate estimate;
 };
 
 struct kf_opt {
     rd_program *program;
 };
 
-// ---- fuser -------------------------------------------------------------------------------------
-
-static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out)
+static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
-    kf_fuser *fuser;
-    *out = NULL;
-    if (index > 1) {
-        return KF_E_INVALID;
-    }
-    if ((device->features & KF_FEATURE_COMPILER) == 0) {
-        kf_decline(host, KF_CODE_DEVICE, KF_NONE, "the device has no compiler");
+    if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
-    fuser = (kf_fuser *)calloc(1, sizeof(*fuser));
-    if (fuser == NULL) {
-        return KF_E_NOMEM;
-    }
-    fuser->host = host;
-    fuser->split = index == 1;
     kf_chain_device_init(&fuser->device, device);
-    *out = fuser;
     return KF_OK;
 }
 
-static void fuser_destroy(kf_fuser *fuser)
-{
-    free(fuser);
-}
-
-// ---- builder -----------------------------------------------------------------------------------
-
-static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
-{
-    kf_builder *builder = (kf_builder *)malloc(sizeof(*builder));
-    *out = builder;
-    if (builder == NULL) {
-        return KF_E_NOMEM;
-    }
-    builder->fuser = fuser;
-    kf_rows_init(&builder->rows);
-    return KF_OK;
-}
-
-static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
-{
-    kf_status status = builder_create(builder->fuser, out);
-    if (status == KF_OK) {
-        kf_rows_copy(&(*out)->rows, &builder->rows);
-    }
-    return status;
-}
-
-static void answer(kf_builder *builder, kf_state *out)
-{
-    kf_state state;
-    memset(&state, 0, sizeof(state));
-    state.struct_size = (uint32_t)sizeof(state);
-    state.status = builder->rows.closed ? KF_CLOSED : KF_OPEN;
-    state.ready = rd_is_ready(&builder->rows);
-    if (state.ready) {
-        rd_estimate_make(&builder->estimate, &builder->rows, &builder->fuser->device,
-                         builder->fuser->split);
-        state.len = builder->rows.len;
-        state.confidence = KF_CONFIDENCE_MODEL;
-        state.launches = builder->fuser->split ? 2 : 1;
-        state.est_ns = kf_formula_expr(&builder->estimate.ns);
-        state.est_bytes_read = kf_formula_expr(&builder->estimate.read);
-        state.est_bytes_written = kf_formula_expr(&builder->estimate.written);
-        state.est_flops = kf_formula_expr(&builder->estimate.flops);
-        state.temp_bytes = kf_formula_expr(&builder->estimate.temp);
-    }
-    KF_OUT(out, &state);
-}
-
-static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
-                              uint64_t n, kf_state *out)
-{
-    (void)block; // no value is ever needed: the kernels take sizes and scalars as arguments
-    for (uint64_t i = 0; i < n; i++) {
-        kf_rows_push_fitting(&builder->rows, &builder->before, &builder->fuser->device,
-                             builder->fuser->host, ops[i], rd_fits);
-    }
-    answer(builder, out);
-    return KF_OK;
-}
-
-static kf_status builder_state(const kf_builder *builder, kf_state *out)
-{
-    // Calls on one builder never overlap, so its storage for estimates may be refreshed here.
-    answer((kf_builder *)(uintptr_t)builder, out);
-    return KF_OK;
-}
-
-static kf_status builder_reset(kf_builder *builder)
+static void builder_init(kf_builder *builder)
 {
     kf_rows_init(&builder->rows);
-    return KF_OK;
 }
 
-static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+static void builder_copy(kf_builder *to, const kf_builder *from)
 {
-    kf_opt *opt;
-    *out = NULL;
-    if (!rd_is_ready(&builder->rows)) {
-        return KF_E_INVALID;
-    }
-    opt = (kf_opt *)calloc(1, sizeof(*opt));
-    if (opt == NULL) {
-        return KF_E_NOMEM;
-    }
+    kf_rows_copy(&to->rows, &from->rows);
+}
+
+static void builder_push(kf_builder *builder, const kf_block *values, const kf_op *op)
+{
+    (void)values; // no value is ever needed: the kernels take sizes and scalars as arguments
+    kf_rows_push_fitting(&builder->rows, &builder->before, &builder->fuser->device,
+                         builder->fuser->host, op, rd_fits);
+}
+
+static uint32_t builder_is_closed(const kf_builder *builder)
+{
+    return builder->rows.closed;
+}
+
+static uint32_t builder_is_ready(const kf_builder *builder)
+{
+    return rd_is_ready(&builder->rows);
+}
+
+static void builder_estimate(kf_builder *builder, kf_state *state)
+{
+    uint32_t split = builder->fuser->index == SPLIT;
+    rd_estimate_make(&builder->estimate, &builder->rows, &builder->fuser->device, split);
+    kf_estimate_answer(&builder->estimate, builder->rows.len, split ? 2 : 1, state);
+}
+
+static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
+{
     opt->program =
-        rd_program_create(&builder->rows, &builder->fuser->device, builder->fuser->split);
-    if (opt->program == NULL) {
-        free(opt);
-        return KF_E_NOMEM;
-    }
-    *out = opt;
-    return KF_OK;
+        rd_program_create(&builder->rows, &builder->fuser->device, builder->fuser->index == SPLIT);
+    return opt->program != NULL ? KF_OK : KF_E_NOMEM;
 }
 
-static void builder_destroy(kf_builder *builder)
+static void opt_fini(kf_opt *opt)
 {
-    free(builder);
+    rd_program_destroy(opt->program);
 }
 
-// ---- optimization ------------------------------------------------------------------------------
-
-static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+static void opt_facts(const kf_opt *opt, kf_opt_info *out)
 {
     rd_program_info(opt->program, out);
-    return KF_OK;
 }
 
-static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+static void opt_program(const kf_opt *opt, kf_program *out)
 {
-    if (variant != 0) {
-        return KF_E_INVALID;
-    }
     rd_program_describe(opt->program, out);
-    return KF_OK;
 }
 
-static void opt_destroy(kf_opt *opt)
-{
-    if (opt != NULL) {
-        rd_program_destroy(opt->program);
-        free(opt);
-    }
-}
-
-// ---- plugin ------------------------------------------------------------------------------------
-
-static kf_status init(void)
-{
-    return KF_OK;
-}
-
-static void deinit(void)
-{
-}
-
-static const kf_str fuser_ids[] = {KF_STR_INIT("reduce"), KF_STR_INIT("reduce-split")};
-
-static const kf_plugin plugin = {
-    .struct_size = (uint32_t)sizeof(kf_plugin),
-    .abi_minor = KF_ABI_MINOR,
-    .id = KF_STR_INIT(PLUGIN_ID),
-    .version = KF_STR_INIT(PLUGIN_VERSION),
-    .vendor = KF_STR_INIT("Kiln"),
-    .fuser_ids = fuser_ids,
-    .n_fusers = 2,
-    .init = init,
-    .deinit = deinit,
-    .fuser_create = fuser_create,
-    .fuser_destroy = fuser_destroy,
-    .builder_create = builder_create,
-    .builder_clone = builder_clone,
-    .builder_fuse = builder_fuse,
-    .builder_state = builder_state,
-    .builder_reset = builder_reset,
-    .builder_finish = builder_finish,
-    .builder_destroy = builder_destroy,
-    .opt_info = opt_info,
-    .opt_describe = opt_describe,
-    .opt_destroy = opt_destroy,
-};
-
-KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
-{
-    (void)host_abi_minor;
-    return &plugin;
-}
+#define KF_PLUGIN_ID "org.kiln.reduce"
+#define KF_PLUGIN_VERSION "1.0.0"
+#define KF_PLUGIN_VENDOR "Kiln"
+#define KF_PLUGIN_FUSERS KF_STR_INIT("reduce"), KF_STR_INIT("reduce-split")
+#include "kf_plugin.h"

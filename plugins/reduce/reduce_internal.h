@@ -81,14 +81,7 @@ void rd_program_destroy(rd_program *program);
 void rd_program_describe(const rd_program *program, kf_program *out);
 void rd_program_info(const rd_program *program, kf_opt_info *out);
 
-typedef struct rd_estimate {
-    kf_formula read;
-    kf_formula written;
-    kf_formula flops;
-    kf_formula temp;
-    kf_formula ns;
-} rd_estimate;
-void rd_estimate_make(rd_estimate *estimate, const kf_rows *rows, const kf_chain_device *device,
+void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain_device *device,
                       uint32_t split);
 
 /// Formulas shared by programs and estimates. `items` are rows or blocks of columns; `units` what

@@ -378,12 +378,12 @@ static void idle_factor(kf_formula *f, const rd_plan *plan)
     kf_formula_op(f, KF_INS_CEIL_DIV);
 }
 
-void rd_estimate_make(rd_estimate *estimate, const kf_rows *rows, const kf_chain_device *device,
+void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain_device *device,
                       uint32_t split)
 {
     kf_formula bytes;
     rd_plan plan;
-    memset(estimate, 0, sizeof(*estimate));
+    kf_estimate_init(estimate);
     memset(&bytes, 0, sizeof(bytes));
     rd_plan_make(&plan, rows, device, split);
     kf_rows_traffic(&estimate->read, rows, 0, 40);

@@ -79,12 +79,6 @@ void rw_program_destroy(rw_program *program);
 void rw_program_describe(const rw_program *program, kf_program *out);
 void rw_program_info(const rw_program *program, kf_opt_info *out);
 
-typedef struct rw_estimate {
-    kf_formula read;
-    kf_formula written;
-    kf_formula flops;
-    kf_formula ns;
-} rw_estimate;
-void rw_estimate_make(rw_estimate *estimate, const kf_rows *rows, const kf_chain_device *device);
+void rw_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain_device *device);
 
 #endif

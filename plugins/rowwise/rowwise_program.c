@@ -301,10 +301,10 @@ static void idle_factor(kf_formula *f, const kf_rows *rows)
     kf_formula_op(f, KF_INS_CEIL_DIV);
 }
 
-void rw_estimate_make(rw_estimate *estimate, const kf_rows *rows, const kf_chain_device *device)
+void rw_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain_device *device)
 {
     kf_formula bytes;
-    memset(estimate, 0, sizeof(*estimate));
+    kf_estimate_init(estimate);
     memset(&bytes, 0, sizeof(bytes));
     kf_rows_traffic(&estimate->read, rows, 0, 48);
     kf_rows_traffic(&estimate->written, rows, 1, 48);
