@@ -136,24 +136,12 @@ static kiln_status list_outputs(kilni_check *check, const kilni_sample *sample, 
 static kiln_status read_output(kilni_check *check, const kilni_place *place, uint32_t slot,
                                void **out_data, kiln_error *err)
 {
-    kiln_device *device = check->run->device;
     const kiln_tensor_desc *desc = &check->run->segment->tensors[slot];
-    size_t bytes = (size_t)kiln_desc_bytes(desc);
-    kilni_place dense = {0};
-    *out_data = kiln_arena_alloc(&check->arena, bytes + 1);
+    *out_data = kiln_arena_alloc(&check->arena, (size_t)kiln_desc_bytes(desc) + 1);
     if (*out_data == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a result");
     }
-    if (bytes == 0) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
-    if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->read(device->backend, dense.view.buffer,
-                                            (size_t)dense.view.offset_bytes, *out_data, bytes, err);
-    }
-    kilni_place_clear(device, &dense);
-    return status;
+    return kilni_place_read(check->run->device, desc, place, *out_data, err);
 }
 
 static void name_damage(kilni_check *check, const kilni_sample *sample,

@@ -212,6 +212,7 @@ typedef struct kiln_device_stats {
     uint64_t bytes_pending; ///< of queued results that were not released
     uint64_t values_planned; ///< values whose memory was assigned with their plan
     uint64_t early_runs; ///< times that queued work was run for lack of memory
+    uint64_t indices_outside; ///< index operands with values outside, found in checked mode
 } kiln_device_stats;
 
 #define KILN_DEVICE_STATS_INIT                                                                     \

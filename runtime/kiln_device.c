@@ -128,6 +128,7 @@ static void free_device(kiln_device *device)
         kiln_free(&context->env, tensor);
     }
     kiln_free(&context->env, device->places);
+    kiln_free(&context->env, device->index_places);
     kiln_free(&context->env, device->full);
     kilni_random_fini(device);
     if (device->fault != NULL) {
@@ -434,6 +435,7 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     stats.bytes_pending = device->bytes_pending;
     stats.values_planned = device->values_planned;
     stats.early_runs = device->early_runs;
+    stats.indices_outside = device->indices_outside;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);

@@ -312,6 +312,23 @@ kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
                                          err);
 }
 
+kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
+                             const kilni_place *place, void *out_data, kiln_error *err)
+{
+    size_t bytes = (size_t)kiln_desc_bytes(desc);
+    kilni_place dense = {0};
+    if (bytes == 0) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->read(device->backend, dense.view.buffer,
+                                            (size_t)dense.view.offset_bytes, out_data, bytes, err);
+    }
+    kilni_place_clear(device, &dense);
+    return status;
+}
+
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
 {
     if (tensor->captured) {

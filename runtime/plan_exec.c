@@ -237,6 +237,9 @@ static void run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op
                             kiln_op_info_of(record->op)->name, i);
         }
     }
+    if (err.code == 0 && run->device->check != KILNI_CHECK_OFF && !run->device->measuring) {
+        kilni_check_indices(run, op);
+    }
     if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&
         follow_inputs(run, op, &err) == KILN_STATUS_OK) {
         return;

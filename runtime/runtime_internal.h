@@ -217,6 +217,8 @@ struct kiln_device {
     uint32_t trace_number; ///< of this device in it
     unsigned tune; ///< kilni_tune
     unsigned check; ///< kilni_check_mode
+    struct kilni_index_places *index_places; ///< looked at, or found to be outside; NULL: none
+    uint64_t indices_outside;
     kilni_guards *guards; ///< around what is allocated now, or NULL
     bool measuring; ///< what runs now is a sample
     bool starved; ///< a sample had too little memory
@@ -401,6 +403,9 @@ void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln
 /// failure.
 kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
                               const kilni_place *place, kilni_place *out_dense, kiln_error *err);
+/// The elements of a place in row-major order; waits.
+kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
+                             const kilni_place *place, void *out_data, kiln_error *err);
 void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault);
 void kilni_place_clear(kiln_device *device, kilni_place *place);
 /// Never NULL.
@@ -707,6 +712,11 @@ kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *o
 typedef struct kilni_check kilni_check;
 kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block);
 bool kilni_check_end(kilni_check *check);
+
+/// Says which index operands of an operation that is about to run alone have values outside their
+/// range.
+typedef struct kilni_index_places kilni_index_places;
+void kilni_check_indices(const kilni_run *run, uint32_t op);
 
 /// What the files of the check share.
 typedef struct kilni_check_input { ///< the bytes of an input that the block must leave as they are

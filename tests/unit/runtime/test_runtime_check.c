@@ -35,7 +35,7 @@ static const char *plugin_path(const char *name)
     return kiln_test_path(KILN_TEST_BUILD_DIR "/lib/kiln/test_plugins", file);
 }
 
-/// A device with one hostile fuser and no other.
+/// A device with one hostile fuser and no other; NULL: with those that ship.
 static bool open_in(checked *c, const char *folder, const char *name, const char *mode)
 {
     kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
@@ -46,9 +46,11 @@ static bool open_in(checked *c, const char *folder, const char *name, const char
     fixture *f = &c->f;
     FIXTURE_OK(f, kiln_context_create(&options, &f->context, &f->err));
     FIXTURE_OK(f, kiln_context_set(f->context, "cache-dir", c->folder, &f->err));
-    FIXTURE_OK(f, kiln_context_set(f->context, "plugins", "test.hostile-kernel", &f->err));
     FIXTURE_OK(f, kiln_context_set(f->context, "check", mode, &f->err));
-    FIXTURE_OK(f, kiln_plugin_load(f->context, plugin_path(name), &f->err));
+    if (name != NULL) {
+        FIXTURE_OK(f, kiln_context_set(f->context, "plugins", "test.hostile-kernel", &f->err));
+        FIXTURE_OK(f, kiln_plugin_load(f->context, plugin_path(name), &f->err));
+    }
     if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device: %s", f->err.message);
         kiln_context_destroy(f->context);
@@ -355,6 +357,97 @@ static void test_what_does_not_compile_runs_unfused(void)
     }
 }
 
+// ---- indices -----------------------------------------------------------------------------------
+
+enum { ROWS = 5, COLUMNS = 3, TAKEN = 4 };
+
+static kiln_tensor *indices_of(fixture *f, const int32_t *values)
+{
+    kiln_tensor *t = NULL;
+    const int64_t dims[] = {TAKEN};
+    FIXTURE_OK(f, kiln_tensor_create(f->device, KILN_DTYPE_I32, 1, dims, values, &t, &f->err));
+    return t;
+}
+
+/// neg(select(x, indices)) and x with its rows at the indices replaced by what was taken.
+static void take_and_put(checked *c, const int32_t *values, float *out_taken, float *out_put)
+{
+    fixture *f = &c->f;
+    const int64_t dims[] = {ROWS, COLUMNS};
+    float data[ROWS * COLUMNS];
+    kiln_tensor *t[3] = {NULL};
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        data[i] = (float)i;
+    }
+    kiln_tensor *in = fixture_f32(f, 2, dims, data), *indices = indices_of(f, values);
+    FIXTURE_OK(f, kiln_select(in, indices, 0, &t[0], &f->err));
+    FIXTURE_OK(f, kiln_neg(t[0], &t[1], &f->err));
+    kiln_release(t[0]);
+    FIXTURE_OK(f, kiln_select_assign(in, t[1], indices, 0, "add", &t[2], &f->err));
+    FIXTURE_OK(f, kiln_read(t[1], out_taken, sizeof(float) * TAKEN * COLUMNS, &f->err));
+    FIXTURE_OK(f, kiln_read(t[2], out_put, sizeof(data), &f->err));
+    kiln_release(t[1]);
+    kiln_release(t[2]);
+    kiln_release(indices);
+    kiln_release(in);
+}
+
+static unsigned times_said(const char *text)
+{
+    unsigned count = 0;
+    for (const char *at = strstr(seen, text); at != NULL; at = strstr(at + 1, text)) {
+        count++;
+    }
+    return count;
+}
+
+/// Said once for each place, and the results are those of a run that looks at nothing.
+static void test_indices_outside_are_said(void)
+{
+    static const int32_t inside[TAKEN] = {4, 0, -5, 2}, outside[TAKEN] = {1, 5, -6, INT32_MAX};
+    static float taken[3][TAKEN * COLUMNS], put[3][ROWS * COLUMNS];
+    static const char *const modes[] = {"off", "first", "always"};
+    for (int m = 0; m < 3; m++) {
+        checked c;
+        if (!open(&c, NULL, modes[m])) {
+            return;
+        }
+        if (m != 1) { // `first` would look at these and no others
+            take_and_put(&c, inside, taken[m], put[m]);
+            KILN_CHECK_STR(seen, "");
+        }
+        for (int i = 0; i < 3; i++) {
+            take_and_put(&c, outside, taken[m], put[m]);
+        }
+        KILN_CHECK_MEM(taken[m], taken[0], sizeof(taken[0]));
+        KILN_CHECK_MEM(put[m], put[0], sizeof(put[0]));
+        KILN_CHECK_INT(times_said("outside -5 to 4"), m == 0 ? 0 : 2);
+        KILN_CHECK_INT(stats_of(&c).indices_outside, m == 0 ? 0 : 2);
+        if (m > 0) {
+            KILN_CHECK_CONTAINS(seen, "select (operation ");
+            KILN_CHECK_CONTAINS(seen, "indices[1] is 5, outside -5 to 4, and 2 more of 4: clamped");
+            KILN_CHECK_CONTAINS(seen, "select_assign (operation ");
+            KILN_CHECK_CONTAINS(seen, "indices[1] is 5, outside -5 to 4, and 2 more of 4: dropped");
+        }
+        fixture_close(&c.f);
+    }
+}
+
+/// Looked at where the operation runs first, and no more.
+static void test_first_looks_once(void)
+{
+    static const int32_t inside[TAKEN] = {4, 0, -5, 2}, outside[TAKEN] = {1, 5, -6, 7};
+    static float taken[TAKEN * COLUMNS], put[ROWS * COLUMNS];
+    checked c;
+    if (!open(&c, NULL, "first")) {
+        return;
+    }
+    take_and_put(&c, inside, taken, put);
+    take_and_put(&c, outside, taken, put);
+    KILN_CHECK_STR(seen, "");
+    fixture_close(&c.f);
+}
+
 int main(int argc, char **argv)
 {
     enum { LIES = sizeof(lies) / sizeof(lies[0]) };
@@ -365,6 +458,8 @@ int main(int argc, char **argv)
         KILN_TEST(test_graphs_are_checked),
         KILN_TEST(test_in_place_is_checked),
         KILN_TEST(test_what_does_not_compile_runs_unfused),
+        KILN_TEST(test_indices_outside_are_said),
+        KILN_TEST(test_first_looks_once),
     };
     enum { OTHERS = sizeof(others) / sizeof(others[0]) };
     kiln_test_case cases[LIES + OTHERS];
