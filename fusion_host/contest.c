@@ -8,7 +8,7 @@
 
 #include "fusion_host_internal.h"
 
-enum { RECORD_FORMAT = 1, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
+enum { RECORD_FORMAT = 2, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
 
 static const double margin = 0.97; // of the predicted winner's time: what a rival must stay below
 static const double alone_margin = 0.9; // the same for the operations alone, which need more memory
@@ -51,7 +51,7 @@ static kiln_hash128 contest_key(const kiln_fuse_engine *engine, const kiln_hash1
     kiln_hash128 sums[4] = {
         engine->disk_key,
         kiln_hash_bytes(sorted, sorted_keys(keys, count, sorted) * sizeof sorted[0]),
-        kiln_hash_bytes(extents, n_extents * sizeof extents[0]),
+        {kilni_fuse_size_class(extents, n_extents, false), n_extents},
         {RECORD_FORMAT, count}};
     return kiln_hash_bytes(sums, sizeof sums);
 }

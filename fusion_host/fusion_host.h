@@ -230,8 +230,9 @@ KILN_API uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kil
                                        uint32_t block, kiln_fuse_contender *out, uint32_t capacity);
 
 /// Tells what they took, in their order, and the operations one by one; 0: failed. The fastest is
-/// remembered for these extents (`symbols` as in the segment), here and on disk, and the next plan
-/// of the segment has it. What a fuser claimed is held against it from now on.
+/// remembered for extents like these (`symbols` as in the segment; each less than twice another),
+/// here and on disk, and the next plan of the segment has it. What a fuser claimed is held against
+/// it from now on.
 /// Ownership: values. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
                                const int64_t *symbols, const uint64_t *measured_ns,

@@ -176,6 +176,7 @@ typedef struct kilni_fuse_plan {
     kilni_fuse_contest *contests; ///< of each block
     const kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
+    uint64_t size_class; ///< of the extents that it was chosen for
     bool guarded; ///< a block has a guard formula, or there are scalar guards
     bool full; ///< made for a drain: covers all that was there
     uint32_t users; ///< segments of it that are handed out: a graph keeps its own for long
@@ -226,10 +227,16 @@ kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_
                                        const uint32_t *words, uint32_t n_words, kiln_error *err);
 void kilni_fuse_plan_store_leave(kilni_fuse_plan_store *store, kilni_fuse_node *node);
 
-/// The plan at a node whose guards hold for the tape, or NULL. `insert` owns the plan from then on
-/// and evicts; `discard` frees it now or when it is no longer in use.
+/// The class of sizes that a choice is made for: the extents' powers of two, so that two sizes of a
+/// class differ by less than a factor of 2 along each axis. `exact`: the extents themselves.
+uint64_t kilni_fuse_size_class(const int64_t *extents, uint32_t count, bool exact);
+
+/// The plan at a node that was chosen for this class of sizes and whose guards hold for the tape,
+/// or NULL. `insert` owns the plan from then on and evicts; `discard` frees it now or when it is no
+/// longer in use.
 kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
-                                            bool full, const kilni_fuse_tape *tape);
+                                            bool full, const kilni_fuse_tape *tape,
+                                            uint64_t size_class);
 void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node,
                                   kilni_fuse_plan *plan);
 void kilni_fuse_plan_store_discard(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);
@@ -739,13 +746,15 @@ kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fu
                                   kilni_fuse_blocks *blocks, kiln_arena *arena,
                                   kilni_fuse_plan **out_plan, kiln_error *err);
 
-/// Plans on disk. `init` makes the engine's part of the key; `get` fills blocks as a search does,
-/// or gives false: a miss, whatever the reason. `encode` and `decode` are these without the store.
+/// Plans on disk, for a class of sizes. `init` makes the engine's part of the key; `get` fills
+/// blocks as a search does, or gives false: a miss, whatever the reason. `encode` and `decode` are
+/// these without the store.
 bool kilni_fuse_disk_init(kiln_fuse_engine *engine);
 void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                         bool full, const kilni_fuse_blocks *blocks);
+                         bool full, uint64_t size_class, const kilni_fuse_blocks *blocks);
 bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                         bool full, kiln_arena *arena, kilni_fuse_blocks *out_blocks);
+                         bool full, uint64_t size_class, kiln_arena *arena,
+                         kilni_fuse_blocks *out_blocks);
 bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                             uint32_t n_ops, const kilni_fuse_blocks *blocks, kiln_string *out);
 bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,

@@ -8,7 +8,7 @@
 #include "fusion_host_internal.h"
 
 enum {
-    FORMAT = 2, ///< of key and entry
+    FORMAT = 3, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -71,11 +71,16 @@ static uint32_t word_count(const kilni_fuse_tape *tape, uint32_t n_ops)
 }
 
 static kiln_hash128 key_of(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
-                           uint32_t n_ops, bool full)
+                           uint32_t n_ops, bool full, uint64_t size_class)
 {
     kiln_hash128 words = kiln_hash_bytes(tape->words, word_count(tape, n_ops) * sizeof(uint32_t));
-    const uint64_t all[] = {
-        engine->disk_key.low, engine->disk_key.high, words.low, words.high, n_ops, full};
+    const uint64_t all[] = {engine->disk_key.low,
+                            engine->disk_key.high,
+                            words.low,
+                            words.high,
+                            n_ops,
+                            full,
+                            size_class};
     return kiln_hash_bytes(all, sizeof all);
 }
 
@@ -165,7 +170,7 @@ bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tap
 }
 
 void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                         bool full, const kilni_fuse_blocks *blocks)
+                         bool full, uint64_t size_class, const kilni_fuse_blocks *blocks)
 {
     kiln_string s;
     kiln_error err = KILN_ERROR_INIT;
@@ -173,8 +178,9 @@ void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, 
         return;
     }
     if (kilni_fuse_disk_encode(engine, tape, n_ops, blocks, &s) &&
-        kiln_store_put(engine->store, KILN_STORE_PLANS, key_of(engine, tape, n_ops, full), s.text,
-                       s.length, &err) != KILN_STATUS_OK) {
+        kiln_store_put(engine->store, KILN_STORE_PLANS,
+                       key_of(engine, tape, n_ops, full, size_class), s.text, s.length,
+                       &err) != KILN_STATUS_OK) {
         kiln_log_write(engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE, "plan not stored: %s",
                        err.message);
     }
@@ -621,12 +627,13 @@ bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tap
 }
 
 bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                         bool full, kiln_arena *arena, kilni_fuse_blocks *out_blocks)
+                         bool full, uint64_t size_class, kiln_arena *arena,
+                         kilni_fuse_blocks *out_blocks)
 {
     kiln_blob blob = {0};
-    if (engine->store == NULL ||
-        kiln_store_get(engine->store, KILN_STORE_PLANS, key_of(engine, tape, n_ops, full), &blob,
-                       NULL) != KILN_STATUS_OK) {
+    if (engine->store == NULL || kiln_store_get(engine->store, KILN_STORE_PLANS,
+                                                key_of(engine, tape, n_ops, full, size_class),
+                                                &blob, NULL) != KILN_STATUS_OK) {
         return false;
     }
     bool found =

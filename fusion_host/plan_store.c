@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Plans by the relative form of their segment: a tree whose edges are the words of one operation. A
 // node knows whether to wait there, what to run when more may come, and what to run when this is
-// all. Edges are compared word by word, so equal hashes never mix programs up. Plans over the limit
-// go, the least recently used first, and the nodes that nothing needs with them. What a plan holds
-// is plan_build.c's business.
+// all, for each class of sizes that was seen: who is fastest with few elements need not be with
+// many. Edges are compared word by word, so equal hashes never mix programs up. Plans over the
+// limit go, the least recently used first, and the nodes that nothing needs with them. What a plan
+// holds is plan_build.c's business.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -219,6 +220,18 @@ static bool serves(const int64_t *facts, const kilni_fuse_plan *plan, const kiln
     return true;
 }
 
+uint64_t kilni_fuse_size_class(const int64_t *extents, uint32_t count, bool exact)
+{
+    uint64_t sum = count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t extent = (uint64_t)extents[i];
+        uint64_t bits = extent == 0 ? 0 : 64 - (uint64_t)__builtin_clzll(extent);
+        sum = (sum ^ (exact ? extent : bits)) * 0x9E3779B97F4A7C15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
 static void unlink_plan(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
 {
     *(plan->newer != NULL ? &plan->newer->older : &store->newest) = plan->older;
@@ -235,10 +248,11 @@ static void link_newest(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
 }
 
 kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
-                                            bool full, const kilni_fuse_tape *tape)
+                                            bool full, const kilni_fuse_tape *tape,
+                                            uint64_t size_class)
 {
     kilni_fuse_plan *plan = full ? node->full : node->now;
-    while (plan != NULL && !serves(store->facts, plan, tape)) {
+    while (plan != NULL && (plan->size_class != size_class || !serves(store->facts, plan, tape))) {
         plan = plan->next_variant;
     }
     if (plan != NULL && plan != store->newest) {

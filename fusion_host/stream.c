@@ -127,8 +127,9 @@ static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
            first->finished;
 }
 
-/* A new plan for the first `end` operations; NULL when it is better to wait. */
-static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
+/* A new plan for the first `end` operations and the sizes at hand; NULL when it is better to wait.
+ */
+static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uint64_t size_class,
                           kilni_fuse_plan **out_plan, kiln_error *err)
 {
     kiln_fuse_engine *engine = stream->engine;
@@ -138,7 +139,7 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
     kiln_arena_init(&arena, engine->env);
     kiln_status status = KILN_STATUS_OK;
     bool loaded = may_be_known(stream, end, full) &&
-                  kilni_fuse_disk_get(engine, tape, end, full, &arena, &blocks);
+                  kilni_fuse_disk_get(engine, tape, end, full, size_class, &arena, &blocks);
     if (!loaded) {
         status = kilni_fuse_search(engine, tape, end, full, &stream->first, &arena, &blocks, err);
     }
@@ -151,11 +152,12 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full,
     }
     if (*out_plan != NULL) {
         (*out_plan)->full = full;
+        (*out_plan)->size_class = size_class;
         kilni_fuse_plan_store_insert(&engine->plans, stream->node, *out_plan);
         engine->stats.plans_searched += !loaded;
         engine->stats.plans_loaded += loaded;
         if (!loaded) {
-            kilni_fuse_disk_put(engine, tape, end, full, &blocks);
+            kilni_fuse_disk_put(engine, tape, end, full, size_class, &blocks);
         }
     }
     kiln_arena_fini(&arena);
@@ -199,6 +201,16 @@ static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
     stats->ops_fused += plan->n_ops_fused;
 }
 
+/* Without fusers there is nothing to choose. Without measurements what was run before decides
+ * nothing: each set of extents has its own choice then. */
+static uint64_t class_of(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t end)
+{
+    return engine->n_fusers == 0
+               ? 0
+               : kilni_fuse_size_class(tape->symbols, tape->marks[end - 1].n_symbols,
+                                       engine->deterministic);
+}
+
 static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool full,
                                   kilni_fuse_plan **out_plan, kiln_error *err)
 {
@@ -212,13 +224,14 @@ static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool f
     if (!full && node->wait == KILNI_FUSE_WAIT_YES && node->wait_epoch == engine->epoch) {
         return KILN_STATUS_OK;
     }
-    *out_plan =
-        kilni_fuse_plan_store_find(&engine->plans, node, full, &stream->tapes[stream->active]);
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    uint64_t size_class = class_of(engine, tape, end);
+    *out_plan = kilni_fuse_plan_store_find(&engine->plans, node, full, tape, size_class);
     if (*out_plan != NULL) {
         engine->stats.plans_found++;
         return KILN_STATUS_OK;
     }
-    return search(stream, end, full, out_plan, err);
+    return search(stream, end, full, size_class, out_plan, err);
 }
 
 kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,

@@ -627,6 +627,10 @@ static kilni_kept *kept_of(const block_run *current, uint32_t temp)
     if (state->kept == NULL) {
         state->kept = kiln_alloc_array(&state->device->context->env, n_temps, sizeof(kilni_kept));
         state->n_kept = state->kept == NULL ? 0 : n_temps;
+        for (uint32_t i = 0; i < state->n_kept; i++) {
+            state->kept[i].program = block->program->key;
+            state->kept[i].number = i;
+        }
     }
     return state->kept == NULL ? NULL : &state->kept[temp];
 }
@@ -649,17 +653,33 @@ static uint32_t sources_of(const block_run *current, uint32_t temp, kilni_place 
     return count;
 }
 
-static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, kiln_error *err)
+/// Gives a temporary the memory where it was kept, by this plan or another. False: it was not.
+static bool place_kept(block_run *current, uint32_t temp, int64_t bytes, kilni_kept *kept)
 {
     kilni_place *sources[KILNI_KEPT_SOURCES];
-    const kilni_kept *kept = kept_of(current, temp);
-    kilni_place *place = &current->temps.places[temp];
-    if (kept != NULL) {
-        uint32_t n_sources = sources_of(current, temp, sources);
-        if (n_sources <= KILNI_KEPT_SOURCES && kilni_kept_serves(kept, bytes, sources, n_sources)) {
-            kilni_place_share(place, &kept->temp, &kept->temp.view);
-            return KILN_STATUS_OK;
+    kiln_device *device = current->view.run->device;
+    uint32_t n_sources = sources_of(current, temp, sources);
+    if (n_sources > KILNI_KEPT_SOURCES) {
+        return false;
+    }
+    if (!kilni_kept_serves(kept, bytes, sources, n_sources)) {
+        const kilni_kept *other =
+            kilni_kept_find(device, kept->program, temp, bytes, sources, n_sources);
+        if (other == NULL) {
+            return false;
         }
+        kilni_kept_set(device, kept, &other->temp, bytes, sources, n_sources);
+    }
+    kilni_place_share(&current->temps.places[temp], &kept->temp, &kept->temp.view);
+    return true;
+}
+
+static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, kiln_error *err)
+{
+    kilni_kept *kept = kept_of(current, temp);
+    kilni_place *place = &current->temps.places[temp];
+    if (kept != NULL && place_kept(current, temp, bytes, kept)) {
+        return KILN_STATUS_OK;
     }
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
     if (kilni_layout_place_temp(current->view.run, current->block, temp, &desc, place)) {

@@ -206,6 +206,7 @@ struct kiln_device {
     uint64_t last_stream; ///< id
     kilni_stream *current; ///< the stream found last
     uint64_t current_thread; ///< and who records on it
+    struct kilni_kept *kept; ///< temporaries that plans keep
     kilni_choice *choices;
     kilni_place **places; ///< scratch of the executor
     size_t places_capacity;
@@ -493,12 +494,19 @@ enum { KILNI_KEPT_SOURCES = 8 };
 typedef struct kilni_kept {
     kilni_place temp; ///< placed: there is one
     int64_t bytes;
+    kiln_hash128 program; ///< whose temporary it is: other plans with this program share it
+    uint32_t number; ///< of the temporary
+    struct kilni_kept *next; ///< of the device's
+    struct kilni_kept *before;
     kilni_place sources[KILNI_KEPT_SOURCES];
     uint32_t n_sources;
 } kilni_kept;
 
 bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const *sources,
                        uint32_t n_sources);
+/// What another plan with the same program keeps of the same constants, or NULL.
+const kilni_kept *kilni_kept_find(const kiln_device *device, kiln_hash128 program, uint32_t number,
+                                  int64_t bytes, kilni_place *const *sources, uint32_t n_sources);
 /// Keeps the temporary instead of what was kept before; not with too many sources.
 void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp, int64_t bytes,
                     kilni_place *const *sources, uint32_t n_sources);

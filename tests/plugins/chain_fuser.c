@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A small fuser for the tests of the host: chains of f32 operations of one shape become one kernel
-// whose text nobody compiles. Compiled many times: CHAIN_ID and CHAIN_NS_PER_1K set its name and
-// its claim, and FAULT makes it hostile in one exact way.
+// whose text nobody compiles. Compiled many times: CHAIN_ID sets its name, CHAIN_NS_PER_1K and
+// CHAIN_NS its claim, and FAULT makes it hostile in one exact way.
 #include "chain_faults.h"
 #include "kf_util.h"
 
@@ -12,6 +12,9 @@
 #endif
 #ifndef CHAIN_NS_PER_1K // nanoseconds claimed for 1024 elements
 #define CHAIN_NS_PER_1K 0
+#endif
+#ifndef CHAIN_NS // and for none
+#define CHAIN_NS 5000
 #endif
 #ifndef CHAIN_MIN_OPS
 #define CHAIN_MIN_OPS 2
@@ -244,7 +247,7 @@ static void set_claim(kf_builder *builder)
     kf_formula_op(f, KF_INS_MUL);
     kf_formula_imm(f, 1024);
     kf_formula_op(f, KF_INS_FLOOR_DIV);
-    kf_formula_imm(f, 5000);
+    kf_formula_imm(f, CHAIN_NS);
     kf_formula_op(f, KF_INS_ADD);
 }
 

@@ -97,7 +97,7 @@ static uint32_t settle(process *p, const kiln_fuse_segment *segment, const figur
     return count;
 }
 
-enum { LENGTH = 1 << 18, OTHER = LENGTH + 3 }; // long enough to learn from
+enum { LENGTH = 1 << 18, OTHER = 2 * LENGTH + 3 }; // long enough to learn from
 
 static const char *const both[] = {"chain_fast", "chain_slow", NULL};
 static const char *const turned[] = {"chain_slow", "chain_fast", NULL};
@@ -431,10 +431,103 @@ static void test_a_damaged_winner_is_none(void)
     }
 }
 
+// ---- sizes -------------------------------------------------------------------------------------
+
+// The claims of these two cross at 3724 elements.
+static const char *const crossing[] = {"chain_early", "chain_late", NULL};
+enum { SMALL = 64, ALIKE = 112, LARGE = LENGTH, BELOW = 2048, ABOVE = 4080 };
+
+static void check_winner(process *p, int64_t length, const char *expected)
+{
+    const kiln_fuse_segment *s = record(p, length);
+    if (strcmp(winner(s), expected) != 0) {
+        KILN_FAIL("%lld elements: \"%s\" won, \"%s\" should have", (long long)length, winner(s),
+                  expected);
+    }
+    fixture_done(&p->f, s);
+}
+
+/// The same program: who is chosen follows from the size, not from the size that came first.
+static void test_each_class_of_sizes_has_its_winner(void)
+{
+    for (int order = 0; order < 2; order++) {
+        process p;
+        if (!open(&p, crossing, NULL, false, NULL)) {
+            return;
+        }
+        const int64_t lengths[] = {order == 0 ? SMALL : LARGE, order == 0 ? LARGE : SMALL};
+        for (int i = 0; i < 6; i++) {
+            int64_t length = lengths[i % 2];
+            check_winner(&p, length, length == SMALL ? "test.early/chain" : "test.late/chain");
+        }
+        check_winner(&p, ALIKE, "test.early/chain");
+        kiln_fuse_stats stats;
+        kiln_fuse_engine_stats(p.engine, &stats);
+        KILN_CHECK_INT(stats.plans_searched, 2);
+        KILN_CHECK_INT(stats.plans_found, 5);
+        close_process(&p);
+    }
+}
+
+/// Where nothing measured decides, sizes of a class that came before do not either.
+static void test_without_measuring_each_size_has_its_winner(void)
+{
+    for (int order = 0; order < 2; order++) {
+        process p;
+        if (!open(&p, crossing, NULL, true, NULL)) {
+            return;
+        }
+        for (int i = 0; i < 4; i++) {
+            bool below = (i + order) % 2 == 0;
+            check_winner(&p, below ? BELOW : ABOVE, below ? "test.early/chain" : "test.late/chain");
+        }
+        close_process(&p);
+    }
+}
+
+/// What was measured holds for its class: against the claims here, and in the next process.
+static void test_each_class_has_its_tournament(void)
+{
+    const figure late_wins[] = {{"test.early/chain", 9000}, {"test.late/chain", 7000}, {0}};
+    const figure early_wins[] = {{"test.early/chain", 250000}, {"test.late/chain", 400000}, {0}};
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "classes");
+    process p;
+    if (!open(&p, crossing, folder, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, SMALL);
+    KILN_CHECK_INT(settle(&p, s, late_wins, 15000), 2);
+    fixture_done(&p.f, s);
+    s = record(&p, LARGE);
+    KILN_CHECK_STR(winner(s), "test.late/chain"); // as predicted: nothing was measured here
+    KILN_CHECK_INT(settle(&p, s, early_wins, s->plan->blocks[0].baseline_ns), 2);
+    fixture_done(&p.f, s);
+    for (int processes = 0; processes < 2; processes++) {
+        for (int i = 0; i < 3; i++) {
+            check_winner(&p, SMALL, "test.late/chain");
+            check_winner(&p, LARGE, "test.early/chain");
+            check_winner(&p, ALIKE, "test.late/chain");
+        }
+        kiln_fuse_stats stats;
+        kiln_fuse_engine_stats(p.engine, &stats);
+        KILN_CHECK_INT(stats.contests_measured, processes == 0 ? 2 : 0);
+        KILN_CHECK_INT(stats.plans_searched, processes == 0 ? 2 : 0);
+        KILN_CHECK_INT(stats.plans_loaded, 2);
+        KILN_CHECK_INT(stats.winners_recalled, 2);
+        close_process(&p);
+        if (processes == 0 && !open(&p, crossing, folder, false, NULL)) {
+            return;
+        }
+    }
+}
+
 KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_short_blocks_teach_nothing),
                KILN_TEST(test_load_order_never_changes_the_winner),
                KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
                KILN_TEST(test_operations_alone_can_win),
                KILN_TEST(test_a_second_process_measures_nothing),
-               KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none))
+               KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none),
+               KILN_TEST(test_each_class_of_sizes_has_its_winner),
+               KILN_TEST(test_without_measuring_each_size_has_its_winner),
+               KILN_TEST(test_each_class_has_its_tournament))

@@ -451,7 +451,7 @@ static void check_searches(const char *plugin, const int64_t *lengths, const dou
 
 static void test_asked_extents_become_guards(void)
 {
-    static const int64_t lengths[] = {32, 64, 32, 96, 64, 96};
+    static const int64_t lengths[] = {64, 80, 64, 96, 80, 96};
     static const double scalars[] = {1, 2, 3, 4, 5, 6};
     check_searches("chain", lengths, scalars, 6, 1);
     check_searches("hostile_asks", lengths, scalars, 6, 3);
@@ -459,7 +459,7 @@ static void test_asked_extents_become_guards(void)
 
 static void test_asked_scalars_become_guards(void)
 {
-    static const int64_t lengths[] = {32, 64, 32, 96, 64, 96};
+    static const int64_t lengths[] = {64, 80, 64, 96, 80, 96};
     static const double scalars[] = {1, 1, 2, 2, 1, 3};
     check_searches("hostile_asks_scalar", lengths, scalars, 6, 3);
 }
@@ -471,13 +471,16 @@ static void test_program_guard(void)
     fuse_fixture f;
     static const char *const plugins[] = {"hostile_guard", NULL};
     if (fixture_open(&f, plugins)) {
+        run_pair(&f, 1008, 1);
+        run_pair(&f, 512, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 1);
+        run_pair(&f, 1024, 1);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
+        run_pair(&f, 2032, 1); // of the last one's class, but beyond its guard
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 3);
         run_pair(&f, 512, 1);
         run_pair(&f, 1024, 1);
-        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 1);
-        run_pair(&f, 2048, 1);
-        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
-        run_pair(&f, 512, 1);
-        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 2);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 3);
     }
     fixture_close(&f);
 }

@@ -114,12 +114,13 @@ static void test_plan_found_again(void)
     fixture_close(&f);
 }
 
-/// w * x + s with the fuser that packs w; gives how many kernels ran.
-static uint64_t packed_run(fixture *f, kiln_tensor *w, float first, double s)
+/// x * w + s with the fuser that packs w, and with `more` -x beside it: another plan with the same
+/// block. Gives how many kernels ran.
+static uint64_t packed_run_with(fixture *f, kiln_tensor *w, float first, double s, bool more)
 {
     const int64_t dims[] = {64};
     float x[64], out[64];
-    kiln_tensor *product = NULL, *sum = NULL;
+    kiln_tensor *product = NULL, *sum = NULL, *beside = NULL;
     for (int i = 0; i < 64; i++) {
         x[i] = first + (float)i;
     }
@@ -129,6 +130,9 @@ static uint64_t packed_run(fixture *f, kiln_tensor *w, float first, double s)
     FIXTURE_OK(f, kiln_mul(t, w, &product, &f->err));
     FIXTURE_OK(f, kiln_add_scalar(product, kiln_f64(s), &sum, &f->err));
     kiln_release(product);
+    if (more) {
+        FIXTURE_OK(f, kiln_neg(t, &beside, &f->err));
+    }
     FIXTURE_OK(f, kiln_read(sum, out, sizeof(out), &f->err));
     uint64_t launched = kernels(f) - before;
     float weights[64];
@@ -138,7 +142,13 @@ static uint64_t packed_run(fixture *f, kiln_tensor *w, float first, double s)
     }
     kiln_release(t);
     kiln_release(sum);
+    kiln_release(beside);
     return launched;
+}
+
+static uint64_t packed_run(fixture *f, kiln_tensor *w, float first, double s)
+{
+    return packed_run_with(f, w, first, s, /*more=*/false);
 }
 
 static kiln_tensor *constant(fixture *f, float value)
@@ -153,8 +163,8 @@ static kiln_tensor *constant(fixture *f, float value)
     return w;
 }
 
-/// A temporary that lives with the plan is filled once for the same constants, and again for
-/// others.
+/// A temporary that lives with the plan is filled once for the same constants, by whichever plan
+/// has the program, and again for others.
 static void test_constants_are_packed_once(void)
 {
     fixture f = {.err = KILN_ERROR_INIT};
@@ -173,8 +183,11 @@ static void test_constants_are_packed_once(void)
     KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
     KILN_CHECK_INT(packed_run(&f, w, 5, 1.5), 1);
     KILN_CHECK_INT(packed_run(&f, w, 9, 2.5), 1);
+    KILN_CHECK_INT(packed_run_with(&f, w, 2, 0.5, true), 2); // the product and -x
     KILN_CHECK_INT(packed_run(&f, v, 1, 0.5), 2);
     KILN_CHECK_INT(packed_run(&f, v, 3, 0.5), 1);
+    KILN_CHECK_INT(packed_run_with(&f, v, 2, 0.5, true), 2);
+    KILN_CHECK_INT(packed_run_with(&f, w, 2, 0.5, true), 3); // kept for the constant before it
     kiln_release(w);
     w = constant(&f, 7); // perhaps where the first one was
     KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
