@@ -182,6 +182,7 @@ static const kiln_backend_ops cl_ops = {
     .trace_set = kilni_cl_trace_set,
     .trace_tag = kilni_cl_trace_tag,
     .trace_take = kilni_cl_trace_take,
+    .alloc_arena = kilni_cl_alloc_arena,
     .window = kilni_cl_window,
     .lend = kilni_cl_lend,
     .asked = kilni_cl_asked,
@@ -303,6 +304,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     open_store(backend);
     kilni_cl_device_recall(backend);
     kilni_cl_pool_init(backend);
+    kilni_cl_windows_init(backend);
     *out_backend = &backend->base;
     return KILN_STATUS_OK;
 }

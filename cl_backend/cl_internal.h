@@ -22,9 +22,9 @@ typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     size_t bytes; ///< asked for
     size_t capacity; ///< of `mem`
     uint32_t size_class;
+    bool window; ///< part of another buffer: in no account
     bool lent; ///< a window that an operation uses as its temporary
-    uint32_t n_windows; ///< of this buffer, now
-    struct kilni_cl_buffer *parent; ///< of a window
+    void *svm; ///< what `mem` is made over, when windows need that
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 
@@ -34,6 +34,14 @@ static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer)
 }
 
 enum { KILNI_CL_CLASSES = 16 * 48 }; ///< sixteen for each power of two, from 256 bytes
+
+/// What windows of a buffer are (cl_window.c).
+typedef enum kilni_cl_windows {
+    KILNI_CL_SUB_BUFFERS,
+    KILNI_CL_SVM_UNPROVEN, ///< shared virtual memory, of which nothing was tried yet
+    KILNI_CL_SVM,
+    KILNI_CL_NO_WINDOWS
+} kilni_cl_windows;
 
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
@@ -196,6 +204,7 @@ typedef struct kilni_cl_backend {
     bool foreign_queue; ///< the program's own
     atomic_int gate_failed; ///< status that a gate was signalled with
     atomic_uint callbacks; ///< asked for and not yet over
+    kilni_cl_windows windows;
     bool lost; ///< DEVICE_LOST until reopened
     kiln_cl_counters counters;
     uint32_t since_mark;
@@ -250,9 +259,17 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
 KILN_NODISCARD kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
                                                      kiln_buffer **out_buffer, kiln_error *err);
 /// As the backend's table says.
+KILN_NODISCARD kiln_status kilni_cl_alloc_arena(kiln_backend *backend, size_t bytes,
+                                                kiln_buffer **out_buffer, kiln_error *err);
 KILN_NODISCARD kiln_status kilni_cl_window(kiln_backend *backend, kiln_buffer *parent,
                                            size_t offset, size_t bytes, kiln_buffer **out_buffer,
                                            kiln_error *err);
+/// Sets `windows` for the device that was opened.
+void kilni_cl_windows_init(kilni_cl_backend *backend);
+/// `mem`, and `svm` where windows need it, of an arena of `capacity` bytes; a code of OpenCL's.
+cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer);
+/// Frees it when what is queued now has run.
+void kilni_cl_svm_free(kilni_cl_backend *backend, void *svm);
 void kilni_cl_lend(kiln_backend *backend, kiln_buffer *const *buffers, uint32_t count);
 uint32_t kilni_cl_asked(kiln_backend *backend, const uint64_t **out_bytes);
 void kilni_cl_set_budget(kiln_backend *backend, uint64_t bytes);

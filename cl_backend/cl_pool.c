@@ -8,8 +8,7 @@
 enum {
     SMALLEST_LOG2 = 8, ///< 256 bytes, a multiple of every base alignment seen
     STEPS = 16, ///< classes for each power of two
-    EXACT_CLASS = KILNI_CL_CLASSES, ///< rounding would exceed the largest allocation: not kept
-    WINDOW_CLASS ///< part of another buffer: in no account
+    EXACT_CLASS = KILNI_CL_CLASSES ///< rounding would exceed the largest allocation: not kept
 };
 
 // Classes 16 * i + j hold 2^(8 + i) * (16 + j) / 16 bytes: at most a sixteenth is lost.
@@ -57,6 +56,9 @@ static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     pool->held_bytes -= buffer->capacity;
     backend->stats.bytes_pooled = pool->held_bytes;
     clReleaseMemObject(buffer->mem);
+    if (buffer->svm != NULL) {
+        kilni_cl_svm_free(backend, buffer->svm);
+    }
     kiln_free(backend->env, buffer);
 }
 
@@ -98,32 +100,41 @@ static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, 
         (unsigned long long)backend->stats.buffers_live, (unsigned long long)pool->budget);
 }
 
-static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, size_t capacity,
-                              cl_mem *out_mem, kiln_error *err)
+static cl_int create_once(kilni_cl_backend *backend, bool arena, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_SUCCESS;
-    *out_mem = clCreateBuffer(backend->context, CL_MEM_READ_WRITE, capacity, NULL, &code);
+    if (arena) {
+        return kilni_cl_arena_create(backend, buffer);
+    }
+    buffer->mem =
+        clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->capacity, NULL, &code);
+    return code;
+}
+
+static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, bool arena,
+                              kilni_cl_buffer *buffer, kiln_error *err)
+{
+    cl_int code = create_once(backend, arena, buffer);
     if (kilni_cl_is_memory_code(code)) {
         kiln_status status = kilni_cl_drain(backend, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
         kilni_cl_pool_trim(backend);
-        *out_mem = clCreateBuffer(backend->context, CL_MEM_READ_WRITE, capacity, NULL, &code);
+        code = create_once(backend, arena, buffer);
     }
     if (kilni_cl_is_memory_code(code)) {
-        *out_mem = NULL;
         return out_of_memory(backend, bytes, err);
     }
     if (code != CL_SUCCESS) {
-        *out_mem = NULL;
-        return kilni_cl_fail(backend, err, code, "a buffer of %zu bytes", capacity);
+        return kilni_cl_fail(backend, err, code, "a buffer of %zu bytes", buffer->capacity);
     }
     return KILN_STATUS_OK;
 }
 
 static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capacity,
-                          uint32_t size_class, kilni_cl_buffer **out_buffer, kiln_error *err)
+                          uint32_t size_class, bool arena, kilni_cl_buffer **out_buffer,
+                          kiln_error *err)
 {
     kilni_cl_pool *pool = &backend->pool;
     if (pool->held_bytes + capacity > pool->budget) {
@@ -136,13 +147,13 @@ static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capaci
     if (buffer == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's description");
     }
-    kiln_status status = create_mem(backend, bytes, capacity, &buffer->mem, err);
+    buffer->capacity = capacity;
+    buffer->size_class = size_class;
+    kiln_status status = create_mem(backend, bytes, arena, buffer, err);
     if (status != KILN_STATUS_OK) {
         kiln_free(backend->env, buffer);
         return status;
     }
-    buffer->capacity = capacity;
-    buffer->size_class = size_class;
     pool->creates++;
     pool->held_bytes += capacity;
     backend->stats.bytes_pooled = pool->held_bytes;
@@ -188,48 +199,7 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
     *out_buffer = (kiln_buffer *)(void *)buffer;
 }
 
-// ---- windows, and what is lent to an operation ----
-
-// NVIDIA's driver (580.159 on an H200) may crash in clReleaseMemObject of a sub-buffer when the
-// buffer has had others that were in use meanwhile; one at a time is fine.
-static bool takes_windows(const kilni_cl_backend *backend, const kilni_cl_buffer *parent)
-{
-    enum { NVIDIA = 0x10DE };
-    return backend->info.vendor_id != NVIDIA || parent->n_windows == 0;
-}
-
-kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
-                            kiln_buffer **out_buffer, kiln_error *err)
-{
-    kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    kilni_cl_buffer *parent = kilni_cl_buffer_of(given);
-    *out_buffer = NULL;
-    if (!takes_windows(backend, parent)) {
-        return kiln_fail(err, UNIMPLEMENTED, "one window of a buffer at a time");
-    }
-    kiln_status status = kilni_cl_check_range(parent, offset, bytes, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_buffer *buffer = kiln_alloc(backend->env, sizeof(*buffer));
-    if (buffer == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's description");
-    }
-    cl_int code = CL_SUCCESS;
-    const cl_buffer_region region = {offset, bytes};
-    buffer->mem = clCreateSubBuffer(parent->mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION,
-                                    &region, &code);
-    if (code != CL_SUCCESS) {
-        kiln_free(backend->env, buffer);
-        return kilni_cl_fail(backend, err, code, "a window of %zu bytes at %zu", bytes, offset);
-    }
-    buffer->bytes = bytes;
-    buffer->size_class = WINDOW_CLASS;
-    buffer->parent = parent;
-    parent->n_windows++;
-    *out_buffer = (kiln_buffer *)(void *)buffer;
-    return KILN_STATUS_OK;
-}
+// ---- what is lent to an operation ----
 
 void kilni_cl_lend(kiln_backend *base, kiln_buffer *const *buffers, uint32_t count)
 {
@@ -281,7 +251,7 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
     kilni_cl_buffer *buffer =
         size_class < KILNI_CL_CLASSES ? take_idle(&backend->pool, size_class) : NULL;
     if (buffer == NULL) {
-        status = create(backend, bytes, capacity, size_class, &buffer, err);
+        status = create(backend, bytes, capacity, size_class, false, &buffer, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -290,19 +260,32 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
-                                      kiln_buffer **out_buffer, kiln_error *err)
+static kiln_status alloc_exact(kilni_cl_backend *backend, size_t bytes, bool arena,
+                               kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_cl_buffer *buffer = NULL;
     *out_buffer = NULL;
     kiln_status status = check_size(backend, bytes, err);
     if (status == KILN_STATUS_OK) {
-        status = create(backend, bytes, bytes > 0 ? bytes : 1, EXACT_CLASS, &buffer, err);
+        status = create(backend, bytes, bytes > 0 ? bytes : 1, EXACT_CLASS, arena, &buffer, err);
     }
     if (status == KILN_STATUS_OK) {
         give_out(backend, buffer, bytes, out_buffer);
     }
     return status;
+}
+
+kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
+                                      kiln_buffer **out_buffer, kiln_error *err)
+{
+    return alloc_exact(backend, bytes, false, out_buffer, err);
+}
+
+kiln_status kilni_cl_alloc_arena(kiln_backend *base, size_t bytes, kiln_buffer **out_buffer,
+                                 kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    return alloc_exact(backend, bytes, true, out_buffer, err);
 }
 
 kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem, size_t bytes,
@@ -329,8 +312,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         buffer->lent = false;
         return;
     }
-    if (buffer->size_class == WINDOW_CLASS) {
-        buffer->parent->n_windows--;
+    if (buffer->window) {
         clReleaseMemObject(buffer->mem);
         kiln_free(backend->env, buffer);
         return;

@@ -1061,9 +1061,12 @@ typedef struct kiln_backend_ops {
     kiln_status (*trace_take)(kiln_backend *backend,
                               void (*take)(const kiln_device_span *span, void *user), void *user,
                               kiln_error *err);
-    /// Also optional: `bytes` of a buffer from `offset` on, a multiple of the device's
-    /// `memory_align`, as a buffer of its own, in no statistics. It goes before that one. Windows
-    /// may overlap: work in the queue sees what earlier work wrote. UNIMPLEMENTED: not now.
+    /// Also optional, both: a buffer to be cut into windows, as alloc_persistent (NULL: any buffer
+    /// is); and `bytes` of one from `offset` on, a multiple of the device's `memory_align`, as a
+    /// buffer of its own, in no statistics. It goes before that one. Windows may overlap: work in
+    /// the queue sees what earlier work wrote. UNIMPLEMENTED: this device has no windows.
+    kiln_status (*alloc_arena)(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                               kiln_error *err);
     kiln_status (*window)(kiln_backend *backend, kiln_buffer *parent, size_t offset, size_t bytes,
                           kiln_buffer **out_buffer, kiln_error *err);
     /// Also optional, both: the next `execute` takes its temporaries from `buffers`, in order,

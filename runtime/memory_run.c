@@ -72,10 +72,11 @@ static bool reserve_arena(kiln_device *device, uint64_t bytes)
     if (ops->trim != NULL) { // what was idle is not held beside it
         ops->trim(device->backend);
     }
-    kiln_status status = (ops->alloc_persistent != NULL ? ops->alloc_persistent : ops->alloc)(
+    kiln_status status = (ops->alloc_arena != NULL ? ops->alloc_arena : ops->alloc)(
         device->backend, bytes, &arena->buffer, &err);
     if (status != KILN_STATUS_OK) {
         arena->buffer = NULL;
+        arena->off = status == KILN_STATUS_UNIMPLEMENTED;
         kiln_log_write(&device->context->env, KILN_LOG_DEBUG, "runtime",
                        "no arena, values come from the pool: %s", err.message);
         return false;

@@ -184,7 +184,89 @@ static void test_zero_bytes(void)
     cl_fixture_close(&f);
 }
 
-KILN_TEST_MAIN("unit/cl_backend/pool", KILN_TEST(test_statistics), KILN_TEST(test_reuse),
-               KILN_TEST(test_rounding), KILN_TEST(test_alignment), KILN_TEST(test_budget),
-               KILN_TEST(test_budget_frees_idle), KILN_TEST(test_larger_than_the_device_allows),
-               KILN_TEST(test_zero_bytes))
+static uint32_t number_at(cl_fixture *f, kiln_buffer *buffer, size_t offset)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    uint32_t number = 0;
+    KILN_CHECK_INT(f->ops->read(f->base, buffer, offset, &number, sizeof(number), &err),
+                   KILN_STATUS_OK);
+    return number;
+}
+
+/// Windows of an arena see each other's writes where they overlap, and count for nothing.
+static void check_windows(cl_fixture *f)
+{
+    enum { BYTES = 1 << 20, STEP = 65536, WINDOWS = 8 };
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_buffer *arena = NULL;
+    kiln_buffer *windows[WINDOWS] = {NULL};
+    kiln_buffer *beyond = NULL;
+    KILN_CHECK_INT(f->ops->alloc_arena(f->base, BYTES, &arena, &err), KILN_STATUS_OK);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < WINDOWS; i++) { // each overlaps half of the next
+            KILN_CHECK_INT(f->ops->window(f->base, arena, (size_t)i * STEP, (size_t)2 * STEP,
+                                          &windows[i], &err),
+                           KILN_STATUS_OK);
+        }
+        KILN_CHECK_INT(stats_of(f).buffers_live, 1);
+        for (uint32_t i = 0; i < WINDOWS; i++) {
+            uint32_t number = 1000 * round + i;
+            KILN_CHECK_INT(f->ops->upload(f->base, windows[i], STEP, &number, sizeof(number), &err),
+                           KILN_STATUS_OK);
+        }
+        for (uint32_t i = 1; i < WINDOWS; i++) {
+            KILN_CHECK_INT(number_at(f, windows[i], 0), 1000 * round + i - 1);
+        }
+        KILN_CHECK_INT(f->ops->copy(f->base, windows[1], 0, windows[6], STEP, 4, &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT(number_at(f, windows[7], 0), 1000 * round);
+        for (uint32_t i = 0; i < WINDOWS; i++) {
+            f->ops->free(f->base, windows[i]);
+        }
+    }
+    KILN_CHECK_INT(f->ops->window(f->base, arena, BYTES, STEP, &beyond, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
+    f->ops->free(f->base, arena);
+    KILN_CHECK_INT(stats_of(f).bytes_pooled, 0);
+}
+
+static void test_windows(void)
+{
+    cl_fixture f;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    check_windows(&f);
+    cl_fixture_close(&f);
+}
+
+// As on devices whose sub-buffers cannot be trusted.
+static void test_windows_of_shared_memory(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_buffer *arena = NULL;
+    kiln_buffer *window = NULL;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    f.backend->windows = KILNI_CL_SVM_UNPROVEN;
+    KILN_CHECK_INT(f.ops->alloc_arena(f.base, 4096, &arena, &err), KILN_STATUS_OK);
+    f.ops->free(f.base, arena);
+    if (f.backend->windows == KILNI_CL_SVM) {
+        check_windows(&f);
+    } else {
+        printf("  no shared virtual memory on this device\n");
+    }
+    f.backend->windows = KILNI_CL_NO_WINDOWS;
+    KILN_CHECK_INT(f.ops->alloc_arena(f.base, 4096, &arena, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.ops->window(f.base, arena, 0, 1024, &window, &err), KILN_STATUS_UNIMPLEMENTED);
+    f.ops->free(f.base, arena);
+    cl_fixture_close(&f);
+}
+
+KILN_TEST_MAIN("unit/cl_backend/pool", KILN_TEST(test_windows),
+               KILN_TEST(test_windows_of_shared_memory), KILN_TEST(test_statistics),
+               KILN_TEST(test_reuse), KILN_TEST(test_rounding), KILN_TEST(test_alignment),
+               KILN_TEST(test_budget), KILN_TEST(test_budget_frees_idle),
+               KILN_TEST(test_larger_than_the_device_allows), KILN_TEST(test_zero_bytes))
