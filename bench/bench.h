@@ -70,6 +70,13 @@ kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err);
 /// Sorts `samples` and gives the value at `quantile` (0.5: the median).
 double bench_quantile(double *samples, size_t count, double quantile);
 
+/// The OpenCL device of this name; NULL: none.
+struct _cl_device_id *bench_cl_device(const char *name);
+
+/// Seconds of an f32 product of m x k and k x n by CLBlast as it ships, the median of 3.
+kiln_status bench_clblast_time(const char *device_name, size_t m, size_t k, size_t n,
+                               double *out_seconds, kiln_error *err);
+
 /// A copy kernel on a context of its own: the fastest of several shapes, chosen by trial. It is the
 /// ceiling that bandwidth-bound kernels are held against.
 typedef struct bench_copy bench_copy;

@@ -44,7 +44,7 @@ struct bench_copy {
     size_t best;
 };
 
-static cl_device_id find_device(const char *name)
+cl_device_id bench_cl_device(const char *name)
 {
     cl_platform_id platforms[16];
     cl_uint n_platforms = 0;
@@ -146,7 +146,7 @@ static void choose_shape(bench_copy *copy)
 kiln_status bench_copy_create(const char *device_name, size_t bytes, bench_copy **out_copy,
                               kiln_error *err)
 {
-    cl_device_id device = find_device(device_name);
+    cl_device_id device = bench_cl_device(device_name);
     if (device == NULL) {
         return kiln_fail(err, NOT_FOUND, "no OpenCL device is called \"%s\"", device_name);
     }

@@ -13,7 +13,8 @@ static const struct argp_option options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to measure on", 0},
     {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
     {"samples", 'n', "COUNT", 0, "samples of each figure", 0},
-    {"only", 'o', "WORD", 0, "of `kernels`, `ops` and `fusion`: cases whose name contains it", 0},
+    {"only", 'o', "WORD", 0,
+     "of `kernels`, `ops`, `fusion`, `matmul`: cases whose name contains it", 0},
     {"model", 'm', "FILE", 0, "model of `start`; three.npy must be beside it", 0},
     {0},
 };
