@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Writes the models that the example fusers win."""
+import os
+import sys
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../tests/onnx_cases"))
+
+import onnx_writer as w
+
+
+def attention(heads, length, size):
+    """Attention of some heads with an additive mask."""
+    rows, mask = np.zeros((heads, length, size), np.float32), np.zeros((length, length), np.float32)
+    nodes = [w.node("Transpose", ["k"], ["turned"], perm=[0, 2, 1]), w.node("MatMul", ["q", "turned"], ["product"]),
+             w.node("Mul", ["product", "factor"], ["scaled"]), w.node("Add", ["scaled", "mask"], ["scores"]),
+             w.node("Softmax", ["scores"], ["weights"], axis=-1), w.node("MatMul", ["weights", "v"], ["y"])]
+    return w.Graph(nodes, {"q": rows, "k": rows, "v": rows, "mask": mask}, {"y": rows},
+                   {"factor": np.array(size ** -0.5, np.float32)})
+
+
+MODELS = {
+    "attention/example.onnx": attention(8, 512, 64),
+}
+
+for name, graph in MODELS.items():
+    with open(os.path.join(HERE, name), "wb") as file:
+        file.write(w.model(graph, 14))
