@@ -46,3 +46,13 @@ configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln.pc.in ${CMAKE_BINARY_DIR}/kiln.pc 
 install(FILES ${CMAKE_BINARY_DIR}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT
     ${CMAKE_SOURCE_DIR}/LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# What an author of plugins reads; the paths between these pages stay as they are in the tree.
+install(FILES ${CMAKE_SOURCE_DIR}/docs/writing-a-fuser.md ${CMAKE_SOURCE_DIR}/docs/writing-an-operator.md
+    ${CMAKE_SOURCE_DIR}/docs/plugin-safety.md ${CMAKE_SOURCE_DIR}/docs/explain.md
+    ${CMAKE_SOURCE_DIR}/docs/replay.md ${CMAKE_SOURCE_DIR}/docs/ops.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(FILES ${CMAKE_SOURCE_DIR}/plugin_sdk/README.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR}/plugin_sdk)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/fusers
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples
+    PATTERN build EXCLUDE PATTERN target EXCLUDE PATTERN make_models.py EXCLUDE)
