@@ -15,16 +15,26 @@
 //   struct kf_builder { const kf_fuser *fuser; ... };               filled by this header: fuser
 //   struct kf_opt { ... };                         what opt_* need, zero before opt_init
 //
-//   static kf_status fuser_init(kf_fuser *, const kf_device *);     KF_DECLINED: kf_decline says
-//   why static void builder_init(kf_builder *);        an empty block; also what reset does static
-//   void builder_copy(kf_builder *to, const kf_builder *from);      `to` is empty static void
-//   builder_push(kf_builder *, const kf_block *, const kf_op *);   takes it or closes static
-//   uint32_t builder_is_closed(const kf_builder *); static uint32_t builder_is_ready(const
-//   kf_builder *);           would opt_init succeed? static void builder_estimate(kf_builder *,
-//   kf_state *);         when ready: len and the estimate static kf_status opt_init(kf_opt *, const
-//   kf_builder *);        leaves nothing when it fails static void opt_fini(kf_opt *); static void
-//   opt_facts(const kf_opt *, kf_opt_info *out); static void opt_program(const kf_opt *, kf_program
-//   *out);
+//   static kf_status fuser_init(kf_fuser *, const kf_device *);
+//       KF_DECLINED: not for this device; kf_decline says why
+//   static void builder_init(kf_builder *);
+//       an empty block; also what reset does
+//   static void builder_copy(kf_builder *to, const kf_builder *from);
+//       `to` is empty
+//   static void builder_push(kf_builder *, const kf_block *, const kf_op *);
+//       takes the operation or closes; what it keeps it copies
+//   static uint32_t builder_is_closed(const kf_builder *);
+//   static uint32_t builder_is_ready(const kf_builder *);
+//       would opt_init succeed?
+//   static void builder_estimate(kf_builder *, kf_state *);
+//       when ready: fills in len and the estimate, see kf_estimate_answer
+//   static kf_status opt_init(kf_opt *, const kf_builder *);
+//       leaves nothing when it fails
+//   static void opt_fini(kf_opt *);
+//   static void opt_facts(const kf_opt *, kf_opt_info *out);
+//       by KF_OUT, see kf_opt_info_fill
+//   static void opt_program(const kf_opt *, kf_program *out);
+//       by KF_OUT
 //
 // A fuser that needs more, as several variants or a saved state, writes the table by itself.
 #ifndef KILN_PLUGIN_SDK_KF_PLUGIN_H
