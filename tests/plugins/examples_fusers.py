@@ -2,8 +2,8 @@
 """One folder of examples/fusers, as its reader would use it: copied out of the tree, built against an installed
 Kiln and nothing else, checked at level 4, winning the blocks that its example.json names, with right results.
 
-example.json: "plugin" is the library's path in the folder once it is built, "winners" has for each model beside it
-the fuser that must win a block of it. Every *.replay beside it is run and compared with the reference.
+example.json: "plugin" is the library's path in the folder once it is built, "winners" has for each model or replayable
+file beside it the fuser that must win a block of it. Every *.replay is run and compared with the reference.
 CMakeLists.txt or Cargo.toml says how it is built."""
 import glob
 import json
@@ -50,6 +50,10 @@ def build(folder, env):
 
 
 def wins(plugin, model, fuser, env, folder):
+    if model.endswith(".replay"):
+        told = run(["kiln", "plugin", "dump", model, "--plugin", plugin], env, folder)
+        assert f" by {fuser}," in told, f"{model}: {fuser} wins nothing: {told[:2000]}"
+        return
     told = json.loads(run(["kiln", "explain", model, "--plugin", plugin, "--json", "-"], env, folder))
     assert fuser in told["fusers"], f"{fuser} is not among {told['fusers']}"
     winners = [block["fuser"] for block in told["blocks"]]
