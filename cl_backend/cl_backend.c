@@ -97,20 +97,33 @@ static void backend_trim(kiln_backend *base)
     kilni_cl_pool_trim(kilni_cl_backend_of(base));
 }
 
+static kiln_status blas_or_own(kilni_cl_backend *backend, const kiln_op_record *record,
+                               const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+{
+    bool done = false;
+    kiln_status status = KILN_STATUS_OK;
+    if (record->op == KILN_OP_MATMUL) {
+        status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
+    }
+    return status != KILN_STATUS_OK || done
+               ? status
+               : kilni_cl_execute_own(backend, record, inputs, outputs, err);
+}
+
 static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *record,
                                    const kiln_view *inputs, const kiln_view *outputs,
                                    kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    bool done = false;
+    bool compiles = backend->compiles;
     kiln_status status = kilni_cl_usable(backend, err);
     backend->loan.executing = true;
     backend->loan.n_asked = 0;
-    if (status == KILN_STATUS_OK && record->op == KILN_OP_MATMUL) {
-        status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
+    if (status == KILN_STATUS_OK) {
+        status = blas_or_own(backend, record, inputs, outputs, err);
     }
-    if (status == KILN_STATUS_OK && !done) {
-        status = kilni_cl_execute_own(backend, record, inputs, outputs, err);
+    if (status != KILN_STATUS_OK && compiles && !backend->compiles) {
+        status = blas_or_own(backend, record, inputs, outputs, err); // now without the compiler
     }
     backend->loan.executing = false;
     backend->loan.n_given = 0;
@@ -176,6 +189,7 @@ static const kiln_backend_ops cl_ops = {
     .read_wait = kilni_cl_read_wait,
     .read_end = kilni_cl_read_end,
     .program_build = kilni_cl_built_create,
+    .program_ready = kilni_cl_built_ready,
     .program_free = kilni_cl_built_free,
     .program_launch = kilni_cl_built_launch,
     .program_time = kilni_cl_built_time,

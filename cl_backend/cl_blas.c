@@ -204,6 +204,10 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
         kilni_cl_pool_trim(backend);
         code = gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
     }
+    if (kilni_cl_compiler_refuses((cl_int)code)) {
+        kilni_cl_compiler_gone(backend);
+        return kilni_cl_compiler_missing(backend, "CLBlast", err);
+    }
     if (code != CLBlastSuccess) {
         return blas_fail(backend, code, &gemm, err);
     }

@@ -73,6 +73,7 @@ static kiln_status check_source(const kilni_cl_backend *backend, const kiln_prog
     return KILN_STATUS_OK;
 }
 
+// Makes the program of a source; without `out_program` only asks whether that could be done.
 static kiln_status build_source(kilni_cl_backend *backend, const kiln_program_source *source,
                                 const char *label, kilni_cl_program **out_program, kiln_error *err)
 {
@@ -91,7 +92,11 @@ static kiln_status build_source(kilni_cl_backend *backend, const kiln_program_so
                                 .length = source->length,
                                 .options = options.text != NULL ? options.text : "",
                                 .label = label};
-        status = kilni_cl_program_get(backend, &build, out_program, err);
+        if (out_program != NULL) {
+            status = kilni_cl_program_get(backend, &build, out_program, err);
+        } else if (!backend->compiles && !kilni_cl_program_known(backend, &build)) {
+            status = kilni_cl_compiler_missing(backend, label, err);
+        }
     }
     kiln_string_fini(&options);
     return status;
@@ -130,6 +135,17 @@ static kiln_status build_all(kilni_cl_backend *backend, const kiln_program *prog
         made->n_kernels++;
     }
 out:
+    return status;
+}
+
+kiln_status kilni_cl_built_ready(kiln_backend *base, const kiln_program *program, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < program->n_sources && status == KILN_STATUS_OK && !backend->compiles;
+         i++) {
+        status = build_source(backend, &program->sources[i], label_of(program, i), NULL, err);
+    }
     return status;
 }
 

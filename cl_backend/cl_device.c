@@ -368,7 +368,7 @@ static uint32_t device_features(const kilni_cl_backend *backend)
     uint32_t features = KILN_FEATURE_PROGRAMS;
     features |= has_extension(info, "cl_khr_fp16") ? KILN_FEATURE_FP16 : 0;
     features |= has_extension(info, "cl_khr_fp64") ? KILN_FEATURE_FP64 : 0;
-    features |= device_number(backend, CL_DEVICE_COMPILER_AVAILABLE) ? KILN_FEATURE_COMPILER : 0;
+    features |= info->type == KILN_DEVICE_ACCELERATOR ? KILN_FEATURE_SINGLE_WORK_ITEM : 0;
     features |=
         device_number(backend, CL_DEVICE_HOST_UNIFIED_MEMORY) ? KILN_FEATURE_UNIFIED_MEMORY : 0;
     clGetDeviceInfo(backend->device, KILNI_CL_DEVICE_IL_VERSION, 0, NULL, &il_length);
@@ -447,6 +447,8 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     info->cl_version = parse_version(version);
     read_numbers(backend);
     info->features = device_features(backend);
+    status = kilni_cl_compiler_init(backend,
+                                    device_number(backend, CL_DEVICE_COMPILER_AVAILABLE) != 0, err);
     fingerprint(backend, platform_version);
     estimate_speeds(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;

@@ -200,6 +200,7 @@ typedef struct kilni_cl_backend {
     kiln_store *store; ///< NULL when the cache is off
     const char *exact_options; ///< compiler options for strict arithmetic, with a space at the end
     bool pocl; ///< compiles for each local size at the first enqueue
+    bool compiles; ///< source; else only what is stored
     bool blas_used;
     bool foreign_queue; ///< the program's own
     atomic_int gate_failed; ///< status that a gate was signalled with
@@ -408,6 +409,17 @@ struct kilni_cl_program {
     bool dirty;
 };
 
+// ---- the compiler (cl_compiler.c) ----
+
+/// Sets `compiles` and the features that follow, from the device and the knob `compiler`.
+kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, kiln_error *err);
+bool kilni_cl_compiler_refuses(cl_int code);
+/// The device has refused: it has no compiler from now on.
+void kilni_cl_compiler_gone(kilni_cl_backend *backend);
+/// UNIMPLEMENTED, with what is missing and how to make it.
+kiln_status kilni_cl_compiler_missing(const kilni_cl_backend *backend, const char *label,
+                                      kiln_error *err);
+
 kiln_status kilni_cl_program_get(kilni_cl_backend *backend, const kilni_cl_build *build,
                                  kilni_cl_program **out_program, kiln_error *err);
 void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *program);
@@ -418,6 +430,8 @@ void kilni_cl_programs_close(kilni_cl_backend *backend);
 
 // cl_program_cache.c
 kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_build *build);
+/// Whether kilni_cl_program_get would find a program that needs no compiler, in memory or stored.
+bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *build);
 bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *build,
                            kilni_cl_program *program);
 void kilni_cl_program_compiled(kilni_cl_backend *backend, kilni_cl_program *program);
@@ -428,6 +442,8 @@ void kilni_cl_programs_quiet(kilni_cl_backend *backend); ///< saves when no buil
 
 // cl_kernel.c: built-in kernels, cl_built.c: programs of fusers
 void kilni_cl_kernels_close(kilni_cl_backend *backend);
+kiln_status kilni_cl_built_ready(kiln_backend *backend, const kiln_program *program,
+                                 kiln_error *err);
 kiln_status kilni_cl_built_create(kiln_backend *backend, const kiln_program *program,
                                   kiln_built **out_built, kiln_error *err);
 void kilni_cl_built_free(kiln_backend *backend, kiln_built *built);

@@ -127,19 +127,24 @@ static cl_program create_program(kilni_cl_backend *backend, const kilni_cl_build
 static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *build,
                            kilni_cl_program *program, kiln_error *err)
 {
-    if (build->format == KILN_SOURCE_OPENCL_C &&
-        (backend->info.features & KILN_FEATURE_COMPILER) == 0) {
-        return kiln_fail(err, UNIMPLEMENTED, "%s: device %s has no compiler", build->label,
-                         backend->info.name);
+    if (build->format != KILN_SOURCE_BINARY && !backend->compiles) {
+        return kilni_cl_compiler_missing(backend, build->label, err);
     }
     uint64_t begin = kiln_time_ns();
     cl_int code = CL_SUCCESS;
     program->program = create_program(backend, build, &code);
-    if (code != CL_SUCCESS) {
+    bool created = code == CL_SUCCESS;
+    if (created) {
+        code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
+    }
+    backend->stats.build_ns += kiln_time_ns() - begin;
+    if (kilni_cl_compiler_refuses(code)) {
+        kilni_cl_compiler_gone(backend);
+        return kilni_cl_compiler_missing(backend, build->label, err);
+    }
+    if (!created) {
         return kilni_cl_fail(backend, err, code, "creating %s", build->label);
     }
-    code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
-    backend->stats.build_ns += kiln_time_ns() - begin;
     if (code != CL_SUCCESS) {
         return build_failed(backend, program->program, code, build, err);
     }
@@ -265,6 +270,19 @@ kiln_status kilni_cl_program_get(kilni_cl_backend *backend, const kilni_cl_build
     *out_program = program;
 out:
     return status;
+}
+
+bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *build)
+{
+    kiln_hash128 key = kilni_cl_build_key(backend, build);
+    kiln_blob entry = {0};
+    if (build->format == KILN_SOURCE_BINARY || find_program(&backend->programs, key) != NULL) {
+        return true;
+    }
+    bool stored = backend->store != NULL && kiln_store_get(backend->store, KILN_STORE_PROGRAMS, key,
+                                                           &entry, NULL) == KILN_STATUS_OK;
+    kiln_free(backend->env, entry.data);
+    return stored;
 }
 
 void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *program)

@@ -24,7 +24,12 @@ static uint64_t features_of(const kiln_device_info *device)
     features |= (device->features & KILN_FEATURE_FP16) != 0 ? KF_FEATURE_FP16 : 0;
     features |= (device->features & KILN_FEATURE_FP64) != 0 ? KF_FEATURE_FP64 : 0;
     features |= (device->features & KILN_FEATURE_IL_SPIRV) != 0 ? KF_FEATURE_SPIRV : 0;
-    features |= (device->features & KILN_FEATURE_COMPILER) != 0 ? KF_FEATURE_COMPILER : 0;
+    bool prepared = (device->features & KILN_FEATURE_PREPARED) != 0;
+    bool compiler = (device->features & KILN_FEATURE_COMPILER) != 0;
+    bool single = (device->features & KILN_FEATURE_SINGLE_WORK_ITEM) != 0;
+    features |= compiler || prepared ? KF_FEATURE_COMPILER : 0;
+    features |= prepared ? KF_FEATURE_PREPARED : 0;
+    features |= single ? KF_FEATURE_SINGLE_WORK_ITEM : 0;
     features |=
         (device->features & KILN_FEATURE_UNIFIED_MEMORY) != 0 ? KF_FEATURE_UNIFIED_MEMORY : 0;
     features |= device->type == KILN_DEVICE_GPU ? KF_FEATURE_LOCAL_MEMORY : 0;
@@ -255,6 +260,8 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
                                  .env = env,
                                  .device = *device,
                                  .epoch = 1,
+                                 .admit = options->admit,
+                                 .admit_user = options->admit_user,
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
     engine->crumb_slot = kilni_fuse_crumbs_slot(registry->crumbs);
@@ -320,6 +327,13 @@ void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out
 }
 
 // ---- failures ----------------------------------------------------------------------------------
+
+bool kilni_fuse_admits(const kiln_fuse_engine *engine, const kiln_program *program,
+                       kiln_error *out_why)
+{
+    return engine->admit == NULL ||
+           engine->admit(engine->admit_user, program, out_why) == KILN_STATUS_OK;
+}
 
 const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
@@ -396,12 +410,13 @@ static uint32_t fuser_of(const kiln_fuse_engine *engine, const kiln_plan_block *
     return KILNI_FUSE_NONE;
 }
 
-/* Being out of memory, or losing the device, is not the fuser's fault. */
+/* Being out of memory, losing the device or its compiler is not the fuser's fault. */
 static bool is_fusers_fault(const kiln_error *cause)
 {
     return cause == NULL ||
            (cause->code != KILN_STATUS_RESOURCE_EXHAUSTED &&
-            cause->code != KILN_STATUS_DEVICE_LOST && cause->code != KILN_STATUS_CANCELLED);
+            cause->code != KILN_STATUS_UNIMPLEMENTED && cause->code != KILN_STATUS_DEVICE_LOST &&
+            cause->code != KILN_STATUS_CANCELLED);
 }
 
 void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *block,

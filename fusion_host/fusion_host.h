@@ -103,6 +103,10 @@ typedef struct kiln_fuse_engine_options {
     uint32_t max_segment; ///< operations before a segment is cut; 0: 256
     uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
     kiln_store *store; ///< plans on disk, as long as the engine; NULL: none
+    /// Whether a program can be built on this device; else its fuser declines with the error's
+    /// text. NULL: always.
+    kiln_status (*admit)(void *user, const kiln_program *program, kiln_error *err);
+    void *admit_user;
 } kiln_fuse_engine_options;
 
 #define KILN_FUSE_ENGINE_OPTIONS_INIT                                                              \

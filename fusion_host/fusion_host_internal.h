@@ -607,6 +607,8 @@ struct kiln_fuse_engine {
     uint32_t n_hosts;
     kilni_fuse_plan_store plans;
     kiln_store *store; ///< NULL: plans are not kept on disk
+    kiln_status (*admit)(void *user, const kiln_program *program, kiln_error *err);
+    void *admit_user;
     kiln_hash128 disk_key; ///< of all that plans depend on beside the operations
     uint32_t disk_opset; ///< of the operators, part of the key
     kilni_fuse_position scratch; ///< for positions after the first
@@ -638,6 +640,9 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
 bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser);
 /// One strike; at the third the fuser is out for the process.
 void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason);
+/// Whether the device can build the program, by the options' `admit`.
+bool kilni_fuse_admits(const kiln_fuse_engine *engine, const kiln_program *program,
+                       kiln_error *out_why);
 /// Why the program failed before; NULL when it did not.
 const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash128 key);
 
@@ -722,6 +727,7 @@ typedef struct kilni_fuse_blocks {
     kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
     uint32_t guards_capacity;
+    bool lacking; ///< a candidate was not admitted, which another day may be
 } kilni_fuse_blocks;
 
 /// Chooses blocks for the first `n_ops` operations of the tape. Without `full` it covers only what
@@ -781,6 +787,16 @@ typedef struct kilni_fuse_translation {
     kilni_fuse_trial *trial; ///< what it asked for; the values that its formulas need are added
     kiln_arena *arena;
 } kilni_fuse_translation;
+
+/// A struct of the plugin as this host knows it: `known` bytes, of which the plugin has at least
+/// `least`; what it lacks is zero, and what lies behind must be.
+kiln_status kilni_fuse_read_struct(const void *object, uint32_t least, void *out, uint32_t known,
+                                   const char *what, uint32_t index, kiln_error *err);
+/// The form of a launch, and of a source, for the device. UNIMPLEMENTED: there is none.
+kiln_status kilni_fuse_launch_form(const kiln_device_info *device, const kf_launch *given,
+                                   uint32_t index, kf_launch *out, kiln_error *err);
+kiln_status kilni_fuse_source_form(const kiln_device_info *device, const kf_source *given,
+                                   uint32_t index, kf_source *out, kiln_error *err);
 
 kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_program *program,
                                  kiln_program **out_program, kiln_error *err);

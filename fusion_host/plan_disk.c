@@ -174,7 +174,7 @@ void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, 
 {
     kiln_string s;
     kiln_error err = KILN_ERROR_INIT;
-    if (engine->store == NULL) {
+    if (engine->store == NULL || blocks->lacking) {
         return;
     }
     if (kilni_fuse_disk_encode(engine, tape, n_ops, blocks, &s) &&
@@ -460,7 +460,8 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
         return false;
     }
     program->key = kilni_fuse_program_key(engine->env, program, &failed);
-    return !failed && kilni_fuse_program_failure(engine, program->key) == NULL;
+    return !failed && kilni_fuse_program_failure(engine, program->key) == NULL &&
+           kilni_fuse_admits(engine, program, NULL);
 }
 
 static bool see_ops(reader *r, const kilni_fuse_tape *tape, uint32_t n_covered, bool *taken,

@@ -187,9 +187,15 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
 {
     const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
     double claimed = fmax(candidate->score.claimed_ns, candidate->score.floor_ns);
+    kiln_error why = KILN_ERROR_INIT;
     verdict->ready = true;
     verdict->score = candidate->score;
     verdict->name = candidate->name;
+    if (!kilni_fuse_admits(c->engine, candidate->program, &why)) {
+        verdict->reason = keep_text(c, why.message);
+        c->blocks->lacking = true;
+        return;
+    }
     // Who may be measured follows from claims alone, so that a tournament is found again.
     if (claimed < candidate->score.baseline_ns && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
         c->entered[c->n_entered++] = *candidate;
@@ -214,8 +220,10 @@ static void enter_variants(contest *c, const kilni_fuse_candidate *first, const 
     for (uint32_t i = 0; i < others->count && claimed < first->score.baseline_ns &&
                          c->n_entered < KILNI_FUSE_MAX_CONTENDERS;
          i++) {
-        c->entered[c->n_entered] = *first;
-        c->entered[c->n_entered++].program = others->programs[i];
+        if (kilni_fuse_admits(c->engine, others->programs[i], NULL)) {
+            c->entered[c->n_entered] = *first;
+            c->entered[c->n_entered++].program = others->programs[i];
+        }
     }
 }
 
@@ -265,7 +273,7 @@ static void judge(contest *c, uint32_t fuser)
         return;
     }
     verdict->reason = keep_text(c, why.message);
-    if (status != KILN_STATUS_RESOURCE_EXHAUSTED) {
+    if (status != KILN_STATUS_RESOURCE_EXHAUSTED && status != KILN_STATUS_UNIMPLEMENTED) {
         kilni_fuse_trial_break(c->engine, fuser, trial, why.message);
     }
 }

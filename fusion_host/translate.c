@@ -16,8 +16,7 @@ enum {
     MAX_ARGS = 192,
     MAX_DEFINES = 256,
     MAX_CODE_BYTES = 64 << 20,
-    MAX_NAME = 255,
-    MAX_STRUCT_BYTES = 4096
+    MAX_NAME = 255
 };
 
 static const uint64_t known_math =
@@ -27,34 +26,15 @@ typedef struct translator {
     const kilni_fuse_translation *input;
     kiln_program *out;
     kiln_error *err;
+    kf_launch *launches; ///< in the form for this device
+    uint32_t sources[MAX_SOURCES]; ///< their new numbers
 } translator;
+
+static const uint32_t unused = UINT32_MAX;
 
 static kiln_status no_memory(translator *t)
 {
     return kiln_fail(t->err, RESOURCE_EXHAUSTED, "no memory for a program");
-}
-
-/* The struct is as long as this ABI knows, and what lies behind is zero. */
-static kiln_status check_struct(translator *t, const void *object, uint32_t known, const char *what,
-                                uint64_t index)
-{
-    uint32_t size = 0;
-    if (object == NULL) {
-        return kiln_fail(t->err, INVALID_ARGUMENT, "%s %" PRIu64 " is NULL", what, index);
-    }
-    memcpy(&size, object, sizeof size);
-    if (size < known || size > MAX_STRUCT_BYTES) {
-        return kiln_fail(t->err, INVALID_ARGUMENT, "%s %" PRIu64 " has a struct size of %u", what,
-                         index, size);
-    }
-    const unsigned char *bytes = object;
-    for (uint32_t i = known; i < size; i++) {
-        if (bytes[i] != 0) {
-            return kiln_fail(t->err, INVALID_ARGUMENT,
-                             "%s %" PRIu64 " uses a newer form than this host knows", what, index);
-        }
-    }
-    return KILN_STATUS_OK;
 }
 
 static kiln_status check_count(translator *t, uint64_t count, uint64_t limit, const void *array,
@@ -167,10 +147,12 @@ static kiln_status check_math(translator *t, uint64_t flags, uint32_t index)
     return KILN_STATUS_OK;
 }
 
-static kiln_status take_source(translator *t, const kf_source *from, uint32_t index,
+static kiln_status take_source(translator *t, const kf_source *given, uint32_t index,
                                kiln_program_source *to)
 {
-    kiln_status status = check_struct(t, from, sizeof *from, "source", index);
+    kf_source form;
+    const kf_source *from = &form;
+    kiln_status status = kilni_fuse_source_form(t->input->device, given, index, &form, t->err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -200,21 +182,50 @@ static kiln_status take_source(translator *t, const kf_source *from, uint32_t in
     return to->code != NULL ? KILN_STATUS_OK : no_memory(t);
 }
 
+/* Those that the launches use, in their order: another form's source may not fit this device. */
 static kiln_status take_sources(translator *t, const kf_program *program)
 {
     kiln_program_source *sources =
         kiln_arena_alloc(t->input->arena, program->n_sources * sizeof *sources);
+    uint32_t count = 0;
     if (sources == NULL) {
         return no_memory(t);
     }
     for (uint32_t i = 0; i < program->n_sources; i++) {
-        kiln_status status = take_source(t, program->sources[i], i, &sources[i]);
+        if (t->sources[i] == unused) {
+            continue;
+        }
+        kiln_status status = take_source(t, program->sources[i], i, &sources[count]);
         if (status != KILN_STATUS_OK) {
             return status;
         }
+        t->sources[i] = count++;
     }
     t->out->sources = sources;
-    t->out->n_sources = (uint32_t)program->n_sources;
+    t->out->n_sources = count;
+    return KILN_STATUS_OK;
+}
+
+/* The form of each launch for this device, and which sources these need. */
+static kiln_status choose_forms(translator *t, const kf_program *program)
+{
+    t->launches = kiln_arena_alloc(t->input->arena, program->n_launches * sizeof *t->launches + 1);
+    if (t->launches == NULL) {
+        return no_memory(t);
+    }
+    memset(t->sources, 0xff, sizeof t->sources);
+    for (uint32_t i = 0; i < program->n_launches; i++) {
+        kiln_status status = kilni_fuse_launch_form(t->input->device, program->launches[i], i,
+                                                    &t->launches[i], t->err);
+        if (status == KILN_STATUS_OK && t->launches[i].source >= program->n_sources) {
+            status = kiln_fail(t->err, INVALID_ARGUMENT, "launch %u names source %u of %" PRIu64, i,
+                               t->launches[i].source, program->n_sources);
+        }
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        t->sources[t->launches[i].source] = 0;
+    }
     return KILN_STATUS_OK;
 }
 
@@ -367,28 +378,21 @@ static kiln_status take_args(translator *t, const kf_launch *from, uint32_t n_te
 static kiln_status take_launch(translator *t, const kf_launch *from, uint32_t index,
                                const kf_program *program, kiln_program_launch *to)
 {
-    kiln_status status = check_struct(t, from, sizeof *from, "launch", index);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
     if (from->flags != 0 || from->dims < 1 || from->dims > 3) {
         return kiln_fail(t->err, INVALID_ARGUMENT, "launch %u has %u dimensions and flags %#x",
                          index, from->dims, from->flags);
-    }
-    if (from->source >= program->n_sources) {
-        return kiln_fail(t->err, INVALID_ARGUMENT, "launch %u names source %u of %" PRIu64, index,
-                         from->source, program->n_sources);
     }
     if (!kilni_fuse_text_ok(from->kernel, MAX_NAME) || from->kernel.len == 0 ||
         name_length(from->kernel) != from->kernel.len) {
         return kiln_fail(t->err, INVALID_ARGUMENT, "launch %u has a kernel name that is no name",
                          index);
     }
-    status = check_count(t, from->n_args, MAX_ARGS, from->args, "arguments of one launch");
+    kiln_status status =
+        check_count(t, from->n_args, MAX_ARGS, from->args, "arguments of one launch");
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    to->source = from->source;
+    to->source = t->sources[from->source];
     to->n_dims = from->dims;
     to->kernel = copy_text(t, from->kernel.ptr, from->kernel.len);
     status = to->kernel == NULL ? no_memory(t) : take_sizes(t, from, to);
@@ -409,7 +413,7 @@ static kiln_status take_launches(translator *t, const kf_program *program)
         return no_memory(t);
     }
     for (uint32_t i = 0; i < program->n_launches; i++) {
-        kiln_status status = take_launch(t, program->launches[i], i, program, &launches[i]);
+        kiln_status status = take_launch(t, &t->launches[i], i, program, &launches[i]);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -557,6 +561,7 @@ kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_p
     }
     kiln_status status;
     KILN_TRY(out, status, check_counts(&t, program));
+    KILN_TRY(out, status, choose_forms(&t, program));
     KILN_TRY(out, status, take_sources(&t, program));
     KILN_TRY(out, status, take_launches(&t, program));
     KILN_TRY(out, status, take_temps(&t, program));

@@ -888,7 +888,9 @@ enum { ///< kiln_device_info.features
     KILN_FEATURE_COMPILER = 8u,
     KILN_FEATURE_UNIFIED_MEMORY = 16u,
     KILN_FEATURE_PROGRAMS = 32u, ///< build and launch are there: fusers make sense
-    KILN_FEATURE_OWN_VIEWS = 64u ///< runs operators of class VIEW itself and gets only dense views
+    KILN_FEATURE_OWN_VIEWS = 64u, ///< runs operators of class VIEW itself and gets only dense views
+    KILN_FEATURE_PREPARED = 128u, ///< no compiler: takes source of which it has a binary
+    KILN_FEATURE_SINGLE_WORK_ITEM = 256u ///< a kernel runs best as one work-item: FPGA
 };
 
 typedef enum kiln_device_fact { ///< what formulas may ask for
@@ -1077,6 +1079,10 @@ typedef struct kiln_backend_ops {
     /// held already stays.
     void (*set_budget)(kiln_backend *backend, uint64_t bytes);
     void (*reset_peaks)(kiln_backend *backend); ///< also optional; in the statistics
+    /// Also optional: whether program_build would find all that it needs, or compile it.
+    /// UNIMPLEMENTED: the device has no compiler and there is no binary, with what to do.
+    kiln_status (*program_ready)(kiln_backend *backend, const kiln_program *program,
+                                 kiln_error *err);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

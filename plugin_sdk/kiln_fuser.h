@@ -164,7 +164,7 @@ KF_ASSERT(sizeof(kf_host) == 88);
 #define KF_FEATURE_INT64_ATOMICS (1ull << 2) // cl_khr_int64_base_atomics
 #define KF_FEATURE_SUBGROUPS (1ull << 3)
 #define KF_FEATURE_SPIRV (1ull << 4) // accepts KF_FORMAT_SPIRV
-#define KF_FEATURE_COMPILER (1ull << 5) // accepts KF_FORMAT_OPENCL_C
+#define KF_FEATURE_COMPILER (1ull << 5) // accepts KF_FORMAT_OPENCL_C; see KF_FEATURE_PREPARED
 #define KF_FEATURE_IMAGES (1ull << 6)
 #define KF_FEATURE_UNIFIED_MEMORY (1ull << 7) // device memory is host memory
 #define KF_FEATURE_DENORMALS (1ull << 8) // f32 denormals kept
@@ -172,6 +172,10 @@ KF_ASSERT(sizeof(kf_host) == 88);
 #define KF_FEATURE_COMMAND_BUFFER (1ull << 10)
 #define KF_FEATURE_ROUNDED_DIVIDE_SQRT (1ull << 11) // f32 divide and sqrt can be rounded correctly
 #define KF_FEATURE_FLOAT_ATOMICS (1ull << 12)
+// No compiler: OpenCL C is taken where the host has a binary of exactly this text and these
+// options, made before, or kf_source.binaries has one. Other programs are declined by the host.
+#define KF_FEATURE_PREPARED (1ull << 13)
+#define KF_FEATURE_SINGLE_WORK_ITEM (1ull << 14) // kf_launch.single is taken where there is one
 
 typedef struct kf_device { // facts as data; lives during fuser_create only
     uint32_t struct_size;
@@ -431,6 +435,16 @@ KF_ASSERT(sizeof(kf_state) == 104);
 #define KF_MATH_FTZ 4ull // denormals may become zero
 #define KF_MATH_APPROX 8ull // native_ functions, reciprocals
 
+/// What a compiler made of a source for one device: clGetProgramInfo's, or an offline compiler's.
+typedef struct kf_binary {
+    uint32_t struct_size;
+    uint32_t reserved;
+    kf_str device; // equal to kf_device.name
+    kf_str driver; // equal to kf_device.driver; empty: any
+    kf_blob code;
+} kf_binary;
+KF_ASSERT(sizeof(kf_binary) == 56);
+
 typedef struct kf_source {
     uint32_t struct_size;
     uint32_t format; // KF_FORMAT_*
@@ -441,8 +455,13 @@ typedef struct kf_source {
     uint64_t math_flags; // KF_MATH_*
     uint32_t cl_c_version; // needed at least, 120 = 1.2
     uint32_t reserved;
+    // Beside KF_FORMAT_OPENCL_C, taken on devices without a compiler; the first that fits. `code`
+    // may be empty then: the source is for these devices only.
+    const kf_binary *const *binaries;
+    uint64_t n_binaries;
 } kf_source;
-KF_ASSERT(sizeof(kf_source) == 72);
+KF_ASSERT(sizeof(kf_source) == 88);
+#define KF_SOURCE_SIZE_FIRST 72u // the host accepts any struct_size from here up
 
 // kf_karg.kind: one kernel argument each
 #define KF_ARG_TENSOR 1u // buffer of tensor `ref`; the kernel adds its offset (KF_ARG_OFFSET)
@@ -482,8 +501,13 @@ typedef struct kf_launch {
     const kf_karg *args;
     uint32_t flags; // none in 1.0
     uint32_t reserved;
+    // The same work by one work-item with its loops inside, a kernel and arguments of its own.
+    // Taken instead on devices with KF_FEATURE_SINGLE_WORK_ITEM (FPGAs, where loops become
+    // pipelines). No sizes, they are 1, and no `single`. NULL: none.
+    const struct kf_launch *single;
 } kf_launch;
-KF_ASSERT(sizeof(kf_launch) == 144);
+KF_ASSERT(sizeof(kf_launch) == 152);
+#define KF_LAUNCH_SIZE_FIRST 144u // the host accepts any struct_size from here up
 
 // kf_temp.flags
 // Lives as long as the program with the same constants (weights packed once): `prepack` fills it

@@ -251,6 +251,13 @@ class launch
     {
         return formula(KF_ARG_LOCAL, std::move(e));
     }
+    /// The same work by a kernel of one work-item, for devices with KF_FEATURE_SINGLE_WORK_ITEM.
+    /// Give the form that this returns its arguments, and no sizes.
+    launch &single(std::uint32_t source, std::string kernel)
+    {
+        single_.assign(1, launch(source, std::move(kernel)));
+        return single_.front();
+    }
 
   private:
     friend class sealed_program;
@@ -278,6 +285,7 @@ class launch
     std::string kernel_;
     std::vector<expr> global_, local_;
     std::vector<argument> args_;
+    std::vector<launch> single_; // one at most
 };
 
 /// A finished block: owns everything that it shows the host.
@@ -291,8 +299,15 @@ class program
 
     std::uint32_t source(std::string opencl_c, std::uint64_t math_flags = 0)
     {
-        sources_.push_back(text{std::move(opencl_c), math_flags, {}});
+        sources_.push_back(text{std::move(opencl_c), math_flags, {}, {}, {}});
         return static_cast<std::uint32_t>(sources_.size() - 1);
+    }
+    /// What a compiler made of a source, for devices of this name and driver ("": any) that have no
+    /// compiler. The source's own text may be "".
+    void binary(std::uint32_t source, std::string device, std::string driver, std::string code)
+    {
+        sources_[source].binaries.push_back(
+            built{std::move(device), std::move(driver), std::move(code), {}});
     }
     std::uint32_t temporary(expr bytes, std::uint32_t align = 64)
     {
@@ -331,10 +346,16 @@ class program
 
   private:
     friend class sealed_program;
+    struct built {
+        std::string device, driver, code;
+        kf_binary view;
+    };
     struct text {
         std::string code;
         std::uint64_t math_flags;
         kf_source view;
+        std::deque<built> binaries;
+        std::vector<const kf_binary *> binary_views;
     };
     std::string name_;
     std::uint32_t len_;
@@ -361,12 +382,18 @@ class sealed_program
             s.view.cl_c_version = 120;
             sources_.push_back(&s.view);
             add_key(s.code.data(), s.code.size());
+            for (auto &b : s.binaries) {
+                seal(b);
+                s.binary_views.push_back(&b.view);
+            }
+            s.view.binaries = s.binary_views.data();
+            s.view.n_binaries = s.binary_views.size();
         }
         for (const auto &l : p_.launches_) {
-            seal(l);
-        }
-        for (const auto &l : launch_views_) {
-            launches_.push_back(&l);
+            const kf_launch *single = l.single_.empty() ? nullptr : &seal(l.single_.front());
+            kf_launch &view = seal(l);
+            view.single = single;
+            launches_.push_back(&view);
         }
         for (const auto &t : p_.temps_) {
             temps_.push_back(kf_temp{t.first.view(), t.second, 0, KF_NONE, 0});
@@ -417,7 +444,18 @@ class sealed_program
     {
         add_key(e.view().ins, e.view().n * sizeof(kf_ins));
     }
-    void seal(const launch &l)
+    void seal(program::built &b)
+    {
+        b.view = kf_binary{};
+        b.view.struct_size = static_cast<std::uint32_t>(sizeof(kf_binary));
+        b.view.device = kf_str{b.device.data(), b.device.size()};
+        b.view.driver = kf_str{b.driver.data(), b.driver.size()};
+        b.view.code = kf_blob{b.code.data(), b.code.size()};
+        add_key(b.device.data(), b.device.size());
+        add_key(b.driver.data(), b.driver.size());
+        add_key(b.code.data(), b.code.size());
+    }
+    kf_launch &seal(const launch &l)
     {
         args_.emplace_back();
         add_key(l.kernel_.data(), l.kernel_.size());
@@ -443,6 +481,7 @@ class sealed_program
         }
         view.args = args_.back().data();
         launch_views_.push_back(view);
+        return launch_views_.back();
     }
     program p_;
     std::string key_;

@@ -81,6 +81,14 @@ static kiln_device *find_open(kiln_context *context, const char *address)
     return NULL;
 }
 
+/// Asked under the device's lock, as the engine is.
+static kiln_status admit(void *user, const kiln_program *program, kiln_error *err)
+{
+    kiln_backend *backend = user;
+    return backend->ops->program_ready != NULL ? backend->ops->program_ready(backend, program, err)
+                                               : KILN_STATUS_OK;
+}
+
 static kiln_status create_engines(kiln_device *device, kiln_error *err)
 {
     kiln_fuse_registry *registry = NULL;
@@ -88,6 +96,8 @@ static kiln_status create_engines(kiln_device *device, kiln_error *err)
     const kiln_device_info *info = device->backend->ops->info(device->backend);
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     options.fusion_off = 1;
+    options.admit = admit;
+    options.admit_user = device->backend;
     kilni_tune tune = KILNI_TUNE_OFF;
     kiln_status status = kilni_tune_mode(context, &tune, err);
     device->tune = tune;

@@ -48,6 +48,42 @@ def wrapper():
     return bad
 
 
+FORMS = """#include "kiln_fuser.hpp"
+int main()
+{
+    kiln::program p("x", 2), q("x", 2);
+    const auto s = p.source("text");
+    p.binary(s, "board", "", "bits");
+    p.run(s, "wide").single(s, "task").value(kiln::expr(3));
+    q.run(q.source("text"), "wide");
+    const kiln::sealed_program forms(std::move(p)), plain(std::move(q));
+    const kf_launch *launch = forms.view().launches[0], *other = plain.view().launches[0];
+    const kf_source *source = forms.view().sources[0];
+    if (forms.view().n_launches != 1 || launch->single == nullptr || launch->single->n_args != 1 ||
+        launch->single->kernel.len != 4 || other->single != nullptr) {
+        return 1;
+    }
+    if (source->n_binaries != 1 || source->binaries[0]->code.len != 4 || source->binaries[0]->device.len != 5) {
+        return 2;
+    }
+    return forms.info().key.len > plain.info().key.len ? 0 : 3;
+}
+const kf_plugin *kf_plugin_query_v1(std::uint32_t) { return nullptr; }
+"""
+
+
+def forms():
+    """A program with a binary and a single-work-item form, through the C++ wrapper."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "forms")
+        run = subprocess.run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I", SDK, "-x", "c++",
+                              "-", "-o", program], input=FORMS, capture_output=True, text=True, check=False)
+        if run.returncode:
+            return [run.stderr[-300:]]
+        code = subprocess.run([program], check=False).returncode
+        return [f"ends with {code}"] if code else []
+
+
 def template():
     """Builds the template as an author without CMake would, and looks at the library."""
     with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +109,7 @@ def main():
     for header in ("kf_elementwise.h", "kf_chain.h", "kf_rows.h", "kf_plugin.h"):
         results[header] = matrix(header, crosses_abi=False)
     results["kiln_fuser.hpp"] = wrapper()
+    results["forms in C++"] = forms()
     results["template"] = template()
     for name, bad in results.items():
         for text in bad:
