@@ -22,6 +22,7 @@ int cmd_plugin(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
+int cmd_cache_prepare(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_check_onnx(int argc, char **argv);
 int cmd_serve(int argc, char **argv);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln cache stat|clear`: the database of programs, plans, winners and device measurements.
-// Keys and limits belong to the store in base/; here are only its figures and the question to empty
-// it.
+// `kiln cache stat|clear|prepare`: the database of programs, plans, winners and device
+// measurements. Keys and limits belong to the store in base/; here are only its figures and the
+// question to empty it, and prepare is cache_prepare.c's.
 
 #include "cli.h"
 
@@ -14,13 +14,13 @@ static error_t parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         if (*action != NULL || (strcmp(text, "stat") != 0 && strcmp(text, "clear") != 0)) {
-            argp_error(state, "say stat or clear, not \"%s\"", text);
+            argp_error(state, "say stat, clear or prepare MODEL, not \"%s\"", text);
         }
         *action = text;
         return 0;
     case ARGP_KEY_END:
         if (*action == NULL) {
-            argp_error(state, "say stat or clear");
+            argp_error(state, "say stat, clear or prepare MODEL");
         }
         return 0;
     default:
@@ -42,9 +42,21 @@ static void print_stat(const char *folder, const kiln_store_stat *stat)
 
 int cmd_cache(int argc, char **argv)
 {
-    static const struct argp argp = {
-        NULL, parse, "stat|clear", "Shows or empties the cache on disk.", NULL, NULL, NULL};
+    static const struct argp argp = {NULL,
+                                     parse,
+                                     "stat|clear\nprepare MODEL",
+                                     "Shows, empties or fills the cache on disk.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
     const char *action = NULL;
+#ifdef KILN_WITH_ONNX
+    if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
+        static char name[] = "kiln cache prepare";
+        argv[1] = name;
+        return cmd_cache_prepare(argc - 1, argv + 1);
+    }
+#endif
     argp_parse(&argp, argc, argv, 0, NULL, &action);
     cli_device_options none = {0};
     kiln_error err = KILN_ERROR_INIT;

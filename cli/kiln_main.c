@@ -18,7 +18,7 @@ static const cli_command commands[] = {
     {"plugin", "list the fusers that were found, and why each was taken or not", cmd_plugin},
     {"replay", "run a recorded stream of operations, and compare with the reference", cmd_replay},
     {"ops", "list the operators", cmd_ops},
-    {"cache", "show or clear the cache on disk", cmd_cache},
+    {"cache", "show, clear or fill the cache on disk", cmd_cache},
     {"config", "show the knobs with their values and where these come from", cmd_config},
     {"coll", "list the algorithms of collectives, or check them on devices", cmd_coll},
 #ifdef KILN_WITH_REMOTE

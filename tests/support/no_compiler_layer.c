@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An OpenCL layer (OPENCL_LAYERS, ocl-icd 2.3.1 and later) that turns any device into one to deploy
+// to: programs come from binaries only. KILN_TEST_LAYER lists what else is so:
+//   claims       the device says that it compiles, and refuses when it is asked to
+//   compiles     it does compile
+//   accelerator  it is an accelerator, as FPGA boards are
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl_layer.h>
+
+static const cl_icd_dispatch *below;
+static cl_icd_dispatch table;
+
+static bool is_set(const char *word)
+{
+    const char *words = getenv("KILN_TEST_LAYER");
+    return words != NULL && strstr(words, word) != NULL;
+}
+
+static bool has_source(cl_program program)
+{
+    size_t bytes = 0;
+    cl_int code = below->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes);
+    return code == CL_SUCCESS && bytes > 1;
+}
+
+static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count,
+                                                 const char **texts, const size_t *lengths,
+                                                 cl_int *out_code)
+{
+    if (is_set("claims")) { // the compiler is needed by clBuildProgram only
+        return below->clCreateProgramWithSource(context, count, texts, lengths, out_code);
+    }
+    if (out_code != NULL) {
+        *out_code = CL_COMPILER_NOT_AVAILABLE;
+    }
+    return NULL;
+}
+
+static cl_program CL_API_CALL create_with_il(cl_context context, const void *code, size_t length,
+                                             cl_int *out_code)
+{
+    (void)context;
+    (void)code;
+    (void)length;
+    if (out_code != NULL) {
+        *out_code = CL_COMPILER_NOT_AVAILABLE;
+    }
+    return NULL;
+}
+
+static cl_int CL_API_CALL build(cl_program program, cl_uint count, const cl_device_id *devices,
+                                const char *options,
+                                void(CL_CALLBACK *notify)(cl_program program, void *user),
+                                void *user)
+{
+    return has_source(program)
+               ? CL_COMPILER_NOT_AVAILABLE
+               : below->clBuildProgram(program, count, devices, options, notify, user);
+}
+
+static cl_int CL_API_CALL compile(cl_program program, cl_uint count, const cl_device_id *devices,
+                                  const char *options, cl_uint n_headers, const cl_program *headers,
+                                  const char **names,
+                                  void(CL_CALLBACK *notify)(cl_program program, void *user),
+                                  void *user)
+{
+    (void)program;
+    (void)count;
+    (void)devices;
+    (void)options;
+    (void)n_headers;
+    (void)headers;
+    (void)names;
+    (void)notify;
+    (void)user;
+    return CL_COMPILER_NOT_AVAILABLE;
+}
+
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room,
+                                      void *out, size_t *out_size)
+{
+    cl_int code = below->clGetDeviceInfo(device, what, room, out, out_size);
+    if (code != CL_SUCCESS || out == NULL) {
+        return code;
+    }
+    if (what == CL_DEVICE_COMPILER_AVAILABLE && !is_set("claims") && !is_set("compiles")) {
+        const cl_bool no = CL_FALSE;
+        memcpy(out, &no, sizeof no);
+    }
+    if (what == CL_DEVICE_TYPE && is_set("accelerator")) {
+        const cl_device_type type = CL_DEVICE_TYPE_ACCELERATOR;
+        memcpy(out, &type, sizeof type);
+    }
+    return code;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
+                                               size_t *out_size)
+{
+    static const char name[] = "kiln: no compiler";
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    const void *from = what == CL_LAYER_API_VERSION ? (const void *)&version : name;
+    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof version : sizeof name;
+    if (what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) {
+        return CL_INVALID_VALUE;
+    }
+    if (out != NULL && room < bytes) {
+        return CL_INVALID_VALUE;
+    }
+    if (out != NULL) {
+        memcpy(out, from, bytes);
+    }
+    if (out_size != NULL) {
+        *out_size = bytes;
+    }
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
+                                            cl_uint *out_count, const cl_icd_dispatch **out_table)
+{
+    const cl_uint entries = sizeof table / sizeof table.clGetPlatformIDs;
+    if (count < entries || out_count == NULL || out_table == NULL) {
+        return CL_INVALID_VALUE;
+    }
+    below = target;
+    table = *target;
+    table.clGetDeviceInfo = device_info;
+    if (!is_set("compiles")) {
+        table.clCreateProgramWithSource = create_with_source;
+        table.clCreateProgramWithIL = create_with_il;
+        table.clBuildProgram = build;
+        table.clCompileProgram = compile;
+    }
+    *out_count = entries;
+    *out_table = &table;
+    return CL_SUCCESS;
+}
