@@ -11,16 +11,17 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
-#include <poll.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MAX_CHECKS = 64, TOP_LEVEL = 8 };
+enum { MAX_CHECKS = 64, MAX_JOBS = 256, TOP_LEVEL = 8 };
 
 typedef struct check_options {
     const char *path;
@@ -30,6 +31,9 @@ typedef struct check_options {
     uint64_t seed;
     uint32_t level;
     uint32_t timeout_s;
+    uint32_t streams;
+    uint32_t jobs;
+    bool run_only;
     bool list;
 } check_options;
 
@@ -37,6 +41,13 @@ static const struct argp_option options_table[] = {
     {"level", 'l', "N", 0, "checks up to this level, 1 to 8; default 4", 0},
     {"seed", 's', "N", 0, "other random streams of operations; default 1", 0},
     {"only", 'o', "NAME", 0, "this check alone", 0},
+    {"streams", 'n', "N", 0,
+     "streams of operations that the rules are tried on, for each fuser; half as many of all "
+     "fusers "
+     "run on the device; default 24",
+     0},
+    {"run-only", 'R', NULL, OPTION_HIDDEN, NULL, 0},
+    {"jobs", 'J', "N", 0, "checks at a time; default: as many as there are processors", 0},
     {"json", 'j', "FILE", 0, "the results as JSON; - is standard output", 0},
     {"junit", 'u', "FILE", 0, "the results as JUnit's XML", 0},
     {"timeout", 't', "SECONDS", 0, "for each check; default 60", 0},
@@ -67,6 +78,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'o':
         options->only = text;
+        return 0;
+    case 'n':
+        options->streams = (uint32_t)number(state, text, 100000);
+        return 0;
+    case 'R':
+        options->run_only = true;
+        return 0;
+    case 'J':
+        options->jobs = (uint32_t)number(state, text, 256);
         return 0;
     case 'j':
         options->json = text;
@@ -175,58 +195,93 @@ static void tell_death(const check_options *options, check_result *result, int s
     result->verdict = CHECK_FAILED;
 }
 
-/// Waits until the pipe closes or time is up; a child of the child may hold it, so the end is asked
-/// for too.
-static bool wait_done(pid_t child, int done_fd, uint32_t timeout_s, int *out_status)
+typedef struct running { ///< a check in its process
+    pid_t child; ///< 0: none
+    size_t index;
+    uint64_t begin;
+} running;
+
+static check check_of(const check_options *options, check_result *result, uint64_t begin)
 {
-    uint64_t end = kiln_time_ns() + timeout_s * UINT64_C(1000000000);
-    for (;;) {
-        struct pollfd poll_fd = {.fd = done_fd, .events = POLLIN};
-        (void)poll(&poll_fd, 1, 20);
-        pid_t got = waitpid(child, out_status, WNOHANG);
-        if (got == child) {
-            return true;
-        }
-        if (kiln_time_ns() >= end) {
-            return false;
-        }
-    }
+    check c = {.path = options->path,
+               .seed = options->seed,
+               .streams = options->streams,
+               .run_only = options->run_only,
+               .begin = begin,
+               .deadline = begin + options->timeout_s * UINT64_C(1000000000),
+               .result = result};
+    return c;
 }
 
-static void run_check(const check_options *options, const check_row *row, check_result *result)
+static running begin_check(const check_options *options, void (*work)(check *c),
+                           check_result *result)
 {
-    int fds[2];
-    uint64_t begin = kiln_time_ns();
+    running r = {.begin = kiln_time_ns()};
     fflush(NULL);
-    if (pipe(fds) != 0) {
-        result->verdict = CHECK_FAILED;
-        snprintf(result->text, sizeof(result->text), "no pipe: %s", strerror(errno));
-        return;
-    }
-    pid_t child = fork();
-    if (child == 0) {
-        check c = {.path = options->path, .seed = options->seed, .result = result};
-        c.begin = begin;
-        c.deadline = begin + options->timeout_s * UINT64_C(1000000000);
-        close(fds[0]);
+    r.child = fork();
+    if (r.child == 0) {
+        check c = check_of(options, result, r.begin);
         setpgid(0, 0);
         silence();
-        row->run(&c);
+        mallopt(M_TRIM_THRESHOLD, 256 << 20); // thousands of builders and streams come and go
+        work(&c);
         result->step[0] = '\1'; // came to its end
         _exit(0);
     }
-    close(fds[1]);
+    if (r.child < 0) {
+        r.child = 0;
+        result->verdict = CHECK_FAILED;
+        snprintf(result->text, sizeof(result->text), "no process: %s", strerror(errno));
+    }
+    return r;
+}
+
+/// Has it ended, or has its time? Then its verdict stands.
+static bool end_check(const check_options *options, running *r, check_result *result)
+{
     int status = 0;
-    bool in_time = child > 0 && wait_done(child, fds[0], options->timeout_s, &status);
-    if (!in_time && child > 0) {
-        kill(-child, SIGKILL);
-        waitpid(child, &status, 0);
+    bool late = kiln_time_ns() >= r->begin + options->timeout_s * UINT64_C(1000000000);
+    if (r->child != 0) {
+        bool ended = waitpid(r->child, &status, WNOHANG) == r->child;
+        if (!ended && !late) {
+            return false;
+        }
+        late = !ended;
+        if (late) {
+            kill(-r->child, SIGKILL);
+            waitpid(r->child, &status, 0);
+        }
+        if (late || result->step[0] != '\1') {
+            tell_death(options, result, status, late);
+        }
     }
-    close(fds[0]);
-    if (!in_time || result->step[0] != '\1') {
-        tell_death(options, result, status, !in_time);
+    result->ns = kiln_time_ns() - r->begin;
+    r->child = 0;
+    return true;
+}
+
+static void pause_a_moment(void)
+{
+    const struct timespec moment = {0, 2000000};
+    nanosleep(&moment, NULL);
+}
+
+static void learn(check *c)
+{
+    if (check_load(c)) {
+        check_learn(c);
     }
-    result->ns = kiln_time_ns() - begin;
+}
+
+/// Finds out what the fusers take, for all checks that follow. One that dies over it does so again
+/// in the checks, which say where.
+static void learn_first(const check_options *options, check_result *scratch)
+{
+    (void)check_book_open(-1);
+    running r = begin_check(options, learn, scratch);
+    while (!end_check(options, &r, scratch)) {
+        pause_a_moment();
+    }
 }
 
 // ---- reports -----------------------------------------------------------------------------------
@@ -317,9 +372,9 @@ static int write_junit(const check_options *options, const check_row *const *row
 
 static size_t choose(const check_options *options, const check_row **out)
 {
-    const check_row *const tables[] = {check_static_rows, check_life_rows,     check_rules_rows,
-                                       check_run_rows,    check_operator_rows, check_host_rows,
-                                       check_speed_rows};
+    const check_row *const tables[] = {check_static_rows, check_taste_rows, check_life_rows,
+                                       check_rules_rows,  check_run_rows,   check_operator_rows,
+                                       check_host_rows,   check_speed_rows};
     size_t n = 0;
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         for (const check_row *row = tables[t]; row->name != NULL && n < MAX_CHECKS; row++) {
@@ -341,17 +396,58 @@ static int list_checks(const check_row *const *rows, size_t n)
     return CLI_OK;
 }
 
+/// Of time on the clock: no other check runs meanwhile.
+static bool is_alone(const check_row *row)
+{
+    return row->level == TOP_LEVEL;
+}
+
+/// Runs the checks, several at a time, and tells of them in order.
+static void run_rows(const check_options *options, const check_row *const *rows, size_t n,
+                     check_result *results, bool quiet)
+{
+    running slots[MAX_JOBS] = {{0}};
+    bool done[MAX_CHECKS] = {false};
+    size_t next = 0, told = 0, busy = 0;
+    bool alone = false;
+    while (told < n) {
+        for (size_t i = 0; i < options->jobs; i++) {
+            size_t at = slots[i].index;
+            if (slots[i].begin != 0 && end_check(options, &slots[i], &results[at])) {
+                slots[i].begin = 0;
+                done[at] = true;
+                alone = alone && !is_alone(rows[at]);
+                busy--;
+            }
+            if (slots[i].begin == 0 && next < n && !alone && (busy == 0 || !is_alone(rows[next]))) {
+                slots[i] = begin_check(options, rows[next]->run, &results[next]);
+                slots[i].index = next;
+                alone = is_alone(rows[next++]);
+                busy++;
+            }
+        }
+        for (; told < n && done[told]; told++) {
+            if (!quiet) {
+                print_line(rows[told], &results[told]);
+            }
+        }
+        if (told < n) {
+            pause_a_moment();
+        }
+    }
+}
+
 static int run_all(const check_options *options, const check_row *const *rows, size_t n,
                    check_result *results)
 {
     size_t counts[3] = {0, 0, 0};
     bool quiet = options->json != NULL && strcmp(options->json, "-") == 0;
+    if (rows[n - 1]->level > 1) {
+        learn_first(options, &results[n]);
+    }
+    run_rows(options, rows, n, results, quiet);
     for (size_t i = 0; i < n; i++) {
-        run_check(options, rows[i], &results[i]);
         counts[results[i].verdict]++;
-        if (!quiet) {
-            print_line(rows[i], &results[i]);
-        }
     }
     if (!quiet) {
         printf("%s: level %u, seed %llu: %zu passed, %zu failed, %zu skipped\n", options->path,
@@ -382,10 +478,15 @@ int plugin_check(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    check_options options = {.seed = 1, .level = 4, .timeout_s = 60};
+    check_options options = {.seed = 1, .level = 4, .timeout_s = 60, .streams = 24};
     const check_row *rows[MAX_CHECKS];
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     options.level = options.list ? TOP_LEVEL : options.level;
+    options.streams = options.streams == 0 ? 1 : options.streams;
+    if (options.jobs == 0) {
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+        options.jobs = processors < 1 ? 1 : processors > 16 ? 16 : (uint32_t)processors;
+    }
     size_t n = choose(&options, rows);
     if (n == 0) {
         return cli_usage("plugin check", "there is no check \"%s\"",
@@ -396,8 +497,8 @@ int plugin_check(int argc, char **argv)
     }
     kiln_error err = KILN_ERROR_INIT;
     char *path = realpath(options.path, NULL); // dlopen searches for names without a slash
-    check_result *results =
-        mmap(NULL, n * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    check_result *results = mmap(NULL, (n + 1) * sizeof(*results), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (path == NULL || results == MAP_FAILED) {
         (void)kiln_fail(&err, NOT_FOUND, "%s: %s", options.path, strerror(errno));
         free(path);
@@ -405,7 +506,7 @@ int plugin_check(int argc, char **argv)
     }
     options.path = path;
     int code = run_all(&options, rows, n, results);
-    munmap(results, n * sizeof(*results));
+    munmap(results, (n + 1) * sizeof(*results));
     free(path);
     return code;
 }

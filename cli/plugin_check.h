@@ -28,6 +28,9 @@ typedef struct check {
     char said[200]; ///< last diagnostic
     char overheard[300]; ///< first warning of the host's log
     bool large; ///< streams of large tensors
+    bool fixed_device; ///< `device` is the one to check for; otherwise check_fuser chooses it
+    uint32_t streams; ///< that a check of rules tries for each fuser; those that run them, fewer
+    bool run_only; ///< results are not compared: oclgrind has errors of its own
     uint64_t begin;
     uint64_t deadline; ///< in kiln_time_ns; to be done well before
     check_result *result;
@@ -42,6 +45,7 @@ typedef struct check_row {
 
 extern const check_row check_static_rows[];
 extern const check_row check_life_rows[];
+extern const check_row check_taste_rows[];
 extern const check_row check_rules_rows[];
 extern const check_row check_run_rows[];
 extern const check_row check_operator_rows[];
@@ -57,13 +61,20 @@ bool check_good(const check *c);
 
 /// Opens the library, calls query and init. False: it failed.
 bool check_load(check *c);
-/// The fuser at `index` for the check's device; NULL: it declined, or failed.
+/// The fuser at `index`, for the first invented device that it does not decline, or for the fixed
+/// one; NULL: it declined, or failed.
 kf_fuser *check_fuser(check *c, uint32_t index);
 /// An invented CPU, and profiles of others; `which` from 0, false past the last.
 bool check_profile(uint32_t which, kf_device *out, const char **out_name);
 
+/// Offers operators to all fusers until there is something to make streams of. What was learned is
+/// in a file without a name that later processes share: `fd` is theirs, or -1. Gives it, -1: none.
+int check_book_open(int fd);
+void check_learn(check *c);
 /// A stream of what the fuser takes, ending where it is ready; false when none was found.
-bool check_taste(check *c, kf_fuser *fuser, uint64_t seed, stream *out);
+bool check_taste(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out);
+/// The verdict where streams are needed and there are none: the check fails, whatever it is.
+void check_no_streams(check *c);
 /// Shows operations [from, to) one by one.
 kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,
                      kf_state *state);
@@ -72,7 +83,7 @@ typedef struct check_bench { ///< a context with this plugin alone, and an OpenC
     kiln_device *device;
 } check_bench;
 
-/// False: skipped, there is no device, or it failed.
+/// False: skipped, there is no device, or it failed. The fusers are asked for this device then.
 bool check_bench_open(check *c, check_bench *b);
 void check_bench_close(check_bench *b);
 /// Compilers of kernels may be slow: at half of the time nothing new is begun.

@@ -154,10 +154,14 @@ bool check_load(check *c)
 kf_fuser *check_fuser(check *c, uint32_t index)
 {
     kf_fuser *fuser = NULL;
+    kf_status status = KF_DECLINED;
+    const char *on;
     check_step(c, "fuser_create");
-    kf_status status = c->plugin->fuser_create(&c->host, index, &c->device, &fuser);
-    if (status == KF_DECLINED) {
-        return NULL;
+    for (uint32_t i = 0; status == KF_DECLINED; i++) {
+        if (c->fixed_device ? i > 0 : !check_profile(i, &c->device, &on)) {
+            return NULL;
+        }
+        status = c->plugin->fuser_create(&c->host, index, &c->device, &fuser);
     }
     if (status != KF_OK || fuser == NULL) {
         check_fail(c, "fuser_create of fuser %u gives status %d and %s", index, status,
@@ -280,7 +284,7 @@ static bool find_stream(check *c, stream *s, uint32_t *out_index)
     for (uint32_t i = 0; i < c->plugin->n_fusers; i++) {
         kf_fuser *fuser = check_fuser(c, i);
         for (uint64_t seed = c->seed; fuser != NULL && seed < c->seed + 40; seed++) {
-            if (check_taste(c, fuser, seed, s)) {
+            if (check_taste(c, fuser, i, seed, s)) {
                 c->plugin->fuser_destroy(fuser);
                 *out_index = i;
                 return true;
@@ -288,7 +292,7 @@ static bool find_stream(check *c, stream *s, uint32_t *out_index)
         }
         c->plugin->fuser_destroy(fuser);
     }
-    check_skip(c, "no random stream of operations was to the taste of its fusers");
+    check_no_streams(c);
     return false;
 }
 

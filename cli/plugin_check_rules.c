@@ -5,6 +5,7 @@
 #include "plugin_check.h"
 #include "plugin_cli.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SEEDS = 24, SNAPSHOT = 8192 };
+enum { SNAPSHOT = 8192 };
 
 typedef struct subject { ///< what a rule is tried on
     check *c;
@@ -58,14 +59,14 @@ static void on_streams(check *c, rule_fn rule, bool random)
     t.p = c->plugin;
     for (t.index = 0; t.index < t.p->n_fusers && check_good(c); t.index++) {
         t.fuser = check_fuser(c, t.index);
-        for (uint32_t i = 0; i < SEEDS && t.fuser != NULL && check_good(c); i++) {
+        for (uint32_t i = 0; i < c->streams && t.fuser != NULL && check_good(c); i++) {
             t.seed = c->seed * 1000 + i;
             if (random) {
                 stream_init(&t.s, t.seed);
                 for (int k = 0; k < 400 && t.s.n_ops < 12; k++) {
                     (void)stream_grow(&t.s, KILN_OP_COUNT);
                 }
-            } else if (!check_taste(c, t.fuser, t.seed, &t.s)) {
+            } else if (!check_taste(c, t.fuser, t.index, t.seed, &t.s)) {
                 continue;
             }
             t.view = stream_view_create(&t.s, NULL);
@@ -76,7 +77,7 @@ static void on_streams(check *c, rule_fn rule, bool random)
         t.p->fuser_destroy(t.fuser);
     }
     if (tried == 0) {
-        check_skip(c, "no random stream of operations was to the taste of its fusers");
+        check_no_streams(c);
     } else {
         check_say(c, "%u streams", tried);
     }
@@ -512,12 +513,12 @@ static uint64_t fingerprint(check *c)
 {
     uint64_t hash = 0;
     for (uint32_t f = 0; f < c->plugin->n_fusers; f++) {
-        subject t = {.c = c, .p = c->plugin, .fuser = check_fuser(c, f)};
+        subject t = {.c = c, .p = c->plugin, .fuser = check_fuser(c, f), .index = f};
         for (uint32_t i = 0; t.fuser != NULL && i < 10; i++) {
             static snapshot a;
             kf_state state;
             t.seed = c->seed * 1000 + i;
-            if (!check_taste(c, t.fuser, t.seed, &t.s)) {
+            if (!check_taste(c, t.fuser, t.index, t.seed, &t.s)) {
                 continue;
             }
             t.view = stream_view_create(&t.s, NULL);
@@ -538,10 +539,12 @@ static uint64_t fingerprint(check *c)
 int plugin_fingerprint(int argc, char **argv)
 {
     check_result result = {0};
-    check c = {.result = &result};
-    if (argc != 3) {
+    check c = {.result = &result, .streams = 1};
+    if (argc != 4) {
         return CLI_USAGE;
     }
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    (void)check_book_open((int)strtol(argv[3], NULL, 10));
     c.path = argv[1];
     c.seed = strtoull(argv[2], NULL, 10);
     if (!check_load(&c)) {
@@ -555,8 +558,9 @@ int plugin_fingerprint(int argc, char **argv)
 static bool elsewhere(check *c, uint64_t *out)
 {
     int fds[2];
-    char seed[32], text[64] = "";
+    char seed[32], book[16], text[64] = "";
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c->seed);
+    snprintf(book, sizeof(book), "%d", check_book_open(-1));
     if (pipe(fds) != 0) {
         return false;
     }
@@ -564,7 +568,7 @@ static bool elsewhere(check *c, uint64_t *out)
     if (child == 0) {
         dup2(fds[1], STDOUT_FILENO);
         setenv("KILN_CHECK_ELSEWHERE", seed, 1);
-        execl("/proc/self/exe", "kiln", "plugin", "fingerprint", c->path, seed, (char *)NULL);
+        execl("/proc/self/exe", "kiln", "plugin", "fingerprint", c->path, seed, book, (char *)NULL);
         _exit(127);
     }
     close(fds[1]);
@@ -594,7 +598,7 @@ static void check_same(check *c)
         }
     }
     if (check_good(c) && here == 0) {
-        check_skip(c, "no random stream of operations was to the taste of its fusers");
+        check_no_streams(c);
     }
 }
 

@@ -65,10 +65,9 @@ static void check_oclgrind(check *c)
     check_step(c, "running streams under oclgrind");
     pid_t child = fork();
     if (child == 0) {
-        setenv("KILN_CHECK_STREAMS", "3", 1);
         execlp("oclgrind", "oclgrind", "--log", log, "--max-errors", "5", "--data-races", self,
                "plugin", "check", c->path, "--only", "results", "--seed", seed, "--timeout", "600",
-               (char *)NULL);
+               "--streams", "6", "--run-only", (char *)NULL);
         _exit(127);
     }
     int status = 1;
@@ -77,7 +76,7 @@ static void check_oclgrind(check *c)
     }
     read_log(c, log);
     if (status != 0) {
-        check_fail(c, "its streams do not run, or give other results, on oclgrind's device");
+        check_fail(c, "its streams do not run on oclgrind's device");
     }
 }
 
@@ -91,19 +90,6 @@ typedef struct timing {
     double claimed_ns; ///< 0: it claims nothing
     bool ran_fused;
 } timing;
-
-/// The device that is there, as the fuser is told of it.
-static void describe_device(check *c, kiln_device *device)
-{
-    const kiln_device_info *info = kiln_device_info_of(device);
-    const char *name;
-    (void)check_profile(info->type == KILN_DEVICE_GPU ? 1 : 0, &c->device, &name);
-    c->device.mem_bytes_per_s = info->bytes_per_s;
-    c->device.flops_f32 = info->flops_f32;
-    c->device.launch_ns = info->launch_ns;
-    c->device.compute_units = info->compute_units;
-    c->device.vector_bytes = info->vector_bytes;
-}
 
 static double claim(check *c, kf_fuser *fuser, const stream *s)
 {
@@ -162,7 +148,6 @@ static uint32_t gather(check *c, const check_bench *b, timing *list)
 {
     uint32_t n = 0;
     c->large = true;
-    describe_device(c, b->device);
     for (uint32_t f = 0; f < c->plugin->n_fusers && check_good(c); f++) {
         kf_fuser *fuser = check_fuser(c, f);
         uint32_t here = 0;
@@ -170,13 +155,13 @@ static uint32_t gather(check *c, const check_bench *b, timing *list)
             timing *t = &list[n];
             memset(t, 0, sizeof(*t));
             t->seed = c->seed * 1000 + i;
-            if (check_taste(c, fuser, t->seed, &t->s) && measure(c, b, t) && t->ran_fused &&
+            if (check_taste(c, fuser, f, t->seed, &t->s) && measure(c, b, t) && t->ran_fused &&
                 t->plain.wall_ns > LEAST_NS) { // shorter ones tell of the host
                 t->claimed_ns = claim(c, fuser, &t->s);
                 here++;
                 n++;
             }
-            if (n == STREAMS * 4 || kiln_time_ns() + (c->deadline - c->begin) / 3 > c->deadline) {
+            if (n == STREAMS * 4 || !check_has_time(c)) {
                 break;
             }
         }
@@ -216,6 +201,19 @@ static double ratio_of(const timing *list, uint32_t n, bool is_cpu)
     return is_cpu && by_cpu < by_wall ? by_cpu : by_wall;
 }
 
+/// The stream that loses most by fusion.
+static const timing *worst_of(const timing *list, uint32_t n)
+{
+    const timing *worst = list;
+    for (uint32_t i = 1; i < n; i++) {
+        double lost = (double)list[i].fused.wall_ns - (double)list[i].plain.wall_ns;
+        if (lost > (double)worst->fused.wall_ns - (double)worst->plain.wall_ns) {
+            worst = &list[i];
+        }
+    }
+    return worst;
+}
+
 static void check_speed(check *c)
 {
     check_bench b;
@@ -227,14 +225,20 @@ static void check_speed(check *c)
     bool is_cpu = kiln_device_info_of(b.device)->type == KILN_DEVICE_CPU;
     double ratio = ratio_of(list, n, is_cpu);
     for (int again = 0; again < 4 && ratio > 1.05; again++) {
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n && check_has_time(c); i++) {
             (void)measure(c, &b, &list[i]);
         }
         ratio = ratio_of(list, n, is_cpu);
     }
     if (ratio > 1.05) {
-        check_fail(c, "%u streams take %.2f times as long fused as operation by operation", n,
-                   ratio);
+        char text[300];
+        const timing *worst = worst_of(list, n);
+        stream_print(&worst->s, text, sizeof(text));
+        check_fail(c,
+                   "%u streams take %.2f times as long fused as operation by operation; most is "
+                   "lost with %.2f ms for %.2f, seed %llu: %s",
+                   n, ratio, (double)worst->fused.wall_ns * 1e-6,
+                   (double)worst->plain.wall_ns * 1e-6, (unsigned long long)worst->seed, text);
     }
     check_say(c, "%u streams take %.2f times as long fused as operation by operation", n, ratio);
     free(list);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes streams: picks an operator, operands that fit or new ones, attributes by their type, and
-// keeps what the table's own verifier lets through. Nothing here knows a single operator.
+// Makes streams: picks operands that fit or new ones, attributes by their type, and keeps what the
+// table's own verifier lets through. Most operations go on from the latest result, as programs do.
 
 #include "plugin_stream.h"
 
@@ -27,6 +27,15 @@ bool stream_chance(stream *s, uint32_t percent)
     return stream_below(s, 100) < percent;
 }
 
+static int64_t count_of(const stream_tensor *t)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        count *= t->dims[i];
+    }
+    return count;
+}
+
 void stream_init(stream *s, uint64_t seed)
 {
     static const int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 33, 64, 100, 129, 257};
@@ -41,23 +50,24 @@ void stream_init(stream *s, uint64_t seed)
 void stream_init_large(stream *s, uint64_t seed)
 {
     stream_init(s, seed);
+    static const int64_t extents[] = {8, 16, 64, 100, 256, 300, 512, 1024};
     s->most = LARGE;
-    s->base[0] = 8;
-    s->base[1] = 16;
-    s->base[2] = stream_chance(s, 50) ? 64 : 100;
-    s->base[3] = stream_chance(s, 50) ? 256 : 300;
+    for (uint32_t i = 0; i < 4; i++) {
+        s->base[i] = extents[stream_below(s, sizeof(extents) / sizeof(extents[0]))];
+    }
+}
+
+bool stream_is_large(const stream *s)
+{
+    for (uint32_t i = 0; i < s->n_tensors; i++) {
+        if (count_of(&s->tensors[i]) >= LARGE / 8) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // ---- tensors -----------------------------------------------------------------------------------
-
-static int64_t count_of(const stream_tensor *t)
-{
-    int64_t count = 1;
-    for (uint32_t i = 0; i < t->rank; i++) {
-        count *= t->dims[i];
-    }
-    return count;
-}
 
 static uint32_t add_tensor(stream *s, const stream_tensor *t)
 {
@@ -89,28 +99,56 @@ static void any_shape(stream *s, stream_tensor *t)
     }
 }
 
+/// An operand of a product with `beside`: it shares one of the last two extents.
+static void matrix_beside(stream *s, stream_tensor *t, const stream_tensor *beside)
+{
+    int64_t last = beside->dims[beside->rank - 1];
+    int64_t shared =
+        beside->rank >= 2 && stream_chance(s, 35) ? beside->dims[beside->rank - 2] : last;
+    int64_t other = s->base[stream_below(s, 4)];
+    uint32_t batch = beside->rank < 2 || stream_chance(s, 50) ? 0 : beside->rank - 2;
+    for (uint32_t i = 0; i < batch; i++) {
+        t->dims[i] = stream_chance(s, 15) ? 1 : beside->dims[i];
+    }
+    t->rank = batch + 2;
+    bool first = stream_chance(s, 60);
+    t->dims[batch] = first ? shared : other;
+    t->dims[batch + 1] = first ? other : shared;
+}
+
 /// A shape that goes with `beside`: the same, one that broadcasts, or one that shares an extent.
 static void shape_beside(stream *s, stream_tensor *t, const stream_tensor *beside)
 {
     uint32_t roll = stream_below(s, 100);
-    if (roll >= 90) {
+    if (roll >= 93 || beside->rank == 0) {
         any_shape(s, t);
+        return;
+    }
+    if (roll >= 68) {
+        matrix_beside(s, t, beside);
         return;
     }
     t->rank = beside->rank;
     memcpy(t->dims, beside->dims, sizeof(t->dims));
-    if (roll >= 75 && t->rank > 0) { // a matrix to multiply by
-        t->dims[t->rank - 1] = s->base[stream_below(s, 4)];
-        if (t->rank >= 2) {
-            t->dims[t->rank - 2] = beside->dims[beside->rank - 1];
-        }
-    } else if (roll >= 60 && t->rank > 0) { // fewer axes, or some of length 1
-        uint32_t cut = stream_below(s, t->rank + 1);
+    if (roll >= 45) { // fewer axes, or some of length 1
+        uint32_t cut = stream_chance(s, 40) ? t->rank - 1 : stream_below(s, t->rank + 1);
         memmove(t->dims, t->dims + cut, (t->rank - cut) * sizeof(t->dims[0]));
         t->rank -= cut;
         for (uint32_t i = 0; i < t->rank; i++) {
-            t->dims[i] = stream_chance(s, 25) ? 1 : t->dims[i];
+            t->dims[i] = stream_chance(s, 20) ? 1 : t->dims[i];
         }
+    }
+}
+
+static void any_layout(stream *s, stream_tensor *t)
+{
+    uint32_t roll = stream_below(s, 100);
+    t->constant = stream_chance(s, 20);
+    if (roll >= 75 && t->rank >= 1) {
+        t->layout = roll >= 95                   ? STREAM_FLIPPED
+                    : roll >= 91                 ? STREAM_PADDED
+                    : roll >= 87 || t->rank == 1 ? STREAM_SHIFTED
+                                                 : STREAM_SWAPPED;
     }
 }
 
@@ -119,80 +157,192 @@ bool stream_is_result(const stream *s, uint32_t tensor)
     return !s->tensors[tensor].external && !s->tensors[tensor].dropped;
 }
 
-/// A living tensor of this dtype (NONE: any), late ones more often; UINT32_MAX: none was found.
-static uint32_t pick(stream *s, kiln_dtype dtype, kiln_dtype_kind kinds)
+/// The living result that is `back` results before the latest; UINT32_MAX: there is none.
+static uint32_t latest(const stream *s, uint32_t back)
 {
-    for (int i = 0; i < 12 && s->n_tensors > 0; i++) {
-        uint32_t at = stream_chance(s, 70) && s->n_tensors > 3
-                          ? s->n_tensors - 1 - stream_below(s, 3)
-                          : stream_below(s, s->n_tensors);
-        const stream_tensor *t = &s->tensors[at];
-        if (!t->dropped && t->top == 0 && (dtype == KILN_DTYPE_NONE || t->dtype == dtype) &&
-            (kiln_dtype_kind_of(t->dtype) & kinds) != 0) {
+    for (uint32_t i = s->n_tensors; i > 0; i--) {
+        if (stream_is_result(s, i - 1) && back-- == 0) {
+            return i - 1;
+        }
+    }
+    return UINT32_MAX;
+}
+
+typedef struct wish { ///< what an operand may be
+    kiln_dtype dtype; ///< NONE: any of `kinds`
+    uint32_t kinds;
+    bool index;
+} wish;
+
+static bool suits(const stream *s, uint32_t tensor, const wish *w)
+{
+    const stream_tensor *t = tensor == UINT32_MAX ? NULL : &s->tensors[tensor];
+    return t != NULL && !t->dropped && t->top == 0 &&
+           (w->dtype == KILN_DTYPE_NONE || t->dtype == w->dtype) &&
+           (kiln_dtype_kind_of(t->dtype) & w->kinds) != 0;
+}
+
+/// A living tensor that will do, late ones more often; UINT32_MAX: none was found.
+static uint32_t pick(stream *s, const wish *w)
+{
+    for (int i = 0; i < 8 && s->n_tensors > 0; i++) {
+        uint32_t roll = stream_below(s, 100);
+        uint32_t at = roll < 40   ? latest(s, 1)
+                      : roll < 80 ? latest(s, stream_below(s, 6))
+                                  : stream_below(s, s->n_tensors);
+        if (suits(s, at, w)) {
             return at;
         }
     }
     return UINT32_MAX;
 }
 
-static uint32_t operand(stream *s, const kiln_op_info *info, uint32_t i, const stream_tensor *first)
+static wish wish_of(const kiln_op_info *info, uint32_t i, kiln_dtype data)
 {
     const kiln_op_signature *sig = info->signature;
-    bool mask = (sig->mask_inputs >> i & 1u) != 0;
-    bool index = (sig->index_inputs >> i & 1u) != 0;
-    bool free_one = (sig->free_inputs >> i & 1u) != 0;
+    wish w = {data, info->accept, false};
+    if ((sig->mask_inputs >> i & 1u) != 0) {
+        w = (wish){KILN_DTYPE_BOOL, UINT32_MAX, false};
+    } else if ((sig->index_inputs >> i & 1u) != 0) {
+        w = (wish){KILN_DTYPE_I64, UINT32_MAX, true};
+    } else if ((sig->free_inputs >> i & 1u) != 0) {
+        w.dtype = KILN_DTYPE_NONE;
+    }
+    return w;
+}
+
+static int64_t least_extent(const stream_tensor *t)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; t != NULL && i < t->rank; i++) {
+        least = t->dims[i] < least ? t->dims[i] : least;
+    }
+    return least == INT64_MAX ? 1 : least;
+}
+
+static uint32_t operand(stream *s, const wish *w, const stream_tensor *beside)
+{
     stream_tensor made = {.external = true};
-    kiln_dtype dtype = mask                        ? KILN_DTYPE_BOOL
-                       : index                     ? KILN_DTYPE_I64
-                       : first == NULL || free_one ? KILN_DTYPE_NONE
-                                                   : first->dtype;
-    uint32_t found = index || stream_chance(s, first == NULL ? 10 : 55)
-                         ? UINT32_MAX
-                         : pick(s, dtype, mask ? UINT32_MAX : (kiln_dtype_kind)info->accept);
+    uint32_t found =
+        w->index || stream_chance(s, beside == NULL ? 15 : 45) ? UINT32_MAX : pick(s, w);
     if (found != UINT32_MAX) {
         return found;
     }
-    made.dtype = dtype != KILN_DTYPE_NONE ? dtype : any_dtype(s);
-    if (first == NULL) {
+    made.dtype = w->dtype != KILN_DTYPE_NONE ? w->dtype : any_dtype(s);
+    if (beside == NULL) {
         any_shape(s, &made);
     } else {
-        shape_beside(s, &made, first);
+        shape_beside(s, &made, beside);
     }
-    made.top = index ? (first != NULL && first->rank > 0 ? first->dims[0] : 1) : 0;
+    if (w->index) {
+        made.top = least_extent(beside);
+    } else {
+        any_layout(s, &made);
+    }
     return add_tensor(s, &made);
+}
+
+/// Operands, of which one is mostly the latest result; the others go with it.
+static bool choose_operands(stream *s, stream_op *op, const kiln_op_info *info)
+{
+    uint32_t last = latest(s, 0);
+    uint32_t anchored =
+        last != UINT32_MAX && stream_chance(s, 75) ? stream_below(s, op->n_inputs) : UINT32_MAX;
+    const stream_tensor *beside = NULL;
+    kiln_dtype data = KILN_DTYPE_NONE;
+    if (anchored != UINT32_MAX) {
+        wish w = wish_of(info, anchored, KILN_DTYPE_NONE);
+        anchored = suits(s, last, &w) && !w.index ? anchored : UINT32_MAX;
+        beside = anchored == UINT32_MAX ? NULL : &s->tensors[last];
+        data = beside != NULL && w.kinds == info->accept ? beside->dtype : data;
+    }
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        wish w = wish_of(info, i, data);
+        op->inputs[i] = i == anchored ? last : operand(s, &w, beside);
+        if (op->inputs[i] == UINT32_MAX) {
+            return false;
+        }
+        bool is_data = !w.index && w.kinds == info->accept;
+        beside = beside == NULL ? &s->tensors[op->inputs[i]] : beside;
+        data = data == KILN_DTYPE_NONE && is_data ? s->tensors[op->inputs[i]].dtype : data;
+    }
+    return true;
 }
 
 // ---- attributes --------------------------------------------------------------------------------
 
-static void list(stream_op *op, uint32_t slot, uint32_t count)
+/// Extents: the same with axes of length 1 grown, the first two as one, or one of length 1 put in.
+static uint32_t fill_shape(stream *s, int64_t *out, const stream_tensor *in)
 {
-    op->attrs[slot] = (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count};
-}
-
-static void fill_list(stream *s, stream_op *op, uint32_t slot, kiln_attr_key key,
-                      const stream_tensor *in)
-{
-    uint32_t n = 0;
-    if (key == KILN_KEY_SHAPE) {
-        for (; n < in->rank; n++) {
-            op->lists[slot][n] = in->dims[n] == 1 ? s->base[stream_below(s, 4)] : in->dims[n];
+    uint32_t roll = stream_below(s, in->rank < STREAM_LIST ? 100 : 80), n = 0;
+    uint32_t at = stream_below(s, in->rank + 1);
+    for (uint32_t i = 0; i < in->rank; i++) {
+        if (roll >= 80 && i == at) {
+            out[n++] = 1;
         }
-    } else if (op->op == KILN_OP_PERMUTE) {
-        for (; n < in->rank; n++) {
-            uint32_t other = stream_below(s, n + 1);
-            op->lists[slot][n] = op->lists[slot][other];
-            op->lists[slot][other] = n;
-        }
-    } else if (in->rank > 0 && stream_chance(s, 65)) {
-        op->lists[slot][n++] = (int64_t)in->rank - 1;
-    } else {
-        for (uint32_t i = 0; i < in->rank; i++) {
-            if (stream_chance(s, 45)) {
-                op->lists[slot][n++] = i;
-            }
+        if (roll >= 55 && roll < 80 && i == 1) {
+            out[0] *= in->dims[1];
+        } else {
+            bool grows = roll < 55 && in->dims[i] == 1;
+            out[n++] = grows ? s->base[stream_below(s, 4)] : in->dims[i];
         }
     }
-    list(op, slot, n);
+    return n;
+}
+
+static uint32_t fill_axes(stream *s, int64_t *out, const stream_tensor *in)
+{
+    uint32_t n = 0;
+    if (in->rank > 0 && stream_chance(s, 65)) {
+        out[n++] = (int64_t)in->rank - 1;
+        return n;
+    }
+    for (uint32_t i = 0; i < in->rank; i++) {
+        if (stream_chance(s, 45)) {
+            out[n++] = i;
+        }
+    }
+    return n;
+}
+
+/// All axes in another order, mostly with the last two swapped.
+static uint32_t fill_order(stream *s, int64_t *out, const stream_tensor *in)
+{
+    bool swap = in->rank >= 2 && stream_chance(s, 60);
+    for (uint32_t i = 0; i < in->rank; i++) {
+        uint32_t other = swap ? i : stream_below(s, i + 1);
+        out[i] = out[other];
+        out[other] = i;
+    }
+    if (swap) {
+        out[in->rank - 2] = in->rank - 1;
+        out[in->rank - 1] = in->rank - 2;
+    }
+    return in->rank;
+}
+
+static uint32_t fill_list(stream *s, const stream_op *op, kiln_attr_key key, int64_t *out,
+                          const stream_tensor *in)
+{
+    uint32_t n = 0;
+    switch (key) {
+    case KILN_KEY_SHAPE:
+        return fill_shape(s, out, in);
+    case KILN_KEY_STARTS:
+    case KILN_KEY_STEPS:
+        for (; n < in->rank; n++) {
+            int64_t usual = key == KILN_KEY_STEPS ? 1 : 0;
+            out[n] = stream_chance(s, 80) ? usual : usual + 1;
+        }
+        return n;
+    case KILN_KEY_ENDS:
+        for (; n < in->rank; n++) {
+            out[n] = in->dims[n] - (stream_chance(s, 20) && in->dims[n] > 2 ? 1 : 0);
+        }
+        return n;
+    default:
+        return op->op == KILN_OP_PERMUTE ? fill_order(s, out, in) : fill_axes(s, out, in);
+    }
 }
 
 static void fill_number(stream *s, kiln_attr *attr, const stream_tensor *in, bool low)
@@ -237,7 +387,8 @@ static bool fill_attr(stream *s, stream_op *op, uint32_t slot, const kiln_attr_s
         *attr = (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = any_dtype(s)};
         return true;
     case KILN_ATTR_I64_LIST:
-        fill_list(s, op, slot, spec->key, in);
+        attr->count = fill_list(s, op, spec->key, op->lists[slot], in);
+        attr->type = KILN_ATTR_I64_LIST;
         return true;
     default:
         return spec->optional;
@@ -292,9 +443,9 @@ static bool infer(stream *s, stream_op *op)
     return true;
 }
 
-/// What streams are made of: operators that compute from tensors alone.
-static bool usable(kiln_op op, const kiln_op_info *info)
+bool stream_usable(kiln_op op)
 {
+    const kiln_op_info *info = kiln_op_info_of(op);
     return info != NULL && op != KILN_OP_DROP && info->n_outputs > 0 &&
            info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_COLLECTIVE &&
            info->signature->min_inputs > 0 &&
@@ -307,24 +458,19 @@ bool stream_grow(stream *s, kiln_op only)
     uint32_t n_ops = s->n_ops, n_tensors = s->n_tensors;
     kiln_op chosen = only != KILN_OP_COUNT ? only : (kiln_op)stream_below(s, KILN_OP_COUNT);
     const kiln_op_info *info = kiln_op_info_of(chosen);
-    if (n_ops == STREAM_OPS || !usable(chosen, info)) {
+    if (n_ops == STREAM_OPS || !stream_usable(chosen)) {
         return false;
     }
     stream_op *op = &s->ops[n_ops];
     memset(op, 0, sizeof(*op));
     op->op = chosen;
     const kiln_op_signature *sig = info->signature;
-    bool good = true;
     op->n_inputs = sig->min_inputs;
     if (sig->max_inputs > sig->min_inputs && sig->max_inputs <= KILN_MAX_NAMED_INPUTS &&
         stream_chance(s, 30)) {
         op->n_inputs++;
     }
-    for (uint32_t i = 0; i < op->n_inputs && good; i++) {
-        stream_tensor first = i == 0 ? (stream_tensor){0} : s->tensors[op->inputs[0]];
-        op->inputs[i] = operand(s, info, i, i == 0 ? NULL : &first);
-        good = op->inputs[i] != UINT32_MAX;
-    }
+    bool good = choose_operands(s, op, info);
     for (uint32_t i = 0; i < sig->n_attrs && good; i++) {
         good = fill_attr(s, op, i, &sig->attrs[i], &s->tensors[op->inputs[0]]);
     }
@@ -333,6 +479,104 @@ bool stream_grow(stream *s, kiln_op only)
         return false;
     }
     s->n_ops++;
+    return true;
+}
+
+// ---- the same on other extents -----------------------------------------------------------------
+
+typedef struct change { ///< of extents and of one dtype
+    int64_t from[STREAM_TENSORS * KILN_MAX_RANK], to[STREAM_TENSORS * KILN_MAX_RANK];
+    uint32_t n;
+    kiln_dtype dtype_from, dtype_to;
+} change;
+
+/// What an extent becomes: different ones stay different, 1 stays 1.
+static int64_t changed(stream *s, change *all, int64_t extent)
+{
+    int64_t to = extent;
+    if (extent == 1) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (all->from[i] == extent) {
+            return all->to[i];
+        }
+    }
+    for (int tries = 0; tries < 20; tries++) {
+        bool known = false;
+        to = tries < 6 ? s->base[stream_below(s, 4)] : 2 + (int64_t)stream_below(s, 40);
+        for (uint32_t i = 0; i < all->n; i++) {
+            known = known || all->to[i] == to;
+        }
+        if (to > 1 && !known) {
+            break;
+        }
+    }
+    all->from[all->n] = extent;
+    all->to[all->n++] = to;
+    return to;
+}
+
+/// Externals up to the tensor `end`.
+static bool adapt_externals(stream *s, const stream *from, change *all, uint32_t end)
+{
+    while (s->n_tensors < end) {
+        stream_tensor t = from->tensors[s->n_tensors];
+        t.dropped = false;
+        t.dtype = t.dtype == all->dtype_from ? all->dtype_to : t.dtype;
+        for (uint32_t i = 0; i < t.rank; i++) {
+            t.dims[i] = changed(s, all, t.dims[i]);
+        }
+        if (t.top != 0) {
+            for (uint32_t i = 0; i < s->n_tensors; i++) {
+                int64_t least = least_extent(&s->tensors[i]);
+                t.top = i == 0 || least < t.top ? least : t.top;
+            }
+        } else {
+            t.layout = STREAM_DENSE;
+            any_layout(s, &t);
+        }
+        if (!t.external || add_tensor(s, &t) == UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool adapt_op(stream *s, const stream *from, uint32_t index, change *all)
+{
+    stream_op *op = &s->ops[index];
+    *op = from->ops[index];
+    if (op->op == KILN_OP_DROP) {
+        s->tensors[op->inputs[0]].dropped = true;
+        return true;
+    }
+    const kiln_op_signature *sig = kiln_op_info_of(op->op)->signature;
+    for (uint32_t i = 0; i < sig->n_attrs; i++) {
+        for (uint32_t k = 0; sig->attrs[i].key == KILN_KEY_SHAPE && k < op->attrs[i].count; k++) {
+            op->lists[i][k] = changed(s, all, op->lists[i][k]);
+        }
+    }
+    uint32_t first = op->outputs[0];
+    return adapt_externals(s, from, all, first) && infer(s, op) && op->outputs[0] == first;
+}
+
+bool stream_adapt(stream *s, const stream *from)
+{
+    static const kiln_dtype floats[] = {KILN_DTYPE_F32, KILN_DTYPE_F16, KILN_DTYPE_F64,
+                                        KILN_DTYPE_BF16};
+    change all = {.n = 0, .dtype_from = KILN_DTYPE_NONE};
+    if (stream_chance(s, 35)) {
+        all.dtype_from = floats[stream_below(s, 4)];
+        all.dtype_to = floats[stream_below(s, 4)];
+    }
+    for (uint32_t i = 0; i < from->n_ops; i++) {
+        if (!adapt_op(s, from, i, &all)) {
+            stream_cut(s, 0, 0);
+            return false;
+        }
+        s->n_ops = i + 1;
+    }
     return true;
 }
 

@@ -10,12 +10,22 @@
 
 enum { STREAM_TENSORS = 64, STREAM_OPS = 64, STREAM_LIST = 8, STREAM_SCALARS = 64 };
 
+typedef enum stream_layout { ///< how an external tensor lies in memory
+    STREAM_DENSE = 0,
+    STREAM_SWAPPED = 1, ///< a transposed view: the last two axes lie the other way round
+    STREAM_SHIFTED = 2, ///< dense, behind the beginning of its buffer
+    STREAM_PADDED = 3, ///< rows with gaps between them
+    STREAM_FLIPPED = 4 ///< the last axis backwards
+} stream_layout;
+
 typedef struct stream_tensor {
     kiln_dtype dtype;
     uint32_t rank;
     int64_t dims[KILN_MAX_RANK];
     int64_t top; ///< of an index tensor: its values are below; 0: any value
+    stream_layout layout;
     bool external;
+    bool constant; ///< external, and never changes
     bool dropped;
 } stream_tensor;
 
@@ -45,9 +55,15 @@ bool stream_chance(stream *s, uint32_t percent);
 
 void stream_init(stream *s, uint64_t seed);
 void stream_init_large(stream *s, uint64_t seed); ///< tensors of up to 4 Mi elements
+bool stream_is_large(const stream *s); ///< has one of at least 512 Ki elements
 /// Appends a random operation that the table allows; tensors that it needs are made. `only`: this
 /// operator, KILN_OP_COUNT: any. False: nothing was appended.
 bool stream_grow(stream *s, kiln_op only);
+/// Is the operator one that streams are made of?
+bool stream_usable(kiln_op op);
+/// The same operations on other extents, and sometimes on another dtype, drawn from `s`, which
+/// holds none yet. False: the table does not allow it, and `s` holds nothing of use.
+bool stream_adapt(stream *s, const stream *from);
 /// Takes the last operation back, with the tensors that came with it.
 void stream_cut(stream *s, uint32_t n_ops, uint32_t n_tensors);
 bool stream_drop(stream *s, uint32_t tensor);

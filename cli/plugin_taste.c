@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Finds streams that a fuser takes by showing it random operations and keeping those that leave it
-// open. So a fuser of two operations among two hundred is checked as well as one that takes all.
+// Finds streams that a fuser takes. First it learns: after a prefix that the fuser took it is
+// offered every operator of the table, in several draws of operands and attributes; what it takes
+// is noted as what may follow the last operator, one is kept, of operators of all classes alike,
+// and so on until the fuser is ready. Then a stream for a seed is one of those, on other extents,
+// cut and grown again along the notes. All of it follows from the plugin and the seed: numbers of
+// offers are bounded, never time.
 
 #include "plugin_check.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { TRIES = 6000, MOST_OPS = 10 };
+enum {
+    MOST_OPS = 14, // wanted once a fuser is ready; chains that are not are followed further
+    LONGEST = 28,
+    FUSERS = 8, // with notes of their own
+    KEPT = 16,
+    FEW = 4, // more lessons until there are so many
+    LESSONS = 24,
+    MOST_OFFERS = 400000,
+    CLASSES = KILN_CLASS_CUSTOM + 1
+};
+
+typedef struct notes { ///< what is known of a fuser
+    uint32_t n;
+    uint32_t offers;
+    uint32_t swept[KILN_OP_COUNT + 1]; ///< times, up to 2, that all operators were offered after it
+    bool follows[KILN_OP_COUNT + 1][KILN_OP_COUNT]; ///< [KILN_OP_COUNT]: at the beginning
+    stream kept[KEPT]; ///< ready at their end
+} notes;
+
+typedef struct taste_book {
+    bool learned;
+    notes fusers[FUSERS];
+} taste_book;
+
+static taste_book *book; // of the plugin that this process checks, or that its parent checks
+static int book_fd = -1;
 
 kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,
                      kf_state *state)
@@ -20,24 +53,40 @@ kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t 
     return status;
 }
 
+typedef struct grower { ///< a stream that grows
+    check *c;
+    kf_fuser *fuser;
+    notes *notes;
+    bool learns;
+    stream s;
+    kf_state state; ///< of the fuser after all of `s`
+} grower;
+
 /// What a fresh builder says of all of it.
-static bool ask(check *c, kf_fuser *fuser, const stream *s, kf_state *state)
+static bool ask(grower *g, const stream *s, kf_state *state)
 {
+    const kf_plugin *p = g->c->plugin;
     kf_builder *builder = NULL;
     stream_view *view = stream_view_create(s, NULL);
     *state = (kf_state){.struct_size = (uint32_t)sizeof(*state), .status = KF_CLOSED};
-    bool good = c->plugin->builder_create(fuser, &builder) == KF_OK &&
-                check_feed(c, builder, view, 0, s->n_ops, state) == KF_OK;
-    c->plugin->builder_destroy(builder);
+    bool good = p->builder_create(g->fuser, &builder) == KF_OK &&
+                check_feed(g->c, builder, view, 0, s->n_ops, state) == KF_OK;
+    p->builder_destroy(builder);
     stream_view_destroy(view);
+    g->notes->offers += g->learns;
     return good;
 }
 
-static bool takes(check *c, kf_fuser *fuser, const stream *s)
+static bool covers(const kf_state *state, const stream *s)
 {
-    kf_state state;
-    return ask(c, fuser, s, &state) &&
-           (state.status == KF_OPEN || (state.ready && state.len >= s->n_ops));
+    return state->ready && state->len >= s->n_ops;
+}
+
+/// Is all of it taken, whether the fuser is ready or not yet?
+static bool takes(grower *g)
+{
+    return g->s.n_ops > 0 && ask(g, &g->s, &g->state) &&
+           (g->state.status == KF_OPEN || covers(&g->state, &g->s));
 }
 
 static bool is_used(const stream *s, uint32_t tensor)
@@ -62,177 +111,365 @@ static void drop_used(stream *s, uint32_t percent)
     }
 }
 
-static kiln_op liked_op(stream *s, const kiln_op *liked, uint32_t n_liked)
-{
-    return n_liked > 0 && stream_chance(s, 50) ? liked[stream_below(s, n_liked)] : KILN_OP_COUNT;
-}
-
 /// Keeps the stream as it is now, or with what was used dropped, if the fuser is ready then.
-static bool keep_ready(check *c, kf_fuser *fuser, const stream *s, stream *best)
+static bool keep_ready(grower *g, stream *best)
 {
-    stream dropped = *s;
-    kf_state state;
-    drop_used(&dropped, 85);
-    if (ask(c, fuser, &dropped, &state) && state.ready && state.len >= dropped.n_ops) {
-        *best = dropped;
-        return true;
-    }
-    if (ask(c, fuser, s, &state) && state.ready && state.len >= s->n_ops) {
-        *best = *s;
-        return true;
+    static const uint32_t percents[] = {100, 60, 0};
+    uint32_t first = stream_chance(&g->s, 30) ? 1 : 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        stream dropped = g->s;
+        kf_state state;
+        drop_used(&dropped, percents[(first + i) % 3]);
+        if (dropped.n_ops > 0 && ask(g, &dropped, &state) && covers(&state, &dropped)) {
+            *best = dropped;
+            return true;
+        }
     }
     return false;
 }
 
-bool check_taste(check *c, kf_fuser *fuser, uint64_t seed, stream *out)
+static kiln_op last_op(const stream *s)
 {
-    static kiln_op liked[64]; // by the fusers of this plugin, in this process
-    static uint32_t n_liked;
-    stream s;
-    bool ready = false;
-    uint32_t n_taken = 0;
-    if (c->large) {
-        stream_init_large(&s, seed);
-    } else {
-        stream_init(&s, seed);
+    for (uint32_t i = s->n_ops; i > 0; i--) {
+        if (s->ops[i - 1].op != KILN_OP_DROP) {
+            return s->ops[i - 1].op;
+        }
     }
-    uint32_t wanted = 1 + stream_below(&s, MOST_OPS);
-    check_step(c, "builder_fuse of random operations, seed %llu", (unsigned long long)seed);
-    for (int tries = 0; tries < TRIES && s.n_ops < STREAM_OPS / 2; tries++) {
-        uint32_t n_ops = s.n_ops, n_tensors = s.n_tensors;
-        if ((ready && n_taken >= wanted) || !stream_grow(&s, liked_op(&s, liked, n_liked))) {
-            tries = ready && n_taken >= wanted ? TRIES : tries;
+    return KILN_OP_COUNT;
+}
+
+// ---- one operation more ------------------------------------------------------------------------
+
+/// Offers the operator with up to `offers` draws that the table allows; what is taken stays.
+static bool offer(grower *g, kiln_op op, uint32_t offers)
+{
+    uint32_t n_ops = g->s.n_ops, n_tensors = g->s.n_tensors;
+    for (uint32_t tries = 0; tries < 6 * offers && offers > 0; tries++) {
+        if (!stream_grow(&g->s, op)) {
             continue;
         }
-        kiln_op op = s.ops[n_ops].op;
-        if (!takes(c, fuser, &s)) {
-            stream_cut(&s, n_ops, n_tensors);
+        offers--;
+        if (takes(g)) {
+            return true;
+        }
+        stream_cut(&g->s, n_ops, n_tensors);
+    }
+    return false;
+}
+
+/// An operator of those that may follow, of all classes alike; KILN_OP_COUNT: there is none.
+static kiln_op known_follower(grower *g)
+{
+    const bool *row = g->notes->follows[last_op(&g->s)];
+    kiln_op found[CLASSES];
+    uint32_t seen[CLASSES] = {0}, classes = 0;
+    for (kiln_op op = (kiln_op)0; op < KILN_OP_COUNT; op++) {
+        if (row[op]) {
+            kiln_op_class cls = kiln_op_info_of(op)->cls;
+            classes += seen[cls] == 0;
+            if (stream_below(&g->s, ++seen[cls]) == 0) {
+                found[cls] = op;
+            }
+        }
+    }
+    uint32_t chosen = classes > 0 ? stream_below(&g->s, classes) : 0;
+    for (uint32_t cls = 0; cls < CLASSES && classes > 0; cls++) {
+        if (seen[cls] > 0 && chosen-- == 0) {
+            return found[cls];
+        }
+    }
+    return KILN_OP_COUNT;
+}
+
+static bool step_known(grower *g)
+{
+    for (int tries = 0; tries < 6; tries++) {
+        kiln_op op = known_follower(g);
+        if (op != KILN_OP_COUNT && offer(g, op, 6)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Offers every operator; notes what is taken and keeps one of it: often one that makes the fuser
+/// ready, otherwise of all classes alike.
+static bool step_sweep(grower *g)
+{
+    static grower found[CLASSES + 1]; // the last: ready
+    uint32_t seen[CLASSES + 1] = {0}, classes = 0;
+    kiln_op last = last_op(&g->s);
+    uint32_t results = 0;
+    for (uint32_t i = 0; i < g->s.n_tensors; i++) {
+        results += stream_is_result(&g->s, i);
+    }
+    for (kiln_op op = (kiln_op)0; op < KILN_OP_COUNT; op++) {
+        const kiln_op_info *info = kiln_op_info_of(op);
+        uint32_t several = stream_usable(op) && info->signature->min_inputs > 1;
+        uint32_t n_ops = g->s.n_ops, n_tensors = g->s.n_tensors;
+        if (!stream_usable(op) || !offer(g, op, 4 + several * (8 + 4 * (results & 7)))) {
             continue;
         }
-        n_taken++;
-        if (n_liked < sizeof(liked) / sizeof(liked[0])) {
-            liked[n_liked++] = op;
+        g->notes->follows[last][op] = true;
+        uint32_t at = covers(&g->state, &g->s) ? (uint32_t)CLASSES : (uint32_t)info->cls;
+        classes += seen[at] == 0;
+        if (stream_below(&g->s, ++seen[at]) == 0) {
+            found[at] = *g;
         }
-        ready = keep_ready(c, fuser, &s, out) || ready;
-        drop_used(&s, 30);
+        stream_cut(&g->s, n_ops, n_tensors);
+    }
+    g->notes->swept[last] = g->notes->swept[last] < 2 ? g->notes->swept[last] + 1 : 2;
+    if (classes == 0) {
+        return false;
+    }
+    uint32_t chosen = CLASSES;
+    while (seen[chosen] == 0 || (classes > 1 && stream_chance(&g->s, 50))) {
+        chosen = stream_below(&g->s, CLASSES + 1);
+    }
+    uint64_t state = g->s.state;
+    g->s = found[chosen].s;
+    g->s.state = state;
+    g->state = found[chosen].state;
+    return true;
+}
+
+/// Grows until the fuser is ready with at least `wanted` operations, is closed, or takes nothing.
+/// True: it was ready, and `best` is the longest stream at which it was.
+static bool grow(grower *g, uint32_t wanted, uint32_t drops, stream *best)
+{
+    bool ready = g->s.n_ops > 0 && keep_ready(g, best);
+    for (uint32_t taken = g->s.n_ops; taken < LONGEST && g->s.n_ops < STREAM_OPS / 2; taken++) {
+        if (ready && (taken >= wanted || g->state.status == KF_CLOSED)) {
+            break;
+        }
+        bool sweeps =
+            g->learns ? g->notes->swept[last_op(&g->s)] < 2 || stream_chance(&g->s, 25) : false;
+        bool grown = !sweeps && step_known(g);
+        if (!grown && !(g->learns && g->notes->offers < MOST_OFFERS && step_sweep(g))) {
+            break;
+        }
+        ready = keep_ready(g, best) || ready;
+        drop_used(&g->s, drops);
     }
     return ready;
 }
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- learning ----------------------------------------------------------------------------------
 
-typedef struct machine {
-    int64_t stack[KF_MAX_STACK];
-    uint32_t depth;
-    const int64_t *symbols;
-    uint32_t n_symbols;
-    const kf_device *device;
-} machine;
-
-static bool leaf(machine *m, const kf_ins *ins)
+static void keep(notes *n, const stream *s, uint32_t lesson)
 {
-    int64_t value = ins->imm;
-    if (m->depth == KF_MAX_STACK) {
-        return false;
+    if (n->n < KEPT) {
+        n->kept[n->n++] = *s;
+        return;
     }
-    if (ins->op == KF_INS_SYM) {
-        if (ins->sym >= m->n_symbols) {
-            return false;
+    stream *old = &n->kept[lesson % KEPT];
+    if (s->n_ops > old->n_ops) { // long ones tell more
+        *old = *s;
+    }
+}
+
+static void learn_fuser(check *c, kf_fuser *fuser, notes *n)
+{
+    static grower g;
+    static stream best;
+    clock_t end = clock() + (clock_t)((c->deadline - c->begin) / 4000 / c->plugin->n_fusers);
+    for (uint32_t lesson = 0; lesson < LESSONS || n->n < FEW; lesson++) {
+        // One that keeps the rule of 1 ms is done before the time is.
+        if (n->offers >= MOST_OFFERS || (lesson > 0 && clock() > end)) {
+            break;
         }
-        value = m->symbols[ins->sym];
-    } else if (ins->op == KF_INS_DEVICE) {
-        const uint64_t facts[] = {m->device->compute_units, m->device->max_group_size,
-                                  m->device->local_bytes};
-        if (ins->arg >= sizeof(facts) / sizeof(facts[0])) {
-            return false;
+        memset(&g, 0, sizeof(g));
+        g = (grower){.c = c, .fuser = fuser, .notes = n, .learns = true};
+        stream_init(&g.s, c->seed * 1000003 + lesson);
+        check_step(c, "builder_fuse of every operator, seed %llu, lesson %u",
+                   (unsigned long long)c->seed, lesson);
+        uint32_t wanted = 1 + stream_below(&g.s, MOST_OPS);
+        if (grow(&g, wanted, lesson % 2 == 0 ? 0 : 30, &best)) {
+            keep(n, &best, lesson);
         }
-        value = (int64_t)facts[ins->arg];
-    }
-    m->stack[m->depth++] = value;
-    return true;
-}
-
-static bool divide(uint32_t op, int64_t a, int64_t b, int64_t *out)
-{
-    if (b <= 0) {
-        return false;
-    }
-    int64_t floor = a / b - (a % b < 0 ? 1 : 0);
-    int64_t rest = a - floor * b;
-    *out = op == KF_INS_MOD ? rest : op == KF_INS_FLOOR_DIV ? floor : floor + (rest > 0 ? 1 : 0);
-    return op != KF_INS_ROUND_UP || !__builtin_mul_overflow(*out, b, out);
-}
-
-static bool two(uint32_t op, int64_t a, int64_t b, int64_t *out)
-{
-    switch (op) {
-    case KF_INS_ADD:
-        return !__builtin_add_overflow(a, b, out);
-    case KF_INS_SUB:
-        return !__builtin_sub_overflow(a, b, out);
-    case KF_INS_MUL:
-        return !__builtin_mul_overflow(a, b, out);
-    case KF_INS_MIN:
-        *out = a < b ? a : b;
-        return true;
-    case KF_INS_MAX:
-        *out = a > b ? a : b;
-        return true;
-    case KF_INS_EQ:
-        *out = a == b;
-        return true;
-    case KF_INS_LT:
-        *out = a < b;
-        return true;
-    case KF_INS_LE:
-        *out = a <= b;
-        return true;
-    case KF_INS_AND:
-        *out = a != 0 && b != 0;
-        return true;
-    case KF_INS_OR:
-        *out = a != 0 || b != 0;
-        return true;
-    case KF_INS_FLOOR_DIV:
-    case KF_INS_CEIL_DIV:
-    case KF_INS_ROUND_UP:
-    case KF_INS_MOD:
-        return divide(op, a, b, out);
-    default:
-        return false;
     }
 }
 
-bool check_formula(const stream_view *view, const kf_device *device, kf_expr expr, int64_t *out)
+int check_book_open(int fd)
 {
-    machine m = {.device = device};
-    m.n_symbols = stream_view_symbols(view, &m.symbols);
-    if (expr.n == 0 || expr.n > KF_MAX_EXPR || expr.ins == NULL) {
+    char path[] = "/tmp/kiln-taste-XXXXXX";
+    if (book != NULL) {
+        return book_fd;
+    }
+    book_fd = fd >= 0 ? fd : mkstemp(path);
+    if (fd < 0 && book_fd >= 0) {
+        unlink(path);
+    }
+    if (book_fd < 0 || ftruncate(book_fd, sizeof(*book)) != 0) {
+        return -1;
+    }
+    void *memory = mmap(NULL, sizeof(*book), PROT_READ | PROT_WRITE, MAP_SHARED, book_fd, 0);
+    book = memory == MAP_FAILED ? NULL : memory;
+    return book == NULL ? -1 : book_fd;
+}
+
+static notes *notes_of(uint32_t index)
+{
+    return &book->fusers[index < FUSERS ? index : FUSERS - 1];
+}
+
+void check_learn(check *c)
+{
+    if (check_book_open(-1) < 0) {
+        check_fail(c, "no room for what the fusers take: /tmp is full or cannot be written");
+        return;
+    }
+    if (book->learned) {
+        return;
+    }
+    memset(book, 0, sizeof(*book)); // another process may have died over it
+    for (uint32_t i = 0; i < c->plugin->n_fusers; i++) {
+        kf_device device = c->device;
+        kf_fuser *fuser = check_fuser(c, i);
+        if (fuser != NULL) {
+            learn_fuser(c, fuser, notes_of(i));
+        }
+        c->plugin->fuser_destroy(fuser);
+        c->device = device;
+    }
+    book->learned = true;
+}
+
+// ---- a stream for a seed -----------------------------------------------------------------------
+
+/// One of those that are known, on other extents if that can be.
+static bool recall(grower *g)
+{
+    const stream *from = &g->notes->kept[stream_below(&g->s, g->notes->n)];
+    for (int tries = 0; tries < 4; tries++) {
+        if (stream_adapt(&g->s, from) && takes(g)) {
+            return true;
+        }
+        stream_cut(&g->s, 0, 0);
+    }
+    if (g->c->large) {
         return false;
     }
-    for (uint64_t i = 0; i < expr.n; i++) {
-        const kf_ins *ins = &expr.ins[i];
-        bool good = true;
-        if (ins->op == KF_INS_IMM || ins->op == KF_INS_SYM || ins->op == KF_INS_DEVICE) {
-            good = leaf(&m, ins);
-        } else if (ins->op == KF_INS_SELECT) {
-            good = m.depth >= 3;
-            if (good) {
-                m.depth -= 2;
-                m.stack[m.depth - 1] =
-                    m.stack[m.depth - 1] != 0 ? m.stack[m.depth] : m.stack[m.depth + 1];
-            }
+    uint64_t state = g->s.state;
+    g->s = *from;
+    g->s.state = state;
+    return takes(g);
+}
+
+/// Takes some of the last operations away.
+static void cut_some(stream *s)
+{
+    uint32_t n_ops = 1 + stream_below(s, s->n_ops);
+    uint32_t n_tensors = 0;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        const stream_op *op = &s->ops[i];
+        for (uint32_t k = 0; k < op->n_outputs; k++) {
+            n_tensors = op->outputs[k] >= n_tensors ? op->outputs[k] + 1 : n_tensors;
+        }
+    }
+    stream_cut(s, n_ops, n_tensors);
+}
+
+bool check_taste(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out)
+{
+    static grower g;
+    check_learn(c);
+    if (book == NULL) {
+        return false;
+    }
+    memset(&g, 0, sizeof(g));
+    g = (grower){.c = c, .fuser = fuser, .notes = notes_of(index)};
+    check_step(c, "builder_fuse of random operations, seed %llu", (unsigned long long)seed);
+    for (uint64_t tries = 0; tries < (c->large ? 40u : 6u) && g.notes->n > 0; tries++) {
+        uint64_t start = seed + (tries << 32);
+        if (c->large) {
+            stream_init_large(&g.s, start);
         } else {
-            good = m.depth >= 2;
-            if (good) {
-                m.depth--;
-                good = two(ins->op, m.stack[m.depth - 1], m.stack[m.depth], &m.stack[m.depth - 1]);
+            stream_init(&g.s, start);
+        }
+        uint32_t wanted = 1 + stream_below(&g.s, MOST_OPS);
+        if (c->large || stream_chance(&g.s, 65) || tries > 2) {
+            if (!recall(&g)) {
+                continue;
+            }
+            if (!c->large && stream_chance(&g.s, 40) && tries < 3) {
+                cut_some(&g.s);
+                (void)takes(&g);
             }
         }
-        if (!good) {
-            return false;
+        if (grow(&g, wanted, stream_chance(&g.s, 40) ? 30 : 0, out) &&
+            (!c->large || stream_is_large(out))) {
+            return true;
         }
     }
-    *out = m.stack[0];
-    return m.depth == 1;
+    return false;
 }
+
+void check_no_streams(check *c)
+{
+    if (c->plugin->n_fusers == 0) {
+        check_skip(c, "brings no fuser");
+    } else if (check_good(c)) {
+        check_fail(c,
+                   "its fusers take no operation: after %u offers of all operators of the table "
+                   "none was ready, so nothing of it can be checked (see the check taste)",
+                   notes_of(0)->offers);
+    }
+}
+
+// ---- the check ---------------------------------------------------------------------------------
+
+static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operators)
+{
+    const notes *n = notes_of(index);
+    for (uint32_t i = 0; i < n->n; i++) {
+        uint64_t own = 0;
+        for (uint32_t k = 0; k < n->kept[i].n_ops; k++) {
+            own += n->kept[i].ops[k].op != KILN_OP_DROP;
+            operators[n->kept[i].ops[k].op] = n->kept[i].ops[k].op != KILN_OP_DROP;
+        }
+        *longest = own > *longest ? own : *longest;
+    }
+    if (n->n == 0) {
+        kf_str id = c->plugin->fuser_ids[index];
+        check_fail(c,
+                   "%.*s was ready after none of %u offers of all operators of the table: a "
+                   "fuser that takes nothing cannot be checked",
+                   (int)id.len, id.ptr, n->offers);
+    }
+}
+
+static void check_tastes(check *c)
+{
+    bool operators[KILN_OP_COUNT] = {false};
+    uint64_t longest = 0, fusers = 0, kinds = 0;
+    if (!check_load(c)) {
+        return;
+    }
+    if (c->plugin->n_fusers == 0) {
+        check_no_streams(c);
+        return;
+    }
+    check_learn(c);
+    for (uint32_t i = 0; book != NULL && i < c->plugin->n_fusers && check_good(c); i++) {
+        kf_fuser *fuser = check_fuser(c, i);
+        if (fuser != NULL) {
+            tell_taste(c, i, &longest, operators);
+            fusers++;
+        }
+        c->plugin->fuser_destroy(fuser);
+    }
+    for (int i = 0; i < KILN_OP_COUNT; i++) {
+        kinds += operators[i];
+    }
+    if (fusers == 0 && check_good(c)) {
+        check_fail(c, "its fusers decline every invented device: CPU, GPUs and FPGA");
+    }
+    check_say(c, "%llu fusers take streams of %llu operators, the longest of %llu operations",
+              (unsigned long long)fusers, (unsigned long long)kinds, (unsigned long long)longest);
+}
+
+const check_row check_taste_rows[] = {
+    {"taste", 2, check_tastes, "every fuser takes something that can be made of the table"},
+    {NULL, 0, NULL, NULL},
+};

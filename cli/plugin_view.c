@@ -106,6 +106,23 @@ void stream_view_destroy(stream_view *v)
     free(v);
 }
 
+static uint32_t facts_of(const stream_tensor *t)
+{
+    uint32_t facts = KF_FACT_FITS_I32;
+    facts |= t->layout == STREAM_DENSE || t->layout == STREAM_SHIFTED ? KF_FACT_CONTIGUOUS : 0;
+    facts |= t->layout == STREAM_DENSE || t->layout == STREAM_SWAPPED ? KF_FACT_ZERO_OFFSET : 0;
+    return facts;
+}
+
+static uint32_t log2_of(size_t bytes)
+{
+    uint32_t log2 = 0;
+    for (; bytes > 1; bytes /= 2) {
+        log2++;
+    }
+    return log2;
+}
+
 static const kf_tensor *fill_tensor(stream_view *v, region *r, uint32_t tensor, bool is_output)
 {
     const stream_tensor *t = &v->stream->tensors[tensor];
@@ -127,9 +144,12 @@ static const kf_tensor *fill_tensor(stream_view *v, region *r, uint32_t tensor, 
                        .dtype = (uint32_t)t->dtype,
                        .rank = t->rank,
                        .flags = (is_output ? KF_TENSOR_UNINIT : 0) |
-                                (v->defined[tensor] ? 0 : KF_TENSOR_EXTERNAL),
-                       .facts = KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32,
-                       .align_log2 = 7,
+                                (v->defined[tensor] ? 0 : KF_TENSOR_EXTERNAL) |
+                                (t->constant ? KF_TENSOR_CONST : 0),
+                       .facts = facts_of(t),
+                       .align_log2 = t->layout == STREAM_DENSE || t->layout == STREAM_SWAPPED
+                                         ? 7
+                                         : log2_of(kiln_dtype_size(t->dtype)),
                        .div_by = inner % 16 == 0  ? 16
                                  : inner % 4 == 0 ? 4
                                                   : 1,

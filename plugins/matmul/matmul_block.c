@@ -106,7 +106,7 @@ static uint32_t product_admitted(const mm_block *block, const kf_chain_device *d
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
     }
     for (uint32_t i = 0; i < op->n_attrs; i++) {
-        if (op->attrs[i].type != KF_TYPE_BOOL) {
+        if ((op->attrs[i].flags & KF_ATTR_FLAG_HINT) == 0 && op->attrs[i].type != KF_TYPE_BOOL) {
             return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
         }
     }
