@@ -129,7 +129,8 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
         status = kiln_fail(err, INTERNAL, "finished %u operations where it had promised %u",
                            info.len, input->len);
     } else if (!kilni_fuse_text_ok(info.name, 128)) {
-        status = kiln_fail(err, INTERNAL, "gives its result a name that is not text");
+        status = kiln_fail(err, INTERNAL,
+                           "gives its result a name that is no text of at most 128 bytes");
     } else if (table->opt_describe(opt, 0, &program) != KF_OK) {
         status = kiln_fail(err, INTERNAL, "did not describe its result");
     } else {

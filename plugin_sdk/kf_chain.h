@@ -561,13 +561,14 @@ static inline void kf_chain_functions(kf_text *text, const kf_chain *chain, uint
 
 // ---- names and keys ----------------------------------------------------------------------------
 
-/// "reduce(mul,sum)": the first eight operations, and how many there are.
+/// "reduce(mul,sum)": the first operations, as many as a name of at most 128 bytes holds, and how
+/// many there are.
 static inline void kf_chain_name(kf_text *name, const char *fuser, const char *const *ops,
                                  uint32_t n_ops)
 {
     uint32_t i;
     kf_text_addf(name, "%s(", fuser);
-    for (i = 0; i < n_ops && i < 8; i++) {
+    for (i = 0; i < n_ops && i < 8 && name->len + strlen(ops[i]) < 100; i++) {
         const char *op = ops[i];
         kf_text_add(name, i == 0 ? "" : ",");
         for (; *op != '\0'; op++) {
@@ -575,7 +576,7 @@ static inline void kf_chain_name(kf_text *name, const char *fuser, const char *c
             kf_text_bytes(name, &c, 1);
         }
     }
-    kf_text_addf(name, n_ops > 8 ? ",... %u)" : ")", n_ops);
+    kf_text_addf(name, i < n_ops ? ",... %u)" : ")", n_ops);
 }
 
 /// FNV-1a; start with two different `hash` for a key of 16 bytes.

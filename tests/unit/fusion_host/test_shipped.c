@@ -94,5 +94,32 @@ static void test_layer(void)
     fixture_close(&f);
 }
 
+/* Long operators, more than a name holds: the fuser shortens it, and gets no strike. */
+static void test_long_names_are_shortened(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, shipped)) {
+        kiln_tensor_desc x = fixture_vector(&f, 4096);
+        x.dtype = KILN_DTYPE_I32;
+        for (int i = 0; i < 10; i++) {
+            const kiln_attr number = {KILN_ATTR_I64, 1, {.i = i}};
+            kiln_tensor_desc y = fixture_record(&f, KILN_OP_SHIFT_RIGHT_SCALAR, &x, 1, &number, 1);
+            fixture_drop(&f, &x);
+            x = y;
+        }
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (KILN_CHECK(s != NULL && s->plan->n_blocks == 1)) {
+            const kilni_fuse_plan *plan = (const kilni_fuse_plan *)s->plan;
+            KILN_CHECK_STR(plan->verdicts[0].name,
+                           "elementwise(shift_right_scalar,shift_right_scalar,shift_right_scalar,"
+                           "shift_right_scalar,... 10)");
+        }
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/fusion_host/shipped", KILN_TEST(test_chain_is_one_kernel),
-               KILN_TEST(test_broadcast_chain), KILN_TEST(test_layer))
+               KILN_TEST(test_broadcast_chain), KILN_TEST(test_layer),
+               KILN_TEST(test_long_names_are_shortened))
