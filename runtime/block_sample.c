@@ -171,7 +171,28 @@ void kilni_beside_clear(kilni_sample *t)
     }
 }
 
-kiln_status kilni_beside_copy_inputs(kilni_sample *t, kiln_error *err)
+int64_t kilni_beside_dying_bytes(const kilni_sample *t)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < t->block->n_tensors; i++) {
+        if (t->dying[i]) {
+            bytes += kiln_desc_bytes(&t->run->segment->tensors[t->block->tensors[i]]);
+        }
+    }
+    return bytes;
+}
+
+static void drop_spare(kilni_sample *t)
+{
+    for (uint32_t i = 0; i < t->n_spare * t->block->n_tensors; i++) {
+        kilni_place_clear(t->run->device, &t->spare[i]);
+    }
+    kiln_free(t->env, t->spare);
+    t->spare = NULL;
+    t->n_spare = 0;
+}
+
+static kiln_status copy_set(const kilni_sample *t, kilni_place *to, kiln_error *err)
 {
     const kiln_backend_ops *ops = t->run->device->backend->ops;
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
@@ -181,17 +202,49 @@ kiln_status kilni_beside_copy_inputs(kilni_sample *t, kiln_error *err)
             continue;
         }
         const kiln_tensor_desc *desc = &t->run->segment->tensors[slot];
-        kiln_status status = kilni_place_alloc(t->run->device, desc, &t->scratch[i], err);
-        if (status == KILN_STATUS_OK && t->scratch[i].storage != NULL) {
-            status =
-                ops->copy(t->run->device->backend, from->storage->buffer, 0,
-                          t->scratch[i].storage->buffer, 0, (size_t)kiln_desc_bytes(desc), err);
+        kiln_status status = kilni_place_alloc(t->run->device, desc, &to[i], err);
+        if (status == KILN_STATUS_OK && to[i].storage != NULL) {
+            status = ops->copy(t->run->device->backend, from->storage->buffer, 0,
+                               to[i].storage->buffer, 0, (size_t)kiln_desc_bytes(desc), err);
         }
         if (status != KILN_STATUS_OK) {
             return status;
         }
     }
-    return ops->sync(t->run->device->backend, err);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_beside_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error *err)
+{
+    const kiln_backend_ops *ops = t->run->device->backend->ops;
+    drop_spare(t);
+    kiln_status status = copy_set(t, t->scratch, err);
+    if (runs > 1 && status == KILN_STATUS_OK) {
+        uint32_t n = t->block->n_tensors;
+        t->spare = kiln_alloc_array(t->env, (size_t)(runs - 1) * n + 1, sizeof *t->spare);
+        if (t->spare == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sample");
+        }
+        t->n_spare = runs - 1;
+        for (uint32_t i = 0; i < t->n_spare && status == KILN_STATUS_OK; i++) {
+            status = copy_set(t, t->spare + (size_t)i * n, err);
+        }
+    }
+    return status == KILN_STATUS_OK ? ops->sync(t->run->device->backend, err) : status;
+}
+
+/// What the run before made goes, and its inputs come as they were.
+static void take_spare(kilni_sample *t, uint32_t set)
+{
+    uint32_t n = t->block->n_tensors;
+    kilni_place *from = t->spare + (size_t)set * n;
+    kilni_beside_clear(t);
+    for (uint32_t i = 0; i < n; i++) {
+        if (t->dying[i]) {
+            t->scratch[i] = from[i];
+            from[i] = (kilni_place){0};
+        }
+    }
 }
 
 kiln_status kilni_beside_run(kilni_sample *t, kilni_small_plan *c, kiln_error *err)
@@ -203,6 +256,10 @@ kiln_status kilni_beside_run(kilni_sample *t, kilni_small_plan *c, kiln_error *e
     run.segment = &segment;
     run.places = t->places;
     kilni_plan_run(&run);
+    for (uint32_t i = 0; i < t->n_spare; i++) {
+        take_spare(t, i);
+        kilni_plan_run(&run);
+    }
     return device->backend->ops->sync(device->backend, err);
 }
 
@@ -242,6 +299,7 @@ void kilni_beside_fini(kilni_sample *t)
 {
     if (t->scratch != NULL) {
         kilni_beside_clear(t);
+        drop_spare(t);
     }
     kiln_free(t->env, (void *)t->places);
     kiln_free(t->env, t->scratch);

@@ -199,7 +199,7 @@ static kiln_status run_fused(kilni_check *check, kilni_sample *sample, kilni_gua
     kilni_guard_damage damage;
     kiln_status status = kilni_beside_fused(sample, &small, check->block->program, err);
     KILN_TRY(out, status, status);
-    KILN_TRY(out, status, kilni_beside_copy_inputs(sample, err));
+    KILN_TRY(out, status, kilni_beside_copy_inputs(sample, 1, err));
     check->run->device->starved = false;
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_RUNS);
     status = kilni_beside_run(sample, &small, err);

@@ -21,6 +21,7 @@ typedef struct block_state {
 static void block_state_free(void *pointer)
 {
     block_state *state = pointer;
+    kilni_scores_fini(&state->scores, &state->device->context->env);
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
     }

@@ -578,21 +578,49 @@ typedef enum kilni_tune { ///< knob `tune`
 } kilni_tune;
 
 kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, kiln_error *err);
-/// Of one that takes part.
+
+enum { KILNI_TUNE_ROUNDS = 256 };
+
+/// Of one that takes part: what it took in each round, in which the others took theirs right
+/// before and after.
 typedef struct kilni_score {
-    uint64_t best_ns;
-    uint64_t second_ns; ///< least but one
+    float ns[KILNI_TUNE_ROUNDS]; ///< of one run; 0: it took no part
     bool failed;
+    bool out; ///< so much slower that it takes no part any more
 } kilni_score;
 
 /// A tournament as far as it has come; kept with its block from run to run.
 typedef struct kilni_scores {
     uint32_t runs; ///< of the block, before
-    uint32_t rounds; ///< played
+    uint32_t rounds; ///< that count
+    uint32_t repeats; ///< runs of one sample; 0: not known yet
     kiln_hash128 extents; ///< for which they were played; others begin anew
-    uint64_t spent_ns; ///< in rounds after the first
-    kilni_score entries[KILN_FUSE_MAX_CONTENDERS + 1]; ///< the last is the operations alone
+    uint64_t spent_ns;
+    uint32_t n_entries;
+    kilni_score *entries; ///< the last is the operations alone; NULL: nothing was played
 } kilni_scores;
+
+bool kilni_scores_begin(kilni_scores *scores, const kiln_env *env, uint32_t n_entries);
+void kilni_scores_fini(kilni_scores *scores, const kiln_env *env);
+
+/// How many times as long `a` took as `b`, over the rounds that both played: the median, and where
+/// the true one lies with 95 % certainty, whatever the noise is like (by order statistics).
+typedef struct kilni_ratio {
+    double median; ///< 0: they met in no round
+    double low;
+    double high;
+} kilni_ratio;
+
+kilni_ratio kilni_score_ratio(const kilni_score *a, const kilni_score *b, uint32_t rounds);
+/// Who is the fastest, by medians of pairs; `n_entries` when all failed.
+uint32_t kilni_scores_fastest(const kilni_scores *scores);
+/// Whether more rounds would change nothing: each of the others is slower than the fastest, or so
+/// near that it does not matter.
+bool kilni_scores_sure(const kilni_scores *scores);
+/// Leaves out from now on who is much slower than the fastest.
+void kilni_scores_leave_out(kilni_scores *scores);
+/// The least time of the fastest, and of the others that times what they took longer; 0: failed.
+void kilni_scores_times(const kilni_scores *scores, uint64_t *out_ns);
 
 /// Measures the programs that may run a block against each other and against its operations alone,
 /// on the tensors at hand, when it is time for that. Results go to memory of their own; inputs that
@@ -673,6 +701,8 @@ typedef struct kilni_sample {
     kilni_place *scratch; ///< per tensor of the block
     bool *made; ///< per tensor of the block: a result
     bool *dying; ///< per tensor of the block: an input that the block may overwrite
+    kilni_place *spare; ///< copies of dying inputs for further runs of a sample, set by set
+    uint32_t n_spare; ///< sets
 } kilni_sample;
 
 typedef struct kilni_small_plan { ///< of one block, or of its operations one by one
@@ -696,7 +726,9 @@ kiln_status kilni_beside_alone(const kilni_sample *sample, kilni_small_plan *sma
                                kiln_error *err);
 void kilni_beside_plan_fini(const kilni_sample *sample, kilni_small_plan *small);
 /// Copies what may be overwritten, and waits; runs, and waits; forgets the results.
-kiln_status kilni_beside_copy_inputs(kilni_sample *sample, kiln_error *err);
+kiln_status kilni_beside_copy_inputs(kilni_sample *sample, uint32_t runs, kiln_error *err);
+/// Of what each run of a sample needs a copy.
+int64_t kilni_beside_dying_bytes(const kilni_sample *sample);
 kiln_status kilni_beside_run(kilni_sample *sample, kilni_small_plan *small, kiln_error *err);
 void kilni_beside_clear(kilni_sample *sample);
 /// The first failure of the results, or NULL.

@@ -7,14 +7,16 @@
 #include "runtime_internal.h"
 
 enum {
-    ROUNDS = 6, ///< the first only warms up
-    MORE_ROUNDS = 400, ///< as long as the times are not sure
-    SURE_PERCENT = 3, ///< that a contender's two least times may differ
+    ROUNDS = 6, ///< at least
+    CHECK_EVERY = 4, ///< rounds after which the times are looked at
+    MOST_REPEATS = 16, ///< runs of one sample, so that the wait for the device does not count
     HOT = 8, ///< runs after which a block is measured
     CLOSE_RUNS = 2, ///< the same when a rival is close
     CLOSE_PERCENT = 10
 };
 
+static const uint64_t sample_ns = 200000; ///< that a sample of short runs should take
+static const int64_t copied_bytes = 4 << 20; ///< at most, for one sample of several runs
 /// A lazy tournament begins no other round in a run after that, but one to be warm.
 static const uint64_t slice_ns = 60000000;
 static const uint64_t longest_ns = 2000000000; ///< a tournament begins no other round after that
@@ -50,40 +52,18 @@ typedef struct tournament {
 
 // ---- samples -----------------------------------------------------------------------------------
 
-static void note_time(kilni_score *c, uint64_t ns)
-{
-    if (c->best_ns == 0 || ns < c->best_ns) {
-        c->second_ns = c->best_ns;
-        c->best_ns = ns;
-    } else if (c->second_ns == 0 || ns < c->second_ns) {
-        c->second_ns = ns;
-    }
-}
-
-/// On a machine with other work most samples are too long; the least is near the truth when it came
-/// twice.
-static bool all_sure(const tournament *t)
-{
-    for (uint32_t i = 0; i <= t->n_known; i++) {
-        const kilni_score *c = &t->scores->entries[i];
-        if (!c->failed &&
-            (c->second_ns == 0 || c->second_ns > c->best_ns + c->best_ns * SURE_PERCENT / 100)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static kiln_status take_sample(tournament *t, contender *c, kiln_error *err)
+/// The time of one run, or 0: it cannot be told.
+static kiln_status take_sample(tournament *t, contender *c, uint32_t repeats, float *out_ns,
+                               kiln_error *err)
 {
     kiln_device *device = t->sample.run->device;
-    kiln_status status = kilni_beside_copy_inputs(&t->sample, err);
+    kiln_status status = kilni_beside_copy_inputs(&t->sample, repeats, err);
+    *out_ns = 0;
     device->starved = false;
     if (status == KILN_STATUS_OK) {
         uint64_t start = kiln_time_ns();
         status = kilni_beside_run(&t->sample, &c->small, err);
-        uint64_t ns = kiln_time_ns() - start;
-        note_time(c->score, ns);
+        *out_ns = (float)(kiln_time_ns() - start) / (float)repeats;
     }
     c->score->failed = c->score->failed || kilni_beside_fault(&t->sample) != NULL;
     kilni_beside_clear(&t->sample);
@@ -104,45 +84,80 @@ static void note_failures(tournament *t)
     }
 }
 
-static kiln_status play_round(tournament *t, kiln_error *err)
+/// Everybody's turn once, each time beginning with another. `out_ns` per entry; 0: no part.
+static kiln_status play_round(tournament *t, uint32_t number, uint32_t repeats, float *out_ns,
+                              kiln_error *err)
 {
     kilni_scores *scores = t->scores;
-    uint64_t start = kiln_time_ns();
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; i <= t->n_known && status == KILN_STATUS_OK; i++) {
-        if (!scores->entries[i].failed) {
-            status = take_sample(t, &t->entries[i], err);
+    for (uint32_t i = 0; i < scores->n_entries; i++) {
+        uint32_t at = (i + number) % scores->n_entries;
+        out_ns[at] = 0;
+        if (status == KILN_STATUS_OK && !scores->entries[at].failed && !scores->entries[at].out) {
+            status = take_sample(t, &t->entries[at], repeats, &out_ns[at], err);
         }
     }
     note_failures(t);
-    if (scores->rounds++ == 0) { // it only warmed up
-        for (uint32_t i = 0; i <= t->n_known; i++) {
-            scores->entries[i].best_ns = scores->entries[i].second_ns = 0;
-        }
-    } else {
-        scores->spent_ns += kiln_time_ns() - start;
-    }
     return status;
+}
+
+static void note_round(kilni_scores *scores, const float *ns)
+{
+    for (uint32_t i = 0; i < scores->n_entries; i++) {
+        scores->entries[i].ns[scores->rounds] = ns[i];
+    }
+    scores->rounds++;
+    if (scores->rounds >= ROUNDS && scores->rounds % CHECK_EVERY == 0) {
+        kilni_scores_leave_out(scores);
+    }
+}
+
+/// Short blocks run several times for one sample.
+static uint32_t repeats_for(const tournament *t, const float *ns)
+{
+    double shortest = 0;
+    for (uint32_t i = 0; i < t->scores->n_entries; i++) {
+        shortest =
+            ns[i] > 0 && (shortest <= 0 || (double)ns[i] < shortest) ? (double)ns[i] : shortest;
+    }
+    double repeats = shortest > 0 ? (double)sample_ns / shortest : 1;
+    double copies = (double)copied_bytes / ((double)kilni_beside_dying_bytes(&t->sample) + 1);
+    repeats = repeats < copies ? repeats : copies;
+    return repeats < 1 ? 1 : repeats > MOST_REPEATS ? MOST_REPEATS : (uint32_t)repeats;
 }
 
 static bool is_over(const tournament *t)
 {
     const kilni_scores *scores = t->scores;
     uint64_t limit = scores->rounds < ROUNDS ? longest_ns : short_ns;
-    return scores->rounds >= MORE_ROUNDS || (scores->rounds > 1 && scores->spent_ns > limit) ||
-           (scores->rounds >= ROUNDS && all_sure(t));
+    bool looks = scores->rounds >= ROUNDS && scores->rounds % CHECK_EVERY == 0;
+    return scores->rounds >= KILNI_TUNE_ROUNDS ||
+           (scores->rounds > 0 && scores->spent_ns > limit) || (looks && kilni_scores_sure(scores));
 }
 
-/// Programs are made ready in the first round of each slice, so that its samples are no times.
+/// Programs are made ready in the first round of each slice, so that its samples are no times; the
+/// second one tells how often short blocks are to run.
 static kiln_status play(tournament *t, bool sliced, kiln_error *err)
 {
-    kiln_status status = KILN_STATUS_OK;
-    uint64_t before_ns = t->scores->spent_ns;
-    for (uint32_t played = 0; status == KILN_STATUS_OK && !is_over(t); played++) {
-        if (sliced && played > 1 && t->scores->spent_ns - before_ns > slice_ns) {
-            break;
+    kilni_scores *scores = t->scores;
+    float ns[KILN_FUSE_MAX_CONTENDERS + 1];
+    kiln_status status = play_round(t, 0, 1, ns, err);
+    uint64_t start_ns = kiln_time_ns(), before_ns = scores->spent_ns;
+    if (status == KILN_STATUS_OK && scores->repeats == 0) {
+        status = play_round(t, 1, 1, ns, err);
+        scores->repeats = repeats_for(t, ns);
+        if (scores->repeats == 1 && status == KILN_STATUS_OK) {
+            note_round(scores, ns);
         }
-        status = play_round(t, err);
+        scores->spent_ns = before_ns + kiln_time_ns() - start_ns;
+    }
+    while (status == KILN_STATUS_OK && !is_over(t) &&
+           !(sliced && scores->spent_ns - before_ns > slice_ns)) {
+        status = play_round(t, scores->rounds, scores->repeats, ns, err);
+        if (status == KILN_STATUS_OK) {
+            note_round(scores, ns);
+        }
+        scores->spent_ns = before_ns + kiln_time_ns() - start_ns;
     }
     return status;
 }
@@ -187,12 +202,16 @@ static void look_at_extents(const kilni_run *run, kilni_scores *scores)
     kiln_hash128 extents =
         kiln_hash_bytes(run->segment->symbols, count * sizeof(*run->segment->symbols));
     if (extents.low != scores->extents.low || extents.high != scores->extents.high) {
-        *scores = (kilni_scores){.runs = scores->runs, .extents = extents};
+        kilni_scores_fini(scores, &run->device->context->env);
+        scores->extents = extents;
     }
 }
 
 static kiln_status prepare(tournament *t, kiln_error *err)
 {
+    if (!kilni_scores_begin(t->scores, t->sample.env, t->n_known + 1)) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tournament");
+    }
     kiln_status status = kilni_beside_alone(&t->sample, &t->entries[t->n_known].small, err);
     for (uint32_t i = 0; i <= t->n_known; i++) {
         t->entries[i].score = &t->scores->entries[i];
@@ -206,16 +225,12 @@ static kiln_status prepare(tournament *t, kiln_error *err)
 
 static void finish(tournament *t, bool settle)
 {
-    const kiln_plan *plan = t->sample.run->segment->plan;
-    const kilni_scores *scores = t->scores;
-    const kilni_score *alone = &scores->entries[t->n_known];
-    uint64_t ns[KILN_FUSE_MAX_CONTENDERS] = {0};
-    for (uint32_t i = 0; i < t->n_known; i++) {
-        ns[i] = scores->entries[i].failed ? 0 : scores->entries[i].best_ns;
-    }
+    const kilni_run *run = t->sample.run;
+    uint64_t ns[KILN_FUSE_MAX_CONTENDERS + 1] = {0};
     if (settle) {
-        kiln_fuse_settle(t->sample.run->engine, plan, t->sample.index,
-                         t->sample.run->segment->symbols, ns, alone->failed ? 0 : alone->best_ns);
+        kilni_scores_times(t->scores, ns);
+        kiln_fuse_settle(run->engine, run->segment->plan, t->sample.index, run->segment->symbols,
+                         ns, ns[t->n_known]);
     }
     for (uint32_t i = 0; i <= t->n_known; i++) {
         kilni_beside_plan_fini(&t->sample, &t->entries[i].small);
@@ -248,6 +263,9 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
     }
     bool over = status != KILN_STATUS_OK || is_over(&t);
     finish(&t, status == KILN_STATUS_OK && over);
+    if (over) {
+        kilni_scores_fini(scores, &device->context->env);
+    }
     device->measuring = false;
     device->measured = true;
     device->blocks_fused = blocks;
