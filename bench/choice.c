@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Measures choices: a program is captured in contexts of their own, so that nothing is remembered;
-// one lets its candidates compete lazily, one fully, and three judge. A candidate's time is the
-// least that any judge saw; what is chosen without measuring is what all of them begin with.
+// one lets its candidates compete lazily, one fully, and others judge. What is chosen without
+// measuring is what all of them begin with.
+//
+// A judge's tournament measures all ways in turns, so that their ratios hold whatever the machine
+// does beside; from judge to judge memory and threads lie elsewhere. The fastest way is the one
+// with the least median ratio to the operations alone. A choice is good when the median of its
+// ratios to the fastest is at most 1.05. Is one above 1.025, more judges are asked. One above 1.05
+// is a miss, unless after all judges the 95 % interval of its median (order statistics) reaches
+// down to 1: then the two cannot be told apart. These ties are counted, and shown apart.
 
 #include "choice.h"
 
@@ -9,14 +16,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JUDGES = 3, MAX_BLOCKS = 256, MAX_WAYS = 10, LAZY_RUNS = 12 };
+enum { JUDGES = 3, MORE_JUDGES = 9, MAX_BLOCKS = 256, MAX_WAYS = 10, LAZY_RUNS = 24 };
 
 static const double near = 1.05; // of the fastest
+static const double unclear = 1.025;
 
 typedef struct way { ///< to run a block; the first is its operations alone
     char who[72];
-    double ns; ///< least of the judges; 0: never measured
+    double ns[MORE_JUDGES]; ///< by judge; 0: not measured
 } way;
+
+typedef struct ratio {
+    uint32_t n; ///< judges that measured both
+    double median;
+    double low; ///< of the 95 % interval; 0 with fewer than six
+} ratio;
 
 typedef struct block {
     uint32_t first;
@@ -134,25 +148,20 @@ static int way_of(block *b, const char *who)
     return (int)b->n_ways++;
 }
 
-static void note_time(way *w, double ns)
-{
-    w->ns = ns > 0 && (w->ns <= 0 || ns < w->ns) ? ns : w->ns;
-}
-
-/// What a judge's tournaments said.
-static void judge(block *blocks, uint32_t *count, const kiln_explanation *e)
+/// What a judge's tournaments said so far.
+static void note_judge(block *blocks, uint32_t *count, const kiln_explanation *e, int judge)
 {
     for (uint32_t i = 0; i < e->n_blocks; i++) {
         block *b = block_at(blocks, count, &e->blocks[i]);
-        if (b == NULL) {
+        if (b == NULL || b->ways[0].ns[judge] > 0) {
             continue;
         }
-        note_time(&b->ways[0], e->blocks[i].alone_ns);
+        b->ways[0].ns[judge] = e->blocks[i].alone_ns;
         for (uint32_t k = 0; k < e->blocks[i].n_candidates; k++) {
             const kiln_explained_candidate *c = &e->blocks[i].candidates[k];
             int at = c->measured_ns > 0 ? way_of(b, c->fuser) : -1;
             if (at >= 0) {
-                note_time(&b->ways[at], c->measured_ns);
+                b->ways[at].ns[judge] = c->measured_ns;
             }
         }
     }
@@ -172,45 +181,50 @@ static void note_choices(block *blocks, uint32_t count, const kiln_explanation *
 
 // ---- sessions ----------------------------------------------------------------------------------
 
-static kiln_status settle(session *s, const char *tune, kiln_error *err)
-{
-    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
-    kiln_graph_info_get(s->graph, &info);
-    uint64_t runs = info.blocks_open + 1 + (tune[0] == 'l' ? LAZY_RUNS : 0);
-    kiln_status status = KILN_STATUS_OK;
-    for (uint64_t i = 0; i < runs && status == KILN_STATUS_OK; i++) {
-        status = run(s, err); // measures one block at most
-    }
-    return status;
-}
-
-static kiln_status look(session *s, block *blocks, uint32_t *count, int mode, kiln_error *err)
+static kiln_status look(session *s, block *blocks, uint32_t *count, choice_mode mode,
+                        kiln_error *err)
 {
     kiln_explanation e;
     kiln_status status = kiln_graph_explained(s->graph, &e, err);
     if (status == KILN_STATUS_OK) {
-        if (mode < 0) {
-            judge(blocks, count, &e);
-        } else {
-            note_choices(blocks, *count, &e, (choice_mode)mode);
-        }
+        note_choices(blocks, *count, &e, mode);
         kiln_graph_explained_fini(&e);
     }
     return status;
 }
 
+static kiln_status ask_judge(session *s, block *blocks, uint32_t *count, int judge, kiln_error *err)
+{
+    kiln_explanation e;
+    kiln_status status = kiln_graph_explained(s->graph, &e, err);
+    if (status == KILN_STATUS_OK) {
+        note_judge(blocks, count, &e, judge);
+        kiln_graph_explained_fini(&e);
+    }
+    return status;
+}
+
+static uint64_t runs_of(const session *s, const char *tune)
+{
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    kiln_graph_info_get(s->graph, &info);
+    return info.blocks_open * (tune[0] == 'l' ? 3 : 1) + 1 + (tune[0] == 'l' ? LAZY_RUNS : 0);
+}
+
 static kiln_status judge_once(const choice_program *program, const char *device, block *blocks,
-                              uint32_t *count, bool first, kiln_error *err)
+                              uint32_t *count, int judge, kiln_error *err)
 {
     session s;
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, open_session(&s, program, device, "full", err));
-    if (first) { // the blocks must be known before what was chosen for them
-        KILN_TRY(out, status, look(&s, blocks, count, -1, err));
+    KILN_TRY(out, status, ask_judge(&s, blocks, count, judge, err)); // the blocks: no times yet
+    if (judge == 0) {
         KILN_TRY(out, status, look(&s, blocks, count, CHOICE_OFF, err));
     }
-    KILN_TRY(out, status, settle(&s, "full", err));
-    status = look(&s, blocks, count, -1, err);
+    for (uint64_t i = runs_of(&s, "full"); i > 0; i--) { // a run measures one block at most
+        KILN_TRY(out, status, run(&s, err));
+        KILN_TRY(out, status, ask_judge(&s, blocks, count, judge, err));
+    }
 out:
     close_session(&s);
     return status;
@@ -223,9 +237,11 @@ static kiln_status choose(const choice_program *program, const char *device, blo
     const char *tune = mode == CHOICE_LAZY ? "lazy" : "full";
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, open_session(&s, program, device, tune, err));
-    KILN_TRY(out, status, settle(&s, tune, err));
+    for (uint64_t i = runs_of(&s, tune); i > 0; i--) {
+        KILN_TRY(out, status, run(&s, err));
+    }
     KILN_TRY(out, status, capture(&s, program, err)); // with what was measured
-    status = look(&s, blocks, count, (int)mode, err);
+    status = look(&s, blocks, count, mode, err);
 out:
     close_session(&s);
     return status;
@@ -233,32 +249,109 @@ out:
 
 // ---- the tally ---------------------------------------------------------------------------------
 
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static ratio ratio_of(const way *a, const way *b)
+{
+    double all[MORE_JUDGES];
+    ratio r = {0, 0, 0};
+    for (int i = 0; i < MORE_JUDGES; i++) {
+        if (a->ns[i] > 0 && b->ns[i] > 0) {
+            all[r.n++] = a->ns[i] / b->ns[i];
+        }
+    }
+    if (r.n > 0) {
+        qsort(all, r.n, sizeof(all[0]), by_size);
+        r.median = r.n % 2 != 0 ? all[r.n / 2] : (all[r.n / 2 - 1] + all[r.n / 2]) / 2;
+        r.low = r.n < 6 ? 0 : all[r.n >= 9]; // of nine the second: 96 %
+    }
+    return r;
+}
+
+static uint32_t fastest(const block *b)
+{
+    uint32_t best = 0;
+    double least = 1; // the operations alone
+    for (uint32_t i = 1; i < b->n_ways; i++) {
+        ratio r = ratio_of(&b->ways[i], &b->ways[0]);
+        if (r.n > 0 && r.median < least) {
+            least = r.median;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool was_measured(const block *b)
+{
+    uint32_t others = 0;
+    for (uint32_t i = 1; i < b->n_ways; i++) {
+        others += ratio_of(&b->ways[i], &b->ways[0]).n > 0;
+    }
+    return others > 0;
+}
+
+/// How much slower than the fastest the choice is: 1 when it is that itself.
+static ratio verdict_on(const block *b, choice_mode mode)
+{
+    uint32_t best = fastest(b);
+    return b->chosen[mode] < 0 ? (ratio){0, 0, 0}
+                               : ratio_of(&b->ways[b->chosen[mode]], &b->ways[best]);
+}
+
+static bool all_clear(const block *blocks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        for (int mode = 0; mode < CHOICE_MODES; mode++) {
+            ratio r = verdict_on(&blocks[i], (choice_mode)mode);
+            if (r.n > 0 && r.median > unclear) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static double median_ns(const way *w)
+{
+    double all[MORE_JUDGES];
+    uint32_t n = 0;
+    for (int i = 0; i < MORE_JUDGES; i++) {
+        all[n] = w->ns[i];
+        n += w->ns[i] > 0;
+    }
+    qsort(all, n, sizeof(all[0]), by_size);
+    return n > 0 ? all[n / 2] : 0;
+}
+
 static void count_block(const choice_program *program, const block *b, choice_tally *tally)
 {
     static const char *const modes[] = {"off", "lazy", "full"};
-    uint32_t best = 0, measured = 0;
-    for (uint32_t i = 0; i < b->n_ways; i++) {
-        measured += b->ways[i].ns > 0;
-        best = b->ways[i].ns > 0 && (b->ways[best].ns <= 0 || b->ways[i].ns < b->ways[best].ns)
-                   ? i
-                   : best;
-    }
-    if (measured < 2) {
+    uint32_t best = fastest(b);
+    if (!was_measured(b)) {
         tally->failed++;
         return;
     }
     tally->blocks++;
     for (int mode = 0; mode < CHOICE_MODES; mode++) {
         int chosen = b->chosen[mode];
-        double ns = chosen >= 0 ? b->ways[chosen].ns : 0;
-        bool good = ns > 0 && ns <= b->ways[best].ns * near;
+        ratio r = verdict_on(b, (choice_mode)mode);
+        bool tie = r.n >= 6 && r.median > near && r.low <= 1;
+        bool good = tie || (r.n > 0 && r.median <= near);
         tally->good[mode] += good;
+        tally->ties[mode] += tie;
         tally->recut[mode] += chosen < 0;
-        if (!good && !tally->quiet) {
-            printf("  miss, tune %s: %s, %u operations from %u: %s %.1f us, %s %.1f us\n",
-                   modes[mode], program->name, b->n_ops, b->first,
-                   chosen >= 0 ? b->ways[chosen].who : "another block", ns / 1e3, b->ways[best].who,
-                   b->ways[best].ns / 1e3);
+        if ((!good || tie) && !tally->quiet) {
+            printf("  %s, tune %s: %s, %u operations from %u: %s %.1f us, %s %.1f us; %.2f times "
+                   "as long, at least %.2f, %u judges\n",
+                   tie ? "tie" : "miss", modes[mode], program->name, b->n_ops, b->first,
+                   chosen >= 0 ? b->ways[chosen].who : "another block",
+                   chosen >= 0 ? median_ns(&b->ways[chosen]) / 1e3 : 0, b->ways[best].who,
+                   median_ns(&b->ways[best]) / 1e3, r.median, r.low, r.n);
         }
     }
 }
@@ -272,10 +365,13 @@ kiln_status choice_measure(const choice_program *program, choice_tally *tally, k
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for choices");
     }
     for (int i = 0; i < JUDGES; i++) {
-        KILN_TRY(out, status, judge_once(program, tally->device, blocks, &count, i == 0, err));
+        KILN_TRY(out, status, judge_once(program, tally->device, blocks, &count, i, err));
     }
     KILN_TRY(out, status, choose(program, tally->device, blocks, &count, CHOICE_LAZY, err));
     KILN_TRY(out, status, choose(program, tally->device, blocks, &count, CHOICE_FULL, err));
+    for (int i = JUDGES; i < MORE_JUDGES && !all_clear(blocks, count); i++) {
+        KILN_TRY(out, status, judge_once(program, tally->device, blocks, &count, i, err));
+    }
     for (uint32_t i = 0; i < count; i++) {
         count_block(program, &blocks[i], tally);
     }

@@ -30,7 +30,8 @@ typedef struct choice_tally {
     const char *device; ///< NULL: the first OpenCL device
     bool quiet; ///< misses are not printed
     uint32_t blocks; ///< with more than one way to run them: each has its operations alone
-    uint32_t good[CHOICE_MODES]; ///< chosen within 5 % of the fastest
+    uint32_t good[CHOICE_MODES]; ///< chosen within 5 % of the fastest, by the rule in choice.c
+    uint32_t ties[CHOICE_MODES]; ///< of the good: nothing tells the choice from the fastest
     uint32_t recut[CHOICE_MODES]; ///< the operations went to another block: not counted as good
     uint32_t failed; ///< blocks that could not be measured
 } choice_tally;

@@ -719,10 +719,11 @@ static void measure_choices(program *p, choice_tally *tally)
 
 static void print_choices(const choice_tally *tally)
 {
-    printf("choices: %u blocks, within 5 %% of the fastest: tune off %u, lazy %u, full %u; %u not "
-           "measured\n",
+    printf("choices: %u blocks, within 5 %% of the fastest: tune off %u, lazy %u, full %u; ties "
+           "among them: %u, %u, %u; %u not measured\n",
            tally->blocks, tally->good[CHOICE_OFF], tally->good[CHOICE_LAZY],
-           tally->good[CHOICE_FULL], tally->failed);
+           tally->good[CHOICE_FULL], tally->ties[CHOICE_OFF], tally->ties[CHOICE_LAZY],
+           tally->ties[CHOICE_FULL], tally->failed);
 }
 
 static void test_programs(void)
