@@ -55,15 +55,15 @@ static kilni_value ungrouped(kiln_expander *expander, const plan *p, kilni_value
 static kilni_value parameter(kiln_expander *expander, const plan *p, unsigned index)
 {
     kilni_value value = kilni_expand_input(expander, p->norm.x + index);
-    value = value == 0 ? 0 : kilni_expand_wide(expander, value);
     if (value == 0 || !p->norm.by_channel || kilni_expand_desc(expander, value).rank == 0) {
-        return value;
+        return value == 0 ? 0 : kilni_expand_wide(expander, value);
     }
     int64_t dims[KILN_MAX_RANK] = {p->x.dims[1]};
     for (uint32_t i = 1; i + 1 < p->x.rank; i++) {
         dims[i] = 1;
     }
-    return kilni_expand_reshape(expander, value, dims, p->x.rank - 1u);
+    value = kilni_expand_reshape(expander, value, dims, p->x.rank - 1u);
+    return kilni_expand_wide(expander, value);
 }
 
 static kilni_value mean_of(kiln_expander *expander, const plan *p, kilni_value x)
@@ -196,11 +196,11 @@ static void backward(kiln_expander *expander)
         }
         return;
     }
-    moments m = moments_of(expander, &p);
     kilni_value grad = kilni_x_input(expander, 0);
     kilni_value scale = parameter(expander, &p, 1);
     kilni_value h = scale == 0 ? grad : kilni_x_mul(expander, grad, scale);
-    h = grouped(expander, &p, h);
+    h = grouped(expander, &p, h); // first: a fuser then knows both shapes before it reduces
+    moments m = moments_of(expander, &p);
     kilni_value along = mean_of(expander, &p, kilni_x_mul(expander, h, m.normal));
     kilni_value x_grad = kilni_x_sub(expander, h, kilni_x_mul(expander, m.normal, along));
     if (p.norm.centred) {

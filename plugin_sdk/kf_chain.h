@@ -282,8 +282,9 @@ static inline uint32_t kf_chain_has_room(const kf_chain *chain, const kf_chain_d
             return 0;
         }
     }
-    // Four more tensors with all their strides, two numbers, and the sizes of the space.
-    return chain->n_ops + 8 <= KF_CHAIN_OPS && chain->n_values + 12 <= KF_CHAIN_VALUES &&
+    // An operator taken apart (kf_row_parts.h), four more tensors with all their strides, two
+    // numbers, and the sizes of the space.
+    return chain->n_ops + 16 <= KF_CHAIN_OPS && chain->n_values + 24 <= KF_CHAIN_VALUES &&
            chain->n_numbers + 2 <= KF_CHAIN_NUMBERS &&
            chain->param_bytes + 4 * (16 + 8 * KF_MAX_RANK) + 8 * (KF_MAX_RANK + 4) <=
                device->max_param_bytes;

@@ -19,7 +19,7 @@ enum {
 
 int rd_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis)
 {
-    for (uint32_t i = 0; i < rows->chain.values[value].rank; i++) {
+    for (uint32_t i = 0; i < KF_MAX_RANK; i++) {
         if (rows->places[value].axes[i] == axis) {
             return (int)i;
         }
@@ -45,6 +45,11 @@ uint32_t rd_fits(const kf_rows *rows, const kf_host *host, uint32_t position)
     }
     if (results > RD_MAX_RESULTS) {
         return kf_decline(host, KF_CODE_LIMIT, position, "too many results of one pass");
+    }
+    for (uint32_t i = 0; i < rows->chain.n_values; i++) {
+        if (rows->places[i].form == KF_ROWS_TURNED) {
+            return kf_decline(host, KF_CODE_SHAPE, position, "a parameter of another shape");
+        }
     }
     for (uint32_t i = 0; rows->reduced != 0 && i < rows->chain.n_values; i++) {
         if (kf_rows_is_full(rows, i) && rows->places[i].phase > 0) {

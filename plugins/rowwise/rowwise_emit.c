@@ -6,7 +6,8 @@
 //
 // Names: pN inputs, qN outputs, oN offsets, tN_A strides along the value's axis A, aK scalars, eG
 // extents of merged axes; rN where input N's row starts; vN values, kN one that may come from the
-// slot, mN partial results of a reduction, gN and hN those of one stretch of a row.
+// slot, mN partial results of a reduction, gN and hN those of one stretch of a row; of a parameter
+// of the space's second shape fN elements, each for bN neighbours.
 #include "rowwise_internal.h"
 
 enum { STRETCH = 64 }; // vectors that are summed before they join the rest: keeps sums accurate
@@ -92,19 +93,46 @@ static void emit_reduction_functions(const emitter *e)
     }
 }
 
+/// A vector of a parameter that repeats: each of its `period` elements serves `each` neighbours.
+static void emit_turn(const emitter *e, uint32_t dtype)
+{
+    kf_ew_template(e->text,
+                   "static inline $T turn_$X(__global const $S *p, udx from, udx each, udx period) "
+                   "{\n"
+                   "    const udx at = from / each, place = at % period;\n"
+                   "    if (from - at * each + $V <= each) {\n"
+                   "        return ($T)(one_$X(p + place));\n"
+                   "    }\n"
+                   "    if (each == 1 && place + $V <= period) {\n"
+                   "        return load_$X(p + place);\n"
+                   "    }\n"
+                   "    $C e[$V];\n"
+                   "    for (int k = 0; k < $V; k++) {\n"
+                   "        e[k] = one_$X(p + (from + (udx)k) / each % period);\n"
+                   "    }\n"
+                   "    return vload$V(0, e);\n"
+                   "}\n",
+                   dtype, e->plan->width, NULL);
+}
+
 static void emit_functions(const emitter *e)
 {
-    uint64_t read = 0, written = 0;
+    uint64_t read = 0, written = 0, turned = 0;
     for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
         const kf_chain_value *value = value_of(e, i);
         read |= value->computed ? 0 : 1ull << value->dtype;
+        turned |= !value->computed && rw_is_turned(e->rows, i) ? 1ull << value->dtype : 0;
         written |= kf_chain_is_output(value) ? 1ull << value->dtype : 0;
     }
     kf_chain_functions(e->text, &e->rows->chain, e->plan->width, e->plan->wide, read, written,
                        e->plan->stream != 0);
+    kf_text_addf(e->text, "typedef %s udx;\n", e->plan->wide ? "ulong" : "uint");
     for (uint32_t dtype = 1; dtype < 64; dtype++) {
         if ((read >> dtype & 1u) != 0) {
             emit_take(e, dtype);
+        }
+        if ((turned >> dtype & 1u) != 0) {
+            emit_turn(e, dtype);
         }
         if ((written >> dtype & 1u) != 0) {
             emit_give(e, dtype);
@@ -154,6 +182,12 @@ static void emit_param(const emitter *e, const rw_param *param)
         break;
     case RW_PARAM_SLOT:
         kf_text_add(e->text, "__local ulong *memory");
+        break;
+    case RW_PARAM_EACH:
+        kf_text_addf(e->text, "const idx b%u", i);
+        break;
+    case RW_PARAM_PERIOD:
+        kf_text_addf(e->text, "const idx f%u", i);
         break;
     }
 }
@@ -207,7 +241,7 @@ static void emit_row_inputs(const emitter *e)
     emit_coordinates(e);
     for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
         kf_dtype dtype = dtype_of(e, i);
-        if (value_of(e, i)->computed) {
+        if (value_of(e, i)->computed || rw_is_turned(e->rows, i)) {
             continue;
         }
         if (is_full(e, i)) {
@@ -228,6 +262,13 @@ static void emit_row_inputs(const emitter *e)
 static void emit_load(const emitter *e, uint32_t value, const char *indent)
 {
     kf_dtype dtype = dtype_of(e, value);
+    if (rw_is_turned(e->rows, value)) {
+        kf_text_addf(e->text,
+                     "%sconst %s%u v%u = turn_%s(p%u, (udx)row * (udx)n + (udx)i, (udx)b%u, "
+                     "(udx)f%u);\n",
+                     indent, dtype.compute, e->plan->width, value, dtype.name, value, value, value);
+        return;
+    }
     kf_text_addf(e->text, "%sconst %s%u v%u = take_%s(r%u + i", indent, dtype.compute,
                  e->plan->width, value, dtype.name, value);
     if (value_of(e, value)->contiguous) {
@@ -410,7 +451,8 @@ static void emit_ahead(const emitter *e, uint32_t loop)
     for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
         const kf_chain_value *value = value_of(e, i);
         uint32_t line = 64 / dtype_of(e, i).bytes;
-        if (loop != 1 || value->computed || !value->contiguous || !is_full(e, i)) {
+        if (loop != 1 || value->computed || !value->contiguous || !is_full(e, i) ||
+            rw_is_turned(e->rows, i)) {
             continue;
         }
         for (uint32_t at = 0; at < 2 * e->plan->width; at += line) {
@@ -555,8 +597,7 @@ void rw_emit_kernel(kf_text *text, const rw_plan *plan)
 {
     const emitter e = {text, plan, plan->rows};
     emit_functions(&e);
-    kf_text_addf(text, "typedef %s udx;\n__kernel void kiln_rowwise(",
-                 plan->wide ? "ulong" : "uint");
+    kf_text_add(text, "__kernel void kiln_rowwise(");
     for (uint32_t i = 0; i < plan->n_params; i++) {
         kf_text_add(text, i == 0 ? "" : ", ");
         emit_param(&e, &plan->params[i]);

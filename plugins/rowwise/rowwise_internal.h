@@ -7,7 +7,11 @@
 
 #include "kf_rows.h"
 
-enum { RW_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS, RW_NO_VALUE = 0xFFFF };
+enum {
+    RW_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS,
+    RW_NO_VALUE = 0xFFFF,
+    RW_MAX_TURNED = 8
+};
 
 /// The kernel's parameters.
 typedef enum rw_param_kind {
@@ -21,13 +25,15 @@ typedef enum rw_param_kind {
     RW_PARAM_LENGTH = 8, ///< elements of a row
     RW_PARAM_CHUNK = 9, ///< rows of one work-item
     RW_PARAM_CAP = 10, ///< elements of a row that the slot holds
-    RW_PARAM_SLOT = 11 ///< local memory
+    RW_PARAM_SLOT = 11, ///< local memory
+    RW_PARAM_EACH = 12, ///< of a turned value: elements of the space that share one of its
+    RW_PARAM_PERIOD = 13 ///< of a turned value: its elements
 } rw_param_kind;
 
 typedef struct rw_param {
     rw_param_kind kind;
     uint32_t index; ///< value, number or group
-    uint32_t axis; ///< STRIDE: of the value
+    uint32_t axis; ///< STRIDE: of the value; EACH, PERIOD: which of them
 } rw_param;
 
 typedef struct rw_group { ///< adjacent kept axes that all values walk alike
@@ -50,6 +56,7 @@ typedef struct rw_plan {
     uint32_t slot_limit; ///< elements
     uint32_t stream; ///< elements from which stores bypass the cache, 0: never
     uint16_t cached[KF_ROWS_MAX_PHASE + 1]; ///< value that the slot holds when a loop starts
+    uint32_t n_turned; ///< EACH and PERIOD parameters
     uint32_t n_params;
     rw_param params[RW_MAX_PARAMS];
 } rw_plan;
@@ -70,6 +77,8 @@ uint32_t rw_is_written(const kf_rows *rows, uint32_t value, uint32_t loop);
 uint32_t rw_is_reduced(const kf_rows *rows, const kf_chain_op *op, uint32_t loop);
 /// The axis of `value` that axis `axis` of the space is; -1 when it has none there.
 int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis);
+/// Is it a parameter that runs along axes of the space's second shape?
+uint32_t rw_is_turned(const kf_rows *rows, uint32_t value);
 
 void rw_emit_kernel(kf_text *text, const rw_plan *plan);
 

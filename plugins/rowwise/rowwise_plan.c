@@ -9,12 +9,17 @@ enum { GPU_GROUP = 256, SLOT_GPU = 32768, SLOT_CPU = 131072, SLOT_LEAST = 4096 }
 
 int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis)
 {
-    for (uint32_t i = 0; i < rows->chain.values[value].rank; i++) {
+    for (uint32_t i = 0; i < KF_MAX_RANK && !rw_is_turned(rows, value); i++) {
         if (rows->places[value].axes[i] == axis) {
             return (int)i;
         }
     }
     return -1;
+}
+
+uint32_t rw_is_turned(const kf_rows *rows, uint32_t value)
+{
+    return rows->places[value].form == KF_ROWS_TURNED;
 }
 
 // ---- what can be done --------------------------------------------------------------------------
@@ -35,7 +40,7 @@ static uint32_t row_is_walkable(const kf_rows *rows, uint32_t value)
 {
     const kf_chain_value *v = &rows->chain.values[value];
     uint32_t inside = rows->places[value].mask & rows->reduced;
-    if (v->computed || inside == 0) {
+    if (v->computed || inside == 0 || rw_is_turned(rows, value)) {
         return 1;
     }
     return inside == rows->reduced && (v->contiguous || is_power_of_two(inside));
@@ -43,6 +48,7 @@ static uint32_t row_is_walkable(const kf_rows *rows, uint32_t value)
 
 uint32_t rw_fits(const kf_rows *rows, const kf_host *host, uint32_t position)
 {
+    uint32_t turned = 0;
     if (rows->reduced == 0) {
         return 1;
     }
@@ -50,6 +56,11 @@ uint32_t rw_fits(const kf_rows *rows, const kf_host *host, uint32_t position)
         return kf_decline(host, KF_CODE_SHAPE, position, "the reduced axes are not the last ones");
     }
     for (uint32_t i = 0; i < rows->chain.n_values; i++) {
+        turned += rw_is_turned(rows, i) && !rows->chain.values[i].computed;
+        if (turned > RW_MAX_TURNED) {
+            return kf_decline(host, KF_CODE_LIMIT, position,
+                              "too many parameters of another shape");
+        }
         if (!row_is_walkable(rows, i)) {
             return kf_decline(host, KF_CODE_LAYOUT, position,
                               "an input has several reduced axes and is not dense");
@@ -61,7 +72,7 @@ uint32_t rw_fits(const kf_rows *rows, const kf_host *host, uint32_t position)
 static uint32_t is_writable(const kf_rows *rows, uint32_t value)
 {
     uint32_t all = kf_rows_all(rows), mask = rows->places[value].mask;
-    return mask == all || mask == (all & ~rows->reduced);
+    return (mask == all || mask == (all & ~rows->reduced)) && !rw_is_turned(rows, value);
 }
 
 uint32_t rw_is_ready(const kf_rows *rows)
@@ -200,16 +211,17 @@ static void size_slot(rw_plan *plan)
 
 // ---- axes and parameters -----------------------------------------------------------------------
 
-static uint32_t is_read(const kf_rows *rows, uint32_t value)
+/// Is it read along axes?
+static uint32_t is_walked(const kf_rows *rows, uint32_t value)
 {
-    return !rows->chain.values[value].computed;
+    return !rows->chain.values[value].computed && !rw_is_turned(rows, value);
 }
 
 static uint32_t joins(const kf_rows *rows, uint32_t last, uint32_t axis)
 {
     for (uint32_t i = 0; i < rows->chain.n_values; i++) {
         int before = rw_value_axis(rows, i, last), now = rw_value_axis(rows, i, axis);
-        if (is_read(rows, i) &&
+        if (is_walked(rows, i) &&
             ((before >= 0) != (now >= 0) || (now >= 0 && !rows->chain.values[i].contiguous))) {
             return 0;
         }
@@ -264,12 +276,16 @@ static void list_params(rw_plan *plan)
 {
     const kf_chain *chain = &plan->rows->chain;
     for (uint32_t i = 0; i < chain->n_values; i++) {
-        if (is_read(plan->rows, i)) {
+        if (!chain->values[i].computed) {
             add_param(plan, RW_PARAM_INPUT, i, 0);
             if (!chain->values[i].zero_offset) {
                 add_param(plan, RW_PARAM_OFFSET, i, 0);
             }
             add_strides(plan, i);
+            if (rw_is_turned(plan->rows, i)) {
+                add_param(plan, RW_PARAM_EACH, i, plan->n_turned++);
+                add_param(plan, RW_PARAM_PERIOD, i, plan->n_turned++);
+            }
         } else if (kf_chain_is_output(&chain->values[i])) {
             add_param(plan, RW_PARAM_OUTPUT, i, 0);
         }

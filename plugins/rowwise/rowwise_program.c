@@ -30,6 +30,7 @@ struct rw_program {
     kf_formula local[2];
     kf_formula guard;
     kf_formula extents[KF_MAX_RANK];
+    kf_formula turned[2 * RW_MAX_TURNED];
     kf_karg args[RW_MAX_PARAMS];
 };
 
@@ -159,6 +160,18 @@ static void bind(rw_program *p, const rw_param *param, kf_karg *arg)
     case RW_PARAM_CAP:
         bind_value(arg, &p->cap);
         break;
+    case RW_PARAM_EACH:
+    case RW_PARAM_PERIOD: {
+        const uint8_t *axes = p->rows->places[param->index].axes;
+        kf_formula *f = &p->turned[param->axis];
+        if (param->kind == RW_PARAM_EACH) {
+            kf_rows_second_extent(f, p->rows, axes[1] + 1u, KF_NONE);
+        } else {
+            kf_rows_second_extent(f, p->rows, axes[0], axes[1]);
+        }
+        bind_value(arg, f);
+        break;
+    }
     case RW_PARAM_SLOT:
         bind_value(arg, &p->slot);
         arg->kind = KF_ARG_LOCAL;
@@ -223,6 +236,9 @@ static uint32_t has_failed(const rw_program *p)
                       p->chunk.failed || p->slot.failed || p->cap.failed;
     for (uint32_t i = 0; i < KF_MAX_RANK; i++) {
         failed = failed || p->extents[i].failed;
+    }
+    for (uint32_t i = 0; i < p->plan.n_turned; i++) {
+        failed = failed || p->turned[i].failed;
     }
     return failed;
 }

@@ -309,6 +309,12 @@ static bool fill_attr(program *p, step *s, uint32_t slot, kiln_attr_key key, con
     case KILN_KEY_SLOPE:
         *attr = (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = 0.125};
         return true;
+    case KILN_KEY_EPSILON:
+        *attr = (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = 0.25};
+        return true;
+    case KILN_KEY_GROUPS:
+        *attr = (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = 1 + (int64_t)below(p, 3)};
+        return true;
     case KILN_KEY_AXES:
         fill_axes(p, s, slot, in);
         return true;

@@ -106,7 +106,8 @@ def template():
 
 def main():
     results = {header: matrix(header) for header in ("kiln_fuser.h", "kf_util.h")}
-    for header in ("kf_elementwise.h", "kf_chain.h", "kf_rows.h", "kf_plugin.h"):
+    for header in ("kf_elementwise.h", "kf_chain.h", "kf_row_space.h", "kf_row_parts.h", "kf_rows.h",
+                   "kf_plugin.h"):
         results[header] = matrix(header, crosses_abi=False)
     results["kiln_fuser.hpp"] = wrapper()
     results["forms in C++"] = forms()

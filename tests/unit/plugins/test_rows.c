@@ -395,6 +395,90 @@ static void test_views(void)
     end(mini);
 }
 
+/// Softmax and norms as operators, forward and back, of two operands.
+static void test_operators(void)
+{
+    static const uint32_t dtypes[] = {KF_DTYPE_F32, KF_DTYPE_F16};
+    static const uint32_t kinds[] = {KF_OP_LAYER_NORM, KF_OP_RMS_NORM, KF_OP_SOFTMAX_BACKWARD,
+                                     KF_OP_LOG_SOFTMAX_BACKWARD};
+    mini_host *mini = begin(kiln_test_param());
+    for (size_t i = 0; mini != NULL && i < 8; i++) {
+        uint32_t norm = i % 4 < 2;
+        mini_clear(mini);
+        uint32_t x = tensor(mini, dtypes[i / 4], 2, 5, 83, 0);
+        uint32_t y = scalar(mini, KF_OP_MUL_SCALAR, x, 0.5), out = like(mini, y);
+        uint32_t other = norm ? tensor(mini, dtypes[i / 4], 1, 83, 0, 0)
+                              : tensor(mini, dtypes[i / 4], 2, 5, 83, 0);
+        mini_op *op = mini_binary(mini, kinds[i % 4], y, other, out);
+        op->attrs[op->view.n_attrs++] =
+            (kf_attr){.key = KF_ATTR_AXIS, .type = KF_TYPE_I64, .count = 1, .v = {.i = -1}};
+        if (norm) {
+            op->attrs[op->view.n_attrs++] =
+                (kf_attr){.key = KF_ATTR_EPSILON, .type = KF_TYPE_F64, .count = 1, .v = {.f = 0.5}};
+        }
+        mini_drop(mini, y);
+        unary(mini, KF_OP_RELU, out);
+        KILN_CHECK(check_block(mini, 64));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+static uint32_t reshaped(mini_host *mini, uint32_t x, uint32_t rank, const int64_t *extents)
+{
+    uint32_t out = mini_tensor_add(mini, mini->tensors[x].view.dtype, rank, extents);
+    mini_unary(mini, KF_OP_RESHAPE, x, out);
+    return out;
+}
+
+/// Groups of channels: the rows belong to another shape than what comes before and after, and so do
+/// a parameter for each channel and one along the last axis.
+static void test_groups(void)
+{
+    static const int64_t planes[] = {1, 3, 8, 19, 400};
+    mini_host *mini = begin(kiln_test_param());
+    for (size_t i = 0; mini != NULL && i < sizeof(planes) / sizeof(planes[0]); i++) {
+        const int64_t whole[] = {3, 4, planes[i]}, grouped[] = {3, 2, 2 * planes[i]};
+        mini_clear(mini);
+        uint32_t x = tensor(mini, KF_DTYPE_F32, 3, 3, 4, planes[i]);
+        uint32_t channels = tensor(mini, KF_DTYPE_F32, 2, 4, 1, 0);
+        uint32_t last = tensor(mini, KF_DTYPE_F32, 1, planes[i], 0, 0);
+        uint32_t scaled = binary(mini, KF_OP_MUL, x, channels);
+        uint32_t rows = reshaped(mini, scaled, 3, grouped);
+        uint32_t soft = unary(mini, KF_OP_SOFTMAX, rows);
+        uint32_t back = reshaped(mini, soft, 3, whole);
+        uint32_t moved = binary(mini, KF_OP_ADD, back, channels);
+        binary(mini, KF_OP_MUL, moved, last);
+        const uint32_t inner[] = {scaled, rows, soft, back, moved};
+        for (size_t k = 0; k < sizeof(inner) / sizeof(inner[0]); k++) {
+            mini_drop(mini, inner[k]);
+        }
+        KILN_CHECK(check_block(mini, 32));
+        KILN_CHECK_INT(mini->values_asked, 0);
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// A whole value turned into another shape before it is reduced over the last axis.
+static void test_reshaped(void)
+{
+    mini_host *mini = begin(kiln_test_param());
+    if (mini == NULL) {
+        return;
+    }
+    const int64_t other[] = {6, 34};
+    uint32_t x = tensor(mini, KF_DTYPE_F32, 3, 4, 3, 17),
+             y = tensor(mini, KF_DTYPE_F32, 3, 4, 3, 17);
+    uint32_t rows = reshaped(mini, binary(mini, KF_OP_MUL, x, y), 2, other);
+    reduce(mini, KF_OP_SUM, rows, 2, false);
+    reduce(mini, KF_OP_MAX, rows, 2, false);
+    KILN_CHECK(check_block(mini, 32));
+    end(mini);
+}
+
 // ---- any reduction -----------------------------------------------------------------------------
 
 static bool takes_axes(const variant *v, uint32_t mask, uint32_t rank)
@@ -634,7 +718,8 @@ static const variant split_items = {"reduce.so", 1, KF_SHAPE_NDRANGE};
 
 KILN_TEST_MAIN("unit/plugins/rows", ROWS(test_softmax, "softmax"),
                ROWS(test_softmax_op, "softmax_op"), ROWS(test_norm, "norm"),
-               ROWS(test_views, "views"), ALL(test_axes, "axes"), ALL(test_kinds, "kinds"),
-               ALL(test_moments, "moments"), ALL(test_strides, "strides"),
+               ROWS(test_operators, "operators"), ROWS(test_groups, "groups"),
+               ALL(test_reshaped, "reshaped"), ROWS(test_views, "views"), ALL(test_axes, "axes"),
+               ALL(test_kinds, "kinds"), ALL(test_moments, "moments"), ALL(test_strides, "strides"),
                ALL(test_special_values, "special"), ALL(test_repeats, "repeats"),
                ALL(test_declines, "declines"), ALL(test_builder, "builder"))
