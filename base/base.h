@@ -292,6 +292,12 @@ KILN_API void kiln_dynlib_close(kiln_dynlib *library);
 KILN_NODISCARD KILN_API kiln_status kiln_cache_dir(const kiln_env *env, char *out_path,
                                                    size_t capacity, kiln_error *err);
 
+/// The folder of what a user lists for Kiln, `kiln` in XDG_CONFIG_HOME; it need not be there.
+/// Ownership: the caller's. Lifetime: n/a. Thread: any. Errors: FAILED_PRECONDITION without a home,
+/// and in a process with elevated privileges.
+KILN_NODISCARD KILN_API kiln_status kiln_config_dir(char *out_path, size_t capacity,
+                                                    kiln_error *err);
+
 /// A database on disk: tables of key -> value with a checksum, shared by processes, safe against
 /// crashes, least recently used entries removed above the limit. SQLite below; absent in the
 /// minimal build, where open gives UNIMPLEMENTED. A damaged entry is a miss and is removed; a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where Kiln keeps files of its own: the cache folder, from the knob or the XDG base directory
-// specification. What lies in it is the store's and the bundles' business.
+// Where Kiln keeps files of its own: the folders of its cache and of a user's lists, from the knob
+// or the XDG base directory specification. What lies in them is decided by who writes it.
 #include "base_internal.h"
 
 #include <stdio.h>
@@ -35,6 +35,23 @@ kiln_status kiln_cache_dir(const kiln_env *env, char *out_path, size_t capacity,
     if (length < 0 || (size_t)length >= capacity) {
         return kiln_fail(err, FAILED_PRECONDITION, "path of the cache has %d bytes, limit %zu",
                          length, capacity);
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_config_dir(char *out_path, size_t capacity, kiln_error *err)
+{
+    const char *config = kilni_base_getenv("XDG_CONFIG_HOME");
+    const char *home = kilni_base_getenv("HOME");
+    int length = -1;
+    if (is_absolute(config)) {
+        length = snprintf(out_path, capacity, "%s/kiln", config);
+    } else if (is_absolute(home)) {
+        length = snprintf(out_path, capacity, "%s/.config/kiln", home);
+    }
+    if (length < 0 || (size_t)length >= capacity) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "no folder for a user's lists: set XDG_CONFIG_HOME or HOME");
     }
     return KILN_STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const cli_command words[] = {
+    {"allow", "add files to the list of plugins that may be loaded", plugin_allow},
     {"abi", "print or compare the plugin interface's version and layout", plugin_abi},
     {"list", "the fusers that were found, and why each was taken or not", plugin_list},
     {"bench", "time a replayable file fused and operation by operation", plugin_bench},
@@ -16,6 +17,7 @@ static const cli_command words[] = {
     {"dump", "show blocks, launches and sources for a replayable file", plugin_dump},
     {"new", "write a project with a fuser that works", plugin_new},
     {"reduce", "shrink a replayable file to what still fails", plugin_reduce},
+    {"sign", "sign plugins, or make a key to sign them with", plugin_sign},
     {"run", "run a replayable file; --compare with the reference", cmd_replay},
 };
 

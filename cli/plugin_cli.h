@@ -14,6 +14,8 @@ int plugin_reduce(int argc, char **argv);
 int plugin_new(int argc, char **argv);
 int plugin_check(int argc, char **argv);
 int plugin_fingerprint(int argc, char **argv); ///< for plugin_check alone
+int plugin_allow(int argc, char **argv);
+int plugin_sign(int argc, char **argv);
 int plugin_reset(int argc, char **argv);
 
 /// The template's files, by path below plugin_sdk/template; a row of NULLs ends the table.

@@ -12,6 +12,7 @@ function(kiln_test_environment test)
         "POCL_CACHE_DIR=${KILN_TEST_POCL_CACHE}"
         "KILN_CACHE_DIR=${CMAKE_BINARY_DIR}/test-cache/${id}"
         "KILN_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/kiln/plugins"
+        "KILN_PLUGIN_MODE=developer"
         "CUDA_CACHE_DISABLE=1")
 endfunction()
 

@@ -159,7 +159,7 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
         .plugin = plugin, .index = index, .id = plugin->fuser_ids[index], .host = host};
     const char *off = engine->registry->developer
                           ? NULL
-                          : kilni_fuse_switched_off(engine->env, plugin->info.id, fuser->id);
+                          : kilni_fuse_switched_off(engine->env, plugin, fuser->id);
     if (off != NULL) {
         kiln_log_write(engine->env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "fuser %s/%s: %s",
                        plugin->info.id, fuser->id, off);
@@ -428,6 +428,26 @@ void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *bloc
     if (fuser != KILNI_FUSE_NONE) {
         kilni_fuse_crumb_set(engine->fusers[fuser].plugin, engine->crumb_slot, calls[doing]);
     }
+}
+
+bool kiln_fuse_block_ships(const kiln_fuse_engine *engine, const kiln_plan_block *block)
+{
+    uint32_t fuser = fuser_of(engine, block);
+    return fuser != KILNI_FUSE_NONE && engine->fusers[fuser].plugin->ships;
+}
+
+void kiln_fuse_block_hung(kiln_fuse_engine *engine, const kiln_plan_block *block,
+                          const kiln_error *cause)
+{
+    uint32_t fuser = fuser_of(engine, block);
+    if (fuser != KILNI_FUSE_NONE) { // another hang would cost another device
+        const kilni_fuse_fuser *f = &engine->fusers[fuser];
+        atomic_uint *strikes = &f->plugin->strikes[f->index];
+        if (atomic_load(strikes) < KILNI_FUSE_STRIKES_MAX) {
+            atomic_store(strikes, KILNI_FUSE_STRIKES_MAX - 1);
+        }
+    }
+    kiln_fuse_block_failed(engine, block, cause);
 }
 
 void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,

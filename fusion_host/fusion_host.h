@@ -71,6 +71,25 @@ KILN_API void kiln_fuse_registry_destroy(kiln_fuse_registry *registry);
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry,
                                                            const char *path, kiln_error *err);
 
+/// Adds the SHA-256 of a plugin's file to the list of the knob `plugin-allow`, which is made when
+/// there is none. Ownership: nothing is kept. Lifetime: n/a. Thread: one process at a time. Errors:
+/// NOT_FOUND, ALREADY_EXISTS when it is listed, PERMISSION_DENIED for a list that others can write.
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path,
+                                                           kiln_error *err);
+
+/// Ed25519 signatures of plugins, by OpenSSL's libcrypto where it is installed. `create` makes a
+/// secret key (PKCS #8 in PEM) in a new file that only this user can read; `public` gives the line
+/// that stands for it in the file of `plugin-keys`; `sign` writes the 64 bytes of the signature of
+/// a file's bytes beside it, as FILE.sig. Ownership: nothing is kept. Lifetime: n/a. Thread: any.
+/// Errors: UNIMPLEMENTED without libcrypto, ALREADY_EXISTS for a key's file, PERMISSION_DENIED for
+/// a secret that others can read, INVALID_ARGUMENT for what is no such key, NOT_FOUND.
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_key_create(const kiln_env *env, const char *key_path,
+                                                         kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_key_public(const kiln_env *env, const char *key_path,
+                                                         char out_hex[65], kiln_error *err);
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_sign(const kiln_env *env, const char *key_path,
+                                                   const char *path, kiln_error *err);
+
 /// Forgets what is kept in `state_folder` of the plugin with this id, or of all when it is NULL:
 /// refusals for a failed scan or an ended process, failures of fusers. Gives how many files of
 /// plugins that was. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: 0.
@@ -202,6 +221,14 @@ KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op,
 /// operations unfused. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                      const kiln_error *cause);
+
+/// As above for a program that did not come back: its fuser is put away at once, in later processes
+/// too. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
+KILN_API void kiln_fuse_block_hung(kiln_fuse_engine *engine, const kiln_plan_block *block,
+                                   const kiln_error *cause);
+/// Whether the block's fuser ships with Kiln, and is trusted as Kiln is. Ownership: a value.
+/// Lifetime: n/a. Thread: as streams. Errors: none.
+KILN_API bool kiln_fuse_block_ships(const kiln_fuse_engine *engine, const kiln_plan_block *block);
 
 /// Says that the executor now builds or runs a program of the block, or has done so: if the process
 /// ends meanwhile, the next one knows whose program it was. Ownership: borrowed. Lifetime: n/a.

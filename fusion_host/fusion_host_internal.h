@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "fusion_host.h"
 #include "kf_operators.h"
@@ -366,11 +367,25 @@ bool kilni_fuse_scan(const kiln_env *env, const char *helper, const char *path, 
 
 /// Why the configuration leaves a plugin out, or one of its fusers, or NULL; and whether it leaves
 /// out a program.
-const char *kilni_fuse_switched_off(const kiln_env *env, const char *id, const char *fuser);
+const char *kilni_fuse_switched_off(const kiln_env *env, const kilni_fuse_plugin *plugin,
+                                    const char *fuser);
 bool kilni_fuse_program_off(const kiln_env *env, kiln_hash128 key);
-/// NULL, or why a file's bytes are not in the list of allowed ones.
-const char *kilni_fuse_not_allowed(const kiln_env *env, const void *bytes, size_t length);
 
+/// Nobody but root and this user may write the file, or put another into a folder above it; a
+/// sticky folder of root's protects its entries.
+kiln_status kilni_fuse_check_owner(const struct stat *info, const char *what, kiln_error *err);
+kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err);
+/// Whether the knob `plugin-mode` lets in a file with these bytes. Errors: PERMISSION_DENIED with
+/// the reason.
+kiln_status kilni_fuse_check_trust(const kiln_env *env, kilni_fuse_trust trust, const char *path,
+                                   const void *bytes, size_t length, kiln_error *err);
+/// The bytes of a file that the user named. The caller frees them, also on failure.
+kiln_status kilni_fuse_read_plugin(const kiln_env *env, const char *path, char **out_bytes,
+                                   size_t *out_length, kiln_error *err);
+/// Whether one of `count` keys, 32 bytes each, made the signature that lies beside the file.
+kiln_status kilni_fuse_check_signature(const kiln_env *env, const char *path, const void *bytes,
+                                       size_t length, const unsigned char *keys, size_t count,
+                                       kiln_error *err);
 void kilni_fuse_sha256(const void *bytes, size_t length, unsigned char out_digest[32]);
 
 typedef struct kilni_fuse_operator { ///< one that a plugin brings
@@ -389,6 +404,7 @@ struct kilni_fuse_plugin {
     char **fuser_ids;
     atomic_uint *strikes; ///< per fuser; KILNI_FUSE_STRIKES_MAX and more: disabled
     bool initialised;
+    bool ships; ///< with Kiln
     kilni_fuse_operator *operators;
     uint32_t n_operators;
     uint32_t operator_slot; ///< of crumbs, for their rules and references

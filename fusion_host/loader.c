@@ -31,44 +31,6 @@ typedef struct loading {
 // ---- the file
 // ------------------------------------------------------------------------------------
 
-static bool is_ours(uid_t owner)
-{
-    return owner == 0 || owner == geteuid();
-}
-
-/* Nobody else may be able to put another file there. A sticky folder of root's protects its
- * entries. */
-static kiln_status check_folders(loading *l)
-{
-    char *folder = kiln_strdup(l->registry->env, l->plugin->info.path);
-    if (folder == NULL) {
-        return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a path");
-    }
-    kiln_status status = KILN_STATUS_OK;
-    for (char *slash = strrchr(folder, '/'); slash != NULL && status == KILN_STATUS_OK;
-         slash = strrchr(folder, '/')) {
-        bool root = slash == folder;
-        slash[root ? 1 : 0] = 0;
-        struct stat info;
-        if (stat(folder, &info) != 0) {
-            status =
-                kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s: %s", folder, strerror(errno));
-        } else if (!is_ours(info.st_uid)) {
-            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s belongs to user %u",
-                               folder, (unsigned)info.st_uid);
-        } else if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
-                   !(info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0)) {
-            status = kiln_fail(l->err, PERMISSION_DENIED, "folder %.120s is writable for others",
-                               folder);
-        }
-        if (root) {
-            break;
-        }
-    }
-    kiln_free(l->registry->env, folder);
-    return status;
-}
-
 static kiln_status check_file(loading *l, const struct stat *info)
 {
     if (!S_ISREG(info->st_mode)) {
@@ -80,14 +42,10 @@ static kiln_status check_file(loading *l, const struct stat *info)
     if (l->trust != KILNI_FUSE_TRUST_PATH || l->registry->developer) {
         return KILN_STATUS_OK;
     }
-    if (!is_ours(info->st_uid)) {
-        return kiln_fail(l->err, PERMISSION_DENIED, "file belongs to user %u",
-                         (unsigned)info->st_uid);
-    }
-    if ((info->st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return kiln_fail(l->err, PERMISSION_DENIED, "file is writable for others");
-    }
-    return check_folders(l);
+    kiln_status status = kilni_fuse_check_owner(info, "file", l->err);
+    return status == KILN_STATUS_OK
+               ? kilni_fuse_check_folders(l->registry->env, l->plugin->info.path, l->err)
+               : status;
 }
 
 static kiln_status read_all(loading *l, int fd, size_t length)
@@ -431,10 +389,13 @@ static kiln_status inspect(loading *l)
     if (l->plugin->info.id == NULL || l->plugin->info.version == NULL) {
         return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
     }
-    const char *why = l->trust == KILNI_FUSE_TRUST_PATH && !l->registry->developer
-                          ? kilni_fuse_not_allowed(l->registry->env, l->bytes, l->length)
-                          : NULL;
-    status = why == NULL ? check_manifest(l) : kiln_fail(l->err, PERMISSION_DENIED, "%s", why);
+    if (!l->registry->developer) {
+        status = kilni_fuse_check_trust(l->registry->env, l->trust, l->plugin->info.path, l->bytes,
+                                        l->length, l->err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = check_manifest(l);
+    }
     return status == KILN_STATUS_OK
                ? kilni_fuse_elf_check(l->bytes, l->length, l->manifest.flags, l->err)
                : status;
@@ -448,7 +409,7 @@ static void add_fusers(const loading *l, char *reason, size_t capacity)
         const char *fuser = l->plugin->fuser_ids[i];
         const char *off = l->registry->developer
                               ? NULL
-                              : kilni_fuse_switched_off(l->registry->env, l->manifest.id, fuser);
+                              : kilni_fuse_switched_off(l->registry->env, l->plugin, fuser);
         size_t at = strlen(reason);
         if (off != NULL) {
             snprintf(reason + at, capacity - at, "; fuser %s: %s", fuser, off);
@@ -502,6 +463,7 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     uint64_t begin = kiln_time_ns();
     loading l = {.registry = registry, .plugin = plugin, .trust = trust, .err = &why};
     *plugin = (kilni_fuse_plugin){.info.state = KILN_FUSE_REFUSED,
+                                  .ships = trust == KILNI_FUSE_TRUST_SHIPPED,
                                   .state_folder = registry->state_folder};
     plugin->info.path = kiln_strdup(registry->env, path);
     if (plugin->info.path == NULL) {
@@ -510,7 +472,7 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     const char *off = NULL;
     kiln_status status = inspect(&l);
     if (status == KILN_STATUS_OK && !registry->developer) {
-        off = kilni_fuse_switched_off(registry->env, l.manifest.id, NULL);
+        off = kilni_fuse_switched_off(registry->env, plugin, NULL);
     }
     if (status == KILN_STATUS_OK && off == NULL) {
         status = check_duplicate(&l);

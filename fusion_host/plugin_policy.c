@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which plugins, fusers and programs the user's configuration lets take part: the list of the knob
-// `plugins`, and the file of allowed hashes of the knob `plugin-allow`. Owners and permissions of
-// plugin files are loader.c's.
-#include <errno.h>
-#include <fcntl.h>
+// Which folders, plugins, fusers and programs take part: the list of the knob `plugins`. Whom to
+// trust is plugin_trust.c's.
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fusion_host_internal.h"
 
-enum { MAX_ALLOW_BYTES = 1 << 20, DIGEST_DIGITS = 64, LEAST_KEY_DIGITS = 8 };
+enum { LEAST_KEY_DIGITS = 8 };
 
 // ---- the knob `plugins` ------------------------------------------------------------------------
 
@@ -36,11 +31,25 @@ static bool is_item(const list_item *item, const char *text)
     return strlen(text) == item->length && strncmp(item->text, text, item->length) == 0;
 }
 
-static const char *plugin_off(const char *list, const char *id)
+/* An item that is a path stands for everything in that folder. */
+static bool is_folder_of(const list_item *item, const char *path)
+{
+    size_t length = item->length;
+    while (length > 1 && item->text[length - 1] == '/') {
+        length--;
+    }
+    return length > 0 && path != NULL && item->text[0] == '/' &&
+           strncmp(path, item->text, length) == 0 && (path[length] == '/' || length == 1);
+}
+
+static const char *plugin_off(const char *list, const char *id, const char *path)
 {
     bool named = false, any_allowed = false;
     list_item item;
     while (next_item(&list, &item)) {
+        if (item.denied && is_folder_of(&item, path)) {
+            return "its folder is denied by the list of plugins";
+        }
         if (item.denied && is_item(&item, id)) {
             return "denied by the list of plugins";
         }
@@ -63,8 +72,10 @@ static const char *fuser_off(const char *list, const char *id, const char *fuser
     return NULL;
 }
 
-const char *kilni_fuse_switched_off(const kiln_env *env, const char *id, const char *fuser)
+const char *kilni_fuse_switched_off(const kiln_env *env, const kilni_fuse_plugin *plugin,
+                                    const char *fuser)
 {
+    const char *id = plugin->info.id;
     const char *list = kiln_config_string(env->config, KILN_KNOB_PLUGINS);
     if (list == NULL || list[0] == 0) {
         return NULL;
@@ -72,7 +83,7 @@ const char *kilni_fuse_switched_off(const kiln_env *env, const char *id, const c
     if (strcmp(list, "off") == 0) {
         return "plugins are switched off";
     }
-    return fuser == NULL ? plugin_off(list, id) : fuser_off(list, id, fuser);
+    return fuser == NULL ? plugin_off(list, id, plugin->info.path) : fuser_off(list, id, fuser);
 }
 
 /* The third part of an item is the beginning of a program's key. */
@@ -96,72 +107,4 @@ bool kilni_fuse_program_off(const kiln_env *env, kiln_hash128 key)
         }
     }
     return false;
-}
-
-// ---- the knob `plugin-allow` -------------------------------------------------------------------
-
-/* A list that somebody else can write allows nothing. */
-static const char *read_list(const char *path, char *out_text, size_t capacity)
-{
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    const char *fault = NULL;
-    if (path[0] != '/') {
-        fault = "plugin-allow is not an absolute path: nothing is allowed";
-    } else if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        fault = "plugin-allow cannot be read: nothing is allowed";
-    } else if ((info.st_uid != 0 && info.st_uid != geteuid()) ||
-               (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        fault = "plugin-allow is writable for others: nothing is allowed";
-    }
-    size_t length = 0;
-    while (fault == NULL && length < capacity - 1) {
-        ssize_t got = read(fd, out_text + length, capacity - 1 - length);
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            break;
-        }
-        length += got > 0 ? (size_t)got : 0;
-    }
-    out_text[length] = 0;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return fault;
-}
-
-static bool lists(const char *text, const char digits[DIGEST_DIGITS + 1])
-{
-    while (*text != 0) {
-        text += strspn(text, " \t\r\n");
-        if (strncmp(text, digits, DIGEST_DIGITS) == 0 &&
-            strchr(" \t\r\n", text[DIGEST_DIGITS]) != NULL) { // also at the end: a terminator
-            return true;
-        }
-        text += strcspn(text, "\n");
-    }
-    return false;
-}
-
-const char *kilni_fuse_not_allowed(const kiln_env *env, const void *bytes, size_t length)
-{
-    const char *path = kiln_config_string(env->config, KILN_KNOB_PLUGIN_ALLOW);
-    unsigned char digest[32];
-    char digits[DIGEST_DIGITS + 1];
-    if (path == NULL || path[0] == 0) {
-        return NULL;
-    }
-    char *text = kiln_alloc(env, MAX_ALLOW_BYTES);
-    if (text == NULL) {
-        return "there is no memory for the list of allowed plugins";
-    }
-    const char *fault = read_list(path, text, MAX_ALLOW_BYTES);
-    kilni_fuse_sha256(bytes, length, digest);
-    for (size_t i = 0; i < sizeof digest; i++) {
-        snprintf(digits + 2 * i, 3, "%02x", digest[i]);
-    }
-    if (fault == NULL && !lists(text, digits)) {
-        fault = "its SHA-256 is not in the list of plugin-allow";
-    }
-    kiln_free(env, text);
-    return fault;
 }

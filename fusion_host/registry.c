@@ -198,7 +198,8 @@ static void warn_of_unknown(const kiln_fuse_registry *registry)
     for (list += strspn(list, ", "); *list != 0; list += strspn(list, ", ")) {
         size_t length = strcspn(list, ", ");
         size_t minus = list[0] == '-' ? 1 : 0;
-        if (!has_plugin(registry, list + minus, strcspn(list + minus, ", /"))) {
+        bool folder = minus == 1 && list[1] == '/';
+        if (!folder && !has_plugin(registry, list + minus, strcspn(list + minus, ", /"))) {
             kiln_log_write(registry->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
                            "plugins: no plugin has the id %.*s", (int)(length - minus),
                            list + minus);

@@ -270,6 +270,7 @@ static void set_environment(void)
     setenv("POCL_CACHE_DIR", KILN_TEST_POCL_CACHE, 0);
     setenv("KILN_CACHE_DIR", KILN_TEST_BUILD_DIR "/test-cache", 0);
     setenv("KILN_PLUGIN_PATH", KILN_TEST_BUILD_DIR "/lib/kiln/plugins", 0);
+    setenv("KILN_PLUGIN_MODE", "developer", 0);
     mkdir(KILN_TEST_POCL_CACHE, 0700);
     mkdir(KILN_TEST_BUILD_DIR "/test-cache", 0700);
 }

@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 KILN, ROOT = sys.argv[1], sys.argv[2]
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(KILN)))
 MODEL = os.path.join(ROOT, "examples/digits/digits.onnx")
 INPUT = os.path.join(ROOT, "examples/digits/three.npy")
 FAST = ["--device", "reference"]
@@ -267,6 +268,35 @@ def plugin_words_for_replays():
 def plugins_off():
     run = kiln("run", MODEL, "--input", INPUT, KILN_PLUGINS="off")
     expect(run, 0, "predicted class: 3", "of them 0 in 0 fused blocks")
+
+
+@case
+def allows_and_signs_plugins():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o700)
+        plugin = os.path.join(folder, "elementwise.so")
+        with open(os.path.join(BUILD, "lib/kiln/plugins/elementwise.so"), "rb") as source:
+            write(folder, "elementwise.so", source.read())
+        os.chmod(plugin, 0o644)
+        knobs = {"KILN_PLUGIN_PATH": folder, "XDG_CONFIG_HOME": folder, "KILN_PLUGINS": "-/" + BUILD.strip("/")}
+        listed = lambda mode: kiln("plugin", "list", "--why", KILN_PLUGIN_MODE=mode, **knobs)
+        expect(listed("allowlist"), 0, "not in the list of plugin-allow; `kiln plugin allow FILE` adds it")
+        expect(kiln("plugin", "allow", plugin, **knobs), 0, "is allowed")
+        expect(kiln("plugin", "allow", plugin, **knobs), 0, "was allowed before")
+        expect(listed("allowlist"), 0, "taken    org.kiln.elementwise")
+        expect(listed("signed"), 0, "plugin-keys has no key")
+        key = os.path.join(folder, "key.pem")
+        run = kiln("plugin", "sign", "--key", key, "--new", plugin, **knobs)
+        expect(run, 0)
+        assert len(run.stdout) == 65, run.stdout
+        assert kiln("plugin", "sign", "--key", key, **knobs).stdout == run.stdout
+        write(os.path.join(folder, "kiln"), "plugins.keys", run.stdout.encode())
+        os.chmod(os.path.join(folder, "kiln", "plugins.keys"), 0o600)
+        expect(listed("signed"), 0, "taken    org.kiln.elementwise")
+        expect(listed("off"), 0, "plugin-mode is off")
+        expect_error(kiln("plugin", "sign", "--key", key, "--new", **knobs), "is there: it stays as it is")
+        assert kiln("plugin", "sign", plugin, **knobs).returncode != 0
+        assert kiln("plugin", "allow", **knobs).returncode != 0
 
 
 @case

@@ -268,6 +268,8 @@ static void folder_init(folder *d)
     KILN_CHECK_INT(kiln_config_create(&d->env.allocator, NULL, false, &d->env.config, NULL),
                    KILN_STATUS_OK);
     snprintf(d->path, sizeof d->path, "%s", kiln_test_tmpdir());
+    KILN_CHECK_INT(
+        kiln_config_set(d->env.config, "plugin-mode", "developer", KILN_ORIGIN_FLAG, NULL), 0);
 }
 
 static void folder_set(folder *d, const char *knob, const char *value)

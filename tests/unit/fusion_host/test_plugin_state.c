@@ -402,6 +402,11 @@ typedef struct place { ///< a folder of plugins and a configuration
     kiln_fuse_registry *registry;
 } place;
 
+static void place_set(place *p, const char *knob, const char *value)
+{
+    KILN_CHECK_INT(kiln_config_set(p->env.config, knob, value, KILN_ORIGIN_FLAG, NULL), 0);
+}
+
 static void place_init(place *p)
 {
     size_t length = 0;
@@ -413,13 +418,8 @@ static void place_init(place *p)
     }
     free(bytes);
     KILN_CHECK_INT(kiln_config_create(&p->env.allocator, NULL, false, &p->env.config, NULL), 0);
-    KILN_CHECK_INT(kiln_config_set(p->env.config, "plugin-path", p->path, KILN_ORIGIN_FLAG, NULL),
-                   0);
-}
-
-static void place_set(place *p, const char *knob, const char *value)
-{
-    KILN_CHECK_INT(kiln_config_set(p->env.config, knob, value, KILN_ORIGIN_FLAG, NULL), 0);
+    place_set(p, "plugin-path", p->path);
+    place_set(p, "plugin-mode", "developer");
 }
 
 /// What is said of the folder's plugin.
@@ -459,6 +459,7 @@ static void test_list_of_allowed_files(void)
     place_init(&p);
     const char *list = kiln_test_path(p.path, "allowed.txt");
     digest_of(kiln_test_path(p.path, "a.so"), hex);
+    place_set(&p, "plugin-mode", "allowlist");
     place_set(&p, "plugin-allow", list);
     KILN_CHECK_CONTAINS(look(&p), "plugin-allow cannot be read: nothing is allowed");
     (void)kiln_test_write_file(list, "# none\n", 7);
@@ -477,6 +478,264 @@ static void test_list_of_allowed_files(void)
     place_set(&p, "plugin-allow", "allowed.txt");
     KILN_CHECK_CONTAINS(look(&p), "plugin-allow is not an absolute path: nothing is allowed");
     place_fini(&p);
+}
+
+/* Without the knob the list is the user's own, which `kiln plugin allow` writes; none is empty. */
+static void test_default_list(void)
+{
+    place p;
+    kiln_error err = KILN_ERROR_INIT;
+    struct stat info;
+    place_init(&p);
+    const char *home = kiln_test_tmpdir();
+    const char *file = kiln_test_path(p.path, "a.so");
+    setenv("XDG_CONFIG_HOME", home, 1);
+    place_set(&p, "plugin-mode", "allowlist");
+    KILN_CHECK_CONTAINS(look(&p), "not in the list of plugin-allow; `kiln plugin allow FILE` adds");
+    KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, "/nowhere.so", &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, file, &err), KILN_STATUS_OK);
+    KILN_CHECK_CONTAINS(look(&p), "taken");
+    KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, file, &err), KILN_STATUS_ALREADY_EXISTS);
+    const char *list = kiln_test_path(home, "kiln/plugins.allow");
+    KILN_CHECK_INT(stat(list, &info), 0);
+    KILN_CHECK_INT(info.st_mode & 0777, 0600);
+    (void)chmod(kiln_test_path(home, "kiln"), 0777); // somebody could put another list there
+    KILN_CHECK_CONTAINS(look(&p), "is writable for others: nothing is allowed");
+    KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, file, &err), KILN_STATUS_PERMISSION_DENIED);
+    (void)chmod(kiln_test_path(home, "kiln"), 0700);
+    FILE *changed = fopen(file, "ab"); // another build
+    KILN_CHECK(changed != NULL && fputc(0, changed) == 0 && fclose(changed) == 0);
+    KILN_CHECK_CONTAINS(look(&p), "not in the list of plugin-allow");
+    place_fini(&p);
+}
+
+/* What is named is allowed by naming it, except where nothing or only signed files are. */
+static const char *add_by_name(place *p)
+{
+    static kiln_error err;
+    kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
+    place_set(p, "plugin-path", "");
+    err = (kiln_error)KILN_ERROR_INIT;
+    kiln_fuse_registry_destroy(p->registry);
+    KILN_CHECK_INT(kiln_fuse_registry_create(&p->env, &options, &p->registry, NULL), 0);
+    kiln_status status = kiln_fuse_registry_add(p->registry, kiln_test_path(p->path, "a.so"), &err);
+    place_set(p, "plugin-path", p->path);
+    return status == KILN_STATUS_OK ? "taken" : err.message;
+}
+
+static void test_modes(void)
+{
+    place p;
+    place_init(&p);
+    setenv("XDG_CONFIG_HOME", kiln_test_tmpdir(), 1);
+    KILN_CHECK_CONTAINS(look(&p), "taken");
+    place_set(&p, "plugin-mode", "off");
+    KILN_CHECK_STR(look(&p), "plugin-mode is off: only fusers that ship are loaded");
+    KILN_CHECK_CONTAINS(add_by_name(&p), "plugin-mode is off");
+    place_set(&p, "plugin-mode", "allowlist");
+    KILN_CHECK_CONTAINS(look(&p), "not in the list");
+    KILN_CHECK_STR(add_by_name(&p), "taken");
+    place_set(&p, "plugin-mode", "signed");
+    KILN_CHECK_STR(look(&p), "plugin-keys has no key: nothing is allowed");
+    KILN_CHECK_CONTAINS(add_by_name(&p), "plugin-keys has no key");
+    place_set(&p, "plugin-mode", "lenient");
+    KILN_CHECK_STR(look(&p), "plugin-mode is lenient; off, allowlist, signed and developer are "
+                             "known: nothing is allowed");
+    KILN_CHECK_CONTAINS(add_by_name(&p), "nothing is allowed");
+    kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
+    options.shipped_folder = p.path; // what ships is trusted as the library is
+    place_set(&p, "plugin-path", "");
+    place_set(&p, "plugin-mode", "off");
+    kiln_fuse_registry_destroy(p.registry);
+    KILN_CHECK_INT(kiln_fuse_registry_create(&p.env, &options, &p.registry, NULL), 0);
+    KILN_CHECK_CONTAINS(kiln_fuse_registry_plugin(p.registry, 0)->reason, "taken");
+    place_fini(&p);
+}
+
+// ---- signatures --------------------------------------------------------------------------------
+
+typedef struct signing {
+    place p;
+    kiln_error err;
+    char file[300];
+    char signature[310];
+    char keys[300];
+    char secret[300];
+    char other[300];
+} signing;
+
+static bool signing_init(signing *s)
+{
+    *s = (signing){0};
+    place_init(&s->p);
+    snprintf(s->file, sizeof s->file, "%s/a.so", s->p.path);
+    snprintf(s->signature, sizeof s->signature, "%s/a.so.sig", s->p.path);
+    snprintf(s->keys, sizeof s->keys, "%s/keys", s->p.path);
+    snprintf(s->secret, sizeof s->secret, "%s/secret.pem", s->p.path);
+    snprintf(s->other, sizeof s->other, "%s/other.pem", s->p.path);
+    place_set(&s->p, "plugin-mode", "signed");
+    place_set(&s->p, "plugin-keys", s->keys);
+    kiln_status status = kiln_fuse_key_create(&s->p.env, s->secret, &s->err);
+    if (status == KILN_STATUS_UNIMPLEMENTED) {
+        kiln_test_skip("%s", s->err.message);
+        place_fini(&s->p);
+        return false;
+    }
+    KILN_CHECK_INT(status, KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_fuse_key_create(&s->p.env, s->other, &s->err), KILN_STATUS_OK);
+    return true;
+}
+
+/* The file of keys: those of the secrets, NULL ends. */
+static void list_keys(signing *s, const char *secret, const char *second)
+{
+    char text[400] = "# who may\n", hex[65];
+    const char *const secrets[] = {secret, second};
+    for (size_t i = 0; i < 2 && secrets[i] != NULL; i++) {
+        KILN_CHECK_INT(kiln_fuse_key_public(&s->p.env, secrets[i], hex, &s->err), KILN_STATUS_OK);
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, "%s somebody\n", hex);
+    }
+    (void)kiln_test_write_file(s->keys, text, strlen(text));
+    (void)chmod(s->keys, 0644);
+}
+
+static const char unsigned_bytes[] = "its signature is not of these bytes by a key of plugin-keys";
+
+static void test_signatures(void)
+{
+    signing s;
+    struct stat info;
+    if (!signing_init(&s)) {
+        return;
+    }
+    KILN_CHECK_INT(stat(s.secret, &info), 0);
+    KILN_CHECK_INT(info.st_mode & 0777, 0600);
+    KILN_CHECK_INT(kiln_fuse_key_create(&s.p.env, s.secret, &s.err), KILN_STATUS_ALREADY_EXISTS);
+    KILN_CHECK_CONTAINS(look(&s.p), "plugin-keys cannot be read: nothing is allowed");
+    list_keys(&s, s.secret, NULL);
+    KILN_CHECK_CONTAINS(look(&s.p), "it is not signed: there is no FILE.sig beside it");
+    KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.secret, s.file, &s.err), KILN_STATUS_OK);
+    KILN_CHECK_CONTAINS(look(&s.p), "taken");
+    KILN_CHECK_STR(add_by_name(&s.p), "taken");
+    list_keys(&s, s.other, NULL);
+    KILN_CHECK_STR(look(&s.p), unsigned_bytes);
+    KILN_CHECK_CONTAINS(add_by_name(&s.p), unsigned_bytes);
+    list_keys(&s, s.other, s.secret); // any of them will do
+    KILN_CHECK_CONTAINS(look(&s.p), "taken");
+    (void)chmod(s.keys, 0666);
+    KILN_CHECK_STR(look(&s.p), "plugin-keys is writable for others: nothing is allowed");
+    (void)chmod(s.keys, 0644);
+    if (geteuid() == 0) {
+        KILN_CHECK_INT(chown(s.keys, 12345, 12345), 0);
+        KILN_CHECK_STR(look(&s.p), "plugin-keys belongs to user 12345: nothing is allowed");
+    }
+    place_fini(&s.p);
+}
+
+/* Every byte of a signature counts, every byte of the file, and nothing may follow. */
+static void test_damaged_signatures(void)
+{
+    signing s;
+    size_t length = 0;
+    if (!signing_init(&s)) {
+        return;
+    }
+    list_keys(&s, s.secret, NULL);
+    KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.secret, s.file, &s.err), KILN_STATUS_OK);
+    char *signature = kiln_test_read_file(s.signature, &length);
+    KILN_CHECK_INT(length, 64);
+    char bytes[66] = {0};
+    for (size_t i = 0; i < 64 && signature != NULL; i++) {
+        memcpy(bytes, signature, 64);
+        bytes[i] = (char)(bytes[i] ^ (1 << (i % 8)));
+        (void)kiln_test_write_file(s.signature, bytes, 64);
+        KILN_CHECK_STR(look(&s.p), unsigned_bytes);
+    }
+    memcpy(bytes, signature, 64);
+    (void)kiln_test_write_file(s.signature, bytes, 63);
+    KILN_CHECK_STR(look(&s.p), "its signature has 63 bytes, not 64");
+    (void)kiln_test_write_file(s.signature, bytes, 0);
+    KILN_CHECK_STR(look(&s.p), "its signature has 0 bytes, not 64");
+    (void)kiln_test_write_file(s.signature, bytes, 65);
+    KILN_CHECK_STR(look(&s.p), "its signature has more than 64 bytes, not 64");
+    (void)kiln_test_write_file(s.signature, bytes, 64);
+    KILN_CHECK_CONTAINS(look(&s.p), "taken");
+    free(signature);
+    FILE *changed = fopen(s.file, "ab");
+    KILN_CHECK(changed != NULL && fputc(0, changed) == 0 && fclose(changed) == 0);
+    KILN_CHECK_STR(look(&s.p), unsigned_bytes);
+    place_fini(&s.p);
+}
+
+static void test_damaged_keys(void)
+{
+    static const char *const texts[] = {
+        "", "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\n!!!!",
+        "-----BEGIN PRIVATE KEY-----\n"
+        "AAAABBBBCCCCDDDDEEEEFFFFGGGGHHHHIIIIJJJJKKKKLLLLMMMMNNNNOOOOPPPP\n"
+        "-----END PRIVATE KEY-----\n", // another algorithm's
+        "-----BEGIN PRIVATE KEY-----\n"
+        "MC4CAQAwBQYDK2VwBCIEIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n"}; // no end
+    signing s;
+    char hex[65];
+    if (!signing_init(&s)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        (void)kiln_test_write_file(s.other, texts[i], strlen(texts[i]));
+        KILN_CHECK_INT(kiln_fuse_key_public(&s.p.env, s.other, hex, &s.err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.other, s.file, &s.err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+    }
+    (void)chmod(s.secret, 0640);
+    KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.secret, s.file, &s.err),
+                   KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(kiln_fuse_key_public(&s.p.env, "/nowhere.pem", hex, &s.err),
+                   KILN_STATUS_NOT_FOUND);
+    static const char keys[] = "0123\nabc\n# 00\n"; // no line has 64 digits
+    (void)kiln_test_write_file(s.keys, keys, sizeof keys - 1);
+    (void)chmod(s.keys, 0644);
+    KILN_CHECK_STR(look(&s.p), "plugin-keys has no key: nothing is allowed");
+    place_fini(&s.p);
+}
+
+/* Keys and signatures are those of OpenSSL's command, both ways; RFC 8032, 7.1, test 1. */
+static void test_signatures_of_openssl(void)
+{
+    static const char rfc[] = "-----BEGIN PRIVATE KEY-----\n"
+                              "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
+                              "-----END PRIVATE KEY-----\n";
+    signing s;
+    char hex[65], command[1800];
+    if (!signing_init(&s)) {
+        return;
+    }
+    (void)kiln_test_write_file(s.other, rfc, sizeof rfc - 1);
+    (void)chmod(s.other, 0600);
+    KILN_CHECK_INT(kiln_fuse_key_public(&s.p.env, s.other, hex, &s.err), KILN_STATUS_OK);
+    KILN_CHECK_STR(hex, "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
+    if (system("openssl version >/dev/null 2>&1") != 0) {
+        kiln_test_skip("no openssl command");
+        place_fini(&s.p);
+        return;
+    }
+    (void)unlink(s.other);
+    snprintf(command, sizeof command,
+             "umask 077; openssl genpkey -algorithm ed25519 -out %s && "
+             "openssl pkeyutl -sign -inkey %s -rawin -in %s -out %s",
+             s.other, s.other, s.file, s.signature);
+    KILN_CHECK_INT(system(command), 0);
+    list_keys(&s, s.other, NULL);
+    KILN_CHECK_CONTAINS(look(&s.p), "taken");
+    KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.secret, s.file, &s.err), KILN_STATUS_OK);
+    snprintf(command, sizeof command,
+             "openssl pkey -in %s -pubout -out %s.pub && openssl pkeyutl -verify -pubin -inkey "
+             "%s.pub -rawin -in %s -sigfile %s >/dev/null",
+             s.secret, s.secret, s.secret, s.file, s.signature);
+    KILN_CHECK_INT(system(command), 0);
+    place_fini(&s.p);
 }
 
 /* FIPS 180-4's examples. */
@@ -566,6 +825,12 @@ static void test_switches(void)
     KILN_CHECK_STR(look(&p), "denied by the list of plugins");
     place_set(&p, "plugins", "off");
     KILN_CHECK_STR(look(&p), "plugins are switched off");
+    snprintf(text, sizeof text, "-%.150s/", p.path);
+    place_set(&p, "plugins", text);
+    KILN_CHECK_STR(look(&p), "its folder is denied by the list of plugins");
+    text[strlen(text) - 2] = 0; // another folder, whose name this one's begins with
+    place_set(&p, "plugins", text);
+    KILN_CHECK_CONTAINS(look(&p), "taken");
     place_fini(&p);
 }
 
@@ -623,6 +888,12 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_banned_program_stays_banned),
         KILN_TEST(test_damaged_records),
         KILN_TEST(test_list_of_allowed_files),
+        KILN_TEST(test_default_list),
+        KILN_TEST(test_modes),
+        KILN_TEST(test_signatures),
+        KILN_TEST(test_damaged_signatures),
+        KILN_TEST(test_damaged_keys),
+        KILN_TEST(test_signatures_of_openssl),
         KILN_TEST(test_sha256),
         KILN_TEST(test_owners),
         KILN_TEST(test_switches),
