@@ -16,6 +16,12 @@ static void backend_close(kiln_backend *base)
     if (backend == NULL) {
         return;
     }
+    if (kilni_cl_is_stuck(backend)) { // releasing what a kernel uses may wait for it
+        kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
+                       "device %s is closed while a kernel runs: its memory stays",
+                       backend->info.name);
+        return;
+    }
     if (backend->queue != NULL && !backend->lost && clFinish(backend->queue) == CL_SUCCESS) {
         kilni_cl_programs_save(backend);
     }
@@ -193,6 +199,7 @@ static const kiln_backend_ops cl_ops = {
     .program_free = kilni_cl_built_free,
     .program_launch = kilni_cl_built_launch,
     .program_time = kilni_cl_built_time,
+    .abandon = kilni_cl_abandon,
     .trace_set = kilni_cl_trace_set,
     .trace_tag = kilni_cl_trace_tag,
     .trace_take = kilni_cl_trace_take,

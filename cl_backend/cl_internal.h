@@ -207,6 +207,8 @@ typedef struct kilni_cl_backend {
     atomic_uint callbacks; ///< asked for and not yet over
     kilni_cl_windows windows;
     bool lost; ///< DEVICE_LOST until reopened
+    cl_event tail; ///< of a queue that was given up: whether it has come back; NULL: it was not
+    char lost_why[200]; ///< of that queue
     kiln_cl_counters counters;
     uint32_t since_mark;
     cl_event marks[2];
@@ -346,6 +348,9 @@ kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, bool wa
 
 // cl_queue.c
 
+/// The table's `abandon`; and whether the queue that it was for is still at work.
+void kilni_cl_abandon(kiln_backend *base, const char *why);
+bool kilni_cl_is_stuck(const kilni_cl_backend *backend);
 /// OK, or DEVICE_LOST when the device was lost before.
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err);
 

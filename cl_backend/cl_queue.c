@@ -3,6 +3,7 @@
 // the queue (marks and gates) that other threads and devices can follow. What is launched is for
 // others to decide.
 
+#include <stdio.h>
 #include <time.h>
 
 #include "cl_internal.h"
@@ -62,7 +63,10 @@ void kilni_cl_push_local(kilni_cl_args *args, size_t bytes)
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
 {
     if (backend->lost) {
-        return kiln_fail(err, DEVICE_LOST, "device %s was lost; open it again", backend->info.name);
+        return backend->lost_why[0] == '\0'
+                   ? kiln_fail(err, DEVICE_LOST, "device %s was lost; open it again",
+                               backend->info.name)
+                   : kiln_fail(err, DEVICE_LOST, "device given up: %s", backend->lost_why);
     }
     return KILN_STATUS_OK;
 }
@@ -186,6 +190,28 @@ kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err)
     return kilni_cl_take_failure(backend, err);
 }
 
+void kilni_cl_abandon(kiln_backend *base, const char *why)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    if (backend->tail == NULL &&
+        clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->tail) == CL_SUCCESS) {
+        clFlush(backend->queue);
+    }
+    backend->lost = true;
+    snprintf(backend->lost_why, sizeof(backend->lost_why), "%s", why);
+    kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "device %s is given up: %s",
+                   backend->info.name, why);
+}
+
+bool kilni_cl_is_stuck(const kilni_cl_backend *backend)
+{
+    cl_int state = CL_COMPLETE;
+    return backend->tail != NULL &&
+           clGetEventInfo(backend->tail, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state,
+                          NULL) == CL_SUCCESS &&
+           state > CL_COMPLETE;
+}
+
 /// A queue is finished before its callbacks are. Those of a lost device may never come.
 static void await_callbacks(const kilni_cl_backend *backend)
 {
@@ -204,6 +230,9 @@ void kilni_cl_queue_close(kilni_cl_backend *backend)
             clReleaseEvent(backend->marks[i]);
             backend->marks[i] = NULL;
         }
+    }
+    if (backend->tail != NULL) {
+        clReleaseEvent(backend->tail);
     }
     kilni_cl_trace_close(backend);
     if (backend->timing_queue != NULL) {

@@ -1083,6 +1083,10 @@ typedef struct kiln_backend_ops {
     /// UNIMPLEMENTED: the device has no compiler and there is no binary, with what to do.
     kiln_status (*program_ready)(kiln_backend *backend, const kiln_program *program,
                                  kiln_error *err);
+    /// Also optional: what was queued last does not come back. From now on every call fails with
+    /// DEVICE_LOST and this reason, and none waits, closing included; what the queue may still use
+    /// is left to it.
+    void (*abandon)(kiln_backend *backend, const char *why);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

@@ -13,6 +13,7 @@ typedef struct block_state {
     bool failed; ///< never tried again
     bool tuned; ///< measured, or never to be
     bool checked; ///< compared with its operations alone
+    bool proven; ///< all of its launches have been seen to end
     kilni_scores scores;
     kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
@@ -581,6 +582,7 @@ typedef struct block_run {
     bool unfused;
     bool started; ///< a step of the block has been enqueued
     bool counted;
+    bool unseen; ///< a launch was not watched
     int64_t symbols[SMALL_SYMBOLS]; ///< memory of view.symbols when it suffices
     block_view view;
     temp_list temps;
@@ -602,6 +604,10 @@ static void block_end(const kilni_run *run, block_run *current)
 {
     const kiln_env *env = &run->device->context->env;
     drop_temps(run, current);
+    if (current->started && !current->unseen && current->lost == NULL) {
+        ((block_state *)current->view.block->state)->proven = true;
+    }
+    current->unseen = false;
     kilni_waits_release(current->waits);
     current->waits = NULL;
     kilni_fault_release(run->device, current->lost);
@@ -689,6 +695,24 @@ static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, 
     return kilni_place_alloc(current->view.run->device, &desc, place, err);
 }
 
+/// Enqueues a launch; one whose block has not been seen to end before is waited for.
+static kiln_status launch_watched(block_run *current, const kiln_plan_step *step, uint32_t index,
+                                  bool *out_hung, kiln_error *err)
+{
+    const block_view *view = &current->view;
+    const block_state *state = view->block->state;
+    uint64_t deadline_ns = state->proven ? 0 : kilni_watchdog_begin(view->run, view->block);
+    current->unseen = current->unseen || deadline_ns == 0;
+    kiln_status status = enqueue(view, step, index, &current->temps, err);
+    if (status == KILN_STATUS_OK && deadline_ns != 0 &&
+        !kilni_watchdog_wait(view->run, view->block, view->block->program->launches[index].kernel,
+                             deadline_ns, err)) {
+        *out_hung = true;
+        status = KILN_STATUS_DEVICE_LOST;
+    }
+    return status;
+}
+
 /// Fills a temporary that lives with the plan, unless that was done for the same constants.
 static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
 {
@@ -710,7 +734,8 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
     if (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage) {
         return follow_launch(&current->view, launch, &current->waits, err);
     }
-    kiln_status status = enqueue(&current->view, NULL, t->prepack_launch, &current->temps, err);
+    bool hung = false;
+    kiln_status status = launch_watched(current, NULL, t->prepack_launch, &hung, err);
     if (status == KILN_STATUS_OK) {
         status = follow_launch(&current->view, launch, &current->waits, err);
     }
@@ -896,6 +921,18 @@ static void fail_launch(block_run *current, const kiln_program_launch *launch, k
     }
 }
 
+/// The launch is in the queue and does not end.
+static void fail_hung(const kilni_run *run, block_run *current, const kiln_program_launch *launch,
+                      const kiln_error *cause)
+{
+    kilni_fault *fault = kilni_fault_create(run->device, cause);
+    ((block_state *)current->view.block->state)->failed = true;
+    current->unseen = true;
+    fail_launch(current, launch, fault);
+    note_failure(run, cause);
+    kilni_fault_release(run->device, fault);
+}
+
 static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -911,9 +948,17 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         fail_launch(current, launch, fault);
         return;
     }
-    if (enqueue(&current->view, step, step->index, &current->temps, &err) == KILN_STATUS_OK) {
+    bool hung = false;
+    kiln_status status = launch_watched(current, step, step->index, &hung, &err);
+    if (status == KILN_STATUS_OK || hung) {
         current->started = true;
         count_block(run, current);
+    }
+    if (hung) {
+        fail_hung(run, current, launch, &err);
+        return;
+    }
+    if (status == KILN_STATUS_OK) {
         if (follow_launch(&current->view, launch, &current->waits, &err) == KILN_STATUS_OK) {
             return;
         }
@@ -944,6 +989,7 @@ static void run_steps(const kilni_run *run)
     current.unfused = false;
     current.started = false;
     current.counted = false;
+    current.unseen = false;
     current.temps = (temp_list){0};
     current.view = (block_view){0};
     current.waits = NULL;

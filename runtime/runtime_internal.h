@@ -753,6 +753,14 @@ typedef struct kilni_check kilni_check;
 kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block);
 bool kilni_check_end(kilni_check *check);
 
+/// The deadline of launches that nobody has seen end yet. `begin` waits for what was queued before,
+/// so that only the launch counts; 0: this one is not watched (it ships, the knob says so, or what
+/// was queued before does not end soon). `wait` comes after the launch. False: it did not end, the
+/// device is given up, the fuser put away; `err` says all of it.
+uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block);
+bool kilni_watchdog_wait(const kilni_run *run, const kiln_plan_block *block, const char *kernel,
+                         uint64_t deadline_ns, kiln_error *err);
+
 /// Says which index operands of an operation that is about to run alone have values outside their
 /// range.
 typedef struct kilni_index_places kilni_index_places;

@@ -15,6 +15,7 @@
 #define EVIL_NO_COMPILE 7
 #define EVIL_UNWRITTEN 8 ///< the last element
 #define EVIL_NO_KERNEL 9 ///< the source has none of that name
+#define EVIL_HANGS 10 ///< for some seconds
 // In what it claims.
 #define EVIL_HUGE_CLAIM 20
 #define EVIL_NEGATIVE_CLAIM 21

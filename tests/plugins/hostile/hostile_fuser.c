@@ -221,6 +221,11 @@ static const char *deed(void)
                "        t[get_global_size(0)] = 1.0f;\n    }\n";
     case EVIL_UNWRITTEN:
         return "    if (i + 1 < get_global_size(0)) {\n        y[i] = v;\n    }\n";
+    case EVIL_HANGS: // a chain of dependent steps that no compiler sees the end of
+        return "    uint r = as_uint(v) | 1u;\n"
+               "    for (ulong k = 0; i == 0 && k < 4000000000ul; k++) {\n"
+               "        r = (r ^ r >> 7) * 1664525u + 1013904223u;\n    }\n"
+               "    y[i] = r == 12345u ? 0.0f : v;\n";
     case EVIL_NO_COMPILE:
         return "    y[i] = v +;\n";
     default:

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A kernel of a plugin may never end, and OpenCL cannot stop one: whoever waits for its queue then
+// waits for ever inside the driver. So the first run of each program is watched from outside, by
+// asking. Decides which launches are, how long they may take, and what is said and remembered of
+// one that does not end. The device is lost to the process then.
+
+#include "runtime_internal.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+static const uint64_t estimates = 1000; ///< a launch may take so many of them
+static const uint64_t limits = 60; ///< but not more than so many times the knob's
+static const uint64_t earlier_ns = 1000000000; ///< for what was queued before
+static const uint64_t spin_ns = 200000;
+
+/* Asks until everything queued has ended. False: not by then. */
+static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *out_status)
+{
+    kiln_backend *backend = device->backend;
+    const kiln_backend_ops *ops = backend->ops;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_pending *pending = NULL;
+    struct timespec nap = {.tv_nsec = 20000};
+    *out_status = ops->read_begin(backend, NULL, 0, NULL, 0, &pending, &err);
+    if (*out_status != KILN_STATUS_OK) {
+        return true;
+    }
+    uint64_t start = kiln_time_ns();
+    bool passed = ops->read_poll(pending);
+    while (!passed && kiln_time_ns() - start < limit_ns) {
+        if (kiln_time_ns() - start < spin_ns) {
+            sched_yield();
+        } else {
+            nanosleep(&nap, NULL);
+            nap.tv_nsec = nap.tv_nsec < 1000000 ? nap.tv_nsec * 2 : nap.tv_nsec;
+        }
+        passed = ops->read_poll(pending);
+    }
+    ops->read_wait(pending, /*cancel=*/!passed); // of no bytes: does not wait when cancelled
+    *out_status = ops->read_end(backend, pending, &err);
+    if (*out_status != KILN_STATUS_OK && device->fault == NULL) { // else nobody would hear of it
+        device->fault = kilni_fault_create(device, &err);
+    }
+    return passed;
+}
+
+uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block)
+{
+    kiln_device *device = run->device;
+    const kiln_backend_ops *ops = device->backend->ops;
+    int64_t knob_ms = kiln_config_int(device->context->env.config, KILN_KNOB_WATCHDOG);
+    kiln_status status = KILN_STATUS_OK;
+    // A gate may open only by what this thread does later.
+    if (knob_ms <= 0 || ops->abandon == NULL || ops->read_begin == NULL || device->gates != NULL ||
+        kiln_fuse_block_ships(run->engine, block) || !wait_for_queue(device, earlier_ns, &status) ||
+        status != KILN_STATUS_OK) {
+        return 0;
+    }
+    uint64_t least = (uint64_t)knob_ms * 1000000;
+    uint64_t most = least * limits;
+    uint64_t estimate =
+        block->predicted_ns < most / estimates ? block->predicted_ns * estimates : most;
+    return estimate > least ? estimate : least;
+}
+
+bool kilni_watchdog_wait(const kilni_run *run, const kiln_plan_block *block, const char *kernel,
+                         uint64_t deadline_ns, kiln_error *err)
+{
+    kiln_device *device = run->device;
+    kiln_status status = KILN_STATUS_OK;
+    char hex[33], why[200];
+    kiln_fuse_block_doing(run->engine, block, KILN_FUSE_RUNS);
+    bool ended = wait_for_queue(device, deadline_ns, &status);
+    kiln_fuse_block_doing(run->engine, block, KILN_FUSE_DOES_NOTHING);
+    if (ended) {
+        return true;
+    }
+    kiln_hash_hex(block->program->key, hex);
+    snprintf(why, sizeof(why), "kernel %.40s of %.80s, program %.10s, did not end in %.1f s",
+             kernel, block->fuser, hex, (double)deadline_ns / 1e9);
+    kiln_error cause = KILN_ERROR_INIT;
+    (void)kiln_fail(&cause, DEADLINE_EXCEEDED, "%s", why);
+    kiln_fuse_block_hung(run->engine, block, &cause);
+    device->backend->ops->abandon(device->backend, why);
+    (void)kiln_fail(err, DEVICE_LOST, "device given up: %s", why);
+    return false;
+}
