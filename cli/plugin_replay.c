@@ -26,6 +26,8 @@ typedef struct job {
     kiln_replay *replay;
     kiln_tensor *inputs[MAX_IO];
     size_t n_inputs;
+    kiln_tensor *varying[MAX_IO]; ///< borrowed: the inputs that are not constant
+    size_t n_varying;
 } job;
 
 static void job_close(job *j)
@@ -61,6 +63,11 @@ static kiln_status job_open(const job_options *options, job *j, kiln_error *err)
         status = kiln_tensor_create(j->device, descs[i].dtype, descs[i].rank, descs[i].dims,
                                     j->replay->inputs[i].data, &j->inputs[i], err);
         j->n_inputs = i + 1;
+        if (status == KILN_STATUS_OK && (descs[i].flags & KILN_TENSOR_CONST) != 0) {
+            kiln_tensor_mark_constant(j->inputs[i]);
+        } else {
+            j->varying[j->n_varying++] = j->inputs[i];
+        }
     }
     return status;
 }
@@ -122,7 +129,7 @@ static kiln_status record(job *j, const kiln_op_record *op, names *all, kiln_err
     return status;
 }
 
-/// The stream as a graph, with its inputs as those of the graph.
+/// The stream as a graph; its inputs are those of the graph, but for the constants.
 static kiln_status capture(job *j, kiln_graph **out_graph, kiln_error *err)
 {
     static names all;
@@ -137,7 +144,7 @@ static kiln_status capture(job *j, kiln_graph **out_graph, kiln_error *err)
     kiln_status status =
         n_outputs > MAX_IO
             ? kiln_fail(err, UNIMPLEMENTED, "the stream has more than %d outputs", MAX_IO)
-            : kiln_graph_begin(j->device, j->inputs, j->n_inputs, err);
+            : kiln_graph_begin(j->device, j->varying, j->n_varying, err);
     bool begun = status == KILN_STATUS_OK;
     for (size_t i = 0; i < kiln_ir_graph_op_count(j->replay->graph) && status == KILN_STATUS_OK;
          i++) {
@@ -185,7 +192,7 @@ static kiln_status run_once(job *j, kiln_graph *graph, uint64_t *best, kiln_erro
     size_t n_outputs = 0;
     (void)kiln_ir_graph_outputs(j->replay->graph, &n_outputs);
     uint64_t begin = kiln_time_ns();
-    kiln_status status = kiln_graph_run(graph, j->inputs, j->n_inputs, out, n_outputs, err);
+    kiln_status status = kiln_graph_run(graph, j->varying, j->n_varying, out, n_outputs, err);
     status = status == KILN_STATUS_OK ? kiln_sync(j->device, err) : status;
     uint64_t ns = kiln_time_ns() - begin;
     *best = *best == 0 || ns < *best ? ns : *best;
