@@ -128,6 +128,22 @@ inline expr equal(const expr &a, const expr &b)
 {
     return expr::join(KF_INS_EQ, a, b);
 }
+inline expr operator%(const expr &a, const expr &b)
+{
+    return expr::join(KF_INS_MOD, a, b);
+}
+inline expr less_equal(const expr &a, const expr &b)
+{
+    return expr::join(KF_INS_LE, a, b);
+}
+inline expr both(const expr &a, const expr &b)
+{
+    return expr::join(KF_INS_AND, a, b);
+}
+inline expr either(const expr &a, const expr &b)
+{
+    return expr::join(KF_INS_OR, a, b);
+}
 
 /// What a program should take that moves `bytes` and computes `flops`, both of which may be empty.
 inline expr roofline_ns(const kf_cost &cost, const expr &bytes, const expr &flops,
@@ -158,6 +174,11 @@ struct tensor {
         for (std::uint32_t i = 0; i < from.rank; i++) {
             symbols.push_back(from.dims[i].symbol);
         }
+    }
+    /// Same contents for ever: what a launch of program::packed may read.
+    bool constant() const
+    {
+        return (flags & KF_TENSOR_CONST) != 0;
     }
     bool same_shape(const tensor &other) const
     {
@@ -311,8 +332,18 @@ class program
     }
     std::uint32_t temporary(expr bytes, std::uint32_t align = 64)
     {
-        temps_.emplace_back(std::move(bytes), align);
-        return static_cast<std::uint32_t>(temps_.size() - 1);
+        return keep(std::move(bytes), align, 0, KF_NONE);
+    }
+    /// A temporary that is filled once and kept while the constants are the same: packed weights.
+    /// Returns the launch that fills it, to be given its sizes and arguments; it reads constant
+    /// tensors only and writes this temporary only, whose index goes to `out_temp`. It is no step.
+    launch &packed(std::uint32_t source, std::string kernel, expr bytes, std::uint32_t &out_temp,
+                   std::uint32_t align = 64)
+    {
+        launches_.emplace_back(source, std::move(kernel));
+        out_temp = keep(std::move(bytes), align, KF_TEMP_PERSISTENT,
+                        static_cast<std::uint32_t>(launches_.size() - 1));
+        return launches_.back();
     }
     /// Appends a launch and the step that runs it. The reference lives as long as the program.
     launch &run(std::uint32_t source, std::string kernel)
@@ -350,6 +381,15 @@ class program
         std::string device, driver, code;
         kf_binary view;
     };
+    struct temp {
+        expr bytes;
+        std::uint32_t align, flags, prepack;
+    };
+    std::uint32_t keep(expr bytes, std::uint32_t align, std::uint32_t flags, std::uint32_t prepack)
+    {
+        temps_.push_back(temp{std::move(bytes), align, flags, prepack});
+        return static_cast<std::uint32_t>(temps_.size() - 1);
+    }
     struct text {
         std::string code;
         std::uint64_t math_flags;
@@ -362,7 +402,7 @@ class program
     std::uint32_t flags_ = KF_PROGRAM_DETERMINISTIC;
     std::deque<text> sources_;
     std::deque<launch> launches_;
-    std::vector<std::pair<expr, std::uint32_t>> temps_;
+    std::vector<temp> temps_;
     std::vector<kf_step> steps_;
     expr guard_;
 };
@@ -396,8 +436,9 @@ class sealed_program
             launches_.push_back(&view);
         }
         for (const auto &t : p_.temps_) {
-            temps_.push_back(kf_temp{t.first.view(), t.second, 0, KF_NONE, 0});
-            add_key(t.first);
+            temps_.push_back(kf_temp{t.bytes.view(), t.align, t.flags, t.prepack, 0});
+            add_key(t.bytes);
+            add_key(&t.prepack, sizeof(t.prepack));
         }
         add_key(p_.guard_);
         add_key(p_.steps_.data(), p_.steps_.size() * sizeof(kf_step));
