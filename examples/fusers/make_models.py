@@ -22,8 +22,19 @@ def attention(heads, length, size):
                    {"factor": np.array(size ** -0.5, np.float32)})
 
 
+def layer(rows, inner, columns):
+    """A dense layer with a long inner axis: relu(x * weights + bias)."""
+    i, j = np.arange(inner).reshape(inner, 1), np.arange(columns)
+    weights = ((i * 7 + j * 3) % 17 - 8).astype(np.float32) / 64
+    nodes = [w.node("MatMul", ["x", "weights"], ["product"]), w.node("Add", ["product", "bias"], ["sum"]),
+             w.node("Relu", ["sum"], ["y"])]
+    return w.Graph(nodes, {"x": np.zeros((rows, inner), np.float32)}, {"y": np.zeros((rows, columns), np.float32)},
+                   {"weights": weights, "bias": j.astype(np.float32) / 8})
+
+
 MODELS = {
     "attention/example.onnx": attention(8, 512, 64),
+    "matmul/example.onnx": layer(64, 1024, 64),
 }
 
 for name, graph in MODELS.items():

@@ -38,10 +38,21 @@ def missing_tools(folder):
     return [path for path in DEBIAN_TOOLS.values() if not os.path.exists(path)]
 
 
+def by_hand(folder, env):
+    """Without CMake: one call of the compiler, with what pkg-config says."""
+    sources, compiler = sorted(glob.glob(os.path.join(folder, "*.c"))), "cc"
+    if not sources:
+        sources, compiler = sorted(glob.glob(os.path.join(folder, "*.cpp"))), "c++"
+    words = [run(["pkg-config", flag, "kiln-fuser"], env, folder).split() for flag in ("--cflags", "--libs")]
+    run([compiler, "-O2", *words[0], *sources, *words[1], "-o", "by_hand.so"], env, folder)
+    run(["kiln", "plugin", "check", "--level", "1", os.path.join(folder, "by_hand.so")], env, folder)
+
+
 def build(folder, env):
     if not os.path.exists(os.path.join(folder, "Cargo.toml")):
         run(["cmake", "-B", "build"], env, folder)
         run(["cmake", "--build", "build"], env, folder)
+        by_hand(folder, env)
         return
     # Debian's, not one of the user's own: the oldest that must do.
     rust = {**env, **DEBIAN_TOOLS, "CARGO_HOME": os.path.join(folder, "cargo-home"), "CARGO_NET_OFFLINE": "true"}
