@@ -323,9 +323,9 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
         return status;
     }
     open_store(backend);
-    kilni_cl_device_recall(backend);
     kilni_cl_pool_init(backend);
     kilni_cl_windows_init(backend);
+    kilni_cl_device_calibrate(backend);
     *out_backend = &backend->base;
     return KILN_STATUS_OK;
 }

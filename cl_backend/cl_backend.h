@@ -42,9 +42,10 @@ KILN_API bool kiln_cl_is(const kiln_backend *backend);
 KILN_API void kiln_cl_counters_get(kiln_backend *backend, kiln_cl_counters *out_counters);
 
 /// Measures copy bandwidth and launch cost, puts them into the device's info and keeps them in the
-/// store; takes some 50 ms. Opening uses what is stored, or an estimate by the type of device, and
-/// never measures. Ownership: borrowed. Lifetime: n/a. Thread: the backend's lock; waits. Errors:
-/// as launch and sync.
+/// store; takes some 50 ms. Opening uses what is stored; a GPU that was never measured is then, a
+/// processor only with the knob `tune`; else there is an estimate by the type of device.
+/// Ownership: borrowed. Lifetime: n/a. Thread: the backend's lock; waits. Errors: as launch and
+/// sync.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_measure(kiln_backend *backend, kiln_error *err);
 
 enum { KILN_CL_MAP_READ = 1u, KILN_CL_MAP_WRITE = 2u };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which devices there are, which one an address means, and what is known about one. Speeds are
-// estimates by the type of device until kiln_cl_measure (cl_measure.c) has stored better ones.
+// estimates by the type of device until they are measured (cl_measure.c).
 
 #include <ctype.h>
 #include <stdio.h>
@@ -376,6 +376,21 @@ static uint32_t device_features(const kilni_cl_backend *backend)
     return features;
 }
 
+enum { NV_CAPABILITY_MAJOR = 0x4000, NV_CAPABILITY_MINOR = 0x4001 }; // cl_nv_device_attribute_query
+
+/* f32 units of a compute unit. NVIDIA's by compute capability, from the throughput table of its
+ * programming guide; others have 64, or say nothing. */
+static uint64_t gpu_lanes(const kilni_cl_backend *backend)
+{
+    uint64_t major = 0, minor = 0;
+    if (has_extension(&backend->info, "cl_nv_device_attribute_query")) {
+        major = device_number(backend, NV_CAPABILITY_MAJOR);
+        minor = device_number(backend, NV_CAPABILITY_MINOR);
+    }
+    bool half = (major == 6 && minor == 0) || major == 7 || (major == 8 && minor == 0);
+    return major == 3 ? 192 : major >= 5 && !half ? 128 : 64;
+}
+
 static void estimate_speeds(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
@@ -385,7 +400,7 @@ static void estimate_speeds(kilni_cl_backend *backend)
     case KILN_DEVICE_GPU:
         info->bytes_per_s = 300000000000;
         info->launch_ns = 7000;
-        lanes = 64;
+        lanes = gpu_lanes(backend);
         break;
     case KILN_DEVICE_CPU:
         info->bytes_per_s = 12000000000;

@@ -379,7 +379,8 @@ kiln_status kilni_cl_device_type_of(const kiln_env *env, size_t index, kiln_devi
                                     kiln_error *err, void *user);
 kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err);
 void kilni_cl_device_info_free(kilni_cl_backend *backend);
-void kilni_cl_device_recall(kilni_cl_backend *backend); ///< what kiln_cl_measure stored
+/// What kiln_cl_measure stored, or measures where that is wanted.
+void kilni_cl_device_calibrate(kilni_cl_backend *backend);
 
 // cl_pool.c
 void kilni_cl_pool_init(kilni_cl_backend *backend);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Measures a device once: bytes per second of a copy, and the cost of one more kernel in a queue.
-// The figures are kept in the store under the device's fingerprint. Who asks for it, and when, is
-// the caller's.
+// The figures are kept in the store under the device's fingerprint. A GPU is measured when it is
+// opened for the first time: what its memory does cannot be guessed (0.3 to 5 TB/s), and choices
+// among fusers follow from it. A processor is, when choices are to be measured anyway.
 
 #include <string.h>
 
@@ -14,6 +15,8 @@ static const char measure_source[] =
     "{ if (get_global_id(0) == 1u << 30) a[0] = 0.0f; }\n";
 
 enum { COPY_RUNS = 5, COPIES = 4, LAUNCHES = 256 };
+
+static const uint64_t long_ns = 20000000; ///< of one copy or launch run: nothing longer is tried
 
 typedef struct speeds { ///< what is stored
     uint32_t format;
@@ -34,23 +37,48 @@ static kiln_hash128 speeds_key(const kilni_cl_backend *backend)
     return kiln_hash_bytes(&key, sizeof(key));
 }
 
-void kilni_cl_device_recall(kilni_cl_backend *backend)
+static bool recall(kilni_cl_backend *backend)
 {
     kiln_blob entry = {0};
-    speeds stored;
+    speeds stored = {0};
     if (backend->store == NULL ||
         kiln_store_get(backend->store, KILN_STORE_DEVICES, speeds_key(backend), &entry, NULL) !=
             KILN_STATUS_OK) {
-        return;
+        return false;
     }
     if (entry.length == sizeof(stored)) {
         memcpy(&stored, entry.data, sizeof(stored));
-        if (stored.format == 1 && stored.bytes_per_s > 0) {
-            backend->info.bytes_per_s = stored.bytes_per_s;
-            backend->info.launch_ns = stored.launch_ns;
-        }
     }
     kiln_free(backend->env, entry.data);
+    bool good = stored.format == 1 && stored.bytes_per_s > 0;
+    if (good) {
+        backend->info.bytes_per_s = stored.bytes_per_s;
+        backend->info.launch_ns = stored.launch_ns;
+    }
+    return good;
+}
+
+/* Not where choices must not depend on measurements, and of processors only what can be kept. */
+static bool is_wanted(const kilni_cl_backend *backend)
+{
+    const kiln_config *config = backend->env->config;
+    if (kiln_config_bool(config, KILN_KNOB_DETERMINISTIC) ||
+        (backend->info.features & KILN_FEATURE_COMPILER) == 0) {
+        return false;
+    }
+    return backend->info.type == KILN_DEVICE_GPU ||
+           (backend->store != NULL &&
+            strcmp(kiln_config_string(config, KILN_KNOB_TUNE), "off") != 0);
+}
+
+void kilni_cl_device_calibrate(kilni_cl_backend *backend)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    if (!recall(backend) && is_wanted(backend) &&
+        kiln_cl_measure(&backend->base, &err) != KILN_STATUS_OK) {
+        kiln_log_write(backend->env, KILN_LOG_INFO, "cl_backend", "%s was not measured: %s",
+                       backend->info.name, err.message);
+    }
 }
 
 static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kernel, size_t bytes,
@@ -76,6 +104,9 @@ static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kerne
         KILN_TRY(out, status, kilni_cl_drain(backend, err));
         uint64_t taken = (kiln_time_ns() - begin) / COPIES;
         *out_ns = i > 0 && taken < *out_ns ? taken : *out_ns;
+        if (i > 0 && taken * COPIES > long_ns) {
+            break;
+        }
     }
 out:
     kilni_cl_free(backend, source);
@@ -90,6 +121,7 @@ static kiln_status time_launches(kilni_cl_backend *backend, kilni_cl_kernel *ker
     kiln_status status = KILN_STATUS_OK;
     const size_t size = 64;
     uint64_t begin = 0;
+    int launched = 0;
     KILN_TRY(out, status, kilni_cl_alloc(backend, 256, &buffer, err));
     for (int i = 0; i <= LAUNCHES; i++) {
         kilni_cl_args args = kilni_cl_args_begin(backend, kernel);
@@ -99,15 +131,19 @@ static kiln_status time_launches(kilni_cl_backend *backend, kilni_cl_kernel *ker
             KILN_TRY(out, status, kilni_cl_drain(backend, err));
             begin = kiln_time_ns();
         }
+        launched = i;
+        if (kiln_time_ns() - begin > long_ns) {
+            break;
+        }
     }
     KILN_TRY(out, status, kilni_cl_drain(backend, err));
-    *out_ns = (kiln_time_ns() - begin) / LAUNCHES;
+    *out_ns = (kiln_time_ns() - begin) / (uint64_t)(launched > 0 ? launched : 1);
 out:
     kilni_cl_free(backend, buffer);
     return status;
 }
 
-static size_t copy_bytes(const kilni_cl_backend *backend)
+static size_t most_bytes(const kilni_cl_backend *backend)
 {
     size_t bytes = backend->info.type == KILN_DEVICE_GPU ? (size_t)256 << 20 : (size_t)64 << 20;
     while (bytes > 1 << 20 &&
@@ -115,6 +151,26 @@ static size_t copy_bytes(const kilni_cl_backend *backend)
         bytes /= 2;
     }
     return bytes;
+}
+
+/// The rate of the largest copy that does not take long: a simulated device is slow.
+static kiln_status measure_copies(kilni_cl_backend *backend, kilni_cl_kernel *kernel,
+                                  kiln_error *err)
+{
+    enum { FIRST_BYTES = 64 << 10, STEP = 32 };
+    size_t most = most_bytes(backend);
+    for (size_t bytes = FIRST_BYTES; bytes != 0;) {
+        uint64_t ns = 0;
+        kiln_status status = time_copies(backend, kernel, bytes, &ns, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        ns = ns > 0 ? ns : 1;
+        backend->info.bytes_per_s = (uint64_t)(2.0 * (double)bytes / ((double)ns * 1e-9));
+        size_t next = bytes * STEP < most ? bytes * STEP : most;
+        bytes = next > bytes && ns * (next / bytes) < long_ns * COPIES ? next : 0;
+    }
+    return KILN_STATUS_OK;
 }
 
 static void remember(kilni_cl_backend *backend)
@@ -137,9 +193,7 @@ kiln_status kiln_cl_measure(kiln_backend *base, kiln_error *err)
     kilni_cl_program *program = NULL;
     kilni_cl_kernel *copy;
     kilni_cl_kernel *nothing;
-    uint64_t copy_ns = 0;
     uint64_t launch_ns = 0;
-    size_t bytes = copy_bytes(backend);
     kiln_status status = KILN_STATUS_OK;
     kilni_cl_build build = {.format = KILN_SOURCE_OPENCL_C,
                             .code = measure_source,
@@ -151,10 +205,8 @@ kiln_status kiln_cl_measure(kiln_backend *base, kiln_error *err)
              kilni_cl_program_kernel(backend, program, "kiln_measure_copy", &copy, err));
     KILN_TRY(out, status,
              kilni_cl_program_kernel(backend, program, "kiln_measure_nothing", &nothing, err));
-    KILN_TRY(out, status, time_copies(backend, copy, bytes, &copy_ns, err));
     KILN_TRY(out, status, time_launches(backend, nothing, &launch_ns, err));
-    double seconds = (double)(copy_ns > 0 ? copy_ns : 1) * 1e-9;
-    backend->info.bytes_per_s = (uint64_t)(2.0 * (double)bytes / seconds);
+    KILN_TRY(out, status, measure_copies(backend, copy, err));
     backend->info.launch_ns = launch_ns;
     remember(backend);
 out:

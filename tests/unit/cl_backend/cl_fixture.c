@@ -43,6 +43,8 @@ bool cl_fixture_env(cl_fixture *f, const cl_settings *settings)
     }
     return set(f, KILN_KNOB_CACHE_DIR, settings->cache != NULL ? settings->cache : "off") &&
            set(f, KILN_KNOB_MEMORY_BUDGET, settings->budget) &&
+           set(f, KILN_KNOB_TUNE, settings->tune) &&
+           set(f, KILN_KNOB_DETERMINISTIC, settings->deterministic) &&
            set(f, KILN_KNOB_KERNEL_DIR, settings->kernel_dir);
 }
 

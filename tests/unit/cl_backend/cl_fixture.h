@@ -22,6 +22,8 @@ typedef struct cl_settings {
     const char *budget; ///< NULL: the device's
     const char *kernel_dir;
     const char *address; ///< NULL: the first
+    const char *tune; ///< NULL: off
+    const char *deterministic; ///< NULL: not
 } cl_settings;
 
 /// Opens the device; skips the case when there is none, and gives false.

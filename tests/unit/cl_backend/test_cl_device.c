@@ -285,10 +285,49 @@ static void test_measure_is_remembered(void)
     }
 }
 
+/// The device's info after opening with these settings.
+static kiln_device_info opened(const cl_settings *settings)
+{
+    cl_fixture f;
+    kiln_device_info info = {0};
+    if (cl_fixture_open(&f, settings)) {
+        info = *f.ops->info(f.base);
+        cl_fixture_close(&f);
+    }
+    return info;
+}
+
+/// A processor is measured when choices are to be measured and the figures can be kept, once.
+static void test_opening_measures_where_it_is_wanted(void)
+{
+    cl_settings settings = {.cache = kiln_test_path(kiln_test_tmpdir(), "opened")};
+    kiln_device_info guess = opened(&settings);
+    if (guess.type != KILN_DEVICE_CPU) {
+        kiln_test_skip("the first device is no processor");
+        return;
+    }
+    settings.tune = "lazy";
+    settings.deterministic = "1";
+    kiln_device_info fixed = opened(&settings);
+    KILN_CHECK(fixed.bytes_per_s == guess.bytes_per_s && fixed.launch_ns == guess.launch_ns);
+    settings.deterministic = NULL;
+    cl_settings nowhere = {.tune = "lazy"};
+    kiln_device_info unkept = opened(&nowhere);
+    KILN_CHECK(unkept.bytes_per_s == guess.bytes_per_s && unkept.launch_ns == guess.launch_ns);
+    kiln_device_info measured = opened(&settings);
+    KILN_CHECK(measured.bytes_per_s != guess.bytes_per_s && measured.bytes_per_s > 100000000);
+    KILN_CHECK(measured.launch_ns != guess.launch_ns);
+    settings.tune = "off";
+    kiln_device_info recalled = opened(&settings);
+    KILN_CHECK_INT(recalled.bytes_per_s, measured.bytes_per_s);
+    KILN_CHECK_INT(recalled.launch_ns, measured.launch_ns);
+}
+
 KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
                KILN_TEST(test_parts), KILN_TEST(test_malformed_addresses),
                KILN_TEST(test_description_ends), KILN_TEST(test_facts),
                KILN_TEST(test_two_backends_on_one_device),
                KILN_TEST(test_opening_again_leaves_nothing), KILN_TEST(test_no_memory_at_open),
-               KILN_TEST(test_measure_is_remembered))
+               KILN_TEST(test_measure_is_remembered),
+               KILN_TEST(test_opening_measures_where_it_is_wanted))

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the host expects of the backend's products, against what was measured, and what follows for
+// the matmul fuser: on a GPU it takes products with a tail where it is faster than these one by
+// one, and leaves them alone where it is not.
+#include <math.h>
+#include <string.h>
+
+#include "fuse_fixture.h"
+
+/* As `kiln devices` and kiln_cl_measure see an NVIDIA H200, driver 580.159. */
+static void be_an_h200(kiln_device_info *device)
+{
+    device->type = KILN_DEVICE_GPU;
+    device->name = "NVIDIA H200";
+    device->compute_units = 132;
+    device->vector_bytes = 4;
+    device->local_bytes = 49152;
+    device->max_work_group = 1024;
+    device->memory_bytes = 150ull << 30;
+    device->max_alloc_bytes = 37ull << 30;
+    device->bytes_per_s = 1200000000000u;
+    device->flops_f32 = 66900000000000u;
+    device->launch_ns = 7000;
+}
+
+typedef struct gpu {
+    fuse_fixture f;
+    kiln_fuse_engine *engine;
+    kiln_fuse_stream *stream;
+    kiln_fuse_stream *own;
+} gpu;
+
+static bool open(gpu *g, const char *const *plugins)
+{
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    if (!fixture_open(&g->f, plugins)) {
+        return false;
+    }
+    be_an_h200(&g->f.device);
+    KILN_CHECK_INT(kiln_fuse_engine_create(g->f.registry, &g->f.device, &options, &g->engine, NULL),
+                   0);
+    KILN_CHECK_INT(kiln_fuse_stream_create(g->engine, false, &g->stream, NULL), 0);
+    g->own = g->f.stream;
+    g->f.stream = g->stream;
+    return true;
+}
+
+static void close_gpu(gpu *g)
+{
+    g->f.stream = g->own;
+    kiln_fuse_stream_destroy(g->stream);
+    kiln_fuse_engine_destroy(g->engine);
+    fixture_close(&g->f);
+}
+
+static kiln_tensor_desc product(fuse_fixture *f, int64_t m, int64_t k, int64_t n)
+{
+    const int64_t a_dims[] = {m, k}, b_dims[] = {k, n};
+    kiln_tensor_desc a = fixture_input(f, 2, a_dims), b = fixture_input(f, 2, b_dims);
+    return fixture_op(f, KILN_OP_MATMUL, &a, &b);
+}
+
+static void test_products_of_a_gpu_take_what_they_took(void)
+{
+    static const struct {
+        int64_t m, k, n;
+        double gflops; ///< `kiln bench matmul`: CLBlast on the H200
+    } measured[] = {{256, 256, 256, 1100},     {512, 512, 512, 5950},     {1024, 1024, 1024, 13230},
+                    {2048, 2048, 2048, 24930}, {4096, 4096, 4096, 31140}, {1, 4096, 4096, 136},
+                    {64, 16384, 64, 240}};
+    for (size_t i = 0; i < sizeof measured / sizeof measured[0]; i++) {
+        gpu g;
+        if (!open(&g, NULL)) {
+            return;
+        }
+        int64_t m = measured[i].m, k = measured[i].k, n = measured[i].n;
+        (void)product(&g.f, m, k, n);
+        double ns = kilni_fuse_score_baseline(&g.f.device, &g.stream->tapes[0], 0);
+        double took = 2.0 * (double)m * (double)k * (double)n / measured[i].gflops;
+        if (ns > took * 2.1 || ns < took / 1.4) {
+            KILN_FAIL("%lld x %lld x %lld: %.1f us expected, took %.1f us", (long long)m,
+                      (long long)k, (long long)n, ns / 1e3, took / 1e3);
+        }
+        fixture_run(&g.f, true);
+        close_gpu(&g);
+    }
+}
+
+/* gelu as it is recorded: x / sqrt 2, erf, + 1, x / 2, product. */
+static void gelu(fuse_fixture *f, const kiln_tensor_desc *x)
+{
+    kiln_tensor_desc scaled = fixture_scalar_op(f, KILN_OP_MUL_SCALAR, x, 0.70710678);
+    kiln_tensor_desc e = fixture_op(f, KILN_OP_ERF, &scaled, NULL);
+    kiln_tensor_desc gate = fixture_scalar_op(f, KILN_OP_ADD_SCALAR, &e, 1);
+    kiln_tensor_desc half = fixture_scalar_op(f, KILN_OP_MUL_SCALAR, x, 0.5);
+    (void)fixture_op(f, KILN_OP_MUL, &half, &gate);
+    fixture_drop(f, &scaled);
+    fixture_drop(f, &e);
+    fixture_drop(f, &gate);
+    fixture_drop(f, &half);
+    fixture_drop(f, x);
+}
+
+/* Measured with bias and GELU: the fuser took 0.67 to 0.91 of one by one up to 1024, 1.3 to 1.5 of
+ * it at 2048. */
+static void test_a_gpus_fuser_takes_what_it_is_faster_at(void)
+{
+    static const char *const plugins[] = {"plugins/matmul", "plugins/elementwise", NULL};
+    static const struct {
+        int64_t size;
+        bool fused;
+    } cases[] = {{512, true}, {1024, true}, {2048, false}, {4096, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gpu g;
+        if (!open(&g, plugins)) {
+            return;
+        }
+        int64_t size = cases[i].size;
+        kiln_tensor_desc bias = fixture_vector(&g.f, size);
+        kiln_tensor_desc x = product(&g.f, size, size, size);
+        kiln_tensor_desc y = fixture_op(&g.f, KILN_OP_ADD, &x, &bias);
+        fixture_drop(&g.f, &x);
+        gelu(&g.f, &y);
+        const kiln_fuse_segment *s = fixture_next(&g.f, true);
+        bool fused = s->plan->n_blocks > 0 && s->plan->blocks[0].ops[0] == 0;
+        if (fused != cases[i].fused) {
+            KILN_FAIL("%lld: the product is %s, %.1f us against %.1f us", (long long)size,
+                      fused ? "fused" : "alone", (double)s->plan->blocks[0].predicted_ns / 1e3,
+                      (double)s->plan->blocks[0].baseline_ns / 1e3);
+        }
+        KILN_CHECK(fused || (s->plan->n_blocks == 1 &&
+                             strstr(s->plan->blocks[0].fuser, "elementwise") != NULL));
+        fixture_done(&g.f, s);
+        close_gpu(&g);
+    }
+}
+
+KILN_TEST_MAIN("unit/fusion_host/score", KILN_TEST(test_products_of_a_gpu_take_what_they_took),
+               KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at))
