@@ -51,6 +51,7 @@ kiln_status bench_overhead(const bench_options *options, kiln_error *err);
 kiln_status bench_coll(const bench_options *options, kiln_error *err);
 kiln_status bench_remote(const bench_options *options, kiln_error *err);
 kiln_status bench_start(const bench_options *options, kiln_error *err);
+kiln_status bench_warm(const bench_options *options, kiln_error *err);
 
 /// The programs of `fusion`, for others that measure them; false past the last. Ownership: static
 /// storage. Lifetime: the process. Thread: one at a time. Errors: none.
@@ -66,6 +67,9 @@ bool bench_wanted(const bench_options *options, const char *name);
 
 /// Marks the operators that `bench kernels` times; fails on a case that its operator refuses.
 kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err);
+
+/// Removes a folder with all in it.
+void bench_remove_tree(const char *path);
 
 /// Sorts `samples` and gives the value at `quantile` (0.5: the median).
 double bench_quantile(double *samples, size_t count, double quantile);

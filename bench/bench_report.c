@@ -2,8 +2,10 @@
 // How benches tell their figures: a table for people, JSON lines for programs. Also the list of
 // benches.
 
+#define _XOPEN_SOURCE 700
 #include "bench.h"
 
+#include <ftw.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,8 @@ static const bench_entry entries[] = {
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead},
+    {"warm", "time to a transformer block's first result with plans and programs on disk",
+     bench_warm},
     {"start", "time to the first result of a new process, with cold and warm caches", bench_start},
 #ifdef KILN_WITH_REMOTE
     {"remote", "a device behind gRPC on loopback, beside raw sockets and a bare ping-pong",
@@ -37,6 +41,19 @@ const bench_entry *bench_at(size_t index)
 bool bench_wanted(const bench_options *options, const char *name)
 {
     return options->only == NULL || strstr(name, options->only) != NULL;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+void bench_remove_tree(const char *path)
+{
+    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 void bench_header(const bench_options *options)

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +19,6 @@
 extern char **environ;
 
 enum { SAMPLES = 7, COLD_SAMPLES = 1, MAX_SAMPLES = 51 };
-
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info;
-    (void)type;
-    (void)where;
-    return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 typedef struct folders {
     char root[64];
@@ -113,13 +99,13 @@ static kiln_status measure(const bench_options *options, const folders *where, u
     double samples[MAX_SAMPLES];
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < COLD_SAMPLES && status == KILN_STATUS_OK; i++) {
-        remove_tree(where->kiln);
-        remove_tree(where->pocl);
+        bench_remove_tree(where->kiln);
+        bench_remove_tree(where->pocl);
         status = run_once(options, where, &cold[i], err);
     }
     double cold_ms = bench_quantile(cold, COLD_SAMPLES, 0.5);
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        remove_tree(where->pocl);
+        bench_remove_tree(where->pocl);
         status = run_once(options, where, &samples[i], err);
     }
     if (status != KILN_STATUS_OK) {
@@ -163,6 +149,6 @@ kiln_status bench_start(const bench_options *options, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         status = measure(options, &where, count, err);
     }
-    remove_tree(where.root);
+    bench_remove_tree(where.root);
     return status;
 }

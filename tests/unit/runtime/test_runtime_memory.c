@@ -10,8 +10,9 @@
 
 #include "memory_bound.h"
 #include "runtime_fixture.h"
+#include "transformer.h"
 
-enum { B = 2, T = 48, D = 128, H = 4, F = 4 * D, MAX_VALUES = 64 };
+enum { MAX_VALUES = 64 };
 
 /// Calls that must succeed, with what they make let go of when the next one has it.
 typedef struct builder {
@@ -71,90 +72,21 @@ static kiln_tensor *weight(fixture *f, uint64_t seed, size_t rank, const int64_t
 
 // ---- a transformer block -----------------------------------------------------------------------
 
-enum { X, NORM1, BIAS1, NORM2, BIAS2, WQ, WK, WV, WO, UP, UP_BIAS, DOWN, DOWN_BIAS, PARTS };
+enum { PARTS = TRANSFORMER_PARTS };
 
 static void make_parts(fixture *f, kiln_tensor *parts[PARTS])
 {
-    static const int64_t x[] = {B, T, D}, d[] = {D}, dd[] = {D, D}, df[] = {D, F}, fd[] = {F, D},
-                         ff[] = {F};
-    const struct {
-        size_t rank;
-        const int64_t *dims;
-    } shapes[PARTS] = {{3, x},  {1, d},  {1, d},  {1, d},  {1, d},  {2, dd}, {2, dd},
-                       {2, dd}, {2, dd}, {2, df}, {1, ff}, {2, fd}, {1, d}};
-    for (uint64_t i = 0; i < PARTS; i++) {
-        parts[i] = weight(f, i + 1, shapes[i].rank, shapes[i].dims, i == X ? 2.0f : 0.2f);
-    }
-}
-
-static kiln_tensor *heads(builder *b, kiln_tensor *x, kiln_tensor *w)
-{
-    const int64_t split[] = {B, T, H, D / H}, order[] = {0, 2, 1, 3};
-    MAKE(b, flat, kiln_matmul(x, w, false, false, out, ERR));
-    MAKE(b, wide, kiln_reshape(flat, split, 4, out, ERR));
-    MAKE(b, turned, kiln_permute(wide, order, 4, out, ERR));
-    drop(b, flat);
-    drop(b, wide);
-    return turned;
-}
-
-static kiln_tensor *attention(builder *b, kiln_tensor *x, kiln_tensor *const *parts)
-{
-    const int64_t order[] = {0, 2, 1, 3}, joined[] = {B, T, D};
-    kiln_tensor *q = heads(b, x, parts[WQ]);
-    kiln_tensor *k = heads(b, x, parts[WK]);
-    MAKE(b, raw, kiln_matmul(q, k, false, true, out, ERR));
-    drop(b, q);
-    drop(b, k);
-    MAKE(b, scores, kiln_mul_scalar(raw, kiln_f64(0.176776695), out, ERR));
-    drop(b, raw);
-    MAKE(b, weights, kiln_softmax(scores, -1, out, ERR));
-    drop(b, scores);
-    kiln_tensor *v = heads(b, x, parts[WV]);
-    MAKE(b, mixed, kiln_matmul(weights, v, false, false, out, ERR));
-    drop(b, weights);
-    drop(b, v);
-    MAKE(b, turned, kiln_permute(mixed, order, 4, out, ERR));
-    drop(b, mixed);
-    MAKE(b, flat, kiln_reshape(turned, joined, 3, out, ERR));
-    drop(b, turned);
-    MAKE(b, result, kiln_matmul(flat, parts[WO], false, false, out, ERR));
-    drop(b, flat);
-    return result;
-}
-
-static kiln_tensor *transformer(builder *b, kiln_tensor *const *parts)
-{
-    MAKE(b, first, kiln_layer_norm(parts[X], parts[NORM1], parts[BIAS1], -1, 1e-5, out, ERR));
-    kiln_tensor *mixed = attention(b, first, parts);
-    drop(b, first);
-    MAKE(b, x, kiln_add(parts[X], mixed, out, ERR));
-    drop(b, mixed);
-    MAKE(b, second, kiln_layer_norm(x, parts[NORM2], parts[BIAS2], -1, 1e-5, out, ERR));
-    MAKE(b, up, kiln_matmul(second, parts[UP], false, false, out, ERR));
-    drop(b, second);
-    MAKE(b, biased, kiln_add(up, parts[UP_BIAS], out, ERR));
-    drop(b, up);
-    MAKE(b, active, kiln_gelu(biased, false, out, ERR));
-    drop(b, biased);
-    MAKE(b, down, kiln_matmul(active, parts[DOWN], false, false, out, ERR));
-    drop(b, active);
-    MAKE(b, shifted, kiln_add(down, parts[DOWN_BIAS], out, ERR));
-    drop(b, down);
-    MAKE(b, result, kiln_add(x, shifted, out, ERR));
-    drop(b, x);
-    drop(b, shifted);
-    return result;
+    FIXTURE_OK(f, transformer_make(f->device, parts, &f->err));
 }
 
 static kiln_graph *capture_transformer(fixture *f, kiln_tensor *const *parts)
 {
-    builder b = {.f = f};
     kiln_graph *graph = NULL;
+    kiln_tensor *result = NULL;
     FIXTURE_OK(f, kiln_graph_begin(f->device, parts, PARTS, &f->err));
-    kiln_tensor *result = transformer(&b, parts);
+    FIXTURE_OK(f, transformer_record(parts, &result, &f->err));
     FIXTURE_OK(f, kiln_graph_end(f->device, &result, 1, &graph, &f->err));
-    drop_all(&b);
+    kiln_release(result);
     return graph;
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A process that finds plans, programs and measured winners on disk: the time from opening the
+// device to the first result of a transformer block, beside a repeated run. It must not compile,
+// search or measure. Each sample is a process of its own, started with KILN_BENCH_WARM set; two
+// before them fill the caches.
+
+#define _XOPEN_SOURCE 700
+#include "bench.h"
+#include "transformer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILLING = 2, SAMPLES = 7, MAX_SAMPLES = 51, REPEATS = 100, FILLING_REPEATS = 400 };
+
+/// What a process says of itself.
+typedef struct life {
+    double first_ms; ///< from before the context to the first result
+    double repeated_ms;
+    unsigned long long searched; ///< segments that fusers were asked about
+    unsigned long long built; ///< programs compiled
+    unsigned long long measured; ///< launches of the first run beyond those of a repeated one
+} life;
+
+static kiln_status run_once(kiln_tensor *const *parts, float *result, kiln_error *err)
+{
+    kiln_tensor *tensor = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, transformer_record(parts, &tensor, err));
+    KILN_TRY(out, status, kiln_read(tensor, result, TRANSFORMER_ELEMENTS * sizeof(float), err));
+out:
+    kiln_release(tensor);
+    return status;
+}
+
+static unsigned long long launches(kiln_device *device)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(device, &stats);
+    return stats.backend.kernels_launched + stats.backend.blas_calls;
+}
+
+static kiln_status live(const bench_options *options, kiln_context **context, kiln_device **device,
+                        kiln_tensor **parts, life *out, kiln_error *err)
+{
+    static float result[TRANSFORMER_ELEMENTS];
+    static double samples[FILLING_REPEATS];
+    int repeats = options->samples > 0 ? (int)options->samples : REPEATS;
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    repeats = repeats > FILLING_REPEATS ? FILLING_REPEATS : repeats;
+    uint64_t start = kiln_time_ns();
+    KILN_TRY(out, status, kiln_context_create(NULL, context, err));
+    KILN_TRY(out, status, kiln_device_open(*context, options->device, device, err));
+    KILN_TRY(out, status, transformer_make(*device, parts, err));
+    KILN_TRY(out, status, run_once(parts, result, err));
+    out->first_ms = (double)(kiln_time_ns() - start) / 1e6;
+    unsigned long long first = launches(*device);
+    for (int i = 0; i < repeats; i++) {
+        start = kiln_time_ns();
+        KILN_TRY(out, status, run_once(parts, result, err));
+        samples[i] = (double)(kiln_time_ns() - start) / 1e6;
+    }
+    unsigned long long run = (launches(*device) - first) / (unsigned long long)repeats;
+    kiln_device_stats_get(*device, &stats);
+    out->repeated_ms = bench_quantile(samples, (size_t)repeats, 0.5);
+    out->searched = stats.plans_searched;
+    out->built = stats.backend.programs_built;
+    out->measured = first > run ? first - run : 0;
+out:
+    return status;
+}
+
+static kiln_status child(const bench_options *options, kiln_error *err)
+{
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_tensor *parts[TRANSFORMER_PARTS] = {NULL};
+    life l = {0};
+    kiln_status status = live(options, &context, &device, parts, &l, err);
+    if (status == KILN_STATUS_OK) {
+        printf("%.3f %.4f %llu %llu %llu %s\n", l.first_ms, l.repeated_ms, l.searched, l.built,
+               l.measured, kiln_device_info_of(device)->name);
+    }
+    for (int i = 0; i < TRANSFORMER_PARTS; i++) {
+        kiln_release(parts[i]);
+    }
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+    return status;
+}
+
+static kiln_status start(const bench_options *options, int repeats, life *out, char name[160],
+                         kiln_error *err)
+{
+    char command[1024], line[512] = "";
+    snprintf(command, sizeof(command), "KILN_BENCH_WARM=1 '%s' bench warm --samples %d",
+             options->program, repeats);
+    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): this command
+    bool said = pipe != NULL && fgets(line, sizeof(line), pipe) != NULL;
+    int ended = pipe != NULL ? pclose(pipe) : -1;
+    if (!said || ended != 0 ||
+        sscanf(line, "%lf %lf %llu %llu %llu %159[^\n]", &out->first_ms, &out->repeated_ms,
+               &out->searched, &out->built, &out->measured, name) != 6) {
+        return kiln_fail(err, INTERNAL, "`%s` failed", command);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status measure(const bench_options *options, uint32_t count, kiln_error *err)
+{
+    double first[MAX_SAMPLES], repeated[MAX_SAMPLES], ratio[MAX_SAMPLES];
+    char name[160] = "";
+    life l = {0};
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < FILLING && status == KILN_STATUS_OK; i++) {
+        status = start(options, FILLING_REPEATS, &l, name, err);
+    }
+    for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        KILN_TRY(out, status, start(options, REPEATS, &l, name, err));
+        first[i] = l.first_ms;
+        repeated[i] = l.repeated_ms;
+        ratio[i] = (3 * l.repeated_ms + 60) / l.first_ms;
+        if (l.searched + l.built + l.measured > 0) {
+            status = kiln_fail(err, INTERNAL,
+                               "a warm process searched %llu plans, compiled %llu programs and "
+                               "made %llu launches for measurements",
+                               l.searched, l.built, l.measured);
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        bench_header(options);
+        bench_report(options,
+                     &(bench_result){.name = "warm_transformer",
+                                     .value = bench_quantile(first, count, 0.5),
+                                     .unit = "ms",
+                                     .against = "3 repeated runs + 60 ms",
+                                     .ratio = bench_quantile(ratio, count, 0.5),
+                                     .bar = 1,
+                                     .peer_version = "nothing compiled, searched, measured",
+                                     .device = name,
+                                     .samples = count});
+        bench_report(options, &(bench_result){.name = "warm_transformer_repeated",
+                                              .value = bench_quantile(repeated, count, 0.5),
+                                              .unit = "ms",
+                                              .against = "the first result",
+                                              .ratio = bench_quantile(first, count, 0.5) /
+                                                       bench_quantile(repeated, count, 0.5),
+                                              .peer_version = "-",
+                                              .device = name,
+                                              .samples = count});
+    }
+out:
+    return status;
+}
+
+kiln_status bench_warm(const bench_options *options, kiln_error *err)
+{
+    if (getenv("KILN_BENCH_WARM") != NULL) {
+        return child(options, err);
+    }
+    uint32_t count = options->samples > 0 ? options->samples : SAMPLES;
+    char root[] = "/tmp/kiln-bench-XXXXXX", folder[64];
+    if (mkdtemp(root) == NULL) {
+        return kiln_fail(err, UNAVAILABLE, "no temporary folder");
+    }
+    snprintf(folder, sizeof(folder), "%s/kiln", root);
+    setenv("KILN_CACHE_DIR", folder, 1);
+    if (options->device != NULL) {
+        setenv("KILN_DEVICE", options->device, 1);
+    }
+    kiln_status status = measure(options, count > MAX_SAMPLES ? MAX_SAMPLES : count, err);
+    bench_remove_tree(root);
+    return status;
+}
