@@ -25,6 +25,7 @@ typedef struct matmul_case {
 } matmul_case;
 
 static const matmul_case cases[] = {
+    {"matmul_96", 96, 128, 128, false, false, false, 0, 0},
     {"matmul_256", 256, 256, 256, false, false, false, 0, 0},
     {"matmul_512", 512, 512, 512, false, false, false, 0.8, 4},
     {"matmul_1024", 1024, 1024, 1024, false, false, false, 0.8, 4},

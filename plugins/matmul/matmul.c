@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The matrix product as a plugin: three fusers, which differ in how a product is cut into work.
 // They compete for the same blocks: plain tiles, the sum in parts for few tiles and long sums, and
-// small tiles for GPUs. Here are the ABI's objects and nothing else.
+// one for small products. Here are the ABI's objects and nothing else.
 #include "matmul_internal.h"
-
-enum { SMALL_TILES = 2 }; // index of "matmul_small"
 
 struct kf_fuser {
     const kf_host *host;
@@ -25,11 +23,6 @@ struct kf_opt {
 
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
-    if (fuser->index == SMALL_TILES && device->code_shape == KF_SHAPE_BLOCK) {
-        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE,
-                   "small tiles are for devices of work-items");
-        return KF_DECLINED;
-    }
     if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }

@@ -164,7 +164,7 @@ void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand,
 
 // ---- packing -----------------------------------------------------------------------------------
 
-static void emit_pack_left(kf_text *text, const mm_plan *plan)
+void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
     char row[32], step[32];
@@ -176,29 +176,37 @@ static void emit_pack_left(kf_text *text, const mm_plan *plan)
         snprintf(row, sizeof(row), "(long)k");
     }
     kf_text_addf(text,
-                 "    const long panel = get_global_id(0), batch = get_global_id(2);\n"
-                 "    const int blocks = (k + %u) / %u, first = (int)get_global_id(1) * %u;\n"
-                 "    const int last = min(first + %u, blocks);\n",
-                 w - 1, w, 256 / w, 256 / w);
-    emit_indices(text, plan, left);
-    emit_base(text, plan, left, "from");
-    kf_text_addf(text,
-                 "    __global %s *to = left + ((batch * get_global_size(0) + panel) * blocks + "
-                 "first) * %u;\n"
-                 "    for (int b = first; b < last; b++) {\n"
-                 "        const int count = min(%u, k - b * %u);\n"
+                 "    for (int s = first; s < last; s++) {\n"
+                 "        const int count = min(%u, k - s * %u);\n"
                  "        for (int i = 0; i < %u; i++, to += %u) {\n"
-                 "            const long row = min(panel * %u + i, (long)m - 1);\n"
-                 "            __global const %s *p = from + row * %s + (long)b * %u * %s;\n",
-                 plan->type, plan->rows * w, w, w, plan->rows, w, plan->rows,
+                 "            const long row = min(tile * %u + i, (long)m - 1);\n"
+                 "            __global const %s *p = a + row * %s + (long)s * %u * %s;\n",
+                 w, w, plan->rows, w, plan->rows,
                  kf_dtype_of(plan->block->chain.values[left->source].dtype).storage, row, w, step);
     mm_emit_load(text, plan, left, stride, "count", "            ");
     kf_text_addf(text,
                  "            vstore%u(v%u, 0, to);\n"
                  "        }\n"
-                 "    }\n"
-                 "}\n",
+                 "    }\n",
                  w, left->value);
+}
+
+static void emit_pack_left(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width;
+    kf_text_addf(text,
+                 "    const long tile = get_global_id(0), batch = get_global_id(2);\n"
+                 "    const int blocks = (k + %u) / %u, first = (int)get_global_id(1) * %u;\n"
+                 "    const int last = min(first + %u, blocks);\n",
+                 w - 1, w, 256 / w, 256 / w);
+    emit_indices(text, plan, &plan->block->left);
+    emit_base(text, plan, &plan->block->left, "a");
+    kf_text_addf(text,
+                 "    __global %s *to = left + ((batch * get_global_size(0) + tile) * blocks + "
+                 "first) * %u;\n",
+                 plan->type, plan->rows * w);
+    mm_emit_left_panel(text, plan);
+    kf_text_add(text, "}\n");
 }
 
 /// By vectors along the columns.
@@ -212,7 +220,7 @@ static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *co
                  "        for (int j = 0; j < %u; j += %u, to += %u) {\n"
                  "            const long col = panel * %u + j;\n"
                  "            const int count = (int)max(min(n - col, (long)%u), (long)0);\n"
-                 "            __global const %s *p = from + t * (long)%s + col * %s;\n",
+                 "            __global const %s *p = b + t * (long)%s + col * %s;\n",
                  plan->columns, w, w, plan->columns, w,
                  kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, step, column);
     mm_emit_load(text, plan, right, strcmp(column, "1") == 0 ? NULL : column, "count",
@@ -220,8 +228,7 @@ static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *co
     kf_text_addf(text,
                  "            vstore%u(v%u, 0, to);\n"
                  "        }\n"
-                 "    }\n"
-                 "}\n",
+                 "    }\n",
                  w, right->value);
 }
 
@@ -237,7 +244,7 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "        for (int j = 0; j < %u; j += %u) {\n"
                  "            for (int e = 0; e < %u; e++) {\n"
                  "                const long col = min(panel * %u + j + e, (long)n - 1);\n"
-                 "                __global const %s *p = from + col * %s + t;\n",
+                 "                __global const %s *p = b + col * %s + t;\n",
                  plan->type, w * w, w, w, plan->columns, w, w, plan->columns,
                  kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, column);
     mm_emit_load(text, plan, right, NULL, "count", "                ");
@@ -250,31 +257,36 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "                }\n"
                  "            }\n"
                  "        }\n"
-                 "    }\n"
-                 "}\n",
+                 "    }\n",
                  w, right->value, w, w, plan->columns, w);
 }
 
-static void emit_pack_right(kf_text *text, const mm_plan *plan)
+void mm_emit_right_panel(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *right = &plan->block->right;
     char column[32], step[32];
     mm_stride_name(plan, right->source, right->outer, column);
     mm_stride_name(plan, right->source, right->inner, step);
-    kf_text_add(text, "    const long panel = get_global_id(0), batch = get_global_id(2);\n"
-                      "    const int first = (int)get_global_id(1) * 256;\n"
-                      "    const int last = min(first + 256, k);\n");
-    emit_indices(text, plan, right);
-    emit_base(text, plan, right, "from");
-    kf_text_addf(text,
-                 "    __global %s *to = right + ((batch * get_global_size(0) + panel) * k + first) "
-                 "* %u;\n",
-                 plan->type, plan->columns);
     if (strcmp(column, "1") != 0 && strcmp(step, "1") == 0) {
         emit_pack_turned(text, plan, column);
     } else {
         emit_pack_columns(text, plan, column, step);
     }
+}
+
+static void emit_pack_right(kf_text *text, const mm_plan *plan)
+{
+    kf_text_add(text, "    const long panel = get_global_id(0), batch = get_global_id(2);\n"
+                      "    const int first = (int)get_global_id(1) * 256;\n"
+                      "    const int last = min(first + 256, k);\n");
+    emit_indices(text, plan, &plan->block->right);
+    emit_base(text, plan, &plan->block->right, "b");
+    kf_text_addf(text,
+                 "    __global %s *to = right + ((batch * get_global_size(0) + panel) * k + first) "
+                 "* %u;\n",
+                 plan->type, plan->columns);
+    mm_emit_right_panel(text, plan);
+    kf_text_add(text, "}\n");
 }
 
 // ---- the end -----------------------------------------------------------------------------------
@@ -432,7 +444,9 @@ static void emit_product(kf_text *text, const mm_plan *plan)
     }
     emit_base(text, plan, &block->left, "a");
     emit_base(text, plan, &block->right, "b");
-    if (plan->form == MM_FORM_ROW) {
+    if (plan->form == MM_FORM_DIRECT) {
+        mm_emit_direct_sums(text, plan);
+    } else if (plan->form == MM_FORM_ROW) {
         mm_emit_row_sums(text, plan);
     } else if (plan->form == MM_FORM_DOT) {
         mm_emit_dot_sums(text, plan);
@@ -463,7 +477,7 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
     } else {
         kf_text_add(text, "#define MULADD fma\n");
     }
-    if (plan->form == MM_FORM_PACKED) {
+    if (mm_has_panels(plan)) {
         mm_emit_tile_function(text, plan);
     }
 }

@@ -47,10 +47,31 @@ static void tile_flops(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
 }
 
+/// What every work-item packs for itself, which stays in its caches: a quarter of what memory
+/// would take.
+static void own_panels(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_tiles(f, plan);
+    imm_op(f, plan->rows, KF_INS_MUL);
+    mm_formula_tiles(f, plan);
+    mm_formula_chunk(f, plan);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    imm_op(f, plan->columns, KF_INS_MUL);
+    kf_formula_op(f, KF_INS_ADD);
+    mm_formula_k(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    imm_op(f, plan->compute_bytes, KF_INS_MUL);
+    imm_op(f, 4, KF_INS_FLOOR_DIV);
+}
+
 /// What is moved before and after the product itself: packing, and parts of the sum.
 static void extra_bytes(kf_formula *f, const mm_plan *plan)
 {
     const mm_operand *operands[2] = {&plan->block->left, &plan->block->right};
+    if (plan->form == MM_FORM_DIRECT) {
+        own_panels(f, plan);
+        return;
+    }
     kf_formula_imm(f, 0);
     for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
         if (!mm_is_kept(plan, operands[i])) {

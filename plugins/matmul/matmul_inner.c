@@ -11,11 +11,12 @@ enum { DOT_ROWS = 4, GROUP = 256, GROUP_SIDE = 16 };
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->columns / plan->lanes, w = plan->width;
+    const char *where = plan->form == MM_FORM_PACKED ? "__global " : "";
     kf_text_addf(text,
                  "typedef %s%u vec;\n"
-                 "static inline void tile_sums(__global const %s *a, __global const %s *b, int "
-                 "terms, vec *sums) {\n",
-                 plan->type, plan->lanes, plan->type, plan->type);
+                 "static inline void tile_sums(%sconst %s *a, %sconst %s *b, int terms, vec *sums) "
+                 "{\n",
+                 plan->type, plan->lanes, where, plan->type, where, plan->type);
     for (uint32_t i = 0; i < plan->rows * vectors; i++) {
         kf_text_addf(text, "    vec c%u = sums[%u];\n", i, i);
     }
@@ -47,34 +48,28 @@ void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "}\n");
 }
 
-void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
+/// Declares the tiles of a work-item, from `first_tile` on, and their sums.
+static void emit_tiles(kf_text *text, const mm_plan *plan)
 {
-    uint32_t vectors = plan->rows * plan->columns / plan->lanes, w = plan->width;
-    kf_text_addf(
-        text,
-        "    const long panel = get_global_id(0), first = get_global_id(1) * (long)chunk;\n"
-        "    const int tiles = (m + %u) / %u, blocks = (k + %u) / %u;\n"
-        "    const int here = (int)min(tiles - first, (long)chunk);\n"
-        "    __global const %s *a = left + (left_batch * tiles + first) * blocks * %u;\n"
-        "    __global const %s *b = right + (right_batch * get_global_size(0) + panel) * "
-        "k * %u;\n"
-        "    vec sums[%u];\n"
-        "    for (int i = 0; i < here * %u; i++) {\n"
-        "        sums[i] = (vec)(0);\n"
-        "    }\n",
-        plan->rows - 1, plan->rows, w - 1, w, plan->type, plan->rows * w, plan->type, plan->columns,
-        plan->chunk * vectors, vectors);
+    uint32_t vectors = plan->rows * plan->columns / plan->lanes;
     kf_text_addf(text,
-                 "    for (int t = from; t < to_term; t += %u) {\n"
-                 "        for (int i = 0; i < here; i++) {\n"
-                 "            tile_sums(a + ((long)i * blocks * %u + t) * %u, b + (long)t * %u, "
-                 "min(%u, to_term - t), sums + i * %u);\n"
-                 "        }\n"
+                 "    const long panel = get_global_id(0), first_tile = get_global_id(1) * "
+                 "(long)chunk;\n"
+                 "    const int tiles = (m + %u) / %u;\n"
+                 "    const int here = (int)min(tiles - first_tile, (long)chunk);\n"
+                 "    vec sums[%u];\n"
+                 "    for (int i = 0; i < here * %u; i++) {\n"
+                 "        sums[i] = (vec)(0);\n"
                  "    }\n",
-                 plan->depth, w, plan->rows, plan->columns, plan->depth, vectors);
+                 plan->rows - 1, plan->rows, plan->chunk * vectors, vectors);
+}
+
+static void emit_tiles_end(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width;
     kf_text_addf(text,
                  "    for (int i = 0; i < here * %u; i++) {\n"
-                 "        const long row = first * %u + i;\n"
+                 "        const long row = first_tile * %u + i;\n"
                  "        for (int j = 0; j < %u && row < m; j += %u) {\n"
                  "            const long col = panel * %u + j;\n"
                  "            const int count = (int)min(n - col, (long)%u);\n"
@@ -86,6 +81,58 @@ void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
                  plan->type, plan->columns);
     mm_emit_finish(text, plan, MM_PRODUCT, "            ");
     kf_text_add(text, "        }\n    }\n}\n");
+}
+
+void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
+{
+    uint32_t vectors = plan->rows * plan->columns / plan->lanes, w = plan->width;
+    emit_tiles(text, plan);
+    kf_text_addf(
+        text,
+        "    const int blocks = (k + %u) / %u;\n"
+        "    __global const %s *a = left + (left_batch * tiles + first_tile) * blocks * %u;\n"
+        "    __global const %s *b = right + (right_batch * get_global_size(0) + panel) * "
+        "k * %u;\n",
+        w - 1, w, plan->type, plan->rows * w, plan->type, plan->columns);
+    kf_text_addf(text,
+                 "    for (int t = from; t < to_term; t += %u) {\n"
+                 "        for (int i = 0; i < here; i++) {\n"
+                 "            tile_sums(a + ((long)i * blocks * %u + t) * %u, b + (long)t * %u, "
+                 "min(%u, to_term - t), sums + i * %u);\n"
+                 "        }\n"
+                 "    }\n",
+                 plan->depth, w, plan->rows, plan->columns, plan->depth, vectors);
+    emit_tiles_end(text, plan);
+}
+
+void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
+{
+    uint32_t vectors = plan->rows * plan->columns / plan->lanes, w = plan->width;
+    emit_tiles(text, plan);
+    kf_text_addf(text,
+                 "    %s right[%u], left[%u];\n"
+                 "    for (int part = from; part < to_term; part += %u) {\n"
+                 "        const int end = min(part + %u, to_term);\n"
+                 "        {\n"
+                 "    const int first = part, last = end;\n"
+                 "    %s *to = right;\n",
+                 plan->type, plan->columns * plan->depth, plan->rows * plan->depth, plan->depth,
+                 plan->depth, plan->type);
+    mm_emit_right_panel(text, plan);
+    kf_text_addf(text,
+                 "        }\n"
+                 "        for (int number = 0; number < here; number++) {\n"
+                 "    const long tile = first_tile + number;\n"
+                 "    const int first = part / %u, last = (end + %u) / %u;\n"
+                 "    %s *to = left;\n",
+                 w, w - 1, w, plan->type);
+    mm_emit_left_panel(text, plan);
+    kf_text_addf(text,
+                 "            tile_sums(left, right, end - part, sums + number * %u);\n"
+                 "        }\n"
+                 "    }\n",
+                 vectors);
+    emit_tiles_end(text, plan);
 }
 
 // ---- one row -----------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ typedef enum mm_form {
     MM_FORM_PACKED = 1, ///< block shape: operands packed into panels, tiles in registers
     MM_FORM_ROW = 2, ///< block shape: one row, the right matrix walked along its columns
     MM_FORM_DOT = 3, ///< block shape: one row, the right matrix walked along the sum
-    MM_FORM_TILE = 4 ///< item shape: tiles in local memory
+    MM_FORM_TILE = 4, ///< item shape: tiles in local memory
+    MM_FORM_DIRECT = 5 ///< block shape: as packed, but a work-item packs what it needs itself
 } mm_form;
 
 typedef enum mm_param_kind {
@@ -109,7 +110,7 @@ typedef struct mm_plan {
     uint32_t lanes; ///< elements of a vector of the innermost loop
     uint32_t rows; ///< of a tile
     uint32_t columns; ///< of a tile
-    uint32_t depth; ///< TILE: of a step; PACKED: terms between visits of a tile
+    uint32_t depth; ///< TILE: of a step; PACKED, DIRECT: terms between visits of a tile
     uint32_t chunk; ///< most tiles of a work-item
     uint32_t span; ///< columns of a work-item that combines parts
     uint32_t compute_bytes;
@@ -118,7 +119,8 @@ typedef struct mm_plan {
     mm_kernel kernels[MM_MAX_LAUNCHES];
 } mm_plan;
 
-/// `fuser`: 0 plain, 1 with the sum in parts, 2 with small tiles (item shape only).
+/// `fuser`: 0 plain, 1 with the sum in parts, 2 for small products: item shape: with small tiles;
+/// block shape: in one launch.
 void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
                   uint32_t fuser);
 /// Marks the values that the prologue of an operand computes.
@@ -141,9 +143,16 @@ uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
 
 void mm_emit(kf_text *text, const mm_plan *plan);
 const char *mm_kernel_name(mm_role role);
-/// The loops of each form, as far as the sums; MM_FORM_PACKED: the function tile_sums.
+/// Are tiles summed in registers by the function tile_sums?
+uint32_t mm_has_panels(const mm_plan *plan);
+/// Packs terms from `first` (left: steps of a vector of terms) until `last` to `to`: of the rows of
+/// tile `tile` from `a`, of the columns of panel `panel` from `b`.
+void mm_emit_left_panel(kf_text *text, const mm_plan *plan);
+void mm_emit_right_panel(kf_text *text, const mm_plan *plan);
+/// The loops of each form, as far as the sums; with panels: the function tile_sums.
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan);
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan);
+void mm_emit_direct_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_row_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_dot_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_item_sums(kf_text *text, const mm_plan *plan);
@@ -175,6 +184,8 @@ void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *
 /// Tiles of the result, those of all batches.
 void mm_formula_tiles(kf_formula *f, const mm_plan *plan);
 void mm_formula_parts(kf_formula *f, const mm_plan *plan);
+/// Tiles of a work-item: max(1, min(most, ceil(tiles * parts / (8 * units)))).
+void mm_formula_chunk(kf_formula *f, const mm_plan *plan);
 /// Is the operand packed once and kept?
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);
 /// Bytes of a packed operand.

@@ -8,6 +8,7 @@
 
 enum {
     DEPTH = 512, // terms for which a panel of the right operand stays in the second level cache
+    DIRECT_DEPTH = 128, // terms for which both panels stay in the first level cache
     CHUNK = 16,
     ROW_VECTORS = 8, // MM_FORM_ROW: vectors of a work-item
     BIG_TILE = 128,
@@ -79,6 +80,11 @@ uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value)
         }
     }
     return 0;
+}
+
+uint32_t mm_has_panels(const mm_plan *plan)
+{
+    return plan->form == MM_FORM_PACKED || plan->form == MM_FORM_DIRECT;
 }
 
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
@@ -239,7 +245,6 @@ static void product_kernel(mm_plan *plan)
     if (plan->form == MM_FORM_PACKED) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
-        add(kernel, MM_PARAM_CHUNK, 0, 0);
     } else {
         add_source(kernel, plan, block->left.source);
         add_strides(kernel, plan, block->left.source);
@@ -247,6 +252,9 @@ static void product_kernel(mm_plan *plan)
             add_source(kernel, plan, block->right.source);
             add_strides(kernel, plan, block->right.source);
         }
+    }
+    if (mm_has_panels(plan)) {
+        add(kernel, MM_PARAM_CHUNK, 0, 0);
     }
     if (plan->split) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_WRITE);
@@ -273,7 +281,7 @@ static void combine_kernel(mm_plan *plan)
 
 // ---- form and sizes ----------------------------------------------------------------------------
 
-static mm_form choose_form(const mm_plan *plan)
+static mm_form choose_form(const mm_plan *plan, uint32_t small)
 {
     const mm_block *block = plan->block;
     const mm_operand *right = &block->right;
@@ -282,7 +290,7 @@ static mm_form choose_form(const mm_plan *plan)
     }
     // The combining of parts and the folding of rows are for tiles only.
     if (plan->split || plan->fold || mm_outer_symbol(block, &block->left) != 0) {
-        return MM_FORM_PACKED;
+        return small ? MM_FORM_DIRECT : MM_FORM_PACKED;
     }
     if (mm_is_unit(block, right->source, right->outer)) {
         return MM_FORM_ROW;
@@ -297,9 +305,9 @@ static void size_block(mm_plan *plan)
     plan->lanes = plan->lanes < 2 ? 2 : plan->lanes;
     plan->columns = 2 * plan->lanes > plan->width ? 2 * plan->lanes : plan->width;
     plan->rows = registers * 3 / 4 / (plan->columns / plan->lanes);
-    plan->depth = DEPTH;
+    plan->depth = plan->form == MM_FORM_DIRECT ? DIRECT_DEPTH : DEPTH;
     plan->chunk = CHUNK;
-    if (plan->form != MM_FORM_PACKED) {
+    if (!mm_has_panels(plan)) {
         plan->rows = 1;
         plan->columns = plan->form == MM_FORM_ROW ? ROW_VECTORS * plan->width : plan->width;
     }
@@ -328,7 +336,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     plan->compute_bytes = kf_ew_compute_bytes(&dtype);
     plan->type = dtype.compute;
     plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
-    plan->form = choose_form(plan);
+    plan->form = choose_form(plan, fuser == 2);
     if (plan->form == MM_FORM_TILE) {
         size_items(plan, fuser == 2);
     } else {

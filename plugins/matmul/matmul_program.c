@@ -144,8 +144,7 @@ void mm_formula_parts(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_CEIL_DIV);
 }
 
-/// chunk = max(1, min(most, ceil(tiles * parts / (8 * units))))
-static void chunk_tiles(kf_formula *f, const mm_plan *plan)
+void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_tiles(f, plan);
     mm_formula_parts(f, plan);
@@ -215,8 +214,8 @@ static void size_product(one_launch *l, const mm_plan *plan)
 {
     panels(&l->global[0], plan);
     row_tiles(&l->global[1], plan);
-    if (plan->form == MM_FORM_PACKED) {
-        chunk_tiles(&l->global[1], plan);
+    if (mm_has_panels(plan)) {
+        mm_formula_chunk(&l->global[1], plan);
         kf_formula_op(&l->global[1], KF_INS_CEIL_DIV);
     }
     mm_formula_batch(&l->global[2], plan);
@@ -270,7 +269,7 @@ static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *pa
         mm_formula_k(f, plan);
         break;
     case MM_PARAM_CHUNK:
-        chunk_tiles(f, plan);
+        mm_formula_chunk(f, plan);
         break;
     case MM_PARAM_DEPTH:
         part_terms(f, plan);
