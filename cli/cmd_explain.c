@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_HTML = 256, KEY_JSON, MOST_RUNS = 60 };
+enum {
+    KEY_HTML = 256,
+    KEY_JSON,
+    MOST_RUNS = 60,
+    MEETING_RUNS = 3, ///< until the parts of a model that reads values are graphs
+    MOST_GRAPHS = 256
+};
 
 typedef struct explain_options {
     model_options model;
@@ -81,6 +87,9 @@ static kiln_status settle(model_session *session, kiln_error *err)
         kiln_config_string(kiln_context_env(session->context)->config, KILN_KNOB_TUNE);
     kiln_graph_info info = KILN_GRAPH_INFO_INIT;
     kiln_status status = KILN_STATUS_OK;
+    if (session->graph == NULL) { // its parts take winners when they are captured
+        return KILN_STATUS_OK;
+    }
     kiln_graph_info_get(session->graph, &info);
     uint64_t runs = strcmp(tune, "full") == 0 ? info.blocks_open : 0; // each run measures one block
     for (uint64_t i = 0; i < runs && status == KILN_STATUS_OK; i++) {
@@ -107,29 +116,77 @@ static kiln_status measure(model_session *session, long runs, kiln_error *err)
 // ---- writing
 // -------------------------------------------------------------------------------------
 
-static kiln_status write_text(const explain_options *options, model_session *session,
-                              kiln_error *err)
+typedef struct explained {
+    explain_graph *graphs;
+    size_t count;
+    size_t more; ///< than there is room for
+} explained;
+
+static void add_part(const kiln_onnx_graph_info *info, void *user)
 {
-    char *text = NULL;
+    explained *all = user;
+    if (all->count == MOST_GRAPHS) {
+        all->more++;
+        return;
+    }
+    explain_graph *part = &all->graphs[all->count++];
+    part->graph = info->graph;
+    snprintf(part->name, sizeof(part->name), "%.60s, nodes %u to %u of %u, from %.40s on",
+             info->where[0] != '\0' ? info->where : "graph", info->first_node,
+             info->first_node + info->n_nodes - 1, info->n_others, info->op_type);
+}
+
+/// The model's graph, or those of its parts.
+static kiln_status find_graphs(const model_session *session, explained *all, kiln_error *err)
+{
+    all->graphs = calloc(MOST_GRAPHS, sizeof(*all->graphs));
+    if (all->graphs == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an explanation");
+    }
+    if (session->graph != NULL) {
+        all->graphs[all->count++].graph = session->graph;
+    } else {
+        kiln_onnx_session_graphs(session->session, add_part, all);
+    }
+    if (all->count == 0) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "the model reads values while it is recorded, and nothing between two "
+                         "reads became a graph (--runs 0 runs nothing)");
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status write_text(const explain_options *options, model_session *session,
+                              const explained *all, kiln_error *err)
+{
     uint32_t flags = KILN_EXPLAIN_MEMORY | (options->source ? KILN_EXPLAIN_SOURCE : 0);
-    kiln_status status = kiln_graph_explain(session->graph, flags, &text, err);
-    if (status == KILN_STATUS_OK) {
-        fputs(text, stdout);
-        kiln_text_free(session->context, text);
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < all->count && status == KILN_STATUS_OK; i++) {
+        char *text = NULL;
+        status = kiln_graph_explain(all->graphs[i].graph, flags, &text, err);
+        if (status == KILN_STATUS_OK && all->graphs[i].name[0] != '\0') {
+            printf("%sgraph %zu of %zu: %s\n", i > 0 ? "\n" : "", i + 1, all->count + all->more,
+                   all->graphs[i].name);
+        }
+        if (status == KILN_STATUS_OK) {
+            fputs(text, stdout);
+            kiln_text_free(session->context, text);
+        }
     }
     return status;
 }
 
 static kiln_status write_data(const explain_options *options, const model_session *session,
-                              kiln_error *err)
+                              explained *all, kiln_error *err)
 {
-    kiln_explanation explanation;
     char *json = NULL;
-    kiln_status status = kiln_graph_explained(session->graph, &explanation, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < all->count && status == KILN_STATUS_OK; i++) {
+        status = kiln_graph_explained(all->graphs[i].graph, &all->graphs[i].explanation, err);
     }
-    status = explain_json(session, options->model.model, &explanation, &json, err);
+    if (status == KILN_STATUS_OK) {
+        status = explain_json(session, options->model.model, all->graphs, all->count, &json, err);
+    }
     if (status == KILN_STATUS_OK && options->json != NULL) {
         status = explain_write(options->json, json, err);
     }
@@ -137,26 +194,34 @@ static kiln_status write_data(const explain_options *options, const model_sessio
         status = explain_html(options->html, json, err);
     }
     free(json);
-    kiln_graph_explained_fini(&explanation);
+    for (size_t i = 0; i < all->count; i++) {
+        kiln_graph_explained_fini(&all->graphs[i].explanation);
+    }
     return status;
 }
 
 static kiln_status explain(const explain_options *options, kiln_error *err)
 {
     model_session session;
+    explained all = {0};
     kiln_status status = model_session_open(&session, &options->model, /*zeros=*/true, err);
-    if (status == KILN_STATUS_OK && session.graph == NULL) {
-        status = kiln_fail(err, UNIMPLEMENTED,
-                           "the model reads values while it is recorded, so there is no one graph");
+    for (int i = 0; i < MEETING_RUNS && status == KILN_STATUS_OK; i++) {
+        if (session.graph == NULL && options->runs > 0) {
+            status = run_once(&session, err);
+        }
     }
     if (status == KILN_STATUS_OK && options->runs > 0) {
         status = measure(&session, options->runs, err);
     }
-    if (status == KILN_STATUS_OK && options->html == NULL && options->json == NULL) {
-        status = write_text(options, &session, err);
-    } else if (status == KILN_STATUS_OK) {
-        status = write_data(options, &session, err);
+    if (status == KILN_STATUS_OK) {
+        status = find_graphs(&session, &all, err);
     }
+    if (status == KILN_STATUS_OK && options->html == NULL && options->json == NULL) {
+        status = write_text(options, &session, &all, err);
+    } else if (status == KILN_STATUS_OK) {
+        status = write_data(options, &session, &all, err);
+    }
+    free(all.graphs);
     model_session_close(&session);
     return status;
 }

@@ -9,10 +9,18 @@
 
 enum { EXPLAIN_JSON_VERSION = 1 };
 
+/// A graph of the model and what is said of it.
+typedef struct explain_graph {
+    char name[160]; ///< "": it is the whole model
+    kiln_graph *graph;
+    kiln_explanation explanation;
+} explain_graph;
+
 /// Ownership: `*out_text` is the caller's (free). Lifetime: until freed. Thread: any. Errors:
 /// RESOURCE_EXHAUSTED.
 kiln_status explain_json(const model_session *session, const char *model,
-                         const kiln_explanation *explanation, char **out_text, kiln_error *err);
+                         const explain_graph *graphs, size_t count, char **out_text,
+                         kiln_error *err);
 
 /// Writes `text` to `path`; "-" is standard output. Errors: UNAVAILABLE.
 kiln_status explain_write(const char *path, const char *text, kiln_error *err);

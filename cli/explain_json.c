@@ -181,6 +181,9 @@ static json_t *op_of(const kiln_explained_op *op)
 static const char *name_of(const model_session *session, const kiln_explained_tensor *tensor)
 {
     size_t count = 0;
+    if (session->graph == NULL) { // inputs and outputs are those of a part of the model
+        return NULL;
+    }
     const kiln_onnx_value_info *outputs = kiln_onnx_model_outputs(session->model, &count);
     if (tensor->output < count) {
         return outputs[tensor->output].name;
@@ -234,12 +237,66 @@ static json_t *device_of(const model_session *session)
     return made;
 }
 
-static json_t *memory_of(const kiln_explanation *e)
+static json_t *value_of(const kiln_graph_memory_value *value)
 {
+    static const char *const homes[] = {"", "arena", "result", "inside", "pool"};
+    static const char *const kinds[] = {"", "tensor", "temporary", "scratch"};
+    bool is_tensor = value->kind == KILN_MEMORY_TENSOR;
+    json_t *made = json_object();
+    (void)json_object_set_new(made, "kind", json_string(kinds[value->kind]));
+    (void)json_object_set_new(made, "home", json_string(homes[value->home]));
+    (void)json_object_set_new(made, "tensor",
+                              is_tensor ? place_or_null(value->tensor) : json_null());
+    (void)json_object_set_new(made, "first_step", json_integer(value->first_step));
+    (void)json_object_set_new(made, "last_step", json_integer(value->last_step));
+    (void)json_object_set_new(made, "in_place", json_boolean(value->in_place));
+    (void)json_object_set_new(made, "bytes", json_integer((json_int_t)value->bytes));
+    (void)json_object_set_new(made, "offset",
+                              value->home == KILN_MEMORY_ARENA
+                                  ? json_integer((json_int_t)value->offset_bytes)
+                                  : json_null());
+    return made;
+}
+
+/// Where everything lies; null where nothing is assigned, or not yet.
+static json_t *layout_of(const kiln_graph *graph)
+{
+    kiln_graph_memory m = KILN_GRAPH_MEMORY_INIT;
+    json_t *steps = json_array(), *values = json_array(), *made = json_object();
+    if (kiln_graph_memory_get(graph, &m, NULL) != KILN_STATUS_OK) {
+        json_decref(steps);
+        json_decref(values);
+        json_decref(made);
+        return json_null();
+    }
+    for (uint32_t i = 0; i < m.steps; i++) {
+        kiln_graph_memory_step step = KILN_GRAPH_MEMORY_STEP_INIT;
+        (void)!kiln_graph_memory_step_get(graph, i, &step, NULL);
+        (void)json_array_append_new(steps, json_integer((json_int_t)step.live_bytes));
+    }
+    for (uint32_t i = 0; i < m.values; i++) {
+        kiln_graph_memory_value value = KILN_GRAPH_MEMORY_VALUE_INIT;
+        (void)!kiln_graph_memory_value_get(graph, i, &value, NULL);
+        (void)json_array_append_new(values, value_of(&value));
+    }
+    (void)json_object_set_new(made, "peak_bytes", json_integer((json_int_t)m.peak_bytes));
+    (void)json_object_set_new(made, "arena_bytes", json_integer((json_int_t)m.arena_bytes));
+    (void)json_object_set_new(made, "result_bytes", json_integer((json_int_t)m.result_bytes));
+    (void)json_object_set_new(made, "bound_bytes", json_integer((json_int_t)m.bound_bytes));
+    (void)json_object_set_new(made, "all_bytes", json_integer((json_int_t)m.all_bytes));
+    (void)json_object_set_new(made, "live_bytes", steps);
+    (void)json_object_set_new(made, "values", values);
+    return made;
+}
+
+static json_t *memory_of(const explain_graph *graph)
+{
+    const kiln_explanation *e = &graph->explanation;
     json_t *made = json_object();
     (void)json_object_set_new(made, "peak_bytes", json_integer((json_int_t)e->peak_bytes));
     (void)json_object_set_new(made, "resident_bytes", json_integer((json_int_t)e->resident_bytes));
     (void)json_object_set_new(made, "total_bytes", json_integer((json_int_t)e->total_bytes));
+    (void)json_object_set_new(made, "layout", layout_of(graph->graph));
     return made;
 }
 
@@ -269,16 +326,33 @@ static void fill_lists(json_t *root, const model_session *session, const kiln_ex
     (void)json_object_set_new(root, "steps", steps);
 }
 
+static void fill_graph(json_t *root, const model_session *session, const explain_graph *graph)
+{
+    (void)json_object_set_new(root, "memory", memory_of(graph));
+    fill_lists(root, session, &graph->explanation);
+}
+
 kiln_status explain_json(const model_session *session, const char *model,
-                         const kiln_explanation *explanation, char **out_text, kiln_error *err)
+                         const explain_graph *graphs, size_t count, char **out_text,
+                         kiln_error *err)
 {
     json_t *root = json_object();
     (void)json_object_set_new(root, "version", json_integer(EXPLAIN_JSON_VERSION));
     (void)json_object_set_new(root, "kiln", text_of(kiln_version()));
     (void)json_object_set_new(root, "model", text_of(model));
     (void)json_object_set_new(root, "device", device_of(session));
-    (void)json_object_set_new(root, "memory", memory_of(explanation));
-    fill_lists(root, session, explanation);
+    if (session->graph != NULL) {
+        fill_graph(root, session, &graphs[0]);
+    } else {
+        json_t *list = json_array();
+        for (size_t i = 0; i < count; i++) {
+            json_t *part = json_object();
+            (void)json_object_set_new(part, "name", text_of(graphs[i].name));
+            fill_graph(part, session, &graphs[i]);
+            (void)json_array_append_new(list, part);
+        }
+        (void)json_object_set_new(root, "graphs", list);
+    }
     // ASCII alone, so that no reader stumbles over what its script takes for the end of a line.
     *out_text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
     json_decref(root);

@@ -131,6 +131,24 @@ typedef void (*kiln_onnx_trace_fn)(const kiln_onnx_node_info *info, void *user);
 KILN_API void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trace_fn fn,
                                       void *user);
 
+/// A part of a model that reads values, between two reads, as runs have captured it so far.
+typedef struct kiln_onnx_graph_info { ///< texts belong to the model
+    uint32_t struct_size;
+    uint32_t first_node; ///< of its graph or function
+    uint32_t n_nodes;
+    uint32_t n_others; ///< nodes of that graph; what is in none of its parts is recorded each time
+    const char *where; ///< name of the graph or function that it is of
+    const char *op_type; ///< of its first node
+    kiln_graph *graph;
+} kiln_onnx_graph_info;
+
+typedef void (*kiln_onnx_graph_fn)(const kiln_onnx_graph_info *info, void *user);
+
+/// Calls `fn` for each of them, in the order of graphs and nodes. Ownership: borrowed. Lifetime:
+/// until the next run. Thread: one at a time. Errors: none.
+KILN_API void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_onnx_graph_fn fn,
+                                       void *user);
+
 /// Records the model's operations on the device and returns: nothing is waited for, unless a value
 /// that decides about a shape or about the way has to be read back. Between kiln_graph_begin and
 /// kiln_graph_end it is captured like any other recording; the graph then runs with inputs of these

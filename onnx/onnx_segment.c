@@ -74,6 +74,34 @@ void kilni_onnx_segments_free(kiln_onnx_session *session)
     }
 }
 
+static void show(const kilni_onnx_plan *plan, const kilni_onnx_segment *segment,
+                 kiln_onnx_graph_fn fn, void *user)
+{
+    const kiln_onnx_graph_info info = {.struct_size = (uint32_t)sizeof(info),
+                                       .first_node = segment->begin,
+                                       .n_nodes = segment->end - segment->begin,
+                                       .n_others = plan->n_steps,
+                                       .where = plan->graph != NULL ? plan->graph->name
+                                                                    : plan->function->name,
+                                       .op_type = plan->steps[segment->begin].node->op_type,
+                                       .graph = segment->graph};
+    fn(&info, user);
+}
+
+void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_onnx_graph_fn fn, void *user)
+{
+    for (const kilni_onnx_plan *plan = session->plans; plan != NULL; plan = plan->next) {
+        for (uint32_t begin = 0; plan->replay != NULL && begin < plan->n_steps; begin++) {
+            const kilni_onnx_segment *segment = plan->replay->segments;
+            for (; segment != NULL; segment = segment->next) {
+                if (segment->begin == begin && segment->graph != NULL) {
+                    show(plan, segment, fn, user);
+                }
+            }
+        }
+    }
+}
+
 // ---- what a segment reads and gives -----------------------------------------
 
 /* Calls `fn` for each slot that the steps read. */

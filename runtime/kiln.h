@@ -665,6 +665,8 @@ typedef struct kiln_graph_memory_value {
     uint32_t in_place; ///< 1: it takes over the memory of a value that dies in its first step
     uint64_t bytes;
     uint64_t offset_bytes; ///< ARENA
+    uint32_t tensor; ///< its number in kiln_graph_explained; UINT32_MAX: of no tensor
+    uint32_t reserved;
 } kiln_graph_memory_value;
 
 typedef struct kiln_graph_memory_step {

@@ -911,6 +911,29 @@ void kiln_graph_explained_fini(kiln_explanation *explanation)
     }
 }
 
+/* The assignment, where there is one; else what the steps need. */
+static uint32_t print_memory(const kiln_graph *graph, uint32_t flags, const kiln_explanation *of,
+                             kiln_string *out)
+{
+    kiln_graph_memory m = KILN_GRAPH_MEMORY_INIT;
+    if ((flags & KILN_EXPLAIN_MEMORY) == 0 ||
+        kiln_graph_memory_get(graph, &m, NULL) != KILN_STATUS_OK) {
+        return flags;
+    }
+    kiln_string_printf(out,
+                       "memory: %llu bytes: arena %llu, results %llu; liveness needs %llu, without "
+                       "sharing %llu\n",
+                       (unsigned long long)m.peak_bytes, (unsigned long long)m.arena_bytes,
+                       (unsigned long long)m.result_bytes, (unsigned long long)m.bound_bytes,
+                       (unsigned long long)m.all_bytes);
+    kiln_string_printf(out,
+                       "    %u values, %u assigned with the plan, %u in place; besides, %llu of "
+                       "inputs and constants\n",
+                       m.values, m.values_planned, m.values_in_place,
+                       (unsigned long long)of->resident_bytes);
+    return flags & ~(uint32_t)KILN_EXPLAIN_MEMORY;
+}
+
 kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_text, kiln_error *err)
 {
     *out_text = NULL;
@@ -922,8 +945,14 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
         return status;
     }
     kiln_string_append(&text, "", 0);
+    kiln_string memory;
+    kiln_string_init(&memory, env_of(graph->device));
+    flags = print_memory(graph, flags, &explanation, &memory);
     kiln_explanation_print(&explanation, flags, &text);
+    kiln_string_append(&text, memory.length > 0 ? memory.text : "", memory.length);
     kiln_explanation_fini(&explanation);
+    text.failed = text.failed || memory.failed;
+    kiln_string_fini(&memory);
     if (text.failed) {
         kiln_string_fini(&text);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the explanation");

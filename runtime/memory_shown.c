@@ -87,6 +87,7 @@ kiln_status kiln_graph_memory_value_get(const kiln_graph *graph, uint32_t index,
         shown.in_place = value->took;
         shown.bytes = value->bytes;
         shown.offset_bytes = object->offset;
+        shown.tensor = value->slot;
     }
     pthread_mutex_unlock(&device->lock);
     if (status == KILN_STATUS_OK) {

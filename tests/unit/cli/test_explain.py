@@ -101,6 +101,70 @@ def check_whole(data):
     assert data["memory"]["peak_bytes"] >= data["memory"]["resident_bytes"]
 
 
+def check_layout(data):
+    """What is needed at once lies apart, in the arena, and the figures are those of the values."""
+    layout, steps, tensors = data["memory"]["layout"], data["steps"], data["tensors"]
+    values, n = layout["values"], len(steps)
+    assert values and layout["peak_bytes"] == layout["arena_bytes"] + layout["result_bytes"]
+    assert layout["bound_bytes"] <= layout["peak_bytes"] <= layout["all_bytes"]
+    assert len(layout["live_bytes"]) == n and max(layout["live_bytes"]) == layout["bound_bytes"]
+    assert sum(v["bytes"] for v in values if not v["in_place"]) == layout["all_bytes"]
+    inside = [v for v in values if v["home"] == "arena" and v["bytes"]]
+    for v in values:
+        assert 0 <= v["first_step"] <= v["last_step"] <= n, v
+        assert (v["kind"] == "tensor") == (v["tensor"] is not None), v
+        if v["tensor"] is not None:
+            assert tensors[v["tensor"]]["bytes"] <= v["bytes"], v
+    for k, v in enumerate(inside):
+        assert v["offset"] + v["bytes"] <= layout["arena_bytes"], v
+        for w in inside[:k]:
+            apart = v["offset"] + v["bytes"] <= w["offset"] or w["offset"] + w["bytes"] <= v["offset"]
+            later = v["first_step"] > w["last_step"] or w["first_step"] > v["last_step"]
+            follows = v["in_place"] and v["first_step"] == w["last_step"] and v["offset"] == w["offset"]
+            assert apart or later or follows, (v, w)
+    return layout
+
+
+@case
+def memory_is_the_assignment():
+    layout = check_layout(explained(DIGITS))
+    assert {v["home"] for v in layout["values"]} >= {"arena", "result"}
+    check_layout(explained(large_model(), "--runs", "1"))
+    assert explained(DIGITS, "--runs", "0")["memory"]["layout"] is None  # known after the first run
+    text = kiln("explain", DIGITS)
+    assert f"arena {layout['arena_bytes']}, results {layout['result_bytes']}; liveness needs " \
+        f"{layout['bound_bytes']}" in text, text[-300:]
+
+
+def reading_model():
+    """NonZero's length is read back: what lies before and behind it are parts of their own."""
+    x = np.zeros((64, 64), np.float32)
+    i = np.zeros((2, 0), np.int64)
+    nodes = [onnx.node("Abs", ["x"], ["a"]), onnx.node("Exp", ["a"], ["b"]), onnx.node("Softmax", ["b"], ["c"]),
+             onnx.node("NonZero", ["c"], ["i"]), onnx.node("Neg", ["c"], ["d"]), onnx.node("Tanh", ["d"], ["e"]),
+             onnx.node("MatMul", ["e", "x"], ["y"])]
+    return write_model("reading.onnx", nodes, {"x": x}, {"y": x, "i": i})
+
+
+@case
+def parts_of_a_model_that_reads():
+    model = reading_model()
+    data = explained(model)
+    assert data["version"] == 1 and len(data["graphs"]) == 2, data.keys()
+    for part in data["graphs"]:
+        check_whole({**data, **part})
+        check_layout(part)
+        assert all(t["name"] is None for t in part["tensors"])
+        assert any(s["runs"] == 5 for s in part["steps"])
+    assert "nodes 0 to " in data["graphs"][0]["name"] and "of 7, from Abs on" in data["graphs"][0]["name"]
+    assert any("softmax" in op["text"] for op in data["graphs"][0]["ops"])
+    assert any("matmul" in op["text"] for op in data["graphs"][1]["ops"])
+    text = kiln("explain", model)
+    assert "graph 1 of 2: " in text and "graph 2 of 2: " in text and text.count("memory: ") == 2
+    run = subprocess.run([KILN, "explain", model, "--runs", "0"], capture_output=True, text=True, check=False)
+    assert run.returncode == 1 and "nothing between two reads became a graph" in run.stderr
+
+
 @case
 def json_of_the_digits():
     data = explained(DIGITS)
@@ -347,6 +411,39 @@ def page_hostile_names():
     assert not complaints(page), complaints(page)
 
 
+def page_of_memory():
+    from selenium.webdriver.common.by import By
+    page, data = opened(DIGITS)
+    layout = data["memory"]["layout"]
+    drawn = page.find_elements(By.CSS_SELECTOR, "#layout .value")
+    expected = [i for i, v in enumerate(layout["values"]) if v["bytes"] and v["first_step"] < len(data["steps"]) and
+                (v["home"] == "arena" or v["home"] == "result" and not v["in_place"])]
+    assert [int(d.get_attribute("data-value")) for d in drawn] == expected and expected
+    scale = 80 / layout["peak_bytes"]
+    for d, i in zip(drawn, expected):  # lower is a smaller offset, to scale
+        v = layout["values"][i]
+        if v["home"] == "arena":
+            assert abs(138 - (v["offset"] + v["bytes"]) * scale - float(d.get_attribute("y"))) < 0.2, (i, v)
+        assert ("at " + str(v["offset"]) if v["home"] == "arena" else "of its own") in d.get_attribute("textContent")
+    tensor = next(i for i in expected if layout["values"][i]["tensor"] is not None)
+    page.execute_script(f"document.querySelector('[data-value=\"{tensor}\"]').dispatchEvent(new MouseEvent('click'))")
+    assert shown(page)[0] == f"t{layout['values'][tensor]['tensor']}"
+    page.execute_script("open('')")
+    assert "Liveness needs" in shown(page)[1]
+    page, data = opened(reading_model())
+    names = [o.text for o in page.find_elements(By.CSS_SELECTOR, "#part option")]
+    assert names == [g["name"] for g in data["graphs"]] and len(names) == 2
+    assert "softmax" in page.execute_script("return document.getElementById('graph').textContent").lower()
+    page.execute_script("const c = document.getElementById('part'); c.value = 1; c.dispatchEvent(new Event('change'))")
+    for _ in range(100):
+        if "graph=1" in page.current_url and page.execute_script("return window.kilnReady === true"):
+            break
+        time.sleep(0.1)
+    assert "matmul" in page.execute_script("return document.getElementById('graph').textContent").lower()
+    assert page.find_elements(By.CSS_SELECTOR, "#layout .value")
+    assert not complaints(page), complaints(page)
+
+
 def page_of_a_thousand_operators():
     start = time.monotonic()
     page, data = opened(large_model(), "--runs", "1")
@@ -368,7 +465,7 @@ def main():
         import selenium  # noqa: F401
     except ImportError:
         missing = missing or "python3-selenium"
-    for function in (page_digits, page_hostile_names, page_of_a_thousand_operators):
+    for function in (page_digits, page_hostile_names, page_of_memory, page_of_a_thousand_operators):
         if missing:
             print(f"SKIP explain {function.__name__}: no {missing}")
         else:
