@@ -196,6 +196,7 @@ static const kiln_backend_ops cl_ops = {
     .read_end = kilni_cl_read_end,
     .program_build = kilni_cl_built_create,
     .program_ready = kilni_cl_built_ready,
+    .program_parts = kilni_cl_built_parts,
     .program_free = kilni_cl_built_free,
     .program_launch = kilni_cl_built_launch,
     .program_time = kilni_cl_built_time,

@@ -149,6 +149,32 @@ kiln_status kilni_cl_built_ready(kiln_backend *base, const kiln_program *program
     return status;
 }
 
+kiln_status kilni_cl_built_parts(kiln_backend *base, const kiln_program *program,
+                                 kiln_program_part_fn take, void *user, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < program->n_sources && status == KILN_STATUS_OK; i++) {
+        kilni_cl_program *made = NULL;
+        void *binary = NULL;
+        size_t bytes = 0;
+        kiln_string options;
+        kiln_string_init(&options, backend->env);
+        append_options(backend, &program->sources[i], &options);
+        status = build_source(backend, &program->sources[i], label_of(program, i), &made, err);
+        if (status == KILN_STATUS_OK) {
+            status = kilni_cl_program_binary(backend, made, &binary, &bytes, err);
+        }
+        if (status == KILN_STATUS_OK) {
+            take(i, options.text != NULL ? options.text : "", binary, bytes, user);
+        }
+        kiln_free(backend->env, binary);
+        kilni_cl_program_release(backend, made);
+        kiln_string_fini(&options);
+    }
+    return status;
+}
+
 kiln_status kilni_cl_built_create(kiln_backend *base, const kiln_program *program,
                                   kiln_built **out_built, kiln_error *err)
 {

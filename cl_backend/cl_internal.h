@@ -435,6 +435,9 @@ kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program 
 void kilni_cl_programs_close(kilni_cl_backend *backend);
 
 // cl_program_cache.c
+/// The device's binary of a program; `*out_bytes` is the caller's (kiln_free).
+kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
+                                    void **out_bytes, size_t *out_length, kiln_error *err);
 kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_build *build);
 /// Whether kilni_cl_program_get would find a program that needs no compiler, in memory or stored.
 bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *build);
@@ -450,6 +453,8 @@ void kilni_cl_programs_quiet(kilni_cl_backend *backend); ///< saves when no buil
 void kilni_cl_kernels_close(kilni_cl_backend *backend);
 kiln_status kilni_cl_built_ready(kiln_backend *backend, const kiln_program *program,
                                  kiln_error *err);
+kiln_status kilni_cl_built_parts(kiln_backend *backend, const kiln_program *program,
+                                 kiln_program_part_fn take, void *user, kiln_error *err);
 kiln_status kilni_cl_built_create(kiln_backend *backend, const kiln_program *program,
                                   kiln_built **out_built, kiln_error *err);
 void kilni_cl_built_free(kiln_backend *backend, kiln_built *built);

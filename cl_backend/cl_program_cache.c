@@ -226,6 +226,30 @@ static bool take_binary(const kilni_cl_program *program, size_t length, unsigned
            length > 0;
 }
 
+kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
+                                    void **out_bytes, size_t *out_length, kiln_error *err)
+{
+    size_t length = 0;
+    *out_bytes = NULL;
+    *out_length = 0;
+    if (clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length,
+                         NULL) != CL_SUCCESS ||
+        length == 0) {
+        return kiln_fail(err, UNAVAILABLE, "the driver gives no binary of %s", program->label);
+    }
+    unsigned char *bytes = kiln_alloc(backend->env, length);
+    if (bytes == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the binary of %s", program->label);
+    }
+    if (!take_binary(program, length, bytes)) {
+        kiln_free(backend->env, bytes);
+        return kiln_fail(err, UNAVAILABLE, "the driver gives no binary of %s", program->label);
+    }
+    *out_bytes = bytes;
+    *out_length = length;
+    return KILN_STATUS_OK;
+}
+
 static bool save(kilni_cl_backend *backend, kilni_cl_program *program)
 {
     size_t length = 0;

@@ -49,6 +49,10 @@ typedef struct cli_device_options {
 
 extern const struct argp cli_device_argp;
 
+/// For an argp parser: takes one file into `*path` and wants one; `which` goes on "say ".
+error_t cli_parse_file(int key, char *text, struct argp_state *state, const char *which,
+                       const char **path);
+
 /// A context with the settings and plugins of the options; and the device that they name.
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err);

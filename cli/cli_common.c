@@ -57,6 +57,26 @@ static error_t parse_device(int key, char *text, struct argp_state *state)
 
 const struct argp cli_device_argp = {device_options, parse_device, NULL, NULL, NULL, NULL, NULL};
 
+error_t cli_parse_file(int key, char *text, struct argp_state *state, const char *which,
+                       const char **path)
+{
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*path != NULL) {
+            argp_error(state, "one FILE");
+        }
+        *path = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (*path == NULL) {
+            argp_error(state, "say %s", which);
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static void print_log(const kiln_log_record *record, void *user)
 {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};

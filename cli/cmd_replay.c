@@ -40,19 +40,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
             argp_error(state, "--seed %s: a number from 0", text);
         }
         return 0;
-    case ARGP_KEY_ARG:
-        if (options->path != NULL) {
-            argp_error(state, "one FILE");
-        }
-        options->path = text;
-        return 0;
-    case ARGP_KEY_END:
-        if (options->path == NULL) {
-            argp_error(state, "say which FILE");
-        }
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return cli_parse_file(key, text, state, "which FILE", &options->path);
     }
 }
 

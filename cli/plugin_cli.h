@@ -10,6 +10,7 @@ int plugin_list(int argc, char **argv);
 int plugin_abi(int argc, char **argv);
 int plugin_bench(int argc, char **argv);
 int plugin_dump(int argc, char **argv);
+int plugin_record(int argc, char **argv);
 int plugin_reduce(int argc, char **argv);
 int plugin_new(int argc, char **argv);
 int plugin_check(int argc, char **argv);

@@ -147,6 +147,27 @@ static void collect_op(collector *c, uint32_t op)
     }
 }
 
+/* What the program's numbers stand for. */
+static void collect_values(collector *c, const kiln_plan_block *block, kiln_explained_block *out)
+{
+    uint32_t *tensors = room(c, block->n_tensors, sizeof *tensors);
+    int64_t *symbols = room(c, block->n_symbols, sizeof *symbols);
+    kiln_attr *scalars = room(c, block->n_scalars, sizeof *scalars);
+    if (c->failed) {
+        return;
+    }
+    memcpy(tensors, block->tensors, block->n_tensors * sizeof *tensors);
+    for (uint32_t i = 0; i < block->n_symbols; i++) {
+        symbols[i] = c->segment->symbols[block->symbols[i]];
+    }
+    for (uint32_t i = 0; i < block->n_scalars; i++) {
+        scalars[i] = c->segment->scalars[block->scalars[i]];
+    }
+    out->tensors = tensors;
+    out->symbols = symbols;
+    out->scalars = scalars;
+}
+
 static void collect_block(collector *c, uint32_t index)
 {
     const kiln_plan_block *block = &c->plan->plan.blocks[index];
@@ -159,7 +180,14 @@ static void collect_block(collector *c, uint32_t index)
     }
     memcpy(ops, block->ops, block->n_ops * sizeof *ops);
     kiln_explained_block *out = &c->blocks[index];
-    *out = (kiln_explained_block){.fuser = keep_text(c, block->fuser),
+    collect_values(c, block, out);
+    *out = (kiln_explained_block){.tensors = out->tensors,
+                                  .n_tensors = block->n_tensors,
+                                  .symbols = out->symbols,
+                                  .n_symbols = block->n_symbols,
+                                  .scalars = out->scalars,
+                                  .n_scalars = block->n_scalars,
+                                  .fuser = keep_text(c, block->fuser),
                                   .ops = ops,
                                   .n_ops = block->n_ops,
                                   .predicted_ns = (double)block->predicted_ns,
@@ -345,6 +373,7 @@ static bool make_rooms(collector *c)
         fusers[i] = keep_text(c, c->engine->fusers[i].name);
     }
     out->fusers = fusers;
+    memcpy(out->facts, c->engine->facts, sizeof out->facts);
     out->n_fusers = c->engine->n_fusers;
     out->n_ops = plan->n_ops;
     out->n_tensors = plan->n_tensors;

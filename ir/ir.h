@@ -725,6 +725,13 @@ typedef struct kiln_program {
     kiln_formula guard; ///< the program serves only shapes for which this is not 0; absent: all
 } kiln_program;
 
+typedef enum kiln_device_fact { ///< what formulas may ask for
+    KILN_FACT_COMPUTE_UNITS = 0,
+    KILN_FACT_MAX_WORK_GROUP = 1,
+    KILN_FACT_LOCAL_MEMORY = 2,
+    KILN_FACT_COUNT
+} kiln_device_fact;
+
 /// Evaluates a formula over the values of symbols and device facts.
 /// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE on overflow, division by 0
 /// or an unknown symbol; INVALID_ARGUMENT for a malformed formula.
@@ -821,6 +828,12 @@ typedef struct kiln_explained_block {
     double alone_ns; ///< measured
     const char *failure; ///< why its program does not run; NULL when it does
     const kiln_program *program;
+    const uint32_t *tensors; ///< the program's tensors among the explanation's; UINT32_MAX: none
+    uint32_t n_tensors;
+    const int64_t *symbols; ///< values of the program's symbols, for its formulas
+    uint32_t n_symbols;
+    const kiln_attr *scalars; ///< values of the program's scalars, I64 or F64
+    uint32_t n_scalars;
     const kiln_explained_candidate *candidates;
     uint32_t n_candidates;
 } kiln_explained_block;
@@ -859,6 +872,7 @@ typedef struct kiln_explanation {
     uint32_t n_steps;
     uint32_t n_blocks;
     uint32_t n_fusers;
+    int64_t facts[KILN_FACT_COUNT]; ///< of the device, for the programs' formulas
     uint64_t resident_bytes; ///< of what is there before and stays
     uint64_t peak_bytes; ///< largest live_bytes
     uint64_t total_bytes; ///< of all tensors that get memory
@@ -892,13 +906,6 @@ enum { ///< kiln_device_info.features
     KILN_FEATURE_PREPARED = 128u, ///< no compiler: takes source of which it has a binary
     KILN_FEATURE_SINGLE_WORK_ITEM = 256u ///< a kernel runs best as one work-item: FPGA
 };
-
-typedef enum kiln_device_fact { ///< what formulas may ask for
-    KILN_FACT_COMPUTE_UNITS = 0,
-    KILN_FACT_MAX_WORK_GROUP = 1,
-    KILN_FACT_LOCAL_MEMORY = 2,
-    KILN_FACT_COUNT
-} kiln_device_fact;
 
 typedef struct kiln_device_info { ///< texts belong to the backend
     const char *name;
@@ -939,6 +946,10 @@ typedef struct kiln_backend_stats {
     uint64_t bytes_budget; ///< what the device may hold; 0: no limit is known
     uint64_t pool_reuses; ///< allocations that an idle buffer served
 } kiln_backend_stats;
+
+/// Source `source` of a program, built: the options that the compiler got, and the binary.
+typedef void (*kiln_program_part_fn)(uint32_t source, const char *options, const void *binary,
+                                     size_t bytes, void *user);
 
 typedef struct kiln_launch_arg { ///< a kernel argument with its value
     enum { KILN_VALUE_BUFFER = 1, KILN_VALUE_BYTES = 2, KILN_VALUE_LOCAL = 3 } kind;
@@ -1087,6 +1098,9 @@ typedef struct kiln_backend_ops {
     /// DEVICE_LOST and this reason, and none waits, closing included; what the queue may still use
     /// is left to it.
     void (*abandon)(kiln_backend *backend, const char *why);
+    /// Also optional: the parts of a program as the device has them.
+    kiln_status (*program_parts)(kiln_backend *backend, const kiln_program *program,
+                                 kiln_program_part_fn take, void *user, kiln_error *err);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

@@ -730,6 +730,15 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_explained(kiln_graph *graph,
 KILN_API void kiln_graph_explained_fini(kiln_explanation *explanation);
 KILN_API void kiln_text_free(kiln_context *context, char *text);
 
+/// Builds a program of an explanation, or takes it from the cache, and gives `take` for each of its
+/// sources the compiler's options and the device's binary. Ownership: what `take` gets is borrowed.
+/// Lifetime: of that, the call of `take`. Thread: any; `take` may not call the device. Errors:
+/// UNIMPLEMENTED by a device that takes no programs; of the build.
+KILN_NODISCARD KILN_API kiln_status kiln_program_parts(kiln_device *device,
+                                                       const kiln_program *program,
+                                                       kiln_program_part_fn take, void *user,
+                                                       kiln_error *err);
+
 // ---- traces ------------------------------------------------------------------------------------
 
 /// Notes from now on what is recorded, planned, built and queued on the context's devices, and when

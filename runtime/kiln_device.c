@@ -106,6 +106,7 @@ static kiln_status create_engines(kiln_device *device, kiln_error *err)
         status = kilni_check_mode_of(context, &check, err);
     }
     device->check = check;
+    device->records = kiln_config_string(context->env.config, KILN_KNOB_RECORD)[0] != '\0';
     if (status == KILN_STATUS_OK) {
         status = kilni_context_registry(context, &registry, err);
     }
@@ -138,6 +139,7 @@ static void free_device(kiln_device *device)
         kiln_free(&context->env, tensor);
     }
     kiln_free(&context->env, device->places);
+    kiln_free(&context->env, device->recorded);
     kiln_free(&context->env, device->index_places);
     kiln_free(&context->env, device->full);
     kilni_random_fini(device);

@@ -1015,6 +1015,9 @@ static void run_steps(const kilni_run *run)
 void kilni_plan_run(const kilni_run *run)
 {
     kilni_run with = *run;
+    if (run->device->records && !run->device->measuring) {
+        kilni_record_file(run);
+    }
     with.layout = kilni_layout_begin(run);
     run_steps(&with);
     if (with.layout != NULL) {

@@ -218,6 +218,9 @@ struct kiln_device {
     uint32_t trace_number; ///< of this device in it
     unsigned tune; ///< kilni_tune
     unsigned check; ///< kilni_check_mode
+    bool records; ///< streams go to files
+    uint64_t *recorded; ///< what has been written, sorted by nothing
+    size_t n_recorded;
     struct kilni_index_places *index_places; ///< looked at, or found to be outside; NULL: none
     uint64_t indices_outside;
     kilni_guards *guards; ///< around what is allocated now, or NULL
@@ -796,6 +799,8 @@ kiln_status kilni_check_make_stream(kilni_check *check, kiln_error *err);
 /// Runs a stream on the device with the engine of `run`, whatever blocks come of it, between guard
 /// words; gives true when a result is not what the reference says, or a guard word is gone.
 bool kilni_check_stream(const kilni_run *run, const kiln_replay *replay);
+/// Writes what is about to run into the knob `record`'s folder, unless its like was written before.
+void kilni_record_file(const kilni_run *run);
 /// The program is wrong as check->text says: the smallest stream that shows it goes to a file, the
 /// engine and the log are told.
 void kilni_check_report(kilni_check *check);

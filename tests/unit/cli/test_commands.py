@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The command as a user types it: results, exit codes, and one clear line for everything that is wrong."""
+import json
 import os
 import struct
 import subprocess
@@ -262,6 +263,81 @@ def plugin_words_for_replays():
         assert not os.path.exists(small)
         for word in ("run", "dump", "bench", "reduce"):
             expect_error(kiln("plugin", word, os.path.join(folder, "none")), "none")
+
+
+MATMUL = b"""kiln replay 1
+input %1: f32[64,256]
+input %2: f32[256,128] const
+input %3: f32[128]
+%4: f32[64,128] = matmul(%1: f32[64,256], %2: f32[256,128])
+%5: f32[64,128] = add(%4: f32[64,128], %3: f32[128])
+drop(%4: f32[64,128])
+%6: f32[64,128] = relu(%5: f32[64,128])
+drop(%5: f32[64,128])
+output %6
+end
+"""
+
+
+@case
+def plugin_dump():
+    """Every part of a program: formulas with their values, arguments, temporaries, order, binaries."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, binaries = write(folder, "a.replay", MATMUL), os.path.join(folder, "binaries")
+        run = kiln("plugin", "dump", path, "--binaries", binaries, KILN_CACHE_DIR=folder, KILN_PLUGINS="org.kiln.matmul")
+        expect(run, 0, " by org.kiln.matmul/matmul", "options: -cl-std=CL1.2", "__kernel", "work-items", "(s3, 32)",
+               "temporary 1: bytes", "filled once by launch", "reads %2: f32[256,128]", "writes %6: f32[64,128]",
+               ", after step 0 (temporary 0)", "s1 = 64 s2 = 256 s3 = 128")
+        size = os.path.getsize(os.path.join(binaries, "block0-source0.bin"))
+        assert size > 1000 and f"binary: {size} bytes" in run.stdout, size
+        less = kiln("plugin", "dump", path, "--no-source", KILN_CACHE_DIR=folder, KILN_PLUGINS="org.kiln.matmul")
+        assert "__kernel" not in less.stdout and "work-items" in less.stdout
+        expect(kiln("plugin", "dump", MODEL, "--no-source", KILN_CACHE_DIR=folder), 0, "block 0", "launch 0")
+        expect_error(kiln("plugin", "dump", path, "--binaries", "/proc/none", KILN_CACHE_DIR=folder), "/proc/none")
+
+
+@case
+def plugin_bench():
+    """Blocks by class and size: every fuser alone beside the operations alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "a.replay", MATMUL)
+        run = kiln("plugin", "bench", path, "--repeat", "3", "--json", "-", KILN_CACHE_DIR=folder)
+        expect(run, 0)
+        data = json.loads(run.stdout)
+        group = data["groups"][0]
+        assert data["blocks"] == 1 and group["classes"] == "elementwise + contraction", data
+        assert group["size"] == "64 KiB to 1 MiB", group
+        by = {c["by"]: c for c in group["contenders"]}
+        assert by["operations alone"]["speedup"] == 1 and "org.kiln.matmul/matmul" in by, by
+        for one in by.values():
+            assert 0 < one["least_ns"] <= one["median_ns"] <= one["most_ns"], one
+            assert abs(one["gb_per_s"] - data["bytes"] / one["median_ns"]) < 1e-6 * one["gb_per_s"], one
+        assert by["org.kiln.matmul/matmul"]["predicted_to_measured"] > 0
+        assert sum(one["won"] for one in by.values()) == 1
+        expect(kiln("plugin", "bench", MODEL, "--repeat", "2", KILN_CACHE_DIR=folder), 0, "operations alone", "speedup", "GB/s")
+        expect_error(kiln("plugin", "bench", path, "--json", "/none/x", "--repeat", "1", KILN_CACHE_DIR=folder), "/none/x")
+
+
+@case
+def plugin_record():
+    """A program and a model: what they ran is in files that every other word takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = write(folder, "a.replay", MATMUL), os.path.join(folder, "streams")
+        run = kiln("plugin", "record", "--output", out, "--", KILN, "replay", path, KILN_CACHE_DIR=folder)
+        expect(run, 0, "3 operations, 3 inputs, 1 outputs")
+        run = kiln("plugin", "record", "-o", out, "--", KILN, "run", MODEL, "--input", INPUT, KILN_CACHE_DIR=folder)
+        expect(run, 0, "predicted class: 3", "29 operations")
+        files = sorted(os.path.join(out, name) for name in os.listdir(out))
+        assert len(files) == 2, files
+        for file in files:
+            expect(kiln("plugin", "run", file, "--compare", KILN_CACHE_DIR=folder), 0, "as the reference")
+            expect(kiln("plugin", "dump", file, "--no-source", KILN_CACHE_DIR=folder), 0, "block 0")
+        again = kiln("plugin", "record", "-o", out, "--", KILN, "replay", path, KILN_CACHE_DIR=folder)
+        assert again.returncode == 0 and len(os.listdir(out)) == 2, again.stdout
+        expect_error(kiln("plugin", "record", "-o", os.path.join(folder, "b"), "--", "true"), "ran no operation")
+        expect_error(kiln("plugin", "record", "-o", os.path.join(folder, "b"), "--", "/none/x"), "cannot be run")
+        expect_error(kiln("plugin", "record", "-o", os.path.join(folder, "b"), "--", "false"), "status 1")
+        assert kiln("plugin", "record").returncode == 2
 
 
 @case

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// `kiln plugin reduce FILE`: the smallest part of a replayable file whose results still differ from
+// the reference. It takes --plugin and --set as `kiln run` does, so one fuser can be tried alone.
+
+#include "plugin_cli.h"
+#include "plugin_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_IO = 64 };
+
+typedef struct reduce_options {
+    cli_device_options device;
+    const char *path;
+    const char *out;
+} reduce_options;
+
+static bool outputs_wrong(kiln_device *device, const kiln_replay *replay, kiln_judge *judge)
+{
+    kiln_tensor *out[MAX_IO] = {NULL};
+    size_t n_outputs = 0;
+    bool wrong = false;
+    (void)kiln_ir_graph_outputs(replay->graph, &n_outputs);
+    if (n_outputs > MAX_IO || kiln_replay_run(device, replay, out, NULL) != KILN_STATUS_OK) {
+        return false; // what cannot run shows nothing
+    }
+    for (size_t i = 0; i < n_outputs; i++) {
+        char text[160];
+        size_t bytes = kiln_tensor_bytes(out[i]);
+        void *data = malloc(bytes + 1);
+        wrong = wrong || (data != NULL && kiln_read(out[i], data, bytes, NULL) == KILN_STATUS_OK &&
+                          !kiln_judge_output(judge, i, data, NULL, text, sizeof(text)));
+        free(data);
+        kiln_release(out[i]);
+    }
+    return wrong;
+}
+
+static bool fails(const kiln_replay *replay, void *user)
+{
+    const void *data[MAX_IO];
+    kiln_judge *judge = NULL;
+    if (replay->n_inputs > MAX_IO) {
+        return false;
+    }
+    for (size_t i = 0; i < replay->n_inputs; i++) {
+        data[i] = replay->inputs[i].data;
+    }
+    if (kiln_judge_create(replay->env, replay->graph, data, &judge, NULL) != KILN_STATUS_OK) {
+        return false;
+    }
+    bool wrong = outputs_wrong(user, replay, judge);
+    kiln_judge_destroy(judge);
+    return wrong;
+}
+
+static kiln_status reduce(const reduce_options *options, plugin_job *j, kiln_error *err)
+{
+    kiln_replay *small = NULL;
+    kiln_status status = kiln_replay_reduce(j->replay, fails, j->device, 400, &small, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_replay_write(small, options->out, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        printf("%s: %zu of %zu operations and drops show it\n", options->out,
+               kiln_ir_graph_op_count(small->graph), kiln_ir_graph_op_count(j->replay->graph));
+    }
+    kiln_replay_destroy(small);
+    return status;
+}
+
+static const struct argp_option options_table[] = {
+    {"output", 'o', "FILE", 0, "where the smaller stream goes (default small.replay)", 0},
+    {0},
+};
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    reduce_options *options = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->device;
+        return 0;
+    case 'o':
+        options->out = text;
+        return 0;
+    default:
+        return cli_parse_file(key, text, state, "which replayable FILE", &options->path);
+    }
+}
+
+int plugin_reduce(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        options_table,
+        parse,
+        "FILE",
+        "Writes the smallest part of a stream whose results still differ from the reference.",
+        children,
+        NULL,
+        NULL};
+    reduce_options options = {.out = "small.replay"};
+    kiln_error err = KILN_ERROR_INIT;
+    plugin_job job;
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    kiln_status status = plugin_job_open(&options.device, options.path, &job, &err);
+    status = status == KILN_STATUS_OK ? reduce(&options, &job, &err) : status;
+    plugin_job_close(&job);
+    return status == KILN_STATUS_OK ? CLI_OK : cli_fail("plugin reduce", &err);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a device makes of a program of a fuser: the compiler's options and its binary, for people
+// and tools that look at it. Decides that the device is held meanwhile.
+
+#include "runtime_internal.h"
+
+kiln_status kiln_program_parts(kiln_device *device, const kiln_program *program,
+                               kiln_program_part_fn take, void *user, kiln_error *err)
+{
+    const kiln_backend_ops *ops = device->backend->ops;
+    if (ops->program_parts == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "device %s makes no binaries of programs",
+                         device->address);
+    }
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = ops->program_parts(device->backend, program, take, user, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
