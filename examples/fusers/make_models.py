@@ -32,9 +32,29 @@ def layer(rows, inner, columns):
                    {"weights": weights, "bias": j.astype(np.float32) / 8})
 
 
+def scan(shape, axis):
+    """What is left of a quantity that decays step by step: weight * cumsum(exp(a) * b)."""
+    x = np.zeros(shape, np.float32)
+    nodes = [w.node("Exp", ["a"], ["grown"]), w.node("Mul", ["grown", "b"], ["part"]),
+             w.node("CumSum", ["part", "axis"], ["sum"]), w.node("Mul", ["sum", "weight"], ["y"])]
+    return w.Graph(nodes, {"a": x, "b": x, "weight": x}, {"y": x}, {"axis": np.array(axis, np.int64)})
+
+
+def walk(length):
+    """A random walk and what is computed from it: tanh(log(1 + exp(cumsum(a))))."""
+    x = np.zeros((length,), np.float32)
+    nodes = [w.node("CumSum", ["a", "axis"], ["sum"]), w.node("Exp", ["sum"], ["grown"]),
+             w.node("Add", ["grown", "one"], ["more"]), w.node("Log", ["more"], ["soft"]),
+             w.node("Tanh", ["soft"], ["y"])]
+    return w.Graph(nodes, {"a": x}, {"y": x}, {"axis": np.array(0, np.int64), "one": np.array(1, np.float32)})
+
+
 MODELS = {
     "attention/example.onnx": attention(8, 512, 64),
     "matmul/example.onnx": layer(64, 1024, 64),
+    "scan/rows.onnx": scan((512, 4096), -1),
+    "scan/columns.onnx": scan((8, 1024, 256), 1),
+    "scan/long.onnx": walk(1 << 21),
 }
 
 for name, graph in MODELS.items():
