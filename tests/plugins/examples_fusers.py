@@ -79,7 +79,7 @@ def follow(work, prefix):
         wanted = json.load(file)
     build(folder, env)
     plugin = os.path.join(folder, wanted["plugin"])
-    checked = run(["kiln", "plugin", "check", "--level", "4", plugin], env, folder, 900)
+    checked = run(["kiln", "plugin", "check", "--level", "4", "--timeout", "300", plugin], env, folder, 1500)
     for line in ("ok    4  results", "ok    4  guards", " 0 failed"):
         assert line in checked, f"no {line!r} in {checked}"
     assert wanted["winners"], "example.json names no winner"
