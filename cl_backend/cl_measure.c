@@ -14,9 +14,12 @@ static const char measure_source[] =
     "__kernel void kiln_measure_nothing(__global float *a)\n"
     "{ if (get_global_id(0) == 1u << 30) a[0] = 0.0f; }\n";
 
-enum { COPY_RUNS = 5, COPIES = 4, LAUNCHES = 256 };
+enum { COPY_RUNS = 5, LEAST_RUNS = 3, COPIES = 4, LAUNCHES = 256 };
 
-static const uint64_t long_ns = 20000000; ///< of one copy or launch run: nothing longer is tried
+static const uint64_t long_ns = 50000000; ///< of a few copies or launches: no more are tried then
+static const uint64_t longest_ns = 200000000; ///< that a larger copy may be expected to take
+/// Bytes per second that no memory is below: a simulator's figures say nothing.
+static const uint64_t simulated = 50000000;
 
 typedef struct speeds { ///< what is stored
     uint32_t format;
@@ -104,7 +107,7 @@ static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kerne
         KILN_TRY(out, status, kilni_cl_drain(backend, err));
         uint64_t taken = (kiln_time_ns() - begin) / COPIES;
         *out_ns = i > 0 && taken < *out_ns ? taken : *out_ns;
-        if (i > 0 && taken * COPIES > long_ns) {
+        if (i >= LEAST_RUNS && taken * COPIES > long_ns) {
             break;
         }
     }
@@ -155,7 +158,7 @@ static size_t most_bytes(const kilni_cl_backend *backend)
 
 /// The rate of the largest copy that does not take long: a simulated device is slow.
 static kiln_status measure_copies(kilni_cl_backend *backend, kilni_cl_kernel *kernel,
-                                  kiln_error *err)
+                                  uint64_t *out_bytes_per_s, kiln_error *err)
 {
     enum { FIRST_BYTES = 64 << 10, STEP = 32 };
     size_t most = most_bytes(backend);
@@ -166,9 +169,9 @@ static kiln_status measure_copies(kilni_cl_backend *backend, kilni_cl_kernel *ke
             return status;
         }
         ns = ns > 0 ? ns : 1;
-        backend->info.bytes_per_s = (uint64_t)(2.0 * (double)bytes / ((double)ns * 1e-9));
+        *out_bytes_per_s = (uint64_t)(2.0 * (double)bytes / ((double)ns * 1e-9));
         size_t next = bytes * STEP < most ? bytes * STEP : most;
-        bytes = next > bytes && ns * (next / bytes) < long_ns * COPIES ? next : 0;
+        bytes = next > bytes && ns * (next / bytes) < longest_ns ? next : 0;
     }
     return KILN_STATUS_OK;
 }
@@ -193,7 +196,7 @@ kiln_status kiln_cl_measure(kiln_backend *base, kiln_error *err)
     kilni_cl_program *program = NULL;
     kilni_cl_kernel *copy;
     kilni_cl_kernel *nothing;
-    uint64_t launch_ns = 0;
+    uint64_t launch_ns = 0, bytes_per_s = 0;
     kiln_status status = KILN_STATUS_OK;
     kilni_cl_build build = {.format = KILN_SOURCE_OPENCL_C,
                             .code = measure_source,
@@ -206,9 +209,12 @@ kiln_status kiln_cl_measure(kiln_backend *base, kiln_error *err)
     KILN_TRY(out, status,
              kilni_cl_program_kernel(backend, program, "kiln_measure_nothing", &nothing, err));
     KILN_TRY(out, status, time_launches(backend, nothing, &launch_ns, err));
-    KILN_TRY(out, status, measure_copies(backend, copy, err));
-    backend->info.launch_ns = launch_ns;
-    remember(backend);
+    KILN_TRY(out, status, measure_copies(backend, copy, &bytes_per_s, err));
+    if (bytes_per_s >= simulated) {
+        backend->info.bytes_per_s = bytes_per_s;
+        backend->info.launch_ns = launch_ns;
+        remember(backend);
+    }
 out:
     kilni_cl_program_release(backend, program);
     return status;
