@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Scaled dot-product attention as one program: what a block of it holds, and what is made of it.
 //   block.c       which operations make an attention, in which order
-//   kernels.c     the two kernels' text, arguments and sizes
+//   kernels.c     the two kernels' text and arguments
+//   plan.c        their sizes, temporaries and cost
 //   attention.c   the plugin interface around both
 #ifndef ATTENTION_H
 #define ATTENTION_H
@@ -45,6 +46,19 @@ const kf_chain_value *block_value(const block *b, uint32_t value);
 uint32_t block_queries(const block *b);
 uint32_t block_keys(const block *b);
 
+typedef struct shape { // of the loops
+    uint32_t width; // elements of a vector
+    uint32_t vectors; // of a block of keys
+    uint32_t keys; // in a block
+    uint32_t rows; // queries in registers at once
+    uint32_t queries; // of a work-item
+    uint32_t padded; // columns of a packed value
+} shape;
+
+shape shape_of(const block *b, const fuser_facts *facts);
+/// Is value `v` an operand of the operations on the scores that lies in memory?
+uint32_t is_operand(const block *b, uint32_t v);
+
 typedef struct estimate {
     kf_estimate parts;
     kf_formula bytes; // read and written
@@ -73,6 +87,8 @@ typedef struct plan { // all that kf_program points into
     const kf_launch *launch_list[2];
 } plan;
 
+/// Fills in the text and the arguments.
+void write_kernels(plan *p, const block *b, const fuser_facts *facts);
 void make_estimate(estimate *e, const block *b, const fuser_facts *facts);
 /// 0: out of memory.
 uint32_t make_plan(plan *p, const block *b, const fuser_facts *facts);

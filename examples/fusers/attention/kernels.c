@@ -14,16 +14,7 @@
 // scores are all masked is left out when its values are finite: 0 times an infinity is NaN.
 #include "attention.h"
 
-typedef struct shape { // of the loops
-    uint32_t width; // elements of a vector
-    uint32_t vectors; // of a block of keys
-    uint32_t keys; // in a block
-    uint32_t rows; // queries in registers at once
-    uint32_t queries; // of a work-item
-    uint32_t padded; // columns of a packed value
-} shape;
-
-static shape shape_of(const block *b, const fuser_facts *facts)
+shape shape_of(const block *b, const fuser_facts *facts)
 {
     shape s;
     s.width = kf_chain_width(&facts->device);
@@ -35,8 +26,7 @@ static shape shape_of(const block *b, const fuser_facts *facts)
     return s;
 }
 
-// ---- parameters and arguments, side by side
-// ------------------------------------------------------
+// ---- parameters and arguments, side by side -----------------------------------------------------
 
 static kf_karg *argument(arguments *a, uint32_t kind, uint32_t ref, uint32_t dtype)
 {
@@ -100,8 +90,7 @@ static void batch_arguments(arguments *a, const kf_chain_value *scores)
     }
 }
 
-// ---- pieces of text
-// ------------------------------------------------------------------------------
+// ---- pieces of text -----------------------------------------------------------------------------
 
 /// i0, i1 ...: where the matrix number `batch` lies along the batch axes.
 static void batch_text(kf_text *t, const kf_chain_value *scores)
@@ -253,8 +242,7 @@ static void reduce_text(kf_text *t, uint32_t width)
     }
 }
 
-/// Is value `v` an operand of the operations on the scores that lies in memory?
-static uint32_t is_operand(const block *b, uint32_t v)
+uint32_t is_operand(const block *b, uint32_t v)
 {
     const kf_chain *c = &b->chain;
     uint32_t i, k;
@@ -538,131 +526,7 @@ static void main_text(plan *p, const block *b, const shape *s)
     kf_text_add(t, end_text);
 }
 
-// ---- sizes -------------------------------------------------------------------------------------
-
-static void batch_formula(kf_formula *f, const block *b)
-{
-    const kf_chain_value *scores = block_value(b, b->product);
-    kf_formula_product(f, scores->symbols, scores->rank - 2);
-}
-
-static void times(kf_formula *f, int64_t factor)
-{
-    kf_formula_imm(f, factor);
-    kf_formula_op(f, KF_INS_MUL);
-}
-
-static void blocks_formula(kf_formula *f, uint32_t symbol, uint32_t each)
-{
-    uint32_t symbols[1] = {symbol};
-    kf_formula_product(f, symbols, 1);
-    kf_formula_imm(f, each);
-    kf_formula_op(f, KF_INS_CEIL_DIV);
-}
-
-/// Bytes of a temporary of `elements` floats for each block of keys.
-static void temp_formula(kf_formula *f, const block *b, const shape *s, int64_t elements)
-{
-    batch_formula(f, b);
-    blocks_formula(f, block_keys(b), s->keys);
-    kf_formula_op(f, KF_INS_MUL);
-    times(f, elements * 4);
-}
-
-static void tensor_bytes(kf_formula *f, const kf_chain_value *value)
-{
-    kf_formula_product(f, value->symbols, value->rank);
-    times(f, kf_dtype_of(value->dtype).bytes);
-    kf_formula_op(f, KF_INS_ADD);
-}
-
-/// Bytes: every tensor once, the packed copies written and read. Time: measured on a CPU, one flop
-/// of the products costs twice what the device's fastest does, a score 60 flops on top.
-void make_estimate(estimate *e, const block *b, const fuser_facts *facts)
-{
-    const kf_chain_value *scores = block_value(b, b->product);
-    kf_estimate *p = &e->parts;
-    shape s = shape_of(b, facts);
-    uint32_t i;
-    kf_estimate_init(p);
-    e->bytes.n = e->bytes.failed = 0;
-    temp_formula(&p->temp, b, &s, (int64_t)s.keys * (b->head + s.padded) + 1);
-    kf_formula_append(&p->read, kf_formula_expr(&p->temp));
-    tensor_bytes(&p->read, block_value(b, b->query));
-    tensor_bytes(&p->read, block_value(b, b->key));
-    tensor_bytes(&p->read, block_value(b, b->value));
-    for (i = 0; i < b->chain.n_values; i++) {
-        if (is_operand(b, i)) {
-            tensor_bytes(&p->read, &b->chain.values[i]);
-        }
-    }
-    kf_formula_append(&p->written, kf_formula_expr(&p->temp));
-    tensor_bytes(&p->written, block_value(b, b->out));
-    kf_formula_append(&e->bytes, kf_formula_expr(&p->read));
-    kf_formula_append(&e->bytes, kf_formula_expr(&p->written));
-    kf_formula_op(&e->bytes, KF_INS_ADD);
-    kf_formula_product(&p->flops, scores->symbols, scores->rank);
-    times(&p->flops, 2 * ((int64_t)b->head + b->columns) * 2 + 60 + b->chain.flops);
-    kf_formula_roofline(&p->ns, &facts->device.cost, kf_formula_expr(&e->bytes),
-                        kf_formula_expr(&p->flops), 2);
-}
-
-static kf_expr keep_formula(plan *p, const kf_formula *f)
-{
-    p->formulas[p->n_formulas] = *f;
-    return kf_formula_expr(&p->formulas[p->n_formulas++]);
-}
-
-static void add_launch(plan *p, uint32_t index, const char *kernel, const arguments *a,
-                       const block *b, uint32_t symbol, uint32_t each)
-{
-    kf_launch *l = &p->launches[index];
-    kf_formula f, one;
-    memset(&one, 0, sizeof(one));
-    kf_formula_imm(&one, 1);
-    l->struct_size = (uint32_t)sizeof(*l);
-    l->dims = 2;
-    l->n_args = a->n;
-    l->args = a->args;
-    l->kernel.ptr = kernel;
-    l->kernel.len = strlen(kernel);
-    memset(&f, 0, sizeof(f));
-    blocks_formula(&f, symbol, each);
-    l->global[0] = keep_formula(p, &f);
-    memset(&f, 0, sizeof(f));
-    batch_formula(&f, b);
-    l->global[1] = keep_formula(p, &f);
-    l->local[0] = l->local[1] = index == 0 ? keep_formula(p, &one) : p->launches[0].local[0];
-    p->launch_list[index] = l;
-    p->steps[index].kind = KF_STEP_LAUNCH;
-    p->steps[index].index = index;
-}
-
-static void add_temp(plan *p, uint32_t index, const block *b, const shape *s, int64_t elements)
-{
-    kf_formula f;
-    memset(&f, 0, sizeof(f));
-    temp_formula(&f, b, s, elements);
-    p->temps[index].bytes = keep_formula(p, &f);
-    p->temps[index].align = 64;
-    p->temps[index].prepack = KF_NONE;
-}
-
-static void make_key(plan *p)
-{
-    uint32_t i, k;
-    for (i = 0; i < 2; i++) {
-        uint64_t hash = 0xcbf29ce484222325ull + i;
-        hash = kf_hash(hash, p->source_text.ptr, p->source_text.len);
-        hash = kf_hash(hash, &p->len, sizeof(p->len));
-        for (k = 0; k < 2; k++) {
-            hash = kf_hash_launch(hash, &p->launches[k]);
-        }
-        p->key[i] = hash;
-    }
-}
-
-uint32_t make_plan(plan *p, const block *b, const fuser_facts *facts)
+void write_kernels(plan *p, const block *b, const fuser_facts *facts)
 {
     shape s = shape_of(b, facts);
     uint64_t read = 0;
@@ -670,37 +534,11 @@ uint32_t make_plan(plan *p, const block *b, const fuser_facts *facts)
     for (i = 0; i < b->chain.n_values; i++) {
         read |= is_operand(b, i) ? 1ull << b->chain.values[i].dtype : 0;
     }
-    p->len = b->len;
-    kf_text_addf(&p->name, "attention(%u)", b->chain.n_ops);
-    kf_chain_functions(&p->source_text, &b->chain, s.width, 1, read, 0, 0);
+    kf_chain_functions(&p->source_text, &b->chain, s.width, /*wide=*/1, read, /*written=*/0,
+                       /*stream=*/0);
     constants_text(&p->source_text, b, &s);
     pack_text(p, b);
     kf_text_add(&p->source_text, functions_text);
     reduce_text(&p->source_text, s.width);
     main_text(p, b, &s);
-    add_temp(p, 0, b, &s, (int64_t)s.keys * b->head);
-    add_temp(p, 1, b, &s, (int64_t)s.keys * s.padded);
-    add_temp(p, 2, b, &s, 1);
-    add_launch(p, 0, "pack", &p->pack, b, block_keys(b), s.keys);
-    add_launch(p, 1, "attention", &p->main, b, block_queries(b), s.queries);
-    p->source.struct_size = (uint32_t)sizeof(p->source);
-    p->source.format = KF_FORMAT_OPENCL_C;
-    p->source.code.ptr = p->source_text.ptr;
-    p->source.code.len = p->source_text.len;
-    p->source.cl_c_version = 120;
-    p->sources[0] = &p->source;
-    if (p->source_text.failed || p->name.failed || p->pack.text.failed || p->main.text.failed ||
-        p->pack.failed || p->main.failed) {
-        return 0;
-    }
-    make_key(p);
-    return 1;
-}
-
-void free_plan(plan *p)
-{
-    kf_text_free(&p->source_text);
-    kf_text_free(&p->name);
-    kf_text_free(&p->pack.text);
-    kf_text_free(&p->main.text);
 }
