@@ -31,8 +31,10 @@ typedef struct change { ///< what is different from the first process
     uint64_t fingerprint;
     uint32_t compute_units;
     uint32_t memory_align;
+    void (*device_fact)(kiln_device_info *device); ///< another one
     uint32_t max_segment;
     char plugin_hash;
+    const char *plugin_version;
     const char *plugin;
     bool deterministic;
     int64_t length;
@@ -47,6 +49,13 @@ static void apply(fuse_fixture *f, const change *c)
     f->device.fingerprint.low += c->fingerprint;
     f->device.compute_units += c->compute_units;
     f->device.memory_align = c->memory_align != 0 ? c->memory_align : f->device.memory_align;
+    if (c->device_fact != NULL) {
+        c->device_fact(&f->device);
+    }
+    if (c->plugin_version != NULL) {
+        kiln_free(&f->env, (void *)(uintptr_t)f->registry->plugins[0]->info.version);
+        f->registry->plugins[0]->info.version = kiln_strdup(&f->env, c->plugin_version);
+    }
     if (c->plugin_hash != 0) {
         f->registry->plugins[0]->info.hash[0] = c->plugin_hash;
     }
@@ -111,7 +120,62 @@ static void test_second_process_searches_nothing(void)
     KILN_CHECK_INT(b.plans_loaded, 1);
 }
 
+static void other_type(kiln_device_info *device)
+{
+    device->type = device->type == KILN_DEVICE_CPU ? KILN_DEVICE_ACCELERATOR : KILN_DEVICE_CPU;
+}
+
+static void other_platform(kiln_device_info *device)
+{
+    device->platform = "another";
+}
+
+static void other_extensions(kiln_device_info *device)
+{
+    device->extensions = "cl_khr_none";
+}
+
+static void other_features(kiln_device_info *device)
+{
+    device->features ^= KILN_FEATURE_FP64;
+}
+
+static void other_vectors(kiln_device_info *device)
+{
+    device->vector_bytes += 16;
+}
+
+static void other_local_memory(kiln_device_info *device)
+{
+    device->local_bytes += 1024;
+}
+
+static void other_cache(kiln_device_info *device)
+{
+    device->cache_bytes += 1024;
+}
+
+static void other_work_group(kiln_device_info *device)
+{
+    device->max_work_group += 1;
+}
+
+static void other_allocation(kiln_device_info *device)
+{
+    device->max_alloc_bytes += 4096;
+}
+
 static const change changes[] = {
+    {.name = "device_type", .device_fact = other_type},
+    {.name = "platform", .device_fact = other_platform},
+    {.name = "extensions", .device_fact = other_extensions},
+    {.name = "features", .device_fact = other_features},
+    {.name = "vector_bytes", .device_fact = other_vectors},
+    {.name = "local_memory", .device_fact = other_local_memory},
+    {.name = "cache", .device_fact = other_cache},
+    {.name = "work_group", .device_fact = other_work_group},
+    {.name = "allocation", .device_fact = other_allocation},
+    {.name = "plugin_version", .plugin_version = "99.0"},
     {.name = "driver", .driver = "2.0"},
     {.name = "device", .device = "another"},
     {.name = "fingerprint", .fingerprint = 1},
@@ -188,7 +252,7 @@ static void test_damage_is_a_miss(void)
         KILN_CHECK(decodes(&f, tape, entry.text, entry.length));
         uint32_t accepted = 0;
         for (size_t i = 0; i < entry.length; i++) {
-            for (int bit = 0; bit < 8; bit += 3) {
+            for (int bit = 0; bit < 8; bit++) {
                 entry.text[i] = (char)(entry.text[i] ^ (1 << bit));
                 accepted += decodes(&f, tape, entry.text, entry.length);
                 entry.text[i] = (char)(entry.text[i] ^ (1 << bit));

@@ -67,6 +67,23 @@ static void test_dense(void)
     KILN_CHECK_INT(end - begin, 0);
 }
 
+/* Whatever the stride of an axis of length 1, 0 and negative included. */
+static void test_density_looks_at_no_singleton(void)
+{
+    static const int64_t any[] = {0, 1, -1, 7, INT64_MAX};
+    kiln_tensor_desc desc = test_desc(KILN_DTYPE_F32, 4, 1, 3, 1, 5);
+    kiln_view view = kiln_view_dense(&desc, NULL);
+    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
+        view.strides[0] = any[i];
+        view.strides[2] = any[sizeof any / sizeof any[0] - 1 - i];
+        KILN_CHECK(kiln_view_is_contiguous(&view));
+    }
+    view.strides[1] = 0; // a broadcast is not dense
+    KILN_CHECK(!kiln_view_is_contiguous(&view));
+    view.strides[1] = 6; // nor a part
+    KILN_CHECK(!kiln_view_is_contiguous(&view));
+}
+
 static void test_moves(void)
 {
     kiln_view x = view_of(2, (const int64_t[]){6, 8}, (const int64_t[]){10, 1});
@@ -146,5 +163,5 @@ static void test_reshape(void)
     KILN_CHECK(reshapes(&empty, TEST_INTS(0, 9)));
 }
 
-KILN_TEST_MAIN("unit/ir/view", KILN_TEST(test_dense), KILN_TEST(test_moves),
-               KILN_TEST(test_reshape))
+KILN_TEST_MAIN("unit/ir/view", KILN_TEST(test_dense), KILN_TEST(test_density_looks_at_no_singleton),
+               KILN_TEST(test_moves), KILN_TEST(test_reshape))

@@ -116,6 +116,34 @@ static void test_results_stay(void)
     unsetenv("KILN_CACHE_DIR");
 }
 
+/// A tournament and a check of the same block, in the same run: each has memory of its own, and
+/// neither touches the run's.
+static void test_a_check_beside_a_tournament(void)
+{
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    run_chain(&f, plain);
+    fixture_close(&f);
+    setenv("KILN_CHECK", "always", 1);
+    bool opened = fixture_open_with(&f, "opencl:0", "tune", "full");
+    unsetenv("KILN_CHECK");
+    if (!opened) {
+        return;
+    }
+    KILN_CHECK(run_chain(&f, tuned) > SAMPLED + OPS);
+    same(plain, tuned, N);
+    for (int i = 0; i < 2; i++) {
+        KILN_CHECK(run_chain(&f, tuned) >= OPS); // alone, and fused unless the operations won
+        same(plain, tuned, N);
+    }
+    fixture_close(&f);
+    unsetenv("KILN_CACHE_DIR");
+}
+
 static void test_hot_blocks_are_measured_lazily(void)
 {
     fixture f;
@@ -333,6 +361,7 @@ static void test_a_graph_takes_the_better_plan(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/tune", KILN_TEST(test_results_stay),
+               KILN_TEST(test_a_check_beside_a_tournament),
                KILN_TEST(test_hot_blocks_are_measured_lazily),
                KILN_TEST(test_a_graph_takes_the_better_plan),
                KILN_TEST(test_a_wrong_mode_is_refused), KILN_TEST(test_what_cannot_be_built_loses),
