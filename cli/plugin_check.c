@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <malloc.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,12 +29,15 @@ typedef struct check_options {
     const char *json;
     const char *junit;
     const char *only;
+    const char *include; ///< patterns of names
+    const char *exclude;
     uint64_t seed;
     uint32_t level;
     uint32_t timeout_s;
     uint32_t streams;
     uint32_t jobs;
     bool run_only;
+    bool in_process;
     bool list;
 } check_options;
 
@@ -41,6 +45,10 @@ static const struct argp_option options_table[] = {
     {"level", 'l', "N", 0, "checks up to this level, 1 to 8; default 4", 0},
     {"seed", 's', "N", 0, "other random streams of operations; default 1", 0},
     {"only", 'o', "NAME", 0, "this check alone", 0},
+    {"include", 'i', "REGEX", 0, "of these checks, those whose names match", 0},
+    {"exclude", 'x', "REGEX", 0, "of these checks, without those whose names match", 0},
+    {"in-process", 'P', NULL, 0,
+     "in this process, one after the other and without time limits, for a debugger", 0},
     {"streams", 'n', "N", 0,
      "streams of operations that the rules are tried on, for each fuser; half as many of all "
      "fusers "
@@ -66,6 +74,17 @@ static uint64_t number(struct argp_state *state, const char *text, uint64_t most
     return value;
 }
 
+static const char *pattern(struct argp_state *state, const char *text)
+{
+    regex_t compiled;
+    if (regcomp(&compiled, text, REG_EXTENDED | REG_NOSUB) != 0) {
+        argp_error(state, "%s: no pattern, as grep -E takes it", text);
+    } else {
+        regfree(&compiled);
+    }
+    return text;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     check_options *options = state->input;
@@ -81,6 +100,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'n':
         options->streams = (uint32_t)number(state, text, 100000);
+        return 0;
+    case 'i':
+        options->include = pattern(state, text);
+        return 0;
+    case 'x':
+        options->exclude = pattern(state, text);
+        return 0;
+    case 'P':
+        options->in_process = true;
         return 0;
     case 'R':
         options->run_only = true;
@@ -218,6 +246,11 @@ static running begin_check(const check_options *options, void (*work)(check *c),
 {
     running r = {.begin = kiln_time_ns()};
     fflush(NULL);
+    if (options->in_process) {
+        check c = check_of(options, result, r.begin);
+        work(&c);
+        return r;
+    }
     r.child = fork();
     if (r.child == 0) {
         check c = check_of(options, result, r.begin);
@@ -370,6 +403,18 @@ static int write_junit(const check_options *options, const check_row *const *row
 
 // ---- all of it ---------------------------------------------------------------------------------
 
+/// Is the name like the pattern, which was tried before? Without one: `otherwise`.
+static bool matches(const char *pattern, const char *name, bool otherwise)
+{
+    regex_t compiled;
+    if (pattern == NULL || regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+        return otherwise;
+    }
+    bool good = regexec(&compiled, name, 0, NULL, 0) == 0;
+    regfree(&compiled);
+    return good;
+}
+
 static size_t choose(const check_options *options, const check_row **out)
 {
     const check_row *const tables[] = {check_static_rows, check_taste_rows, check_life_rows,
@@ -380,7 +425,8 @@ static size_t choose(const check_options *options, const check_row **out)
         for (const check_row *row = tables[t]; row->name != NULL && n < MAX_CHECKS; row++) {
             bool wanted = options->only != NULL ? strcmp(options->only, row->name) == 0
                                                 : row->level <= options->level;
-            if (wanted) {
+            if (wanted && matches(options->include, row->name, true) &&
+                !matches(options->exclude, row->name, false)) {
                 out[n++] = row;
             }
         }
@@ -490,7 +536,7 @@ int plugin_check(int argc, char **argv)
     size_t n = choose(&options, rows);
     if (n == 0) {
         return cli_usage("plugin check", "there is no check \"%s\"",
-                         options.only != NULL ? options.only : "of level 0");
+                         options.only != NULL ? options.only : "of this level and name");
     }
     if (options.list) {
         return list_checks(rows, n);

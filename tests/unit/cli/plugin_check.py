@@ -278,8 +278,20 @@ def operators(folder, name, row):
     return None if run.returncode == 1 and words in run.stdout else f"no {words!r}: {run.stdout}{run.stderr}"
 
 
+def choices():
+    """Names by pattern; and one process for all, as for a debugger."""
+    library = os.path.join(PLUGINS, "elementwise.so")
+    run = check(library, "--level", "3", "--include", "^(st|reset|any)", "--exclude", "any")
+    names = [line.split()[2] for line in run.stdout.splitlines() if line[:2] in ("ok", "FA", "sk")]
+    if run.returncode or names != ["states", "reset"]:
+        return run.stdout + run.stderr
+    run = check(library, "--only", "states", "--in-process")
+    return None if run.returncode == 0 and "24 streams" in run.stdout else run.stdout + run.stderr
+
+
 def usage():
-    for arguments in (["--level", "9", "x"], ["--seed", "x", "y"], [], ["a", "b"], ["--only", "nonsense", "x"]):
+    for arguments in (["--level", "9", "x"], ["--seed", "x", "y"], [], ["a", "b"], ["--only", "nonsense", "x"],
+                      ["--include", "(", "x"], ["--exclude", ".", "x"]):
         run = check(*arguments)
         if run.returncode != 2:
             return f"{arguments}: {run.returncode}"
@@ -324,6 +336,7 @@ def main():
         case("libraries", libraries(folder))
         case("reduces", reduces(folder))
         case("reports", reports(folder))
+        case("choices", choices())
         case("usage", usage())
     print(f"kiln-test: {COUNT - len(FAILED)} passed, {len(FAILED)} failed, 0 skipped")
     return 1 if FAILED else 0
