@@ -8,7 +8,7 @@
 #include "fusion_host_internal.h"
 
 enum {
-    FORMAT = 3, ///< of key and entry
+    FORMAT = 4, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -303,6 +303,7 @@ static void read_arg(reader *r, kiln_program_arg *arg)
     arg->access = below(r, 4);
     arg->ref = below(r, MAX_COUNT);
     arg->axis = below(r, KILN_MAX_RANK);
+    arg->group = below(r, UINT32_MAX + 1ull);
     arg->dtype = (kiln_dtype)below(r, KILN_DTYPE_LIMIT);
     arg->value = formula(r);
     r->bad = r->bad || arg->kind == 0;

@@ -59,6 +59,7 @@ static void add_launch(kiln_string *s, const kiln_program_launch *launch)
         kilni_fuse_write_number(s, arg->access);
         kilni_fuse_write_number(s, arg->ref);
         kilni_fuse_write_number(s, arg->axis);
+        kilni_fuse_write_number(s, arg->group);
         kilni_fuse_write_number(s, (uint64_t)arg->dtype);
         add_formula(s, &arg->value);
     }

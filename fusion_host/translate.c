@@ -327,6 +327,7 @@ static kiln_status take_arg(translator *t, const kf_karg *from, uint32_t n_temps
     to->access = has_memory ? from->access : 0;
     to->ref = has_value ? 0 : from->ref;
     to->axis = from->kind == KF_ARG_STRIDE ? from->axis : 0;
+    to->group = from->kind == KF_ARG_TENSOR ? from->group : 0;
     to->dtype =
         has_memory || from->kind == KF_ARG_LOCAL ? KILN_DTYPE_NONE : (kiln_dtype)from->dtype;
     if (!has_value) {

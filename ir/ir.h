@@ -651,6 +651,7 @@ typedef struct kiln_program_arg {
     uint32_t access; ///< of TENSOR and TEMP
     uint32_t ref; ///< block-relative
     uint32_t axis;
+    uint32_t group; ///< of TENSOR: a result takes the memory of inputs of its group only
     kiln_dtype dtype; ///< type of the kernel's parameter, of numbers
     kiln_formula value;
 } kiln_program_arg;

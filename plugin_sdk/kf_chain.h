@@ -18,10 +18,13 @@
 extern "C" {
 #endif
 
+// A fuser of longer chains defines these before it includes this file.
+#ifndef KF_CHAIN_OPS
 #define KF_CHAIN_OPS 128u
 #define KF_CHAIN_VALUES 192u
-#define KF_CHAIN_IDS 512u // tensor ids beyond this are not taken
 #define KF_CHAIN_NUMBERS 64u
+#endif
+#define KF_CHAIN_IDS 512u // tensor ids beyond this are not taken
 
 typedef struct kf_chain_device { ///< what kernels depend on
     uint64_t dtype_storage;
@@ -608,6 +611,20 @@ static inline uint64_t kf_hash_launch(uint64_t hash, const kf_launch *launch)
         hash = kf_hash_expr(hash, launch->local[i]);
     }
     return kf_hash(hash, launch->kernel.ptr, launch->kernel.len);
+}
+
+/// The key of a program of one launch: its text, its launch and the length of its block.
+static inline void kf_launch_key(uint8_t key[16], const kf_text *code, const kf_launch *launch,
+                                 uint32_t len)
+{
+    uint64_t halves[2] = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull};
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        halves[i] = kf_hash(halves[i], code->ptr, code->len);
+        halves[i] = kf_hash_launch(halves[i], launch);
+        halves[i] = kf_hash(halves[i], &len, sizeof(len));
+    }
+    memcpy(key, halves, sizeof(halves));
 }
 
 #ifdef __cplusplus

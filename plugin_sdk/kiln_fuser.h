@@ -485,7 +485,7 @@ typedef struct kf_karg { // frozen
     uint32_t dtype; // of what the kernel declares: OFFSET, STRIDE, DIM, VALUE are I32 or I64;
                     // SCALAR any dtype, f16 and bf16 as 16 bits, bool as 8 bits
     uint32_t axis; // KF_ARG_STRIDE
-    uint32_t reserved;
+    uint32_t group; // KF_ARG_TENSOR of a program that is KF_PROGRAM_IN_PLACE_SAFE
     kf_expr value;
 } kf_karg;
 KF_ASSERT(sizeof(kf_karg) == 40);
@@ -535,10 +535,10 @@ typedef struct kf_step { // frozen
 // kf_program.flags; unknown bit => the host refuses the program
 #define KF_PROGRAM_DETERMINISTIC 1u // same inputs, same bits
 /// In every launch, a WRITE argument may be given the same memory as one READ argument of that
-/// launch with the same dtype, the same dimensions, both contiguous at the same offset, when the
-/// tensor read is not used afterwards. At most one output takes the memory of one input. (So: no
-/// `restrict`, and every element is read before the work-item that writes it writes it, by that
-/// work-item only.)
+/// launch and of the same kf_karg.group with the same dtype, the same dimensions, both contiguous
+/// at the same offset, when the tensor read is not used afterwards. At most one output takes the
+/// memory of one input. (So: no `restrict`, and every element is read before the work-item that
+/// writes it writes it, by that work-item only.)
 #define KF_PROGRAM_IN_PLACE_SAFE 2u
 
 /// Steps run in order; each sees what the earlier ones wrote. After the last step, every tensor

@@ -199,13 +199,16 @@ static void join_op(maker *m, uint32_t step, uint32_t op)
     }
 }
 
-/// The tensor that the program may overwrite with `target`; KILNI_NO_VALUE: none.
+/// The tensor that the program may overwrite with tensor `ref` of the block; KILNI_NO_VALUE: none.
 static uint32_t find_source(const maker *m, uint32_t step, const kiln_plan_block *block,
-                            const kiln_program_launch *launch, uint32_t target)
+                            const kiln_program_launch *launch, uint32_t ref)
 {
+    uint32_t target = block->tensors[ref];
+    uint32_t group = kilni_arg_group(launch, ref);
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ) {
+        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ ||
+            arg->group != group) {
             continue;
         }
         uint32_t source = block->tensors[arg->ref];
@@ -231,7 +234,7 @@ static void join_launch(maker *m, uint32_t step, const kiln_plan_block *block,
         if (target == KILNI_NO_VALUE || !defined_here(m, step, target)) {
             continue;
         }
-        uint32_t source = find_source(m, step, block, launch, target);
+        uint32_t source = find_source(m, step, block, launch, arg->ref);
         if (source != KILNI_NO_VALUE) {
             take(m, source, target);
         }

@@ -298,17 +298,20 @@ static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, in
 /// Memory for a tensor that the launch writes: that of an input in its last use when the program
 /// allows it.
 static kiln_status place_written(const block_view *view, const kiln_plan_step *step,
-                                 const kiln_program_launch *launch, uint32_t slot, kiln_error *err)
+                                 const kiln_program_launch *launch, uint32_t ref, kiln_error *err)
 {
     const kilni_run *run = view->run;
+    uint32_t slot = slot_of(view, ref);
     const kiln_tensor_desc *desc = &run->segment->tensors[slot];
     if (step != NULL && kilni_layout_place(run, slot, desc, run->places[slot])) {
         return KILN_STATUS_OK;
     }
     bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
+    uint32_t group = kilni_arg_group(launch, ref);
     for (uint32_t i = 0; in_place && i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ) {
+        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ ||
+            arg->group != group) {
             continue;
         }
         uint32_t source = slot_of(view, arg->ref);
@@ -343,7 +346,7 @@ static kiln_status set_arg(const block_view *view, const kiln_plan_step *step,
         uint32_t slot = slot_of(view, arg->ref);
         kilni_place *target = run->places[slot];
         if (!target->placed) {
-            kiln_status status = place_written(view, step, launch, slot, err);
+            kiln_status status = place_written(view, step, launch, arg->ref, err);
             if (status != KILN_STATUS_OK) {
                 return status;
             }

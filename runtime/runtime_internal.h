@@ -544,6 +544,17 @@ void kilni_relieve(kiln_device *device);
 
 // ---- memory of whole plans (memory_run.c; all under the lock)
 
+/// The group of tensor `ref` among a launch's arguments: which inputs it may take the memory of.
+static inline uint32_t kilni_arg_group(const kiln_program_launch *launch, uint32_t ref)
+{
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        if (launch->args[i].kind == KILN_ARG_TENSOR && launch->args[i].ref == ref) {
+            return launch->args[i].group;
+        }
+    }
+    return 0;
+}
+
 /// The layout of a run, with the arena for it until `end`; NULL: there is none, or nothing to plan.
 kilni_layout *kilni_layout_begin(const kilni_run *run);
 void kilni_layout_end(const kilni_run *run);

@@ -133,7 +133,7 @@ static void bind_all(ew_program *p, const ew_block *block, const ew_layout *layo
     }
 }
 
-// ---- name and key ------------------------------------------------------------------------------
+// ---- name --------------------------------------------------------------------------------------
 
 static void make_name(kf_text *name, const ew_block *block)
 {
@@ -143,22 +143,6 @@ static void make_name(kf_text *name, const ew_block *block)
         ops[i] = op->row != NULL ? op->row->name : ew_draw_name(block, op);
     }
     kf_chain_name(name, "elementwise", ops, block->chain.n_ops);
-}
-
-/// The program's content: text, bindings and formulas.
-static uint64_t content_hash(const ew_program *p, uint64_t hash)
-{
-    hash = kf_hash(hash, p->code.ptr, p->code.len);
-    hash = kf_hash_launch(hash, &p->launch);
-    return kf_hash(hash, &p->len, sizeof(p->len));
-}
-
-static void make_key(ew_program *p)
-{
-    uint64_t halves[2];
-    halves[0] = content_hash(p, 0xcbf29ce484222325ull);
-    halves[1] = content_hash(p, 0x9e3779b97f4a7c15ull);
-    memcpy(p->key, halves, sizeof(p->key));
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -201,7 +185,7 @@ ew_program *ew_program_create(const ew_block *block, const kf_chain_device *devi
         return NULL;
     }
     fill(p);
-    make_key(p);
+    kf_launch_key(p->key, &p->code, &p->launch, p->len);
     return p;
 }
 

@@ -317,7 +317,7 @@ def main():
             return 1 if FAILED else 0
         good = build(folder, "as it is", template())
         case("the template passes", passes(good))
-        for name in ("elementwise", "matmul", "reduce", "rowwise"):
+        for name in ("elementwise", "foreach", "matmul", "reduce", "rowwise"):
             case(f"{name} passes", passes(os.path.join(PLUGINS, f"{name}.so")))
         timed = [name for name, row in SPOILED.items() if row[0] in ("load-time", "cost", "speed", "honest")]
         others = [name for name in SPOILED if name not in timed]
