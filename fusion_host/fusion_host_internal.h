@@ -746,12 +746,17 @@ typedef struct kilni_fuse_blocks {
     bool lacking; ///< a candidate was not admitted, which another day may be
 } kilni_fuse_blocks;
 
-/// Chooses blocks for the first `n_ops` operations of the tape. Without `full` it covers only what
-/// cannot change any more, followed by an operation other than a drop; n_covered == 0 says that it
-/// is better to wait. `first` holds the trials from the first operation on. Programs and texts live
-/// in `arena`.
+typedef enum kilni_fuse_cover {
+    KILNI_FUSE_COVER_SETTLED = 0, ///< what cannot change any more
+    KILNI_FUSE_COVER_ALL = 1,
+    KILNI_FUSE_COVER_FIRST = 2 ///< as SETTLED, the block of the first operation decided in any case
+} kilni_fuse_cover;
+
+/// Chooses blocks for the first `n_ops` operations of the tape. What is covered but for ALL is
+/// followed by an operation other than a drop; n_covered == 0 says that it is better to wait.
+/// `first` holds the trials from the first operation on. Programs and texts live in `arena`.
 kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                              bool full, kilni_fuse_position *first, kiln_arena *arena,
+                              kilni_fuse_cover cover, kilni_fuse_position *first, kiln_arena *arena,
                               kilni_fuse_blocks *out_blocks, kiln_error *err);
 void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env);
 

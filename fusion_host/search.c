@@ -427,12 +427,13 @@ static void note_cut(const kilni_fuse_blocks *blocks, uint32_t at, settled *s)
     }
 }
 
-static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool full, bool *out_wait,
-                               kiln_error *err)
+/* `decide`: also what more operations might change. */
+static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool decide,
+                               bool *out_wait, kiln_error *err)
 {
     kiln_status status =
         kilni_fuse_position_feed(c->position, c->engine, c->hazards, seed, n_ops, err);
-    *out_wait = !full && !c->position->finished;
+    *out_wait = !decide && !c->position->finished;
     if (status == KILN_STATUS_OK && !*out_wait) {
         status = choose(c, err);
     }
@@ -443,9 +444,10 @@ static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool f
 }
 
 kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                              bool full, kilni_fuse_position *first, kiln_arena *arena,
+                              kilni_fuse_cover cover, kilni_fuse_position *first, kiln_arena *arena,
                               kilni_fuse_blocks *out_blocks, kiln_error *err)
 {
+    bool full = cover == KILNI_FUSE_COVER_ALL;
     kilni_fuse_hazards *hazards = &first->hazards;
     settled safe = {0};
     bool wait = false;
@@ -466,12 +468,14 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
                      .hazards = hazards,
                      .arena = arena,
                      .blocks = out_blocks};
+        bool decide = full || (leading && cover == KILNI_FUSE_COVER_FIRST);
         leading = false;
-        kiln_status status = search_from(&c, at, n_ops, full, &wait, err);
+        kiln_status status = search_from(&c, at, n_ops, decide, &wait, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
     }
+    full = full || (cover == KILNI_FUSE_COVER_FIRST && !wait);
     out_blocks->n_covered = full ? n_ops : safe.cut;
     if (!full) {
         out_blocks->n_blocks = safe.n_blocks;

@@ -61,8 +61,8 @@ static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_tape *tape
     kiln_arena arena;
     kilni_fuse_position_init(&position);
     kiln_arena_init(&arena, engine->env);
-    kiln_status status = kilni_fuse_search(engine, tape, tape->n_ops, /*full=*/true, &position,
-                                           &arena, &blocks, err);
+    kiln_status status = kilni_fuse_search(engine, tape, tape->n_ops, KILNI_FUSE_COVER_ALL,
+                                           &position, &arena, &blocks, err);
     for (uint32_t i = 0; i < engine->n_fusers && status == KILN_STATUS_OK; i++) {
         if (position.started && position.trials[i].broken) {
             status = kiln_fail(err, FAILED_PRECONDITION, "smoke test of fuser %s: %s",

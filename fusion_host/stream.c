@@ -127,6 +127,26 @@ static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
            first->finished;
 }
 
+/* A segment that is cut for its length ends, if it can, where a block does: what the fusers had
+ * only begun there goes to the next segment. */
+static kiln_status choose_blocks(kiln_fuse_stream *stream, uint32_t end, bool full,
+                                 kiln_arena *arena, kilni_fuse_blocks *blocks, kiln_error *err)
+{
+    kiln_fuse_engine *engine = stream->engine;
+    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    bool cut = full && !stream->whole && end == engine->max_segment;
+    kilni_fuse_cover cover = cut    ? KILNI_FUSE_COVER_FIRST
+                             : full ? KILNI_FUSE_COVER_ALL
+                                    : KILNI_FUSE_COVER_SETTLED;
+    kiln_status status =
+        kilni_fuse_search(engine, tape, end, cover, &stream->first, arena, blocks, err);
+    if (status == KILN_STATUS_OK && cut && blocks->n_covered == 0) {
+        status = kilni_fuse_search(engine, tape, end, KILNI_FUSE_COVER_ALL, &stream->first, arena,
+                                   blocks, err);
+    }
+    return status;
+}
+
 /* A new plan for the first `end` operations and the sizes at hand; NULL when it is better to wait.
  */
 static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uint64_t size_class,
@@ -141,7 +161,7 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
     bool loaded = may_be_known(stream, end, full) &&
                   kilni_fuse_disk_get(engine, tape, end, full, size_class, &arena, &blocks);
     if (!loaded) {
-        status = kilni_fuse_search(engine, tape, end, full, &stream->first, &arena, &blocks, err);
+        status = choose_blocks(stream, end, full, &arena, &blocks, err);
     }
     if (status == KILN_STATUS_OK && blocks.n_covered == 0) {
         stream->node->wait = KILNI_FUSE_WAIT_YES;

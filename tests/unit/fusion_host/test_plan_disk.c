@@ -244,8 +244,8 @@ static void test_damage_is_a_miss(void)
         kiln_arena_init(&arena, &f.env);
         (void)program(&f, 1000, true, 7);
         const kilni_fuse_tape *tape = &f.stream->tapes[f.stream->active];
-        KILN_CHECK_INT(kilni_fuse_search(f.engine, tape, tape->n_ops, true, &f.stream->first,
-                                         &arena, &blocks, NULL),
+        KILN_CHECK_INT(kilni_fuse_search(f.engine, tape, tape->n_ops, KILNI_FUSE_COVER_ALL,
+                                         &f.stream->first, &arena, &blocks, NULL),
                        KILN_STATUS_OK);
         KILN_CHECK_INT(blocks.n_blocks, 1);
         KILN_CHECK(kilni_fuse_disk_encode(f.engine, tape, tape->n_ops, &blocks, &entry));
