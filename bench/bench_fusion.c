@@ -7,6 +7,7 @@
 
 #include "choice.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +18,16 @@ typedef struct material { ///< what a case reads
     kiln_tensor *y; ///< the same
     kiln_tensor *mask; ///< the same, bool
     kiln_tensor *weight; ///< [columns]
-    kiln_tensor *small[4]; ///< [16384], of the optimiser's step
+    kiln_tensor *small; ///< [16384]
+    kiln_tensor *steps[4 * TENSORS]; ///< [16384]: parameter, mean, variance, gradient of each
+    bool in_place; ///< the optimiser's results take the place of what it read
 } material;
 
 typedef struct fusion_case {
     const char *name;
     int64_t columns;
     double passes; ///< tensors of x's size that must be read or written
-    kiln_status (*record)(const material *m, kiln_tensor **out, size_t *n_out, kiln_error *err);
+    kiln_status (*record)(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err);
 } fusion_case;
 
 // ---- recording ---------------------------------------------------------------------------------
@@ -70,7 +73,7 @@ static kiln_status finish(pad *p)
 
 static const int64_t rows[] = {1};
 
-static kiln_status record_gelu(const material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_gelu(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
@@ -84,8 +87,7 @@ static kiln_status record_gelu(const material *m, kiln_tensor **out, size_t *n_o
     return finish(&p);
 }
 
-static kiln_status record_softmax(const material *m, kiln_tensor **out, size_t *n_out,
-                                  kiln_error *err)
+static kiln_status record_softmax(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
@@ -98,7 +100,7 @@ static kiln_status record_softmax(const material *m, kiln_tensor **out, size_t *
     return finish(&p);
 }
 
-static kiln_tensor *layer_norm(pad *p, const material *m, kiln_tensor *x)
+static kiln_tensor *layer_norm(pad *p, material *m, kiln_tensor *x)
 {
     kiln_tensor *made = NULL;
     kiln_tensor *mean = STEP(p, kiln_mean(x, rows, 1, true, &made, p->err));
@@ -112,8 +114,7 @@ static kiln_tensor *layer_norm(pad *p, const material *m, kiln_tensor *x)
     return STEP(p, kiln_add(weighted, m->weight, &made, p->err));
 }
 
-static kiln_status record_layer_norm(const material *m, kiln_tensor **out, size_t *n_out,
-                                     kiln_error *err)
+static kiln_status record_layer_norm(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     pad p = {.err = err};
     out[0] = keep(&p, layer_norm(&p, m, m->x));
@@ -121,8 +122,7 @@ static kiln_status record_layer_norm(const material *m, kiln_tensor **out, size_
     return finish(&p);
 }
 
-static kiln_status record_rms_norm(const material *m, kiln_tensor **out, size_t *n_out,
-                                   kiln_error *err)
+static kiln_status record_rms_norm(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
@@ -136,7 +136,7 @@ static kiln_status record_rms_norm(const material *m, kiln_tensor **out, size_t 
     return finish(&p);
 }
 
-static kiln_status record_log_sum_exp(const material *m, kiln_tensor **out, size_t *n_out,
+static kiln_status record_log_sum_exp(material *m, kiln_tensor **out, size_t *n_out,
                                       kiln_error *err)
 {
     pad p = {.err = err};
@@ -152,7 +152,7 @@ static kiln_status record_log_sum_exp(const material *m, kiln_tensor **out, size
 }
 
 /// Mean and variance over one axis from one pass: of the elements and of their squares.
-static kiln_status moments(const material *m, const int64_t *axes, kiln_tensor **out, size_t *n_out,
+static kiln_status moments(material *m, const int64_t *axes, kiln_tensor **out, size_t *n_out,
                            kiln_error *err)
 {
     pad p = {.err = err};
@@ -167,20 +167,18 @@ static kiln_status moments(const material *m, const int64_t *axes, kiln_tensor *
     return finish(&p);
 }
 
-static kiln_status record_moments(const material *m, kiln_tensor **out, size_t *n_out,
-                                  kiln_error *err)
+static kiln_status record_moments(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     return moments(m, rows, out, n_out, err);
 }
 
-static kiln_status record_columns(const material *m, kiln_tensor **out, size_t *n_out,
-                                  kiln_error *err)
+static kiln_status record_columns(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     static const int64_t columns[] = {0};
     return moments(m, columns, out, n_out, err);
 }
 
-static kiln_status record_dropout_norm(const material *m, kiln_tensor **out, size_t *n_out,
+static kiln_status record_dropout_norm(material *m, kiln_tensor **out, size_t *n_out,
                                        kiln_error *err)
 {
     pad p = {.err = err};
@@ -195,12 +193,12 @@ static kiln_status record_dropout_norm(const material *m, kiln_tensor **out, siz
 }
 
 /// Two chains whose operations come in turn.
-static kiln_status record_interleaved(const material *m, kiln_tensor **out, size_t *n_out,
+static kiln_status record_interleaved(material *m, kiln_tensor **out, size_t *n_out,
                                       kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
-    kiln_tensor *a = m->x, *b = m->small[0];
+    kiln_tensor *a = m->x, *b = m->small;
     for (int i = 0; i < 3; i++) {
         a = STEP(&p, kiln_mul_scalar(a, kiln_f64(1.5), &made, err));
         b = STEP(&p, kiln_add_scalar(b, kiln_f64(0.5), &made, err));
@@ -214,30 +212,37 @@ static kiln_status record_interleaved(const material *m, kiln_tensor **out, size
 }
 
 /// m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g g; p - lr m / (sqrt(v) + eps), for 200 small tensors.
-static kiln_status record_adam(const material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_adam(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     *n_out = 0;
     for (int i = 0; i < TENSORS && status == KILN_STATUS_OK; i++) {
         pad p = {.err = err};
         kiln_tensor *made = NULL;
-        kiln_tensor *g = m->small[3];
-        kiln_tensor *m1 = STEP(&p, kiln_mul_scalar(m->small[1], kiln_f64(0.9), &made, err));
+        kiln_tensor **own = &m->steps[4 * i];
+        kiln_tensor *g = own[3];
+        kiln_tensor *m1 = STEP(&p, kiln_mul_scalar(own[1], kiln_f64(0.9), &made, err));
         kiln_tensor *m2 = STEP(&p, kiln_mul_scalar(g, kiln_f64(0.1), &made, err));
         kiln_tensor *mean = STEP(&p, kiln_add(m1, m2, &made, err));
         kiln_tensor *square = STEP(&p, kiln_mul(g, g, &made, err));
-        kiln_tensor *v1 = STEP(&p, kiln_mul_scalar(m->small[2], kiln_f64(0.999), &made, err));
+        kiln_tensor *v1 = STEP(&p, kiln_mul_scalar(own[2], kiln_f64(0.999), &made, err));
         kiln_tensor *v2 = STEP(&p, kiln_mul_scalar(square, kiln_f64(0.001), &made, err));
         kiln_tensor *variance = STEP(&p, kiln_add(v1, v2, &made, err));
         kiln_tensor *root = STEP(&p, kiln_sqrt(variance, &made, err));
         kiln_tensor *shifted = STEP(&p, kiln_add_scalar(root, kiln_f64(1e-8), &made, err));
         kiln_tensor *step = STEP(&p, kiln_div(mean, shifted, &made, err));
         kiln_tensor *scaled = STEP(&p, kiln_mul_scalar(step, kiln_f64(1e-3), &made, err));
-        kiln_tensor *next = STEP(&p, kiln_sub(m->small[0], scaled, &made, err));
-        out[(*n_out)++] = keep(&p, next);
-        out[(*n_out)++] = keep(&p, mean);
-        out[(*n_out)++] = keep(&p, variance);
+        kiln_tensor *next = STEP(&p, kiln_sub(own[0], scaled, &made, err));
+        kiln_tensor *results[] = {keep(&p, next), keep(&p, mean), keep(&p, variance)};
         status = finish(&p);
+        for (int k = 0; k < 3; k++) {
+            if (!m->in_place || status != KILN_STATUS_OK) {
+                out[(*n_out)++] = results[k];
+                continue;
+            }
+            kiln_release(own[k]);
+            own[k] = results[k];
+        }
     }
     return status;
 }
@@ -258,7 +263,7 @@ enum { CASES = sizeof(cases) / sizeof(cases[0]), OUTPUTS = 3 * TENSORS };
 
 // ---- timing ------------------------------------------------------------------------------------
 
-static kiln_status time_case(kiln_device *device, const fusion_case *c, const material *m,
+static kiln_status time_case(kiln_device *device, const fusion_case *c, material *m,
                              double *out_seconds, kiln_error *err)
 {
     static kiln_tensor *results[OUTPUTS];
@@ -293,12 +298,14 @@ typedef struct peer_time {
 } peer_time;
 
 /// The times of PyTorch; the count is 0 when it is not there.
-static size_t ask_peer(peer_time *times, uint32_t threads, char *version, size_t capacity)
+static size_t ask_peer(peer_time *times, uint32_t threads, const char *only, char *version,
+                       size_t capacity)
 {
     char command[512], line[128];
     size_t count = 0;
-    snprintf(command, sizeof(command), "/usr/bin/python3 '%s/bench_fusion_peers.py' %u 2>/dev/null",
-             KILN_BENCH_DIR, threads);
+    snprintf(command, sizeof(command),
+             "/usr/bin/python3 '%s/bench_fusion_peers.py' %u '%s' 2>/dev/null", KILN_BENCH_DIR,
+             threads, only != NULL && strchr(only, '\'') == NULL ? only : "");
     FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a command of ours
     while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL) {
         char word[64];
@@ -316,8 +323,8 @@ static size_t ask_peer(peer_time *times, uint32_t threads, char *version, size_t
 }
 
 static kiln_status run_case(const bench_options *options, kiln_device *device, const fusion_case *c,
-                            const material *m, bench_copy *copy, double peer_s,
-                            const char *peer_version, uint32_t rounds, kiln_error *err)
+                            material *m, bench_copy *copy, double peer_s, const char *peer_version,
+                            uint32_t rounds, kiln_error *err)
 {
     double fused[MAX_ROUNDS], plain[MAX_ROUNDS], copies[MAX_ROUNDS], ignored = 0;
     kiln_status status = KILN_STATUS_OK;
@@ -360,6 +367,84 @@ out:
     return status;
 }
 
+static kiln_status capture(kiln_device *device, const fusion_case *c, material *m,
+                           kiln_graph **out_graph, kiln_error *err)
+{
+    static kiln_tensor *results[OUTPUTS];
+    size_t count = 0;
+    kiln_status status = kiln_graph_begin(device, m->steps, 4 * (size_t)TENSORS, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = c->record(m, results, &count, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_end(device, results, count, out_graph, err);
+    } else {
+        kiln_graph_cancel(device);
+    }
+    for (size_t k = 0; k < count; k++) {
+        kiln_release(results[k]);
+    }
+    return status;
+}
+
+static kiln_status time_replay(kiln_device *device, kiln_graph *graph, material *m,
+                               double *out_seconds, kiln_error *err)
+{
+    static kiln_tensor *results[OUTPUTS];
+    kiln_status status = kiln_sync(device, err);
+    uint64_t start = kiln_time_ns();
+    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
+        status = kiln_graph_run(graph, m->steps, 4 * (size_t)TENSORS, results, OUTPUTS, err);
+        for (size_t k = 0; k < OUTPUTS && status == KILN_STATUS_OK; k++) {
+            kiln_release(results[k]);
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(device, err);
+    }
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
+    return status;
+}
+
+/// The optimiser's step from a captured graph: without recording. Results are new tensors.
+static kiln_status run_replay(const bench_options *options, kiln_device *device,
+                              const fusion_case *c, material *m, bench_copy *copy, double peer_s,
+                              const char *peer_version, uint32_t rounds, kiln_error *err)
+{
+    double times[MAX_ROUNDS], copies[MAX_ROUNDS], ignored = 0;
+    kiln_graph *graph = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, capture(device, c, m, &graph, err));
+    for (int warm = 0; warm < 3; warm++) {
+        KILN_TRY(out, status, time_replay(device, graph, m, &ignored, err));
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        KILN_TRY(out, status, bench_copy_time(copy, REPEATS, &copies[i], err));
+        KILN_TRY(out, status, time_replay(device, graph, m, &times[i], err));
+    }
+    double seconds = bench_quantile(times, rounds, 0.5);
+    double copy_rate = 2.0 * 4 * COPY_ELEMENTS / bench_quantile(copies, rounds, 0.5) / 1e9;
+    bench_result row = {.name = "adam_replayed",
+                        .value = bytes_of(c) / seconds / 1e9,
+                        .unit = "GB/s",
+                        .against = "copy kernel",
+                        .ratio = bytes_of(c) / seconds / 1e9 / copy_rate,
+                        .peer_version = bench_copy_shape(copy),
+                        .device = kiln_device_info_of(device)->name,
+                        .samples = rounds};
+    bench_report(options, &row);
+    if (peer_s > 0) {
+        row.against = "PyTorch eager";
+        row.ratio = peer_s / seconds;
+        row.peer_version = peer_version;
+        bench_report(options, &row);
+    }
+out:
+    kiln_graph_destroy(graph);
+    return status;
+}
+
 // ---- material ----------------------------------------------------------------------------------
 
 static void release(material *m)
@@ -368,8 +453,9 @@ static void release(material *m)
     kiln_release(m->y);
     kiln_release(m->mask);
     kiln_release(m->weight);
-    for (int i = 0; i < 4; i++) {
-        kiln_release(m->small[i]);
+    kiln_release(m->small);
+    for (int i = 0; i < 4 * TENSORS; i++) {
+        kiln_release(m->steps[i]);
     }
     memset(m, 0, sizeof(*m));
 }
@@ -385,9 +471,11 @@ static kiln_status make(kiln_device *device, int64_t columns, const float *host,
     KILN_TRY(out, status, kiln_greater_scalar(m->x, kiln_f64(0.8), &m->mask, err));
     KILN_TRY(out, status,
              kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims + 1, host, &m->weight, err));
-    for (int i = 0; i < 4; i++) {
+    KILN_TRY(out, status,
+             kiln_tensor_create(device, KILN_DTYPE_F32, 1, small, host, &m->small, err));
+    for (int i = 0; i < 4 * TENSORS && columns == 0; i++) {
         KILN_TRY(out, status,
-                 kiln_tensor_create(device, KILN_DTYPE_F32, 1, small, host, &m->small[i], err));
+                 kiln_tensor_create(device, KILN_DTYPE_F32, 1, small, host, &m->steps[i], err));
     }
     status = kiln_sync(device, err);
 out:
@@ -411,8 +499,9 @@ static kiln_status make_inputs(kiln_device *device, void *user, kiln_tensor **ou
     }
     kiln_status status = make(device, c->columns, host, &m, err);
     if (status == KILN_STATUS_OK) {
-        memcpy((void *)out_inputs, (const void *)&m, sizeof(m));
-        *out_count = sizeof(m) / sizeof(kiln_tensor *);
+        size_t bytes = offsetof(material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps));
+        memcpy((void *)out_inputs, (const void *)&m, bytes);
+        *out_count = bytes / sizeof(kiln_tensor *);
     } else {
         release(&m);
     }
@@ -424,9 +513,10 @@ static kiln_status record_inputs(kiln_device *device, void *user, kiln_tensor *c
                                  kiln_tensor **out_results, size_t *out_count, kiln_error *err)
 {
     const fusion_case *c = user;
-    material m;
+    material m = {0};
     (void)device;
-    memcpy(&m, (const void *)inputs, sizeof(m)); // tensors and nothing else, in this order
+    memcpy(&m, (const void *)inputs, // tensors and nothing else, in this order
+           offsetof(material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps)));
     return c->record(&m, out_results, out_count, err);
 }
 
@@ -465,10 +555,11 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
     const kiln_device_info *info = kiln_device_info_of(device);
-    size_t n_times = info->type != KILN_DEVICE_CPU || options->only != NULL
-                         ? 0
-                         : ask_peer(times, info->compute_units, version, sizeof(version));
-    if (n_times == 0 && options->only == NULL) {
+    size_t n_times =
+        info->type != KILN_DEVICE_CPU
+            ? 0
+            : ask_peer(times, info->compute_units, options->only, version, sizeof(version));
+    if (n_times == 0) {
         fprintf(stderr, "PyTorch %s: left out\n",
                 info->type == KILN_DEVICE_CPU ? "is not there (python3-torch)"
                                               : "is compared on processors only");
@@ -484,6 +575,12 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
             peer_s = strcmp(times[k].name, cases[i].name) == 0 ? times[k].seconds : peer_s;
         }
         KILN_TRY(out, status, make(device, cases[i].columns, host, &m, err));
+        if (cases[i].columns == 0) {
+            KILN_TRY(
+                out, status,
+                run_replay(options, device, &cases[i], &m, copy, peer_s, version, rounds, err));
+        }
+        m.in_place = cases[i].columns == 0;
         KILN_TRY(out, status,
                  run_case(options, device, &cases[i], &m, copy, peer_s, version, rounds, err));
         release(&m);

@@ -7,7 +7,7 @@
 
 #include "kiln.h"
 
-enum { CHOICE_MAX_IO = 640 };
+enum { CHOICE_MAX_IO = 1024 };
 
 typedef enum choice_mode { ///< knob `tune`
     CHOICE_OFF,
