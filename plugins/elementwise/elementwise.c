@@ -51,11 +51,17 @@ static uint32_t builder_is_closed(const kf_builder *builder)
 }
 
 /// Ready as soon as something would be written. A block without results (all dropped) has nothing
-/// to do.
+/// to do; what is gathered and kept is better moved as it is, by the operator's own kernel.
 static uint32_t builder_is_ready(const kf_builder *builder)
 {
-    for (uint32_t i = builder->block.chain.n_values; i > 0; i--) {
-        if (kf_chain_is_output(&builder->block.chain.values[i - 1])) {
+    const ew_block *block = &builder->block;
+    for (uint32_t i = 0; i < block->n_gathers; i++) {
+        if (kf_chain_is_output(&block->chain.values[block->gathers[i].result])) {
+            return 0;
+        }
+    }
+    for (uint32_t i = block->chain.n_values; i > 0; i--) {
+        if (kf_chain_is_output(&block->chain.values[i - 1])) {
             return 1;
         }
     }

@@ -7,7 +7,7 @@
 
 void ew_block_init(ew_block *block)
 {
-    block->closed = block->len = block->space = block->n_draws = 0;
+    block->closed = block->len = block->space = block->n_draws = block->n_gathers = 0;
     kf_chain_init(&block->chain);
 }
 
@@ -32,6 +32,18 @@ static uint32_t broadcasts(const kf_tensor *tensor, const uint32_t *space, uint3
     return 1;
 }
 
+/// A gather's operands have shapes of their own.
+static uint32_t is_gather(const kf_op *op)
+{
+    return op->kind == KF_OP_GATHER || op->kind == KF_OP_SELECT;
+}
+
+static uint32_t is_random(const kf_op *op)
+{
+    return op->kind == KF_OP_RANDOM_BERNOULLI || op->kind == KF_OP_RANDOM_UNIFORM ||
+           op->kind == KF_OP_RANDOM_NORMAL;
+}
+
 static uint32_t shapes_fit(const ew_block *block, const kf_op *op)
 {
     const kf_tensor *out = op->outputs[0];
@@ -46,7 +58,7 @@ static uint32_t shapes_fit(const ew_block *block, const kf_op *op)
             return 0;
         }
     }
-    for (uint32_t i = 0; i < op->n_inputs; i++) {
+    for (uint32_t i = 0; i < op->n_inputs && !is_gather(op); i++) {
         if (!broadcasts(op->inputs[i], space, out->rank)) {
             return 0;
         }
@@ -54,23 +66,20 @@ static uint32_t shapes_fit(const ew_block *block, const kf_op *op)
     return 1;
 }
 
-static uint32_t is_random(const kf_op *op)
-{
-    return op->kind == KF_OP_RANDOM_BERNOULLI || op->kind == KF_OP_RANDOM_UNIFORM ||
-           op->kind == KF_OP_RANDOM_NORMAL;
-}
-
 /// 1 when the operation may join; otherwise the reason has been reported.
 static uint32_t admits(const ew_block *block, const kf_chain_device *device, const kf_host *host,
                        const kf_ew_row *row, const kf_op *op)
 {
-    if (is_random(op) ? !ew_draw_admits(block, device, host, op)
-                      : !kf_chain_admits(&block->chain, device, host, row, op)) {
+    if (is_random(op)   ? !ew_draw_admits(block, device, host, op)
+        : is_gather(op) ? !ew_gather_admits(block, device, host, op)
+                        : !kf_chain_admits(&block->chain, device, host, row, op)) {
         return 0;
     }
     return shapes_fit(block, op) ||
            kf_decline(host, KF_CODE_SHAPE, op->position, "%s has another shape than the block",
-                      row != NULL ? row->name : "a draw");
+                      row != NULL     ? row->name
+                      : is_gather(op) ? "a gather"
+                                      : "a draw");
 }
 
 void ew_block_push(ew_block *block, const kf_chain_device *device, const kf_host *host,
@@ -91,7 +100,9 @@ void ew_block_push(ew_block *block, const kf_chain_device *device, const kf_host
     if (block->closed) {
         return;
     }
-    if (!is_random(op)) {
+    if (is_gather(op)) {
+        result = ew_gather_record(block, op);
+    } else if (!is_random(op)) {
         result = kf_chain_record(&block->chain, row, op)->result;
     }
     if (block->chain.n_ops == 1) {

@@ -4,7 +4,8 @@
 // or lane by lane.
 //
 // Names: pI inputs, qI outputs, oI offsets, tI_G strides, aK scalars, eG extents of merged axes;
-// xI, sK, yI the vectors of inputs, scalars and outputs; vN values inside `fused`.
+// nJ and wJ length and stride of x along a gather's axis; xI, sK, yI the vectors of inputs, scalars
+// and outputs; vN values inside `fused`.
 #include "elementwise_internal.h"
 
 typedef struct emitter {
@@ -29,6 +30,21 @@ static kf_dtype output_dtype(const emitter *e, uint32_t i)
     return kf_dtype_of(e->block->chain.values[e->layout->outputs[i]].dtype);
 }
 
+/// Is input i given to `fused` as it is? Operands of gathers are not, their results are.
+static uint32_t is_plain(const emitter *e, uint32_t i)
+{
+    return ew_gather_of(e->block, e->layout->inputs[i]) == KF_NONE;
+}
+
+static uint32_t input_with(const emitter *e, uint32_t value)
+{
+    uint32_t i = 0;
+    while (e->layout->inputs[i] != value) {
+        i++;
+    }
+    return i;
+}
+
 // ---- the computation ---------------------------------------------------------------------------
 
 static void emit_fused(const emitter *e)
@@ -43,8 +59,17 @@ static void emit_fused(const emitter *e)
         kf_text_addf(e->text, ", random_ahead *d%u", i);
     }
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
-        kf_text_addf(e->text, "%sconst %s%u v%u", comma, input_dtype(e, i).compute,
-                     e->layout->width, e->layout->inputs[i]);
+        if (is_plain(e, i)) {
+            kf_text_addf(e->text, "%sconst %s%u v%u", comma, input_dtype(e, i).compute,
+                         e->layout->width, e->layout->inputs[i]);
+            comma = ", ";
+        }
+    }
+    for (uint32_t i = 0; i < e->block->n_gathers; i++) {
+        uint32_t value = e->block->gathers[i].result;
+        kf_text_addf(e->text, "%sconst %s%u v%u", comma,
+                     kf_dtype_of(e->block->chain.values[value].dtype).compute, e->layout->width,
+                     value);
         comma = ", ";
     }
     for (uint32_t i = 0; i < e->block->chain.n_numbers; i++) {
@@ -60,6 +85,9 @@ static void emit_fused(const emitter *e)
     kf_text_add(e->text, ") {\n");
     for (uint32_t i = 0; i < e->block->chain.n_ops; i++) {
         const kf_chain_op *op = &e->block->chain.ops[i];
+        if (op->row == NULL && op->kind >= EW_GATHER) {
+            continue;
+        }
         if (op->row == NULL) {
             ew_draw_text(e->text, e->block, op, e->layout->width, e->device->block_shape);
         } else {
@@ -98,6 +126,12 @@ static void emit_param(const emitter *e, const ew_param *param)
     case EW_PARAM_EXTENT:
         kf_text_addf(e->text, "const idx e%u", param->index);
         break;
+    case EW_PARAM_LENGTH:
+        kf_text_addf(e->text, "const idx n%u", param->index);
+        break;
+    case EW_PARAM_PACE:
+        kf_text_addf(e->text, "const idx w%u", param->index);
+        break;
     case EW_PARAM_COUNT:
         kf_text_add(e->text, "const idx n");
         break;
@@ -134,6 +168,76 @@ static void emit_start(const emitter *e)
     }
 }
 
+// ---- gathers -----------------------------------------------------------------------------------
+
+static void emit_distance(const emitter *e, uint32_t i);
+static uint32_t repeats(const emitter *e, uint32_t input);
+
+/// The step of input i along the inner merged axis, as text.
+static void inner_step(const emitter *e, uint32_t i, char *out, size_t size)
+{
+    uint32_t inner = e->layout->n_groups - 1;
+    if (repeats(e, i)) {
+        snprintf(out, size, "0");
+    } else if (ew_layout_step(e->layout, e->block, input_of(e, i), inner) == EW_STEP_DENSE) {
+        snprintf(out, size, "1");
+    } else {
+        snprintf(out, size, "t%u_%u", i, inner);
+    }
+}
+
+/// The vectors zJ of gathers at element `i`, where the row's inputs start at r_pI and element `at`:
+/// a whole line of x where the index stands still along it, else lane by lane.
+static void emit_gathers(const emitter *e, const char *indent, uint32_t partial)
+{
+    char count[16], along[24], step[24];
+    snprintf(count, sizeof(count), partial ? "count" : "%u", e->layout->width);
+    for (uint32_t g = 0; g < e->block->n_gathers && !e->layout->per_lane; g++) {
+        const ew_gather *gather = &e->block->gathers[g];
+        uint32_t x = input_with(e, gather->x), indices = input_with(e, gather->indices);
+        kf_dtype dtype = input_dtype(e, x);
+        inner_step(e, x, along, sizeof(along));
+        inner_step(e, indices, step, sizeof(step));
+        if (repeats(e, indices)) {
+            kf_text_addf(e->text, "%sconst %s%u z%u = take_%s(g%u + (i - at) * %s, %s, %s);\n",
+                         indent, dtype.compute, e->layout->width, g, dtype.name, g, along, along,
+                         count);
+            continue;
+        }
+        kf_text_addf(e->text,
+                     "%s%s l%u[%u];\n%sfor (int k = 0; k < %u; k++) {\n"
+                     "%s    const idx j = (k < %s ? i + k : i) - at;\n"
+                     "%s    l%u[k] = one_%s(r_p%u + j * %s + place_of((long)r_p%u[j * %s], "
+                     "(long)n%u) * w%u);\n%s}\n",
+                     indent, dtype.compute, x, e->layout->width, indent, e->layout->width, indent,
+                     count, indent, x, dtype.name, x, along, indices, step, g, g, indent);
+        kf_text_addf(e->text, "%sconst %s%u z%u = vload%u(0, l%u);\n", indent, dtype.compute,
+                     e->layout->width, g, e->layout->width, x);
+    }
+}
+
+/// Where the operands of gathers start in a row.
+static void emit_gather_starts(const emitter *e, const char *indent)
+{
+    for (uint32_t g = 0; g < e->block->n_gathers; g++) {
+        const ew_gather *gather = &e->block->gathers[g];
+        const uint32_t operands[] = {input_with(e, gather->x), input_with(e, gather->indices)};
+        for (uint32_t k = 0; k < 2; k++) {
+            kf_text_addf(e->text, "%s__global const %s *r_p%u = p%u + ", indent,
+                         input_dtype(e, operands[k]).storage, operands[k], operands[k]);
+            emit_distance(e, operands[k]);
+            kf_text_add(e->text, ";\n");
+        }
+        if (repeats(e, operands[1])) {
+            kf_text_addf(e->text,
+                         "%s__global const %s *g%u = r_p%u + place_of((long)*r_p%u, (long)n%u) * "
+                         "w%u;\n",
+                         indent, input_dtype(e, operands[0]).storage, g, operands[0], operands[1],
+                         g, g);
+        }
+    }
+}
+
 // ---- one vector --------------------------------------------------------------------------------
 
 /// Calls `fused` on what the macros load, and stores. `load` gives the text of input i's vector.
@@ -146,6 +250,7 @@ static void emit_call(const emitter *e, const char *indent,
         kf_text_addf(e->text, "%s%s%u y%u;\n", indent, output_dtype(e, i).compute, e->layout->width,
                      i);
     }
+    emit_gathers(e, indent, partial);
     kf_text_addf(e->text, "%sfused(", indent);
     if (e->block->n_draws > 0) {
         kf_text_add(e->text, "i");
@@ -155,8 +260,14 @@ static void emit_call(const emitter *e, const char *indent,
         kf_text_addf(e->text, ", &d%u", i);
     }
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
-        kf_text_add(e->text, comma);
-        load(e, i, partial);
+        if (is_plain(e, i)) {
+            kf_text_add(e->text, comma);
+            load(e, i, partial);
+            comma = ", ";
+        }
+    }
+    for (uint32_t i = 0; i < e->block->n_gathers; i++) {
+        kf_text_addf(e->text, "%sz%u", comma, i);
         comma = ", ";
     }
     for (uint32_t i = 0; i < e->block->chain.n_numbers; i++) {
@@ -215,7 +326,7 @@ static void emit_linear(const emitter *e)
 {
     uint32_t width = e->layout->width;
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
-        if (repeats(e, i)) {
+        if (repeats(e, i) && is_plain(e, i)) {
             kf_text_addf(e->text, "    const %s%u x%u = (%s%u)(one_%s(p%u));\n",
                          input_dtype(e, i).compute, width, i, input_dtype(e, i).compute, width,
                          input_dtype(e, i).name, i);
@@ -290,8 +401,12 @@ static void emit_distance(const emitter *e, uint32_t i)
 
 static void emit_row_start(const emitter *e, const char *indent)
 {
+    emit_gather_starts(e, indent);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
         kf_dtype dtype = input_dtype(e, i);
+        if (!is_plain(e, i)) {
+            continue;
+        }
         if (repeats(e, i)) {
             kf_text_addf(e->text, "%sconst %s%u x%u = (%s%u)(one_%s(p%u + ", indent, dtype.compute,
                          e->layout->width, i, dtype.compute, e->layout->width, dtype.name, i);
@@ -375,14 +490,31 @@ static void load_lanes(const emitter *e, uint32_t i, uint32_t partial)
     }
 }
 
+static void emit_lane_gathers(const emitter *e)
+{
+    for (uint32_t g = 0; g < e->block->n_gathers; g++) {
+        const ew_gather *gather = &e->block->gathers[g];
+        uint32_t x = input_with(e, gather->x), indices = input_with(e, gather->indices);
+        kf_text_addf(e->text, "        z_%u[k] = one_%s(p%u + ", g, input_dtype(e, x).name, x);
+        emit_distance(e, x);
+        kf_text_addf(e->text, " + place_of((long)p%u[", indices);
+        emit_distance(e, indices);
+        kf_text_addf(e->text, "], (long)n%u) * w%u);\n", g, g);
+    }
+}
+
 static void emit_lanes(const emitter *e)
 {
     uint32_t width = e->layout->width;
     emit_item_bounds(e);
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
-        if (!is_whole(e, i)) {
+        if (!is_whole(e, i) && is_plain(e, i)) {
             kf_text_addf(e->text, "    %s l%u[%u];\n", input_dtype(e, i).compute, i, width);
         }
+    }
+    for (uint32_t g = 0; g < e->block->n_gathers; g++) {
+        kf_text_addf(e->text, "    %s z_%u[%u];\n",
+                     input_dtype(e, input_with(e, e->block->gathers[g].x)).compute, g, width);
     }
     kf_text_addf(e->text,
                  "    for (int k = 0; k < %u; k++) {\n"
@@ -390,13 +522,20 @@ static void emit_lanes(const emitter *e)
                  width);
     emit_coordinates(e, "        ", "j");
     for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
-        if (!is_whole(e, i)) {
+        if (!is_whole(e, i) && is_plain(e, i)) {
             kf_text_addf(e->text, "        l%u[k] = one_%s(p%u + ", i, input_dtype(e, i).name, i);
             emit_distance(e, i);
             kf_text_add(e->text, ");\n");
         }
     }
-    kf_text_addf(e->text, "    }\n    if (n - i >= %u) {\n", width);
+    emit_lane_gathers(e);
+    kf_text_addf(e->text, "    }\n");
+    for (uint32_t g = 0; g < e->block->n_gathers; g++) {
+        kf_text_addf(e->text, "    const %s%u z%u = vload%u(0, z_%u);\n",
+                     input_dtype(e, input_with(e, e->block->gathers[g].x)).compute, width, g, width,
+                     g);
+    }
+    kf_text_addf(e->text, "    if (n - i >= %u) {\n", width);
     emit_call(e, "        ", load_lanes, 0, "i");
     kf_text_add(e->text, "    } else {\n        const int count = (int)(n - i);\n");
     emit_call(e, "        ", load_lanes, 1, "i");
@@ -417,6 +556,7 @@ void ew_emit_kernel(kf_text *text, const ew_block *block, const ew_layout *layou
     kf_chain_functions(text, &block->chain, layout->width, layout->wide, read, written,
                        layout->stream != 0);
     ew_draw_functions(text, block, layout->width, device->block_shape);
+    ew_gather_functions(text, block, layout->width);
     emit_fused(&e);
     emit_signature(&e);
     emit_start(&e);

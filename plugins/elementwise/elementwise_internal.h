@@ -10,7 +10,9 @@
 enum {
     EW_MAX_GROUPS = KF_MAX_RANK,
     EW_MAX_DRAWS = 8,
-    EW_DRAW = 0x10000 ///< kind of a chain's operation: draw number kind - EW_DRAW
+    EW_MAX_GATHERS = 8,
+    EW_DRAW = 0x10000, ///< kind of a chain's operation: draw number kind - EW_DRAW
+    EW_GATHER = 0x20000 ///< the same of gathers
 };
 
 typedef struct ew_draw { ///< random numbers of the space's shape
@@ -24,13 +26,24 @@ typedef struct ew_draw { ///< random numbers of the space's shape
     uint16_t reserved;
 } ew_draw;
 
+typedef struct ew_gather { ///< x taken by index along an axis
+    uint32_t axis; ///< of x and of the result
+    uint32_t is_select; ///< 1: indices lie along the axis alone; 0: along all axes
+    uint16_t x; ///< values
+    uint16_t indices;
+    uint16_t result;
+    uint16_t reserved;
+} ew_gather;
+
 /// The operations accepted so far; copied as a whole by a clone.
 typedef struct ew_block {
     uint32_t closed;
     uint32_t len; ///< operations covered, drops included
     uint32_t space; ///< value that has the shape of the iteration space
     uint32_t n_draws;
+    uint32_t n_gathers;
     ew_draw draws[EW_MAX_DRAWS];
+    ew_gather gathers[EW_MAX_GATHERS];
     kf_chain chain;
 } ew_block;
 
@@ -51,6 +64,17 @@ void ew_draw_functions(kf_text *text, const ew_block *block, uint32_t width, uin
 void ew_draw_text(kf_text *text, const ew_block *block, const kf_chain_op *op, uint32_t width,
                   uint32_t ahead);
 const char *ew_draw_name(const ew_block *block, const kf_chain_op *op);
+
+/// Gathers (elementwise_gather.c): as kf_chain_admits and kf_chain_record, the latter giving the
+/// result's value; which gather a value is an operand of (KF_NONE: of none), and how it lies in the
+/// space; the functions that the kernel calls.
+uint32_t ew_gather_admits(const ew_block *block, const kf_chain_device *device, const kf_host *host,
+                          const kf_op *op);
+uint32_t ew_gather_record(ew_block *block, const kf_op *op);
+uint32_t ew_gather_of(const ew_block *block, uint32_t value);
+int ew_gather_axis(const ew_block *block, uint32_t value, uint32_t axis);
+void ew_gather_functions(kf_text *text, const ew_block *block, uint32_t width);
+const char *ew_gather_name(const ew_block *block, const kf_chain_op *op);
 
 /// How a value is reached along one merged axis.
 typedef enum ew_step { EW_STEP_REPEAT = 0, EW_STEP_DENSE = 1, EW_STEP_STRIDED = 2 } ew_step;
@@ -93,12 +117,14 @@ typedef enum ew_param_kind {
     EW_PARAM_SCALAR = 5,
     EW_PARAM_EXTENT = 6, ///< of a merged axis
     EW_PARAM_COUNT = 7, ///< elements
-    EW_PARAM_CHUNK = 8 ///< elements of one work-item
+    EW_PARAM_CHUNK = 8, ///< elements of one work-item
+    EW_PARAM_LENGTH = 9, ///< of x along a gather's axis
+    EW_PARAM_PACE = 10 ///< of x along a gather's axis: its stride
 } ew_param_kind;
 
 typedef struct ew_param {
     ew_param_kind kind;
-    uint32_t index; ///< of input, output, number or group
+    uint32_t index; ///< of input, output, number, group or gather
     uint32_t axis; ///< STRIDE: of the tensor
 } ew_param;
 

@@ -13,6 +13,10 @@
 
 int ew_value_axis(const ew_block *block, const kf_chain_value *value, uint32_t axis)
 {
+    uint32_t index = (uint32_t)(value - block->chain.values);
+    if (ew_gather_of(block, index) != KF_NONE) {
+        return ew_gather_axis(block, index, axis);
+    }
     int shifted = (int)axis - (int)(block->chain.values[block->space].rank - value->rank);
     return shifted >= 0 && value->symbols[shifted] != 0 ? shifted : -1;
 }
@@ -79,7 +83,7 @@ ew_step ew_layout_step(const ew_layout *layout, const ew_block *block, const kf_
 
 static uint32_t is_linear(const ew_layout *layout, const ew_block *block)
 {
-    if (layout->n_groups > 1) {
+    if (layout->n_groups > 1 || block->n_gathers > 0) {
         return 0;
     }
     for (uint32_t i = 0; i < layout->n_inputs && layout->n_groups == 1; i++) {
@@ -185,6 +189,12 @@ uint32_t ew_param_at(const ew_block *block, const ew_layout *layout, uint32_t n,
         return 1;
     }
     n = out->axis;
+    if (n < 2 * block->n_gathers) {
+        out->kind = n % 2 == 0 ? EW_PARAM_LENGTH : EW_PARAM_PACE;
+        out->index = n / 2;
+        return 1;
+    }
+    n -= 2 * block->n_gathers;
     for (uint32_t i = 0; i < block->chain.n_numbers; i++) {
         if (block->chain.numbers[i].is_scalar && n-- == 0) {
             out->kind = EW_PARAM_SCALAR;

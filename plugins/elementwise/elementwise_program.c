@@ -28,6 +28,8 @@ struct ew_program {
     kf_formula global;
     kf_formula local;
     kf_formula extents[EW_MAX_GROUPS];
+    kf_formula lengths[EW_MAX_GATHERS];
+    uint32_t in_place; ///< no element is read by another work-item
     kf_karg args[MAX_ARGS];
 };
 
@@ -109,6 +111,18 @@ static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
         arg->kind = KF_ARG_VALUE;
         arg->value = kf_formula_expr(&p->extents[param->index]);
         break;
+    case EW_PARAM_LENGTH:
+        value = &block->chain.values[block->gathers[param->index].x];
+        kf_formula_product(&p->lengths[param->index],
+                           &value->symbols[block->gathers[param->index].axis], 1);
+        arg->kind = KF_ARG_VALUE;
+        arg->value = kf_formula_expr(&p->lengths[param->index]);
+        break;
+    case EW_PARAM_PACE:
+        arg->kind = KF_ARG_STRIDE;
+        arg->ref = block->chain.values[block->gathers[param->index].x].id;
+        arg->axis = block->gathers[param->index].axis;
+        break;
     case EW_PARAM_COUNT:
         arg->kind = KF_ARG_VALUE;
         arg->value = kf_formula_expr(&p->count);
@@ -140,7 +154,9 @@ static void make_name(kf_text *name, const ew_block *block)
     const char *ops[KF_CHAIN_OPS];
     for (uint32_t i = 0; i < block->chain.n_ops; i++) {
         const kf_chain_op *op = &block->chain.ops[i];
-        ops[i] = op->row != NULL ? op->row->name : ew_draw_name(block, op);
+        ops[i] = op->row != NULL         ? op->row->name
+                 : op->kind >= EW_GATHER ? ew_gather_name(block, op)
+                                         : ew_draw_name(block, op);
     }
     kf_chain_name(name, "elementwise", ops, block->chain.n_ops);
 }
@@ -176,6 +192,7 @@ ew_program *ew_program_create(const ew_block *block, const kf_chain_device *devi
     }
     ew_layout_plan(&layout, block, device);
     p->len = block->len;
+    p->in_place = block->n_gathers == 0;
     ew_emit_kernel(&p->code, block, &layout, device);
     make_name(&p->name, block);
     grid_formulas(p, block, &layout, device);
@@ -203,7 +220,8 @@ void ew_program_describe(const ew_program *program, kf_program *out)
     kf_program view;
     memset(&view, 0, sizeof(view));
     view.struct_size = (uint32_t)sizeof(view);
-    view.flags = KF_PROGRAM_DETERMINISTIC | KF_PROGRAM_IN_PLACE_SAFE;
+    view.flags = KF_PROGRAM_DETERMINISTIC;
+    view.flags |= program->in_place ? KF_PROGRAM_IN_PLACE_SAFE : 0u;
     view.sources = program->sources;
     view.n_sources = 1;
     view.launches = program->launches;
@@ -240,7 +258,10 @@ static void traffic(kf_formula *f, const ew_block *block, uint32_t outputs)
         if (outputs ? !kf_chain_is_output(value) : value->computed) {
             continue;
         }
-        if (has_space_shape(block, value) || f->n > 48) {
+        uint32_t gather = ew_gather_of(block, i);
+        uint32_t is_taken =
+            gather != KF_NONE && block->gathers[gather].x == i; // what is used of it
+        if (has_space_shape(block, value) || is_taken || f->n > 48) {
             per_element += bytes;
             continue;
         }

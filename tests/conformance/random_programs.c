@@ -170,6 +170,8 @@ static double carried(kiln_op op, const value *const *in, uint32_t n, const valu
     case KILN_OP_SLICE:
     case KILN_OP_FLIP:
     case KILN_OP_CONTIGUOUS:
+    case KILN_OP_SELECT:
+    case KILN_OP_GATHER:
     case KILN_OP_MAX:
     case KILN_OP_MIN:
     case KILN_OP_MAX_ABS:
@@ -350,7 +352,7 @@ static kiln_op pick_op(program *p)
                            : roll < 80 ? KILN_CLASS_REDUCE
                            : roll < 88 ? KILN_CLASS_VIEW
                            : roll < 95 ? KILN_CLASS_ROW
-                           : roll < 97 ? KILN_CLASS_GATHER
+                           : roll < 98 ? KILN_CLASS_GATHER
                                        : KILN_CLASS_CREATION;
     for (;;) {
         kiln_op op = (kiln_op)below(p, KILN_OP_COUNT);
@@ -375,10 +377,15 @@ static bool choose(program *p, step *s)
     }
     for (uint32_t i = 0; i < s->n_inputs; i++) {
         bool mask = (signature->mask_inputs >> i & 1u) != 0;
-        bool free = (signature->free_inputs >> i & 1u) != 0;
-        kiln_dtype dtype = mask ? KILN_DTYPE_BOOL : i == 0 ? KILN_DTYPE_NONE : first->dtype;
+        bool index = (signature->index_inputs >> i & 1u) != 0;
+        bool free = (signature->free_inputs >> i & 1u) != 0 && !index;
+        kiln_dtype indices = chance(p, 50) ? KILN_DTYPE_I32 : KILN_DTYPE_I64;
+        kiln_dtype dtype = mask     ? KILN_DTYPE_BOOL
+                           : index  ? indices
+                           : i == 0 ? KILN_DTYPE_NONE
+                                    : first->dtype;
         bool aligned = i > 0 && info->cls == KILN_CLASS_ELEMENTWISE;
-        s->inputs[i] = pick(p, mask || free ? UINT32_MAX : (uint32_t)info->accept,
+        s->inputs[i] = pick(p, mask || free || index ? UINT32_MAX : (uint32_t)info->accept,
                             free ? KILN_DTYPE_NONE : dtype, aligned ? first : NULL);
         if (s->inputs[i] == UINT32_MAX) {
             return false;
@@ -416,9 +423,11 @@ static kiln_status record(kiln_device *on, const step *s, kiln_tensor *const *te
     return status;
 }
 
-static bool is_ordered(kiln_op_class cls)
+static bool is_ordered(kiln_op op)
 {
-    return cls == KILN_CLASS_ELEMENTWISE || cls == KILN_CLASS_VIEW || cls == KILN_CLASS_CREATION;
+    kiln_op_class cls = kiln_op_info_of(op)->cls;
+    return cls == KILN_CLASS_ELEMENTWISE || cls == KILN_CLASS_VIEW || cls == KILN_CLASS_CREATION ||
+           op == KILN_OP_SELECT || op == KILN_OP_GATHER;
 }
 
 /// Takes the reference's result in; false when nothing can be said about a device's.
@@ -427,7 +436,7 @@ static bool accept(program *p, step *s, kiln_tensor *result)
     value *out = &p->values[p->n_values];
     const value *in[3] = {NULL};
     kiln_error err = KILN_ERROR_INIT;
-    bool inexact = false, elementwise = is_ordered(kiln_op_info_of(s->op)->cls);
+    bool inexact = false, elementwise = is_ordered(s->op);
     *out = (value){.dtype = kiln_tensor_dtype(result),
                    .rank = (uint32_t)kiln_tensor_rank(result),
                    .count = kiln_tensor_count(result),
@@ -470,7 +479,7 @@ static kiln_tensor *make_source(program *p, kiln_dtype dtype)
     kiln_error err = KILN_ERROR_INIT;
     bool special = chance(p, 10);
     *v = (value){.dtype = dtype, .count = 1, .elementwise = true, .last_use = -1};
-    v->rank = below(p, 4);
+    v->rank = p->n_values == 1 ? 1 : below(p, 4); // indices
     for (uint32_t i = 0; i < v->rank; i++) {
         v->dims[i] = chance(p, 12) ? 1 : p->base[(4 - v->rank + i) % 4];
         v->count *= v->dims[i];
@@ -521,6 +530,7 @@ static void make(program *p)
     p->n_sources = 3 + below(p, 4);
     for (uint32_t i = 0; i < p->n_sources; i++) {
         kiln_dtype dtype = i == 0          ? KILN_DTYPE_BOOL
+                           : i == 1        ? KILN_DTYPE_I64
                            : chance(p, 70) ? KILN_DTYPE_F32
                                            : dtypes[below(p, sizeof(dtypes) / sizeof(dtypes[0]))];
         tensors[i] = make_source(p, dtype);

@@ -228,6 +228,100 @@ static void test_layouts(void)
     mini_opencl_close();
 }
 
+// ---- gathers -----------------------------------------------------------------------------------
+
+enum { TABLE = 9 };
+
+static const int64_t hostile[] = {0, -1, TABLE - 1, TABLE, -TABLE - 1, INT64_MAX, INT64_MIN, 4};
+
+static int64_t place(int64_t given)
+{
+    int64_t at = given < 0 ? given + TABLE : given;
+    return at < 0 ? 0 : at >= TABLE ? TABLE - 1 : at;
+}
+
+static mini_op *along(mini_op *op, int64_t axis)
+{
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = KF_ATTR_AXIS, .type = KF_TYPE_I64, .count = 1, .v = {.i = axis}};
+    return op;
+}
+
+/// (select(x, first) + select(y, last)) * gather(z, all): 0 to 2 the tables, 3 to 5 the indices,
+/// along axes 0, -1 and 1; 6 to 8 what is taken, 10 the result.
+static void record_gathers(mini_host *mini, const int64_t *out)
+{
+    const int64_t x[] = {TABLE, out[1], out[2]}, y[] = {out[0], out[1], TABLE};
+    const int64_t z[] = {out[0], TABLE, out[2]};
+    const int64_t *const tables[] = {x, y, z};
+    for (uint32_t i = 0; i < 3; i++) {
+        fill(mini, mini_tensor_add(mini, KF_DTYPE_F32, 3, tables[i]), (float)i, 0.75f);
+    }
+    mini_tensor_add(mini, KF_DTYPE_I64, 1, &out[0]);
+    mini_tensor_add(mini, KF_DTYPE_I32, 1, &out[2]);
+    mini_tensor_add(mini, KF_DTYPE_I64, 3, out);
+    for (uint32_t i = 3; i < 6; i++) {
+        for (int64_t k = 0; k < mini_count(mini, i); k++) {
+            int64_t given = hostile[(uint64_t)(k * 5 + i) % 8];
+            if (i == 4) {
+                ((int32_t *)mini->tensors[i].data)[k] = given == INT64_MAX   ? INT32_MAX
+                                                        : given == INT64_MIN ? INT32_MIN
+                                                                             : (int32_t)given;
+            } else {
+                ((int64_t *)mini->tensors[i].data)[k] = given;
+            }
+        }
+    }
+    for (uint32_t i = 6; i < 11; i++) {
+        mini_tensor_add(mini, KF_DTYPE_F32, 3, out);
+    }
+    along(mini_binary(mini, KF_OP_SELECT, 0, 3, 6), 0);
+    along(mini_binary(mini, KF_OP_SELECT, 1, 4, 7), -1);
+    along(mini_binary(mini, KF_OP_GATHER, 2, 5, 8), 1);
+    mini_binary(mini, KF_OP_ADD, 6, 7, 9);
+    mini_binary(mini, KF_OP_MUL, 9, 8, 10);
+    for (uint32_t i = 6; i < 10; i++) {
+        mini_drop(mini, i);
+    }
+}
+
+static void check_gathers(mini_host *mini, const int64_t *out)
+{
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < out[0] * out[1] * out[2]; i++) {
+        int64_t c = i % out[2], b = i / out[2] % out[1], a = i / out[2] / out[1];
+        int64_t at0 = place(((int64_t *)mini->tensors[3].data)[a]);
+        int64_t at2 = place(((int32_t *)mini->tensors[4].data)[c]);
+        int64_t at1 = place(((int64_t *)mini->tensors[5].data)[i]);
+        float x = floats(mini, 0)[(at0 * out[1] + b) * out[2] + c];
+        float y = floats(mini, 1)[(a * out[1] + b) * TABLE + at2];
+        float z = floats(mini, 2)[(a * TABLE + at1) * out[2] + c];
+        wrong += floats(mini, 10)[i] != (x + y) * z;
+    }
+    KILN_CHECK_INT(wrong, 0);
+}
+
+static void test_gathers(void)
+{
+    static const int64_t shapes[][3] = {{3, 5, 7}, {2, 3, 64}, {4, 1, 20}, {1, 6, 3}, {5, 2, 1}};
+    const run_case *c = kiln_test_param();
+    mini_host *mini = mini_has_opencl() ? open_fuser(c->shape) : NULL;
+    for (uint32_t i = 0; mini != NULL && i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        mini_clear(mini);
+        record_gathers(mini, shapes[i]);
+        kf_opt *opt = mini_finish(mini);
+        if (KILN_CHECK(opt != NULL) && mini_run(mini, opt)) {
+            KILN_CHECK((program_of(mini, opt).flags & KF_PROGRAM_IN_PLACE_SAFE) == 0);
+            check_gathers(mini, shapes[i]);
+        }
+        mini->plugin->opt_destroy(opt);
+    }
+    if (mini != NULL) {
+        mini_close(mini);
+        mini_opencl_close();
+    }
+}
+
 static void test_rank_zero_and_several_results(void)
 {
     mini_host *mini = mini_has_opencl() ? open_fuser(KF_SHAPE_BLOCK) : NULL;
@@ -559,6 +653,8 @@ KILN_TEST_MAIN("unit/plugins/elementwise", KILN_TEST(test_plugin_table),
                KILN_TEST_PARAM(test_layouts, "strided_rows", &strided_rows),
                KILN_TEST_PARAM(test_layouts, "dense_items", &dense_items),
                KILN_TEST_PARAM(test_layouts, "strided_items", &strided_items),
+               KILN_TEST_PARAM(test_gathers, "gathers_rows", &dense_rows),
+               KILN_TEST_PARAM(test_gathers, "gathers_items", &dense_items),
                KILN_TEST(test_rank_zero_and_several_results),
                KILN_TEST(test_program_ignores_sizes_and_scalars),
                KILN_TEST(test_clone_reset_replay),
