@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Norms, softmax and their derivatives as users record them, through the runtime with the shipped
 // fusers: as operators (which the runtime writes with simpler ones, or the fusers take apart) and
-// in primitives. Each against the reference device, and in no more kernels than it is said to take.
+// in primitives; and several reductions of one pass. Each against the reference device, and in no
+// more kernels than it is said to take.
 #include <math.h>
 #include <stdlib.h>
 
@@ -235,6 +236,62 @@ static void group_norm_backward_primitives(material *m, kiln_tensor **out)
     OK(kiln_reshape(grad, dims, 4, out, &m->err));
 }
 
+// ---- several results of one pass ---------------------------------------------------------------
+
+static kiln_tensor *over(material *m,
+                         kiln_status (*reduce)(kiln_tensor *, const int64_t *, size_t, bool,
+                                               kiln_tensor **, kiln_error *),
+                         kiln_tensor *x, const int64_t *axes, size_t n_axes)
+{
+    kiln_tensor *out = NULL;
+    OK(reduce(x, axes, n_axes, false, &out, &m->err));
+    return out;
+}
+
+/// Mean, variance, sum and largest of x * grad, and its square root's: before, beside and after.
+static void results_over(material *m, const int64_t *axes, size_t n_axes, kiln_tensor **out)
+{
+    kiln_tensor *x = mul(m, m->inputs[X], m->inputs[GRAD]);
+    kiln_tensor *squares = held(m, over(m, kiln_mean, mul(m, x, x), axes, n_axes));
+    out[0] = over(m, kiln_mean, x, axes, n_axes);
+    OK(kiln_sub(squares, mul(m, out[0], out[0]), &out[1], &m->err));
+    out[2] = over(m, kiln_max, x, axes, n_axes);
+    OK(kiln_relu(held(m, over(m, kiln_sum, x, axes, n_axes)), &out[3], &m->err));
+}
+
+static void results_of_rows(material *m, kiln_tensor **out)
+{
+    const int64_t axis = -1;
+    results_over(m, &axis, 1, out);
+}
+
+static void results_of_columns(material *m, kiln_tensor **out)
+{
+    const int64_t axis = 0;
+    results_over(m, &axis, 1, out);
+}
+
+/// Batch statistics: all axes but the channels'.
+static void results_of_channels(material *m, kiln_tensor **out)
+{
+    const int64_t axes[] = {0, 2, 3};
+    results_over(m, axes, 3, out);
+}
+
+static void results_of_all(material *m, kiln_tensor **out)
+{
+    results_over(m, NULL, 0, out);
+}
+
+/// What is computed before is kept as well: it is written on the way.
+static void results_and_terms(material *m, kiln_tensor **out)
+{
+    const int64_t axis = 0;
+    OK(kiln_mul(m->inputs[X], m->inputs[GRAD], &out[0], &m->err));
+    out[1] = over(m, kiln_sum, out[0], &axis, 1);
+    out[2] = over(m, kiln_min, m->inputs[X], &axis, 1);
+}
+
 // ---- running -----------------------------------------------------------------------------------
 
 static double value_at(uint32_t which, int64_t i, int64_t row, bool nan_row)
@@ -369,6 +426,14 @@ static const chain_case chains[] = {
     {"layer_norm_backward_many", layer_norm_backward, 3, {7, 65, 63}, 1, 3},
     {"rms_norm_backward", rms_norm_backward, 2, {33, 75}, 1, 2},
     {"group_norm_backward", group_norm_backward, 4, {3, 4, 5, 7}, 0, 3},
+    {"results_of_rows", results_of_rows, 2, {9, 75}, 1, 1},
+    {"results_of_columns", results_of_columns, 2, {75, 131}, 1, 1},
+    {"results_of_long_columns", results_of_columns, 2, {4099, 19}, 1, 2}, // in parts
+    {"results_of_one_column", results_of_columns, 2, {75, 1}, 1, 1},
+    {"results_of_channels", results_of_channels, 4, {3, 5, 7, 9}, 0, 1},
+    {"results_of_all", results_of_all, 3, {3, 5, 67}, 1, 1},
+    {"results_of_nothing", results_of_columns, 2, {0, 7}, 1, 12},
+    {"results_and_terms", results_and_terms, 2, {75, 131}, 1, 1},
     {"one_row", layer_norm_between, 2, {1, 75}, 1, 1},
     {"one_group", group_norm, 4, {1, 2, 3, 5}, 0, 1},
     // Rows of one element are nothing to reduce: elementwise operators join, the norm stays alone.
