@@ -401,7 +401,9 @@ typedef struct kf_expr { // frozen; n == 0: absent
 
 /// Estimates are formulas, because sizes are not visible: the host evaluates them for the extents
 /// at hand, so one plan is scored rightly for every batch size. They cover the first `len`
-/// operations as one program. The pointers are views that live until the next call on the same
+/// operations as one program. `len` may be less than what was shown: a block that was ready and
+/// took an operation whose input is still wanted should go on offering what it was. The pointers
+/// are views that live until the next call on the same
 /// builder. An absent est_ns means "no estimate": the host then takes its own roofline of the
 /// program.
 typedef struct kf_state {
@@ -468,7 +470,7 @@ KF_ASSERT(sizeof(kf_source) == 88);
 #define KF_ARG_TEMP 2u // buffer of temporary `ref`
 #define KF_ARG_OFFSET 3u // offset of tensor `ref`, in elements
 #define KF_ARG_STRIDE 4u // stride of tensor `ref`, axis `axis`, in elements, may be negative or 0
-#define KF_ARG_DIM 5u // extent of symbol `ref`
+#define KF_ARG_DIM 5u // extent of symbol `ref`; of symbol 0: 1
 #define KF_ARG_SCALAR 6u // scalar `ref` of the block, converted as the operator converts it
 #define KF_ARG_VALUE 7u // the formula `value`
 #define KF_ARG_LOCAL 8u // local memory, `value` bytes
@@ -483,7 +485,8 @@ typedef struct kf_karg { // frozen
     uint32_t access;
     uint32_t ref;
     uint32_t dtype; // of what the kernel declares: OFFSET, STRIDE, DIM, VALUE are I32 or I64;
-                    // SCALAR any dtype, f16 and bf16 as 16 bits, bool as 8 bits
+                    // SCALAR any dtype, f16 and bf16 as 16 bits, bool as 8 bits; TENSOR the
+                    // tensor's; TEMP 0
     uint32_t axis; // KF_ARG_STRIDE
     uint32_t group; // KF_ARG_TENSOR of a program that is KF_PROGRAM_IN_PLACE_SAFE
     kf_expr value;

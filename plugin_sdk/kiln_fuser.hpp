@@ -29,7 +29,8 @@ namespace kiln
 
 // ---- formulas ----------------------------------------------------------------------------------
 
-/// A formula; an empty one is absent.
+/// A formula; an empty one is absent. The host refuses more than KF_MAX_EXPR instructions, and what
+/// is used twice counts twice.
 class expr
 {
   public:
