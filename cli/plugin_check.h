@@ -30,7 +30,7 @@ typedef struct check {
     bool large; ///< streams of large tensors
     bool fixed_device; ///< `device` is the one to check for; otherwise check_fuser chooses it
     uint32_t streams; ///< that a check of rules tries for each fuser; those that run them, fewer
-    bool run_only; ///< results are not compared: oclgrind has errors of its own
+    bool run_only; ///< small streams, results not compared: oclgrind is slow and has errors
     uint64_t begin;
     uint64_t deadline; ///< in kiln_time_ns; to be done well before
     check_result *result;

@@ -136,6 +136,9 @@ static bool run_three(check *c, const check_bench *b, const stream *s, uint64_t 
     memset(r, 0, sizeof(*r));
     check_step(c, "running a fused stream, seed %" PRIu64, seed);
     kiln_status status = stream_run(s, b->device, seed, false, &r->fused, &err);
+    if (c->run_only) {
+        return status == KILN_STATUS_OK || check_fail(c, "seed %" PRIu64 ": %s", seed, err.message);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_device_set_fusion(b->device, false, &err);
     }
@@ -165,7 +168,7 @@ static uint64_t try_stream(check *c, const check_bench *b, const stream *s, uint
     runs r;
     uint64_t before = blocks_of(b->device);
     if (run_three(c, b, s, seed, &r)) {
-        for (uint32_t i = 0; i < s->n_tensors && !c->run_only && check_good(c); i++) {
+        for (uint32_t i = 0; i < s->n_tensors && check_good(c); i++) {
             if (r.fused.bytes[i] != NULL && r.plain.bytes[i] != NULL && r.nudged.bytes[i] != NULL) {
                 compare(c, s, seed, i, &r);
             }

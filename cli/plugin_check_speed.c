@@ -51,7 +51,7 @@ static void read_log(check *c, const char *log)
 
 static void check_oclgrind(check *c)
 {
-    char log[] = "/tmp/kiln-oclgrind-XXXXXX", seed[32], self[4096];
+    char log[] = "/tmp/kiln-oclgrind-XXXXXX", seed[32], seconds[32], self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[length > 0 ? length : 0] = '\0';
     int fd = in_path("oclgrind") ? mkstemp(log) : -1;
@@ -62,12 +62,14 @@ static void check_oclgrind(check *c)
     close(fd);
     unlink(log); // oclgrind makes it when it has something to tell
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c->seed);
+    snprintf(seconds, sizeof(seconds), "%llu", // to be done in time itself
+             (unsigned long long)((c->deadline - c->begin) / UINT64_C(1200000000)) + 1);
     check_step(c, "running streams under oclgrind");
     pid_t child = fork();
     if (child == 0) {
         execlp("oclgrind", "oclgrind", "--log", log, "--max-errors", "5", "--data-races", self,
-               "plugin", "check", c->path, "--only", "results", "--seed", seed, "--timeout", "600",
-               "--streams", "6", "--run-only", (char *)NULL);
+               "plugin", "check", c->path, "--only", "results", "--seed", seed, "--timeout",
+               seconds, "--streams", "6", "--run-only", (char *)NULL);
         _exit(127);
     }
     int status = 1;

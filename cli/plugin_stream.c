@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SMALL = 40000, LARGE = 4 << 20 };
+enum { TINY = 3000, SMALL = 40000, LARGE = 4 << 20 };
 
 uint64_t stream_draw(stream *s) // splitmix64
 {
@@ -42,6 +42,16 @@ void stream_init(stream *s, uint64_t seed)
     memset(s, 0, sizeof(*s));
     s->state = seed;
     s->most = SMALL;
+    for (uint32_t i = 0; i < 4; i++) {
+        s->base[i] = extents[stream_below(s, sizeof(extents) / sizeof(extents[0]))];
+    }
+}
+
+void stream_init_small(stream *s, uint64_t seed)
+{
+    static const int64_t extents[] = {1, 2, 3, 5, 8, 13, 16, 17, 33};
+    stream_init(s, seed);
+    s->most = TINY;
     for (uint32_t i = 0; i < 4; i++) {
         s->base[i] = extents[stream_below(s, sizeof(extents) / sizeof(extents[0]))];
     }

@@ -54,6 +54,7 @@ uint32_t stream_below(stream *s, uint32_t limit);
 bool stream_chance(stream *s, uint32_t percent);
 
 void stream_init(stream *s, uint64_t seed);
+void stream_init_small(stream *s, uint64_t seed); ///< tensors of up to 3000 elements
 void stream_init_large(stream *s, uint64_t seed); ///< tensors of up to 4 Mi elements
 bool stream_is_large(const stream *s); ///< has one of at least 512 Ki elements
 /// Appends a random operation that the table allows; tensors that it needs are made. `only`: this

@@ -347,7 +347,7 @@ static bool recall(grower *g)
         }
         stream_cut(&g->s, 0, 0);
     }
-    if (g->c->large) {
+    if (g->c->large || g->c->run_only) {
         return false;
     }
     uint64_t state = g->s.state;
@@ -384,6 +384,8 @@ bool check_taste(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, strea
         uint64_t start = seed + (tries << 32);
         if (c->large) {
             stream_init_large(&g.s, start);
+        } else if (c->run_only) {
+            stream_init_small(&g.s, start);
         } else {
             stream_init(&g.s, start);
         }
