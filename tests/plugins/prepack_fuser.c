@@ -3,10 +3,9 @@
 // its own copies once. For the test of the executor.
 #include "kf_util.h"
 
-KF_MANIFEST("test.prepack", "1.0", 0, KF_OPSET_MAX, 0, 0);
-
 struct kf_fuser {
     const kf_host *host;
+    uint32_t index;
 };
 
 struct kf_builder {
@@ -39,41 +38,23 @@ static const char code[] = "__kernel void pack(__global const float *w, __global
                            "    y[i] = x[i] * t[i] + s;\n"
                            "}\n";
 
-static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out)
+static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
-    (void)index;
+    (void)fuser;
     (void)device;
-    *out = (kf_fuser *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
-    }
-    (*out)->host = host;
     return KF_OK;
 }
 
-static void fuser_destroy(kf_fuser *fuser)
+static void builder_init(kf_builder *builder)
 {
-    free(fuser);
+    const kf_fuser *fuser = builder->fuser;
+    memset(builder, 0, sizeof(*builder));
+    builder->fuser = fuser;
 }
 
-static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
+static void builder_copy(kf_builder *to, const kf_builder *from)
 {
-    *out = (kf_builder *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
-    }
-    (*out)->fuser = fuser;
-    return KF_OK;
-}
-
-static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
-{
-    kf_status status = builder_create(builder->fuser, out);
-    if (status == KF_OK) {
-        **out = *builder;
-    }
-    return status;
+    *to = *from;
 }
 
 static uint32_t is_plain(const kf_tensor *t)
@@ -100,42 +81,27 @@ static uint32_t takes(kf_builder *b, const kf_op *op)
     return b->len == 2 && op->kind == KF_OP_DROP && op->inputs[0]->id == b->ids[2];
 }
 
-static kf_status builder_state(const kf_builder *builder, kf_state *out)
+static void builder_push(kf_builder *builder, const kf_block *values, const kf_op *op)
 {
-    kf_state state;
-    memset(&state, 0, sizeof(state));
-    state.struct_size = (uint32_t)sizeof(state);
-    state.status = builder->closed ? KF_CLOSED : KF_OPEN;
-    state.ready = builder->len == 3;
-    state.len = builder->len;
-    state.launches = 1;
-    KF_OUT(out, &state);
-    return KF_OK;
+    (void)values;
+    builder->closed = !takes(builder, op);
+    builder->len += !builder->closed;
 }
 
-static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const kf_op *const *ops,
-                              uint64_t n, kf_state *out)
+static uint32_t builder_is_closed(const kf_builder *builder)
 {
-    uint64_t i;
-    (void)block;
-    for (i = 0; i < n && !builder->closed; i++) {
-        builder->closed = !takes(builder, ops[i]);
-        builder->len += !builder->closed;
-    }
-    return builder_state(builder, out);
+    return builder->closed;
 }
 
-static kf_status builder_reset(kf_builder *builder)
+static uint32_t builder_is_ready(const kf_builder *builder)
 {
-    const kf_fuser *fuser = builder->fuser;
-    memset(builder, 0, sizeof(*builder));
-    builder->fuser = fuser;
-    return KF_OK;
+    return builder->len == 3;
 }
 
-static void builder_destroy(kf_builder *builder)
+static void builder_estimate(kf_builder *builder, kf_state *state)
 {
-    free(builder);
+    state->len = builder->len;
+    state->launches = 1;
 }
 
 static void bind(kf_karg *arg, uint32_t kind, uint32_t access, uint32_t ref)
@@ -160,13 +126,8 @@ static void launch(kf_opt *opt, uint32_t which, const char *kernel, uint32_t n_a
     opt->launch_list[which] = l;
 }
 
-static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
 {
-    kf_opt *opt = (kf_opt *)calloc(1, sizeof(*opt));
-    *out = opt;
-    if (opt == NULL) {
-        return KF_E_NOMEM;
-    }
     opt->len = builder->len;
     opt->size[0].op = opt->bytes[0].op = KF_INS_SYM;
     opt->size[0].sym = opt->bytes[0].sym = builder->symbol;
@@ -197,7 +158,7 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out)
     return KF_OK;
 }
 
-static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+static void opt_facts(const kf_opt *opt, kf_opt_info *out)
 {
     kf_opt_info info;
     memset(&info, 0, sizeof(info));
@@ -209,13 +170,11 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     info.key.ptr = code;
     info.key.len = 16;
     KF_OUT(out, &info);
-    return KF_OK;
 }
 
-static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+static void opt_program(const kf_opt *opt, kf_program *out)
 {
     kf_program view;
-    (void)variant;
     memset(&view, 0, sizeof(view));
     view.struct_size = (uint32_t)sizeof(view);
     view.sources = opt->sources;
@@ -227,51 +186,15 @@ static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *o
     view.steps = &opt->step;
     view.n_steps = 1;
     KF_OUT(out, &view);
-    return KF_OK;
 }
 
-static void opt_destroy(kf_opt *opt)
+static void opt_fini(kf_opt *opt)
 {
-    free(opt);
+    (void)opt;
 }
 
-static kf_status init(void)
-{
-    return KF_OK;
-}
-
-static void deinit(void)
-{
-}
-
-static const kf_str fuser_ids[] = {KF_STR_INIT("prepack")};
-
-static const kf_plugin plugin = {
-    .struct_size = (uint32_t)sizeof(kf_plugin),
-    .abi_minor = KF_ABI_MINOR,
-    .id = KF_STR_INIT("test.prepack"),
-    .version = KF_STR_INIT("1.0"),
-    .vendor = KF_STR_INIT("Kiln"),
-    .fuser_ids = fuser_ids,
-    .n_fusers = 1,
-    .init = init,
-    .deinit = deinit,
-    .fuser_create = fuser_create,
-    .fuser_destroy = fuser_destroy,
-    .builder_create = builder_create,
-    .builder_clone = builder_clone,
-    .builder_fuse = builder_fuse,
-    .builder_state = builder_state,
-    .builder_reset = builder_reset,
-    .builder_finish = builder_finish,
-    .builder_destroy = builder_destroy,
-    .opt_info = opt_info,
-    .opt_describe = opt_describe,
-    .opt_destroy = opt_destroy,
-};
-
-KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
-{
-    (void)host_abi_minor;
-    return &plugin;
-}
+#define KF_PLUGIN_ID "test.prepack"
+#define KF_PLUGIN_VERSION "1.0"
+#define KF_PLUGIN_VENDOR "Kiln"
+#define KF_PLUGIN_FUSERS KF_STR_INIT("prepack")
+#include "kf_plugin.h"

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The plugin interface around a fuser of one fixed run of operations: which operations join, when
-// the block is whole, what it costs, the program. Nothing here depends on time, addresses or
-// earlier blocks, so that clone, reset and replay are exact.
+// the block is whole, what it costs, the program; kf_plugin.h does the rest. Nothing here depends
+// on time, addresses or earlier blocks, so that clone, reset and replay are exact.
 #include "abi.h"
-
-KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);
 
 struct kf_fuser { // one per device: read-only after its creation
     const kf_host *host;
+    uint32_t index;
     kf_cost cost;
     uint32_t on_cpu;
 };
 
-typedef struct estimate {
-    kf_formula read, written, bytes, ns;
-} estimate;
-
 struct kf_builder {
     const kf_fuser *fuser;
     block block;
-    estimate estimate;
+    kf_estimate estimate;
 };
 
 struct kf_opt { // a finished block: immutable
@@ -119,9 +114,6 @@ static uint32_t take_drop(block *b, const kf_host *host, const kf_op *op)
 
 static void push(block *b, const kf_host *host, const kf_op *op)
 {
-    if (b->closed) {
-        return;
-    }
     if (op->kind == KF_OP_DROP) {
         b->closed = !take_drop(b, host, op);
     } else if (takes(host, b, op)) {
@@ -149,11 +141,12 @@ static void add_bytes(kf_formula *f, const value *v)
     kf_formula_op(f, KF_INS_ADD);
 }
 
-static void make_estimate(estimate *e, const block *b, const kf_cost *cost)
+static void make_estimate(kf_estimate *e, const block *b, const kf_cost *cost)
 {
     kf_expr no_flops = {NULL, 0};
+    kf_formula bytes = {0, 0, {{0, 0, 0, 0}}};
     uint32_t i, k;
-    memset(e, 0, sizeof(*e));
+    kf_estimate_init(e);
     kf_formula_imm(&e->read, 0);
     kf_formula_imm(&e->written, 0);
     for (i = 0; i < b->n_inputs; i++) {
@@ -164,10 +157,10 @@ static void make_estimate(estimate *e, const block *b, const kf_cost *cost)
         }
     }
     add_bytes(&e->written, &b->result);
-    kf_formula_append(&e->bytes, kf_formula_expr(&e->read));
-    kf_formula_append(&e->bytes, kf_formula_expr(&e->written));
-    kf_formula_op(&e->bytes, KF_INS_ADD);
-    kf_formula_roofline(&e->ns, cost, kf_formula_expr(&e->bytes), no_flops, 1);
+    kf_formula_append(&bytes, kf_formula_expr(&e->read));
+    kf_formula_append(&bytes, kf_formula_expr(&e->written));
+    kf_formula_op(&bytes, KF_INS_ADD);
+    kf_formula_roofline(&e->ns, cost, kf_formula_expr(&bytes), no_flops, 1);
 }
 
 // ---- program -----------------------------------------------------------------------------------
@@ -214,121 +207,65 @@ static void make_program(kf_opt *opt)
     opt->launches[0] = &opt->launch;
 }
 
-// ---- the interface's objects -------------------------------------------------------------------
+// ---- what kf_plugin.h builds the interface's objects from --------------------------------------
 
-static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out)
+static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
-    *out = NULL;
-    if (index != 0) {
-        return KF_E_INVALID;
-    }
-    if ((device->features & KF_FEATURE_COMPILER) == 0) {
-        kf_decline(host, KF_CODE_DEVICE, KF_NONE, "the device has no compiler");
+    if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
-    *out = (kf_fuser *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
-    }
-    (*out)->host = host;
-    (*out)->cost = kf_cost_of(device);
-    (*out)->on_cpu = device->code_shape == KF_SHAPE_BLOCK;
+    fuser->cost = kf_cost_of(device);
+    fuser->on_cpu = device->code_shape == KF_SHAPE_BLOCK;
     return KF_OK;
 }
 
-static void fuser_destroy(kf_fuser *fuser)
-{
-    free(fuser);
-}
-
-static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
-{
-    *out = (kf_builder *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
-    }
-    (*out)->fuser = fuser;
-    (*out)->block.on_cpu = fuser->on_cpu;
-    return KF_OK;
-}
-
-static kf_status builder_clone(const kf_builder *builder, kf_builder **out)
-{
-    kf_status status = builder_create(builder->fuser, out);
-    if (status == KF_OK) {
-        (*out)->block = builder->block;
-    }
-    return status;
-}
-
-static void answer(kf_builder *builder, kf_state *out)
-{
-    kf_state state;
-    memset(&state, 0, sizeof(state));
-    state.struct_size = (uint32_t)sizeof(state);
-    state.status = builder->block.closed ? KF_CLOSED : KF_OPEN;
-    state.ready = is_ready(&builder->block);
-    if (state.ready) {
-        make_estimate(&builder->estimate, &builder->block, &builder->fuser->cost);
-        state.len = builder->block.len;
-        state.launches = 1;
-        state.confidence = KF_CONFIDENCE_MODEL;
-        state.est_ns = kf_formula_expr(&builder->estimate.ns);
-        state.est_bytes_read = kf_formula_expr(&builder->estimate.read);
-        state.est_bytes_written = kf_formula_expr(&builder->estimate.written);
-    }
-    KF_OUT(out, &state);
-}
-
-static kf_status builder_state(const kf_builder *builder, kf_state *out)
-{
-    // Calls on one builder never overlap, so its room for estimates may be used here.
-    answer((kf_builder *)(uintptr_t)builder, out);
-    return KF_OK;
-}
-
-static kf_status builder_fuse(kf_builder *builder, const kf_block *values, const kf_op *const *ops,
-                              uint64_t n, kf_state *out)
-{
-    uint64_t i;
-    (void)values; // ask for the value of an extent only when you cannot do without: it narrows the
-                  // plan
-    for (i = 0; i < n; i++) {
-        push(&builder->block, builder->fuser->host, ops[i]);
-    }
-    answer(builder, out);
-    return KF_OK;
-}
-
-static kf_status builder_reset(kf_builder *builder)
+static void builder_init(kf_builder *builder)
 {
     memset(&builder->block, 0, sizeof(builder->block));
     builder->block.on_cpu = builder->fuser->on_cpu;
+}
+
+static void builder_copy(kf_builder *to, const kf_builder *from)
+{
+    to->block = from->block;
+}
+
+static void builder_push(kf_builder *builder, const kf_block *values, const kf_op *op)
+{
+    (void)values; // ask for the value of an extent only when you cannot do without: it narrows the
+                  // plan
+    push(&builder->block, builder->fuser->host, op);
+}
+
+static uint32_t builder_is_closed(const kf_builder *builder)
+{
+    return builder->block.closed;
+}
+
+static uint32_t builder_is_ready(const kf_builder *builder)
+{
+    return is_ready(&builder->block);
+}
+
+static void builder_estimate(kf_builder *builder, kf_state *state)
+{
+    make_estimate(&builder->estimate, &builder->block, &builder->fuser->cost);
+    kf_estimate_answer(&builder->estimate, builder->block.len, /*launches=*/1, state);
+}
+
+static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
+{
+    opt->block = builder->block;
+    make_program(opt);
     return KF_OK;
 }
 
-static kf_status builder_finish(kf_builder *builder, kf_opt **out)
+static void opt_fini(kf_opt *opt)
 {
-    *out = NULL;
-    if (!is_ready(&builder->block)) {
-        return KF_E_INVALID;
-    }
-    *out = (kf_opt *)calloc(1, sizeof(**out));
-    if (*out == NULL) {
-        return KF_E_NOMEM;
-    }
-    (*out)->block = builder->block;
-    make_program(*out);
-    return KF_OK;
+    (void)opt; // nothing but plain data
 }
 
-static void builder_destroy(kf_builder *builder)
-{
-    free(builder);
-}
-
-static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+static void opt_facts(const kf_opt *opt, kf_opt_info *out)
 {
     kf_opt_info info;
     memset(&info, 0, sizeof(info));
@@ -340,15 +277,11 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     info.key.ptr = &opt->block; // all that the program depends on
     info.key.len = sizeof(opt->block);
     KF_OUT(out, &info);
-    return KF_OK;
 }
 
-static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
+static void opt_program(const kf_opt *opt, kf_program *out)
 {
     kf_program program;
-    if (variant != 0) {
-        return KF_E_INVALID;
-    }
     memset(&program, 0, sizeof(program));
     program.struct_size = (uint32_t)sizeof(program);
     program.flags = KF_PROGRAM_DETERMINISTIC;
@@ -359,49 +292,10 @@ static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *o
     program.steps = &opt->step;
     program.n_steps = 1;
     KF_OUT(out, &program);
-    return KF_OK;
 }
 
-static void opt_destroy(kf_opt *opt)
-{
-    free(opt);
-}
-
-static kf_status init(void)
-{
-    return KF_OK;
-}
-
-static void deinit(void)
-{
-}
-
-KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)
-{
-    static const kf_str fuser_ids[] = {KF_STR_INIT(FUSER_NAME)};
-    static const kf_plugin plugin = {
-        .struct_size = (uint32_t)sizeof(kf_plugin),
-        .abi_minor = KF_ABI_MINOR,
-        .id = KF_STR_INIT(PLUGIN_ID),
-        .version = KF_STR_INIT(PLUGIN_VERSION),
-        .vendor = KF_STR_INIT("Example"),
-        .fuser_ids = fuser_ids,
-        .n_fusers = 1,
-        .init = init,
-        .deinit = deinit,
-        .fuser_create = fuser_create,
-        .fuser_destroy = fuser_destroy,
-        .builder_create = builder_create,
-        .builder_clone = builder_clone,
-        .builder_fuse = builder_fuse,
-        .builder_state = builder_state,
-        .builder_reset = builder_reset,
-        .builder_finish = builder_finish,
-        .builder_destroy = builder_destroy,
-        .opt_info = opt_info,
-        .opt_describe = opt_describe,
-        .opt_destroy = opt_destroy,
-    };
-    (void)host_abi_minor;
-    return &plugin;
-}
+#define KF_PLUGIN_ID PLUGIN_ID
+#define KF_PLUGIN_VERSION PLUGIN_VERSION
+#define KF_PLUGIN_VENDOR "Example"
+#define KF_PLUGIN_FUSERS KF_STR_INIT(FUSER_NAME)
+#include "kf_plugin.h"

@@ -15,48 +15,50 @@ FAILED = []
 COUNT = 0
 
 # name: (check that must fail, words of its text, file, line as it is, line as it is spoiled)
-ABI, MINE = "abi.c", "my_fuser.c"
+ABI, MINE, HEADER = "abi.c", "my_fuser.c", "kf_plugin.h"
 SPOILED = {
-    "no note": ("note", "no section", ABI, "KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);", ""),
-    "export": ("exports", "exports surplus", ABI, "static kf_status init(void)",
-               "KF_EXPORT int surplus(void);\nint surplus(void)\n{\n    return 1;\n}\nstatic kf_status init(void)"),
-    "constructor": ("sections", "constructors", ABI, "static void deinit(void)\n{",
+    "no note": ("note", "no section", HEADER, "KF_MANIFEST(KF_PLUGIN_ID, KF_PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);", ""),
+    "export": ("exports", "exports surplus", HEADER, "static kf_status kf_plugin_init(void)",
+               "KF_EXPORT int surplus(void);\nint surplus(void)\n{\n    return 1;\n}\nstatic kf_status kf_plugin_init(void)"),
+    "constructor": ("sections", "constructors", HEADER, "static void kf_plugin_deinit(void)\n{",
                     "static volatile int early;\n__attribute__((constructor)) static void before(void)\n{\n    early = 1;\n}\n"
-                    "static void deinit(void)\n{\n    early = 0;"),
-    "id": ("loader", "differs from its manifest", ABI, ".id = KF_STR_INIT(PLUGIN_ID)",
+                    "static void kf_plugin_deinit(void)\n{\n    early = 0;"),
+    "id": ("loader", "differs from its manifest", HEADER, ".id = KF_STR_INIT(KF_PLUGIN_ID)",
            '.id = KF_STR_INIT("org.example.other")'),
-    "slow init": ("load-time", "more than 50", ABI, "static kf_status init(void)\n{",
-             "static volatile unsigned turns;\nstatic kf_status init(void)\n{\n    for (unsigned i = 0; i < 400000000u; i++) {\n"
+    "slow init": ("load-time", "more than 50", HEADER, "static kf_status kf_plugin_init(void)\n{",
+             "static volatile unsigned turns;\nstatic kf_status kf_plugin_init(void)\n{\n    for (unsigned i = 0; i < 400000000u; i++) {\n"
              "        turns = i;\n    }"),
-    "init": ("order", "second init", ABI, "static kf_status init(void)\n{",
-             "static int inits;\nstatic kf_status init(void)\n{\n    if (inits++ > 0) {\n        return KF_E_INTERNAL;\n    }"),
-    "destroys NULL": ("order", "destroy of NULL", ABI, "static void opt_destroy(kf_opt *opt)\n{",
-                      "static void opt_destroy(kf_opt *opt)\n{\n    opt->block.len = *(volatile uint32_t *)&opt->block.len;"),
-    "early finish": ("order", "empty builder can be finished", ABI,
-                     "    if (!is_ready(&builder->block)) {\n        return KF_E_INVALID;\n    }", ""),
-    "extension": ("extension", "not NULL", ABI, "static kf_status init(void)\n{",
-                  "static const void *any(const char *id)\n{\n    return id;\n}\nstatic kf_status init(void)\n{"),
-    "leak": ("leaks", "behind", ABI, "static void builder_destroy(kf_builder *builder)\n{\n    free(builder);",
-             "static void builder_destroy(kf_builder *builder)\n{\n    (void)builder;"),
-    "prints": ("quiet", "prints: hello", ABI, "    if (b->closed) {\n        return;",
-               '    fprintf(stderr, "hello");\n    if (b->closed) {\n        return;'),
-    "environment": ("traces", "changes the environment", ABI, "static kf_status init(void)\n{",
-                    'int setenv(const char *, const char *, int);\nstatic kf_status init(void)\n{\n    setenv("KILN_BAD", "1", 1);'),
-    "signal": ("traces", "handler of signal", ABI, "static kf_status init(void)\n{",
-               "#include <signal.h>\nstatic kf_status init(void)\n{\n    signal(SIGUSR1, SIG_IGN);"),
-    "len": ("states", "len is above", ABI, "state.len = builder->block.len;", "state.len = builder->block.len + 5;"),
-    "empty ready": ("any-stream", "ready without a length", ABI, "    state.ready = is_ready(&builder->block);",
-                    "    state.ready = 1;\n    state.len = 0;"),
-    "reopens": ("any-stream", "open again", ABI, "    if (b->closed) {\n        return;\n    }",
-                "    if (b->closed) {\n        b->closed = 0;\n        return;\n    }"),
-    "batch": ("batch", "one by one and all at once", ABI, "for (i = 0; i < n; i++) {\n        push(",
-              "for (i = 0; i < 1 && i < n; i++) {\n        push("),
-    "clone": ("clone", "a clone", ABI, "(*out)->block = builder->block;\n    }", "(*out)->block.closed = 0;\n    }"),
-    "reset": ("reset", "reset", ABI, "    memset(&builder->block, 0, sizeof(builder->block));", ""),
-    "closed": ("closed", "closed builder", ABI, "    if (b->closed) {\n        return;\n    }",
-               "    if (b->closed) {\n        b->len++;\n        return;\n    }"),
+    "init": ("order", "second init", HEADER, "static kf_status kf_plugin_init(void)\n{",
+             "static int inits;\nstatic kf_status kf_plugin_init(void)\n{\n    if (inits++ > 0) {\n        return KF_E_INTERNAL;\n    }"),
+    "destroys NULL": ("order", "destroy of NULL", HEADER, "    if (opt != NULL) {\n        opt_fini(opt);",
+                      "    opt->block.len = *(volatile uint32_t *)&opt->block.len;\n    if (opt != NULL) {\n        opt_fini(opt);"),
+    "early finish": ("order", "empty builder can be finished", HEADER,
+                     "    if (!builder_is_ready(builder)) {\n        return KF_E_INVALID;\n    }", ""),
+    "extension": ("extension", "not NULL", HEADER, "static kf_status kf_plugin_init(void)\n{",
+                  "static const void *any(const char *id)\n{\n    return id;\n}\nstatic kf_status kf_plugin_init(void)\n{"),
+    "leak": ("leaks", "behind", HEADER, "static void kf_plugin_builder_destroy(kf_builder *builder)\n{\n    free(builder);",
+             "static void kf_plugin_builder_destroy(kf_builder *builder)\n{\n    (void)builder;"),
+    "prints": ("quiet", "prints: hello", ABI, "static void push(block *b, const kf_host *host, const kf_op *op)\n{",
+               'static void push(block *b, const kf_host *host, const kf_op *op)\n{\n    fprintf(stderr, "hello");'),
+    "environment": ("traces", "changes the environment", HEADER, "static kf_status kf_plugin_init(void)\n{",
+                    'int setenv(const char *, const char *, int);\nstatic kf_status kf_plugin_init(void)\n{\n    setenv("KILN_BAD", "1", 1);'),
+    "signal": ("traces", "handler of signal", HEADER, "static kf_status kf_plugin_init(void)\n{",
+               "#include <signal.h>\nstatic kf_status kf_plugin_init(void)\n{\n    signal(SIGUSR1, SIG_IGN);"),
+    "len": ("states", "len is above", ABI, "builder->block.len, /*launches=*/1", "builder->block.len + 5, /*launches=*/1"),
+    "empty ready": ("any-stream", "ready without a length", HEADER, "    state.ready = builder_is_ready(builder);",
+                    "    state.ready = 1;"),
+    "reopens": ("any-stream", "open again", HEADER, "for (i = 0; i < n && !builder_is_closed(builder); i++) {",
+                "if (builder_is_closed(builder)) {\n        builder->block.closed = 0;\n"
+                "        return kf_plugin_builder_state(builder, out);\n    }\n    for (i = 0; i < n; i++) {"),
+    "batch": ("batch", "one by one and all at once", HEADER, "for (i = 0; i < n && !builder_is_closed(builder); i++) {",
+              "for (i = 0; i < 1 && i < n && !builder_is_closed(builder); i++) {"),
+    "clone": ("clone", "a clone", ABI, "    to->block = from->block;", "    (void)from;\n    to->block.closed = 0;"),
+    "reset": ("reset", "reset", HEADER, "kf_plugin_builder_reset(kf_builder *builder)\n{\n    builder_init(builder);",
+              "kf_plugin_builder_reset(kf_builder *builder)\n{\n    (void)builder;"),
+    "closed": ("closed", "closed builder", HEADER, "    return kf_plugin_builder_state(builder, out);",
+               "    builder->block.len += builder_is_closed(builder);\n    return kf_plugin_builder_state(builder, out);"),
     "finish len": ("finish", "opt_info.len", ABI, "info.len = opt->block.len;", "info.len = 1;"),
-    "finish": ("finish", "is not ready", ABI, "    if (!is_ready(&builder->block)) {\n        return KF_E_INVALID;\n    }",
+    "finish": ("finish", "is not ready", HEADER, "    if (!builder_is_ready(builder)) {\n        return KF_E_INVALID;\n    }",
                "    if (builder->block.n_ops == 0) {\n        return KF_E_INVALID;\n    }"),
     "newer": ("newer", "does not close", ABI, "if (!kf_op_understood(op, 1, fuser_attrs, fuser_n_attrs) || op->n_outputs != 1) {",
               "if (op->n_outputs != 1) {"),
@@ -74,8 +76,8 @@ SPOILED = {
     "one element": ("results", "without fusion", MINE, "long end = min(begin + each, count);",
                     "long end = min(begin + each, count) - (count > 200 ? 1 : 0);"),
     "nothing": ("results", "no operation", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
-    "slow claim": ("results", "ran fused", ABI, "cost, kf_formula_expr(&e->bytes), no_flops, 1);",
-                   "cost, kf_formula_expr(&e->bytes), no_flops, 100);"),
+    "slow claim": ("results", "ran fused", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
+                   "cost, kf_formula_expr(&bytes), no_flops, 100);"),
     "past the end": ("guards", "", MINE, "long end = min(begin + each, count);",
                      "long end = min(begin + each, count + 1);"),
     "no work": ("profiles", "no work-items", MINE, "    kf_formula_op(&s->work_items, KF_INS_CEIL_DIV);",
@@ -84,29 +86,29 @@ SPOILED = {
     "argument": ("profiles", "means nothing", ABI, "tensor_arg(b->result.id, KF_ACCESS_WRITE)",
                  "tensor_arg(b->result.id + 90, KF_ACCESS_WRITE)"),
     "reads past": ("oclgrind", "Invalid read", MINE, "a[i] + b[i];", "a[i] + b[i] + 0.0f * (i + 1 == count ? a[count + 4000000] : 0);"),
-    "needs alloc": ("poor-host", "signal 11", ABI, "    (*out)->host = host;",
-                    "    (*out)->host = host;\n    host->free(host, host->alloc(host, 16, 8));"),
-    "ignores no memory": ("memory", "signal 11", ABI, "    (*out)->host = host;",
-                          "    (*out)->host = host;\n    char *m = host->alloc(host, 16, 8);\n    *(volatile char *)m = 1;\n"
+    "needs alloc": ("poor-host", "signal 11", HEADER, "    fuser->host = host;",
+                    "    fuser->host = host;\n    host->free(host, host->alloc(host, 16, 8));"),
+    "ignores no memory": ("memory", "signal 11", HEADER, "    fuser->host = host;",
+                          "    fuser->host = host;\n    char *m = host->alloc(host, 16, 8);\n    *(volatile char *)m = 1;\n"
                           "    host->free(host, m);"),
-    "old host only": ("newer-host", "newer minor", ABI, "    if (index != 0) {",
-                      "    if (index != 0 || host->struct_size != sizeof(kf_host)) {"),
-    "writes all": ("older-host", "past the end", ABI, "    KF_OUT(out, &state);\n}", "    *out = state;\n}"),
-    "trusts states": ("saved", "signal", ABI, "static kf_status init(void)\n{",
+    "old host only": ("newer-host", "newer minor", HEADER, "    if (index >= KF_PLUGIN_FUSER_COUNT) {",
+                      "    if (index >= KF_PLUGIN_FUSER_COUNT || host->struct_size != sizeof(kf_host)) {"),
+    "writes all": ("older-host", "past the end", HEADER, "    KF_OUT(out, &state);", "    *out = state;"),
+    "trusts states": ("saved", "signal", HEADER, "static kf_status kf_plugin_init(void)\n{",
                       "static kf_status to_state(const kf_opt *opt, kf_blob *out)\n{\n    out->ptr = &opt->block;\n"
                       "    out->len = sizeof(opt->block);\n    return KF_OK;\n}\n"
                       "static kf_status from_state(const kf_fuser *f, kf_blob b, kf_opt **out)\n{\n    (void)f;\n"
                       "    *out = calloc(1, sizeof(**out));\n    memcpy(&(*out)->block, b.ptr, b.len);\n"
-                      "    make_program(*out);\n    return KF_OK;\n}\nstatic kf_status init(void)\n{"),
-    "cancel": ("cancel", "signal 11", ABI, "    if (index != 0) {",
-               "    if (host->cancelled(host)) {\n        *(volatile int *)0 = 1;\n    }\n    if (index != 0) {"),
-    "shared": ("threads", "another program", ABI, "    if (b->closed) {\n        return;\n    }",
-               "    static volatile uint32_t turn;\n    uint32_t mine = ++turn;\n    for (volatile int k = 0; k < 3000; k++) {\n    }\n"
-               "    b->on_cpu += turn != mine;\n    if (b->closed) {\n        return;\n    }"),
+                      "    make_program(*out);\n    return KF_OK;\n}\nstatic kf_status kf_plugin_init(void)\n{"),
+    "cancel": ("cancel", "signal 11", HEADER, "    if (index >= KF_PLUGIN_FUSER_COUNT) {",
+               "    if (host->cancelled(host)) {\n        *(volatile int *)0 = 1;\n    }\n    if (index >= KF_PLUGIN_FUSER_COUNT) {"),
+    "shared": ("threads", "another program", ABI, "static void push(block *b, const kf_host *host, const kf_op *op)\n{",
+               "static void push(block *b, const kf_host *host, const kf_op *op)\n{\n    static volatile uint32_t turn;\n    uint32_t mine = ++turn;\n"
+               "    for (volatile int k = 0; k < 100000; k++) {\n    }\n    b->on_cpu += turn != mine;"),
     "slow": ("speed", "times as long", MINE, "float sum = a[i] + b[i];",
              "float sum = a[i] + b[i]; for (int k = 0; k < 20; k++) { sum = sum + 1e-30f * a[(i + k * 7) % count]; }"),
-    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&e->bytes), no_flops, 1);",
-             "cost, kf_formula_expr(&e->bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
+    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
+             "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
              "    kf_formula_op(&e->ns, KF_INS_FLOOR_DIV);"),
     "compile": ("results", "ran fused", MINE, "out[i] = sum", "out[i] = undeclared + sum"),
 }
@@ -139,8 +141,9 @@ def build(folder, name, sources):
 
 
 def template():
-    return {name: open(os.path.join(SDK, "template/c", name), encoding="utf-8").read()
-            for name in (ABI, MINE, "abi.h")}
+    """The template's files, and the header around them, which is found beside them before the SDK's."""
+    folders = {ABI: "template/c", MINE: "template/c", "abi.h": "template/c", HEADER: ""}
+    return {name: open(os.path.join(SDK, folder, name), encoding="utf-8").read() for name, folder in folders.items()}
 
 
 def spoiled(folder, name, row):
@@ -150,10 +153,10 @@ def spoiled(folder, name, row):
         return f"{file} has no longer: {good}"
     sources[file] = sources[file].replace(good, bad, 1)
     if name == "extension":
-        sources[ABI] = sources[ABI].replace("        .init = init,", "        .init = init,\n        .extension = any,")
+        sources[HEADER] = sources[HEADER].replace("    .init = kf_plugin_init,", "    .init = kf_plugin_init,\n    .extension = any,")
     if name == "trusts states":
-        sources[ABI] = sources[ABI].replace("        .init = init,", "        .init = init,\n        .opt_to_state = to_state,\n"
-                                            "        .opt_from_state = from_state,")
+        sources[HEADER] = sources[HEADER].replace("    .init = kf_plugin_init,", "    .init = kf_plugin_init,\n"
+                                                  "    .opt_to_state = to_state,\n    .opt_from_state = from_state,")
     library = build(folder, name, sources)
     if not library.endswith(".so"):
         return library
@@ -226,10 +229,8 @@ def reduces(folder):
 def reports(folder):
     """JSON and JUnit say what the lines say; a crash names where; a hang ends in time."""
     sources = template()
-    sources[ABI] = sources[ABI].replace("static uint32_t takes(const kf_host *host,",
-                                        "static uint32_t takes(const kf_host *host,", 1)
-    sources[ABI] = sources[ABI].replace("    if (b->closed) {\n        return;\n    }",
-                                        "    for (volatile int i = 1; i > 0;) {\n    }", 1)
+    begin = "static void push(block *b, const kf_host *host, const kf_op *op)\n{"
+    sources[ABI] = sources[ABI].replace(begin, begin + "\n    for (volatile int i = 1; i > 0;) {\n    }", 1)
     library = build(folder, "hang", sources)
     paths = [os.path.join(folder, n) for n in ("out.json", "out.xml")]
     run = check(library, "--level", "2", "--timeout", "2", "--seed", "7", "--json", paths[0], "--junit", paths[1])
