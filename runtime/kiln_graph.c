@@ -1,48 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Graphs: a capture is one segment that is kept; a run gives its tensors places and hands it to the
-// executor, with no recording and no search. Other shapes get a binding of their own: the
-// operations recorded again on placeholders of those shapes. Decides which places a run uses;
-// planning and running are elsewhere.
+// Graphs: what a thread records between begin and end is one segment that is kept, and described.
+// Running it, for these shapes and others, is graph_binding.c's.
 
-#include "memory_internal.h"
-
-/// A captured segment for one set of input shapes.
-typedef struct binding {
-    kilni_stream *stream;
-    const kiln_fuse_segment *segment; ///< NULL when nothing was recorded
-    uint32_t n_tensors;
-    kiln_tensor **inputs; ///< the tensors of begin, or placeholders; held
-    kiln_tensor **outputs; ///< captured tensors; held
-    kilni_place *locals; ///< per segment tensor, for values inside a run
-    kilni_place **places; ///< per segment tensor, as the executor sees it
-    uint32_t *draws; ///< operations that draw random numbers at each run
-    uint32_t n_draws;
-    bool stays; ///< a better plan was found, but could not be taken
-    struct binding *next;
-} binding;
-
-struct kiln_graph {
-    kiln_device *device;
-    size_t n_inputs;
-    size_t n_outputs;
-    bool fixed; ///< bound to no other shapes
-    binding *bindings; ///< the first is what was captured
-    kiln_tensor **leftover_inputs; ///< of a binding that failed, released without the lock
-    kiln_tensor **leftover_outputs;
-};
-
-/// Bindings kept of a graph: the captured one and those for the shapes seen last.
-enum { MAX_BINDINGS = 16 };
-
-static const kiln_env *env_of(const kiln_device *device)
-{
-    return &device->context->env;
-}
+#include "binding_internal.h"
 
 // ---- capture
 // -------------------------------------------------------------------------------------
 
-static kilni_stream *find_capture(kiln_device *device, uint64_t thread)
+kilni_stream *kilni_graph_find_capture(kiln_device *device, uint64_t thread)
 {
     for (kilni_stream *stream = device->streams; stream != NULL; stream = stream->next) {
         if (stream->capturing && stream->thread == thread) {
@@ -68,23 +33,23 @@ static void unlist(kiln_device *device, kilni_stream *stream)
 /// Holds on tensors, in an array of their own. NULL: no memory.
 static kiln_tensor **hold_all(kiln_device *device, kiln_tensor *const *tensors, size_t count)
 {
-    kiln_tensor **held = kiln_alloc_array(env_of(device), count + 1, sizeof(*held));
+    kiln_tensor **held = kiln_alloc_array(kilni_graph_env(device), count + 1, sizeof(*held));
     for (size_t i = 0; held != NULL && i < count; i++) {
         held[i] = kiln_retain(tensors[i]);
     }
     return held;
 }
 
-static void release_all(kiln_device *device, kiln_tensor **tensors, size_t count)
+void kilni_graph_release_all(kiln_device *device, kiln_tensor **tensors, size_t count)
 {
     for (size_t i = 0; tensors != NULL && i < count; i++) {
         kiln_release(tensors[i]);
     }
-    kiln_free(env_of(device), tensors);
+    kiln_free(kilni_graph_env(device), tensors);
 }
 
-static kiln_status check_tensors(const kiln_device *device, kiln_tensor *const *tensors,
-                                 size_t count, const char *what, kiln_error *err)
+kiln_status kilni_graph_check_tensors(const kiln_device *device, kiln_tensor *const *tensors,
+                                      size_t count, const char *what, kiln_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         if (tensors[i] == NULL) {
@@ -98,9 +63,8 @@ static kiln_status check_tensors(const kiln_device *device, kiln_tensor *const *
     return KILN_STATUS_OK;
 }
 
-/// Values that other streams have yet to compute are computed.
-static kiln_status place_inputs(kiln_device *device, kiln_tensor *const *tensors, size_t count,
-                                kiln_error *err)
+kiln_status kilni_graph_place_inputs(kiln_device *device, kiln_tensor *const *tensors, size_t count,
+                                     kiln_error *err)
 {
     kiln_status arrived = kilni_await_arrivals(device, tensors, count, err);
     if (arrived != KILN_STATUS_OK) {
@@ -133,7 +97,7 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
     if (device == NULL || (inputs == NULL && n_inputs > 0)) {
         return kiln_fail(err, INVALID_ARGUMENT, "device and inputs must not be NULL");
     }
-    kiln_status status = check_tensors(device, inputs, n_inputs, "input", err);
+    kiln_status status = kilni_graph_check_tensors(device, inputs, n_inputs, "input", err);
     for (size_t i = 0; i < n_inputs * n_inputs && status == KILN_STATUS_OK; i++) {
         if (i / n_inputs < i % n_inputs && inputs[i / n_inputs] == inputs[i % n_inputs]) {
             status = kiln_fail(err, INVALID_ARGUMENT, "inputs %zu and %zu are the same tensor",
@@ -145,11 +109,11 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
     }
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
-    if (find_capture(device, kiln_thread_id()) != NULL) {
+    if (kilni_graph_find_capture(device, kiln_thread_id()) != NULL) {
         status = kiln_fail(err, FAILED_PRECONDITION, "this thread captures a graph already");
     }
     if (status == KILN_STATUS_OK) {
-        status = place_inputs(device, inputs, n_inputs, err);
+        status = kilni_graph_place_inputs(device, inputs, n_inputs, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_create(device, /*whole=*/true, &stream, err);
@@ -171,7 +135,7 @@ void kiln_graph_cancel(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    kilni_stream *stream = find_capture(device, kiln_thread_id());
+    kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
     kiln_tensor **inputs = stream != NULL ? stream->inputs : NULL;
     size_t n_inputs = stream != NULL ? stream->n_inputs : 0;
     if (stream != NULL) {
@@ -179,98 +143,7 @@ void kiln_graph_cancel(kiln_device *device)
         kilni_stream_destroy(stream);
     }
     pthread_mutex_unlock(&device->lock);
-    release_all(device, inputs, n_inputs);
-}
-
-// ---- bindings
-// ------------------------------------------------------------------------------------
-
-static void binding_free(kiln_graph *graph, binding *bound)
-{
-    if (bound == NULL) {
-        return;
-    }
-    kiln_device *device = graph->device;
-    pthread_mutex_lock(&device->lock);
-    if (bound->segment != NULL) {
-        kilni_segment_unpin(bound->segment);
-        kiln_fuse_stream_done(bound->stream->queue, bound->segment);
-    }
-    kilni_stream_destroy(bound->stream);
-    pthread_mutex_unlock(&device->lock);
-    release_all(device, bound->inputs, graph->n_inputs);
-    release_all(device, bound->outputs, graph->n_outputs);
-    kiln_free(env_of(device), bound->locals);
-    kiln_free(env_of(device), bound->places);
-    kiln_free(env_of(device), bound->draws);
-    kiln_free(env_of(device), bound);
-}
-
-/// Random operations without a place of their own.
-static kiln_status list_draws(binding *bound, kiln_error *err)
-{
-    const kiln_fuse_segment *segment = bound->segment;
-    const kiln_env *env = env_of(bound->stream->device);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        bound->n_draws = 0;
-        for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
-            uint32_t first = 0;
-            const kiln_op_record *record = &segment->ops[op];
-            if (kilni_random_draws(kiln_op_info_of(record->op), &first) &&
-                record->attrs[first].type == KILN_ATTR_NONE &&
-                record->attrs[first + 2].type == KILN_ATTR_NONE) {
-                if (pass == 1) {
-                    bound->draws[bound->n_draws] = op;
-                }
-                bound->n_draws++;
-            }
-        }
-        if (pass == 0 && bound->n_draws > 0) {
-            bound->draws = kiln_alloc_array(env, bound->n_draws, sizeof(*bound->draws));
-        }
-        if (bound->n_draws > 0 && bound->draws == NULL) {
-            bound->n_draws = 0;
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-/// Ends recording on `stream` and makes what a run needs. The stream is the binding's from now on,
-/// also on failure.
-static kiln_status binding_create(kiln_device *device, kilni_stream *stream, binding **out_bound,
-                                  kiln_error *err)
-{
-    binding *bound = kiln_alloc(env_of(device), sizeof(*bound));
-    if (bound == NULL) {
-        kilni_stream_destroy(stream);
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
-    }
-    *out_bound = bound;
-    bound->stream = stream;
-    kiln_status status = kilni_stream_next(stream, /*drain=*/true, &bound->segment, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    stream->capturing = false;
-    stream->replaying = true;
-    if (bound->segment == NULL) {
-        return KILN_STATUS_OK;
-    }
-    bound->n_tensors = bound->segment->plan->n_tensors;
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        kiln_tensor *tensor = bound->segment->tokens[i];
-        if (tensor->captured) {
-            tensor->stream = 0;
-        }
-    }
-    bound->locals = kiln_alloc_array(env_of(device), bound->n_tensors, sizeof(*bound->locals));
-    bound->places = kiln_alloc_array(env_of(device), bound->n_tensors, sizeof(*bound->places));
-    if (bound->locals == NULL || bound->places == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph of %u tensors",
-                         bound->n_tensors);
-    }
-    return list_draws(bound, err);
+    kilni_graph_release_all(device, inputs, n_inputs);
 }
 
 static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const *outputs,
@@ -290,8 +163,8 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
 {
     *out_graph = NULL;
     device = kilni_core(device);
-    kiln_status status = check_tensors(device, outputs, n_outputs, "output", err);
-    kiln_graph *graph = kiln_alloc(env_of(device), sizeof(*graph));
+    kiln_status status = kilni_graph_check_tensors(device, outputs, n_outputs, "output", err);
+    kiln_graph *graph = kiln_alloc(kilni_graph_env(device), sizeof(*graph));
     if (status == KILN_STATUS_OK && graph == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
     }
@@ -300,7 +173,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     if (status == KILN_STATUS_OK) {
         status = kilni_await_arrivals(device, outputs, n_outputs, err);
     }
-    kilni_stream *stream = find_capture(device, kiln_thread_id());
+    kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
     if (status == KILN_STATUS_OK && stream == NULL) {
         status = kiln_fail(err, FAILED_PRECONDITION, "this thread captures no graph");
     }
@@ -315,7 +188,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         graph->fixed = stream->fixed;
         stream->inputs = NULL;
         unlist(device, stream);
-        status = binding_create(device, stream, &graph->bindings, err);
+        status = kilni_graph_binding_create(device, stream, &graph->bindings, err);
         if (graph->bindings != NULL) {
             graph->bindings->inputs = inputs;
             graph->bindings->outputs = hold_all(device, outputs, n_outputs);
@@ -325,7 +198,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     }
     pthread_mutex_unlock(&device->lock);
     if (orphans != NULL) {
-        release_all(device, orphans, graph->n_inputs);
+        kilni_graph_release_all(device, orphans, graph->n_inputs);
     }
     if (status == KILN_STATUS_OK && (graph->bindings == NULL || graph->bindings->outputs == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
@@ -335,7 +208,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         if (graph != NULL && graph->device != NULL) {
             kiln_graph_destroy(graph);
         } else {
-            kiln_free(env_of(device), graph);
+            kiln_free(kilni_graph_env(device), graph);
         }
         return status;
     }
@@ -347,7 +220,7 @@ void kiln_graph_fix_shapes(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    kilni_stream *stream = find_capture(device, kiln_thread_id());
+    kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
     if (stream != NULL) {
         stream->fixed = true;
     }
@@ -361,448 +234,12 @@ void kiln_graph_destroy(kiln_graph *graph)
     }
     kiln_device *device = graph->device;
     while (graph->bindings != NULL) {
-        binding *bound = graph->bindings;
+        kilni_graph_binding *bound = graph->bindings;
         graph->bindings = bound->next;
-        binding_free(graph, bound);
+        kilni_graph_binding_free(graph, bound);
     }
-    kiln_free(env_of(device), graph);
+    kiln_free(kilni_graph_env(device), graph);
     kiln_device_release(device);
-}
-
-// ---- other shapes
-// ----------------------------------------------------------------------------------
-
-/// A tensor that stands for a dense input; it has facts but no memory.
-static kiln_tensor *make_placeholder(const kiln_tensor *like)
-{
-    kiln_tensor *tensor = kilni_tensor_new(like->handle, &like->desc);
-    if (tensor != NULL) {
-        tensor->place.view = kiln_view_dense(&tensor->desc, NULL);
-        tensor->place.placed = true;
-    }
-    return tensor;
-}
-
-static kiln_status record_again(const binding *base, kilni_stream *stream, kiln_tensor **map,
-                                kiln_error *err)
-{
-    const kiln_fuse_segment *segment = base->segment;
-    for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
-        const kiln_op_record *record = &segment->ops[op];
-        kiln_tensor *inputs[KILN_MAX_INPUTS] = {NULL};
-        kiln_tensor *outputs[KILN_MAX_OUTPUTS] = {NULL};
-        for (size_t i = 0; i < record->n_inputs; i++) {
-            inputs[i] = map[((const kiln_tensor *)segment->operands[op][i])->slot];
-        }
-        kiln_status status = KILN_STATUS_OK;
-        if (record->op == KILN_OP_DROP) {
-            status = kilni_stream_drop(stream, inputs[0], err);
-        } else {
-            status = kilni_stream_record(stream, record->op, inputs, record->n_inputs,
-                                         record->attrs, record->n_attrs, outputs, err);
-        }
-        if (status != KILN_STATUS_OK) {
-            return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);
-        }
-        for (size_t i = 0; i < record->n_outputs; i++) {
-            const kiln_tensor *first = segment->operands[op][record->n_inputs + i];
-            outputs[i]->handle = first->handle;
-            map[first->slot] = outputs[i];
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-/// Fills `map` for what comes from outside: placeholders for inputs, constants as they are.
-static kiln_status map_outside(kiln_graph *graph, const binding *base, kiln_tensor *const *inputs,
-                               binding *fresh, kiln_tensor **map, kiln_error *err)
-{
-    for (size_t i = 0; i < graph->n_inputs; i++) {
-        base->inputs[i]->slot = UINT32_MAX;
-    }
-    for (uint32_t i = 0; i < base->n_tensors; i++) {
-        kiln_tensor *tensor = base->segment->tokens[i];
-        tensor->slot = i;
-        map[i] = tensor->captured ? NULL : tensor;
-    }
-    for (size_t i = 0; i < graph->n_inputs; i++) {
-        fresh->inputs[i] = make_placeholder(inputs[i]);
-        if (fresh->inputs[i] == NULL) {
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's inputs");
-        }
-        if (base->inputs[i]->slot != UINT32_MAX) {
-            map[base->inputs[i]->slot] = fresh->inputs[i];
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-/// Which input `tensor` is; n_inputs when it is none.
-static size_t find_input(const kiln_graph *graph, const binding *bound, const kiln_tensor *tensor)
-{
-    size_t i = 0;
-    while (i < graph->n_inputs && bound->inputs[i] != tensor) {
-        i++;
-    }
-    return i;
-}
-
-/// The recorder gave each result a hold; only outputs keep theirs.
-static void drop_holds(const binding *base, kiln_tensor **map)
-{
-    for (uint32_t i = 0; i < base->n_tensors; i++) {
-        const kiln_tensor *original = base->segment->tokens[i];
-        if (original->captured && map[i] != NULL) {
-            kiln_device *device = map[i]->device;
-            if (atomic_fetch_sub(&map[i]->refs, 1) == 1) {
-                kilni_tensor_disown(map[i]);
-                atomic_fetch_sub(&device->refs, 1); // the graph holds the device
-            }
-        }
-    }
-}
-
-static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
-                          kiln_error *err)
-{
-    const binding *base = graph->bindings;
-    kiln_device *device = graph->device;
-    binding scratch = {0};
-    kilni_stream *stream = NULL;
-    kiln_tensor **map = kiln_alloc_array(env_of(device), base->n_tensors + 1u, sizeof(*map));
-    scratch.inputs = kiln_alloc_array(env_of(device), graph->n_inputs + 1, sizeof(*map));
-    scratch.outputs = kiln_alloc_array(env_of(device), graph->n_outputs + 1, sizeof(*map));
-    kiln_status status = KILN_STATUS_OK;
-    if (map == NULL || scratch.inputs == NULL || scratch.outputs == NULL) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to bind a graph");
-        goto out;
-    }
-    KILN_TRY(out, status, map_outside(graph, base, inputs, &scratch, map, err));
-    KILN_TRY(out, status, kilni_stream_create(device, /*whole=*/true, &stream, err));
-    status = record_again(base, stream, map, err);
-    for (size_t i = 0; i < graph->n_outputs && status == KILN_STATUS_OK; i++) {
-        kiln_tensor *output = base->outputs[i];
-        size_t input = find_input(graph, base, output);
-        scratch.outputs[i] = kiln_retain(input < graph->n_inputs ? scratch.inputs[input]
-                                         : output->captured      ? map[output->slot]
-                                                                 : output);
-    }
-    drop_holds(base, map);
-    if (status != KILN_STATUS_OK) {
-        kilni_stream_destroy(stream);
-        goto out;
-    }
-    status = binding_create(device, stream, out_bound, err);
-    if (*out_bound != NULL) {
-        (*out_bound)->inputs = scratch.inputs;
-        (*out_bound)->outputs = scratch.outputs;
-        scratch.inputs = NULL;
-        scratch.outputs = NULL;
-    }
-out:
-    kiln_free(env_of(device), map);
-    // What is left in scratch holds at most placeholders that nothing mentions: they go with the
-    // lock released.
-    graph->leftover_inputs = scratch.inputs;
-    graph->leftover_outputs = scratch.outputs;
-    return status;
-}
-
-// ---- run
-// -----------------------------------------------------------------------------------------
-
-static bool fits(const kiln_graph *graph, const binding *bound, kiln_tensor *const *inputs)
-{
-    for (size_t i = 0; i < graph->n_inputs; i++) {
-        if (!kiln_desc_same_shape(&bound->inputs[i]->desc, &inputs[i]->desc)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static kiln_status refuse_shapes(const kiln_graph *graph, kiln_tensor *const *inputs,
-                                 kiln_error *err)
-{
-    for (size_t i = 0; i < graph->n_inputs; i++) {
-        const kiln_tensor_desc *captured = &graph->bindings->inputs[i]->desc;
-        const kiln_tensor_desc *given = &inputs[i]->desc;
-        if (!kiln_desc_same_shape(captured, given)) {
-            uint32_t axis = 0;
-            while (axis < captured->rank && captured->dims[axis] == given->dims[axis]) {
-                axis++;
-            }
-            return kiln_fail(err, INVALID_ARGUMENT,
-                             "input %zu has rank %u and length %lld at axis %u, the graph was "
-                             "captured for rank %u and %lld: capture it anew",
-                             i, given->rank, (long long)given->dims[axis % KILN_MAX_RANK],
-                             axis % KILN_MAX_RANK, captured->rank,
-                             (long long)captured->dims[axis % KILN_MAX_RANK]);
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-/// The binding for the shapes of `inputs`; `*out_evicted` is to be freed without the lock.
-static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs, binding **out_bound,
-                                binding **out_evicted, kiln_error *err)
-{
-    size_t count = 0;
-    binding *last = NULL;
-    for (binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
-        if (fits(graph, bound, inputs)) {
-            *out_bound = bound;
-            return KILN_STATUS_OK;
-        }
-        last = bound;
-        count++;
-    }
-    if (last == NULL) {
-        return kiln_fail(err, INTERNAL, "a graph without a binding");
-    }
-    if (graph->fixed) {
-        return refuse_shapes(graph, inputs, err);
-    }
-    if (graph->bindings->segment == NULL) {
-        *out_bound = graph->bindings;
-        return KILN_STATUS_OK;
-    }
-    binding *fresh = NULL;
-    kiln_status status = rebind(graph, inputs, &fresh, err);
-    if (status != KILN_STATUS_OK) {
-        *out_evicted = fresh;
-        return status;
-    }
-    if (count >= MAX_BINDINGS) {
-        for (binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
-            if (bound->next == last) {
-                bound->next = NULL;
-            }
-        }
-        *out_evicted = last;
-    }
-    fresh->next = graph->bindings->next;
-    graph->bindings->next = fresh;
-    *out_bound = fresh;
-    return KILN_STATUS_OK;
-}
-
-/// An input that is not dense, or not at its buffer's start, is copied: the plan was made for
-/// those.
-static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
-                              kilni_place **out_place, kiln_error *err)
-{
-    kiln_device *device = graph->device;
-    const kiln_view *view = &input->place.view;
-    bool as_planned = kiln_view_is_contiguous(view) && view->offset_bytes == 0;
-    if (input->place.fault != NULL || as_planned) {
-        *out_place = &input->place;
-        return KILN_STATUS_OK;
-    }
-    const kiln_op_record record = {.op = KILN_OP_CONTIGUOUS,
-                                   .n_inputs = 1,
-                                   .n_outputs = 1,
-                                   .inputs = &input->desc,
-                                   .outputs = &input->desc};
-    kiln_status status = kilni_place_alloc(device, &input->desc, local, err);
-    if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->execute(device->backend, &record, &input->place.view,
-                                               &local->view, err);
-    }
-    *out_place = local;
-    return status;
-}
-
-static kiln_status fill_places(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
-                               kiln_error *err)
-{
-    for (size_t i = 0; i < graph->n_inputs; i++) {
-        bound->inputs[i]->slot = UINT32_MAX;
-    }
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        kiln_tensor *tensor = bound->segment->tokens[i];
-        tensor->slot = i;
-        bound->places[i] = tensor->captured ? &bound->locals[i] : &tensor->place;
-    }
-    kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < graph->n_inputs && status == KILN_STATUS_OK; i++) {
-        uint32_t slot = bound->inputs[i]->slot;
-        if (slot != UINT32_MAX) {
-            status = take_input(graph, inputs[i], &bound->locals[slot], &bound->places[slot], err);
-        }
-    }
-    return status;
-}
-
-/// Where an output of a run is and what it is: an input that is passed on is as long as that run's.
-static const kilni_place *find_output(const kiln_graph *graph, const binding *bound,
-                                      kiln_tensor *const *inputs, size_t output,
-                                      const kiln_tensor_desc **out_desc)
-{
-    const kiln_tensor *tensor = bound->outputs[output];
-    size_t input = find_input(graph, bound, tensor);
-    if (input < graph->n_inputs) {
-        *out_desc = &inputs[input]->desc;
-        return &inputs[input]->place;
-    }
-    *out_desc = &tensor->desc;
-    return tensor->captured ? bound->places[tensor->slot] : &tensor->place;
-}
-
-static kiln_status take_outputs(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
-                                kiln_tensor **out_tensors, kiln_error *err)
-{
-    for (size_t i = 0; i < graph->n_outputs; i++) {
-        const kiln_tensor_desc *desc = NULL;
-        const kilni_place *place = find_output(graph, bound, inputs, i, &desc);
-        out_tensors[i] = kilni_tensor_new(bound->outputs[i]->handle, desc);
-        if (out_tensors[i] == NULL) {
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
-        }
-        if (place->fault != NULL) {
-            kilni_place_fail(graph->device, &out_tensors[i]->place, place->fault);
-        } else {
-            kilni_place_share(&out_tensors[i]->place, place, &place->view);
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-/// Gives each random operation of a run its place in the device's numbers. Without `on` they are
-/// open again, so that a binding to other shapes finds them as they were captured.
-static kiln_status set_draws(const binding *bound, bool on, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; i < bound->n_draws && status == KILN_STATUS_OK; i++) {
-        kiln_attr draw[3] = {{0}};
-        uint32_t first = 0;
-        uint32_t op = bound->draws[i];
-        (void)kilni_random_draws(kiln_op_info_of(bound->segment->ops[op].op), &first);
-        status = on ? kilni_random_next(bound->stream->device, draw, err) : KILN_STATUS_OK;
-        for (uint32_t k = 0; k < 3 && status == KILN_STATUS_OK; k++) {
-            kiln_fuse_stream_set_scalar(bound->stream->queue, op, first + k, &draw[k]);
-        }
-    }
-    return status;
-}
-
-/// A graph goes on with what a tournament found: recorded again for the same shapes. The old
-/// binding is to be freed without the lock.
-static void take_better_plan(kiln_graph *graph, binding *bound, kiln_tensor *const *inputs,
-                             binding **out_old)
-{
-    kiln_error err = KILN_ERROR_INIT;
-    binding *fresh = NULL;
-    if (bound->segment == NULL || bound->stays || !kiln_fuse_plan_outdone(bound->segment->plan) ||
-        *out_old != NULL || graph->leftover_inputs != NULL || graph->leftover_outputs != NULL) {
-        return;
-    }
-    if (rebind(graph, inputs, &fresh, &err) != KILN_STATUS_OK) {
-        bound->stays = true;
-        *out_old = fresh;
-        kiln_log_write(env_of(graph->device), KILN_LOG_INFO, "runtime",
-                       "a graph keeps a slower plan: %s", err.message);
-        return;
-    }
-    binding **link = &graph->bindings;
-    while (*link != bound) {
-        link = &(*link)->next;
-    }
-    fresh->next = bound->next;
-    *link = fresh;
-    *out_old = bound;
-}
-
-static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
-                              kiln_tensor **out_tensors, binding **out_evicted, kiln_error *err)
-{
-    kiln_device *device = graph->device;
-    binding *bound = NULL;
-    if (find_capture(device, kiln_thread_id()) != NULL) {
-        return kiln_fail(err, FAILED_PRECONDITION, "a graph cannot be run inside a capture");
-    }
-    kiln_status status = place_inputs(device, inputs, graph->n_inputs, err);
-    if (status == KILN_STATUS_OK) {
-        status = find_binding(graph, inputs, &bound, out_evicted, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    status = fill_places(graph, bound, inputs, err);
-    if (status == KILN_STATUS_OK) {
-        status = set_draws(bound, /*on=*/true, err);
-    }
-    if (status == KILN_STATUS_OK && bound->segment != NULL) {
-        kilni_run run = {.device = device,
-                         .engine = bound->stream->engine,
-                         .segment = bound->segment,
-                         .places = bound->places};
-        uint64_t start_ns = kilni_trace_now(device);
-        kilni_plan_run(&run);
-        kilni_trace_span(device, KILNI_SPAN_RUN, "graph", start_ns);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = take_outputs(graph, bound, inputs, out_tensors, err);
-    }
-    (void)set_draws(bound, /*on=*/false, NULL);
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        kilni_place_clear(device, &bound->locals[i]);
-    }
-    if (status == KILN_STATUS_OK) {
-        take_better_plan(graph, bound, inputs, out_evicted);
-    }
-    return status;
-}
-
-static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inputs,
-                                size_t n_inputs, size_t n_outputs, kiln_error *err)
-{
-    if (n_inputs != graph->n_inputs || n_outputs != graph->n_outputs) {
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "the graph has %zu inputs and %zu outputs, not %zu and %zu",
-                         graph->n_inputs, graph->n_outputs, n_inputs, n_outputs);
-    }
-    for (size_t i = 0; i < n_inputs; i++) {
-        kiln_dtype wanted = graph->bindings->inputs[i]->desc.dtype;
-        if (inputs[i] != NULL && inputs[i]->desc.dtype != wanted) {
-            return kiln_fail(err, INVALID_ARGUMENT, "input %zu is %s; the graph wants %s", i,
-                             kiln_dtype_name(inputs[i]->desc.dtype), kiln_dtype_name(wanted));
-        }
-        if (inputs[i] != NULL &&
-            inputs[i]->desc.scheme != graph->bindings->inputs[i]->desc.scheme) {
-            return kiln_fail(err, INVALID_ARGUMENT,
-                             "input %zu is quantised by another scheme than the graph wants", i);
-        }
-    }
-    return check_tensors(graph->device, inputs, n_inputs, "input", err);
-}
-
-kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_inputs,
-                           kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err)
-{
-    for (size_t i = 0; i < n_outputs; i++) {
-        out_tensors[i] = NULL;
-    }
-    kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    binding *evicted = NULL;
-    pthread_mutex_lock(&graph->device->lock);
-    status = run_locked(graph, inputs, out_tensors, &evicted, err);
-    kiln_tensor **leftover_inputs = graph->leftover_inputs;
-    kiln_tensor **leftover_outputs = graph->leftover_outputs;
-    graph->leftover_inputs = NULL;
-    graph->leftover_outputs = NULL;
-    pthread_mutex_unlock(&graph->device->lock);
-    release_all(graph->device, leftover_inputs, graph->n_inputs);
-    release_all(graph->device, leftover_outputs, graph->n_outputs);
-    binding_free(graph, evicted);
-    for (size_t i = 0; status != KILN_STATUS_OK && i < n_outputs; i++) {
-        kiln_release(out_tensors[i]);
-        out_tensors[i] = NULL;
-    }
-    return status;
 }
 
 // ---- description
@@ -856,7 +293,7 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
 /// Which tensors are inputs and outputs of the graph, and what its steps took.
 static void complete(kiln_graph *graph, kiln_explanation *out)
 {
-    const binding *bound = graph->bindings;
+    const kilni_graph_binding *bound = graph->bindings;
     for (uint32_t i = 0; i < out->n_tensors; i++) {
         const kiln_tensor *tensor = bound->segment->tokens[i];
         for (size_t k = 0; k < graph->n_inputs; k++) {
@@ -869,7 +306,7 @@ static void complete(kiln_graph *graph, kiln_explanation *out)
         }
     }
     kilni_step_time *times =
-        kiln_alloc_array(env_of(graph->device), out->n_steps + 1u, sizeof(*times));
+        kiln_alloc_array(kilni_graph_env(graph->device), out->n_steps + 1u, sizeof(*times));
     if (times != NULL && kilni_trace_times(graph->device, bound->segment->plan, times)) {
         uint64_t first = UINT64_MAX;
         for (uint32_t i = 0; i < out->n_steps; i++) {
@@ -883,7 +320,7 @@ static void complete(kiln_graph *graph, kiln_explanation *out)
             step->start_ns = times[i].runs > 0 ? (double)(times[i].start_ns - first) : 0;
         }
     }
-    kiln_free(env_of(graph->device), times);
+    kiln_free(kilni_graph_env(graph->device), times);
 }
 
 kiln_status kiln_graph_explained(kiln_graph *graph, kiln_explanation *out_explanation,
@@ -939,14 +376,14 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
     *out_text = NULL;
     kiln_explanation explanation;
     kiln_string text;
-    kiln_string_init(&text, env_of(graph->device));
+    kiln_string_init(&text, kilni_graph_env(graph->device));
     kiln_status status = kiln_graph_explained(graph, &explanation, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     kiln_string_append(&text, "", 0);
     kiln_string memory;
-    kiln_string_init(&memory, env_of(graph->device));
+    kiln_string_init(&memory, kilni_graph_env(graph->device));
     flags = print_memory(graph, flags, &explanation, &memory);
     kiln_explanation_print(&explanation, flags, &text);
     kiln_string_append(&text, memory.length > 0 ? memory.text : "", memory.length);

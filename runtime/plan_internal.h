@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_PLAN_INTERNAL_H
+#define KILN_RUNTIME_PLAN_INTERNAL_H
+
+/// What the three files that run plans share: operations alone (plan_op.c), launches of a block
+/// (plan_launch.c), and blocks and steps (plan_exec.c).
+
+#include "runtime_internal.h"
+
+// ---- one operation alone (plan_op.c) ----
+
+static inline uint32_t kilni_plan_operand_slot(const kilni_run *run, uint32_t op, size_t operand)
+{
+    return ((const kiln_tensor *)run->segment->operands[op][operand])->slot;
+}
+
+/// Is it the tensor's last use?
+bool kilni_plan_is_dying(const kiln_plan_step *step, uint32_t slot);
+/// Whether `source` may be overwritten by a result like `desc`: nobody else sees its memory.
+bool kilni_plan_can_reuse(const kilni_place *source, const kiln_tensor_desc *desc);
+/// Gives `target` the memory of `source`, seen with the target's dtype.
+void kilni_plan_reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc);
+/// Keeps the device's first failure.
+void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause);
+/// The fault of a value that came from elsewhere and failed on its way; NULL otherwise. The
+/// place's from then on.
+kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_place *place);
+/// Runs it, or fails its results with what its inputs failed with. `step`: NULL in a block.
+void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op);
+
+// ---- one launch of a block (plan_launch.c) ----
+
+/// What the executor keeps with a block of a plan.
+typedef struct kilni_block_state {
+    kiln_device *device;
+    kiln_built *built;
+    bool failed; ///< never tried again
+    bool tuned; ///< measured, or never to be
+    bool checked; ///< compared with its operations alone
+    bool proven; ///< all of its launches have been seen to end
+    kilni_scores scores;
+    kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
+    uint32_t n_kept;
+} kilni_block_state;
+
+/// A block's numbers resolved to values: what formulas and arguments refer to.
+typedef struct kilni_block_view {
+    const kilni_run *run;
+    const kiln_plan_block *block;
+    int64_t *symbols;
+} kilni_block_view;
+
+typedef struct kilni_temp_list {
+    kilni_place *places;
+    uint32_t count;
+} kilni_temp_list;
+
+static inline uint32_t kilni_plan_slot_of(const kilni_block_view *view, uint32_t ref)
+{
+    return view->block->tensors[ref];
+}
+
+kiln_status kilni_plan_evaluate(const kilni_block_view *view, const kiln_formula *formula,
+                                int64_t *out_value, kiln_error *err);
+kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_step *step,
+                               uint32_t index, const kilni_temp_list *temps, kiln_error *err);
+/// A launch that would write only tensors without elements is left out.
+bool kilni_plan_writes_something(const kilni_block_view *view, const kiln_program_launch *launch);
+/// The first fault among what a launch reads, or NULL.
+kilni_fault *kilni_plan_input_fault(const kilni_block_view *view,
+                                    const kiln_program_launch *launch);
+/// What a launch writes depends on all that its block has read so far: temporaries carry it on.
+kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
+                                     const kiln_program_launch *launch, kilni_waits **waits,
+                                     kiln_error *err);
+/// Fails all that a launch would write; without a fault those without elements get their places.
+void kilni_plan_each_written(const kilni_block_view *view, const kiln_program_launch *launch,
+                             kilni_fault *fault);
+
+#endif

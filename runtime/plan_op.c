@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One operation of a plan by itself: alone in the plan, a step that a block leaves to the host, or
+// one of a block that cannot run. Decides where results go (a new buffer, or that of an input whose
+// last use this is). Failures stay with the tensors that they reach.
+
+#include "plan_internal.h"
+
+bool kilni_plan_is_dying(const kiln_plan_step *step, uint32_t slot)
+{
+    for (uint32_t i = 0; step != NULL && i < step->n_dies; i++) {
+        if (step->dies[i] == slot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool kilni_plan_can_reuse(const kilni_place *source, const kiln_tensor_desc *desc)
+{
+    if (!source->placed || source->storage == NULL || source->storage->refs != 1 ||
+        source->storage->foreign || source->storage->planned || source->view.offset_bytes != 0 ||
+        !kiln_view_is_contiguous(&source->view) ||
+        kiln_dtype_size(source->view.dtype) != kiln_dtype_size(desc->dtype) ||
+        source->view.rank != desc->rank) {
+        return false;
+    }
+    return memcmp(source->view.dims, desc->dims, desc->rank * sizeof(desc->dims[0])) == 0;
+}
+
+void kilni_plan_reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc)
+{
+    kiln_view view = kiln_view_dense(desc, source->storage->buffer);
+    kilni_place_share(target, source, &view);
+}
+
+void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause)
+{
+    if (run->device->fault == NULL) {
+        run->device->fault = kilni_fault_create(run->device, cause);
+    }
+}
+
+// ---- one operation alone
+// ---------------------------------------------------------------------------
+
+static void fail_outputs(const kilni_run *run, uint32_t op, kilni_fault *fault)
+{
+    const kiln_op_record *record = &run->segment->ops[op];
+    for (size_t i = 0; i < record->n_outputs; i++) {
+        kilni_place_fail(run->device,
+                         run->places[kilni_plan_operand_slot(run, op, record->n_inputs + i)],
+                         fault);
+    }
+}
+
+static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
+                                size_t output, kiln_error *err)
+{
+    const kiln_op_record *record = &run->segment->ops[op];
+    const kiln_tensor_desc *desc = &record->outputs[output];
+    uint32_t target_slot = kilni_plan_operand_slot(run, op, record->n_inputs + output);
+    kilni_place *target = run->places[target_slot];
+    if (step != NULL && kilni_layout_place(run, target_slot, desc, target)) {
+        return KILN_STATUS_OK;
+    }
+    bool elementwise = kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE;
+    for (size_t i = 0; elementwise && i < record->n_inputs; i++) {
+        uint32_t slot = kilni_plan_operand_slot(run, op, i);
+        if (kilni_plan_is_dying(step, slot) && kilni_plan_can_reuse(run->places[slot], desc)) {
+            kilni_plan_reuse(target, run->places[slot], desc);
+            kilni_layout_note(run, target_slot, target);
+            return KILN_STATUS_OK;
+        }
+    }
+    kiln_status status = kilni_place_alloc(run->device, desc, target, err);
+    if (status == KILN_STATUS_OK && step != NULL) {
+        kilni_layout_note(run, target_slot, target);
+    }
+    return status;
+}
+
+static kiln_status execute_on(const kilni_run *run, const kiln_plan_step *step,
+                              const kiln_op_record *record, const kiln_view *inputs,
+                              const kiln_view *outputs, kiln_error *err)
+{
+    kiln_backend *backend = run->device->backend;
+    bool planned = step != NULL && run->layout != NULL;
+    uint32_t number = planned ? (uint32_t)(step - run->segment->plan->steps) : 0;
+    if (planned) {
+        kilni_layout_lend(run, number);
+    }
+    kiln_status status = backend->ops->execute(backend, record, inputs, outputs, err);
+    if (planned) {
+        kilni_layout_learn(run, number);
+    }
+    return status;
+}
+
+static kiln_status ask_backend(const kilni_run *run, const kiln_plan_step *step,
+                               const kiln_op_record *record, const kiln_view *inputs,
+                               const kiln_view *outputs, kiln_error *err)
+{
+    kiln_backend *backend = run->device->backend;
+    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
+        !backend->ops->runs(backend, record)) {
+        return kilni_custom_on_host(run->device, record, inputs, outputs, err);
+    }
+    kiln_status status = execute_on(run, step, record, inputs, outputs, err);
+    if (status == KILN_STATUS_OK && kilni_collective_is(record)) { // other members wait for it
+        status = backend->ops->flush(backend, err);
+    }
+    return status;
+}
+
+static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op,
+                              kiln_error *err)
+{
+    kiln_view inputs[KILN_MAX_INPUTS];
+    kiln_view outputs[KILN_MAX_OUTPUTS];
+    const kiln_op_record *record = &run->segment->ops[op];
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        inputs[i] = run->places[kilni_plan_operand_slot(run, op, i)]->view;
+    }
+    kilni_place *first = run->places[kilni_plan_operand_slot(run, op, record->n_inputs)];
+    uint32_t slot = kilni_plan_operand_slot(run, op, 0);
+    if (kilni_collective_is(record) &&
+        !kilni_collective_is_served(run->device, record, run->places[slot])) {
+        if (record->op == KILN_OP_ALL_REDUCE && kilni_plan_is_dying(step, slot) &&
+            kilni_plan_can_reuse(run->places[slot], &record->outputs[0])) {
+            kilni_plan_reuse(first, run->places[slot], &record->outputs[0]);
+        }
+        return kilni_collective_execute(run->device, record, run->places[slot], first, err);
+    }
+    const kiln_device_info *device = kiln_device_info_of(run->device);
+    if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
+        (device->features & KILN_FEATURE_OWN_VIEWS) == 0 &&
+        kiln_view_apply(record, &inputs[0], &outputs[0])) {
+        kilni_place_share(first, run->places[kilni_plan_operand_slot(run, op, 0)], &outputs[0]);
+        return KILN_STATUS_OK;
+    }
+    for (size_t i = 0; i < record->n_outputs; i++) {
+        kiln_status status = place_output(run, step, op, i, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        outputs[i] = run->places[kilni_plan_operand_slot(run, op, record->n_inputs + i)]->view;
+    }
+    return ask_backend(run, step, record, inputs, outputs, err);
+}
+
+kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_place *place)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    if (place->fault == NULL && kilni_place_waits(place) != NULL &&
+        kilni_waits_status(kilni_place_waits(place), NULL, &err) != KILN_STATUS_OK) {
+        kilni_fault *fault = kilni_fault_create(run->device, &err);
+        kilni_place_fail(run->device, place, fault);
+        kilni_fault_release(run->device, fault);
+    }
+    return place->fault;
+}
+
+/// Results depend on what the inputs depend on.
+static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *err)
+{
+    const kiln_op_record *record = &run->segment->ops[op];
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        kilni_waits *waits = kilni_place_waits(run->places[kilni_plan_operand_slot(run, op, i)]);
+        for (size_t k = 0; waits != NULL && k < record->n_outputs; k++) {
+            const kilni_place *target =
+                run->places[kilni_plan_operand_slot(run, op, record->n_inputs + k)];
+            if (!kilni_storage_await(target->storage, &run->device->context->env, waits)) {
+                return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
+            }
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op)
+{
+    const kiln_op_record *record = &run->segment->ops[op];
+    if (kiln_op_info_of(record->op)->cls == KILN_CLASS_CONTROL) {
+        return;
+    }
+    kiln_error err = KILN_ERROR_INIT;
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        kilni_place *place = run->places[kilni_plan_operand_slot(run, op, i)];
+        if (kilni_plan_fault_of(run, place) != NULL) {
+            fail_outputs(run, op, place->fault);
+            return;
+        }
+        if (!place->placed) {
+            (void)kiln_fail(&err, INTERNAL, "%s: input %zu has no value",
+                            kiln_op_info_of(record->op)->name, i);
+        }
+    }
+    if (err.code == 0 && run->device->check != KILNI_CHECK_OFF && !run->device->measuring) {
+        kilni_check_indices(run, op);
+    }
+    if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&
+        follow_inputs(run, op, &err) == KILN_STATUS_OK) {
+        return;
+    }
+    kilni_fault *fault = kilni_fault_create(run->device, &err);
+    fail_outputs(run, op, fault);
+    kilni_plan_note_failure(run, &err);
+    kilni_fault_release(run->device, fault);
+}
