@@ -95,11 +95,15 @@ static bool dynamic_at(const elf *e, uint64_t index, Elf64_Dyn *out)
 static void check_note(check *c)
 {
     elf e;
-    kf_note note;
+    kf_note note = {0};
+    const uint64_t least = offsetof(kf_note, desc) + KF_MANIFEST_SIZE_V1_0;
     if (open_elf(c, &e) && !e.has_note) {
         check_fail(c, "no section %s: put KF_MANIFEST or KILN_PLUGIN at file scope",
                    KF_NOTE_SECTION);
-    } else if (check_good(c) && !take(&e, e.note.sh_offset, &note, sizeof(note))) {
+    } else if (check_good(c) &&
+               (e.note.sh_size < least ||
+                !take(&e, e.note.sh_offset, &note,
+                      e.note.sh_size < sizeof(note) ? e.note.sh_size : sizeof(note)))) {
         check_fail(c, "the note is shorter than a manifest");
     } else if (check_good(c)) {
         kf_manifest *m = &note.desc;

@@ -48,6 +48,7 @@ install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT
     ${CMAKE_SOURCE_DIR}/LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What an author of plugins reads; the paths between these pages stay as they are in the tree.
 install(FILES ${CMAKE_SOURCE_DIR}/docs/writing-a-fuser.md ${CMAKE_SOURCE_DIR}/docs/writing-an-operator.md
+    ${CMAKE_SOURCE_DIR}/docs/fuser-abi.md
     ${CMAKE_SOURCE_DIR}/docs/plugin-safety.md ${CMAKE_SOURCE_DIR}/docs/explain.md
     ${CMAKE_SOURCE_DIR}/docs/replay.md ${CMAKE_SOURCE_DIR}/docs/ops.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)

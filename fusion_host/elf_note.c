@@ -119,8 +119,10 @@ static bool find_note(const elf_file *file, uint64_t offset, uint64_t length, ui
         }
         bool ours = note.n_namesz == 4 && note.n_type == KF_NOTE_TYPE &&
                     memcmp(file->bytes + offset + sizeof note, KF_NOTE_NAME, 4) == 0;
-        if (ours && note.n_descsz >= sizeof(kf_manifest)) {
-            return take(file, offset + desc, &out_note->desc, sizeof(kf_manifest));
+        if (ours && note.n_descsz >= KF_MANIFEST_SIZE_V1_0) { // what an older one lacks stays zero
+            uint64_t known = sizeof(kf_manifest);
+            return take(file, offset + desc, &out_note->desc,
+                        note.n_descsz < known ? note.n_descsz : known);
         }
         if (whole > end - offset) {
             return false;
@@ -174,7 +176,7 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
         return kiln_fail(err, FAILED_PRECONDITION, "no fuser manifest (note %s)", KF_NOTE_SECTION);
     }
     const kf_manifest *m = &note.desc;
-    if (m->struct_size < sizeof *m) {
+    if (m->struct_size < KF_MANIFEST_SIZE_V1_0) {
         return kiln_fail(err, INVALID_ARGUMENT, "manifest has a struct size of %u", m->struct_size);
     }
     if (!is_terminated(m->id, sizeof m->id) || m->id[0] == 0 ||

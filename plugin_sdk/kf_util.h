@@ -33,8 +33,12 @@ extern "C" {
 
 // ---- understanding what one is shown -----------------------------------------------------------
 
+// What every host of major 1 shows at least, however much later this header is than the host.
+#define KF_OP_SIZE_V1_0 56u
+#define KF_TENSOR_SIZE_V1_0 48u
+
 /// 1 when the bytes of a description past `known_size` are all zero: nothing in it is newer than
-/// us.
+/// us. One of an older host is shorter and has no such bytes; KF_HAS tells what it lacks.
 static inline uint32_t kf_tail_is_zero(const void *object, uint32_t struct_size,
                                        uint32_t known_size)
 {
@@ -45,12 +49,13 @@ static inline uint32_t kf_tail_is_zero(const void *object, uint32_t struct_size,
             return 0;
         }
     }
-    return struct_size >= known_size;
+    return 1;
 }
 
 static inline uint32_t kf_tensor_understood(const kf_tensor *tensor)
 {
-    return kf_tail_is_zero(tensor, tensor->struct_size, (uint32_t)sizeof(kf_tensor)) &&
+    return tensor->struct_size >= KF_TENSOR_SIZE_V1_0 &&
+           kf_tail_is_zero(tensor, tensor->struct_size, (uint32_t)sizeof(kf_tensor)) &&
            (tensor->flags & ~KF_TENSOR_KNOWN_FLAGS) == 0 && tensor->scheme == 0 &&
            tensor->reserved == 0 && tensor->rank <= KF_MAX_RANK;
 }
@@ -62,7 +67,8 @@ static inline uint32_t kf_op_understood(const kf_op *op, uint32_t max_version, c
                                         uint32_t n_keys)
 {
     uint32_t i, k;
-    if (!kf_tail_is_zero(op, op->struct_size, (uint32_t)sizeof(kf_op)) ||
+    if (op->struct_size < KF_OP_SIZE_V1_0 ||
+        !kf_tail_is_zero(op, op->struct_size, (uint32_t)sizeof(kf_op)) ||
         op->version > max_version || (op->flags & ~KF_OP_KNOWN_FLAGS) != 0) {
         return 0;
     }

@@ -500,7 +500,9 @@ typedef struct kf_launch {
     uint32_t n_args;
     kf_str kernel;
     kf_expr global[3]; // work-items; each at least 1
-    kf_expr local[3]; // absent: the driver chooses; else global is a multiple of it
+    // Absent: the driver chooses, and on a CPU may put all of a few work-items on one core: say 1
+    // where each is a large piece of work. Else global is a multiple of it.
+    kf_expr local[3];
     const kf_karg *args;
     uint32_t flags; // none in 1.0
     uint32_t reserved;
@@ -597,8 +599,9 @@ typedef struct kf_plugin {
     kf_status (*init)(void); // [main] counted: may be called once per runtime in the process
     void (*deinit)(void); // [main]
     const void *(*extension)(const char *id); // [any] may be NULL
+    // [any] KF_DECLINED: not for this device. KF_E_INVALID: there is no fuser of this index.
     kf_status (*fuser_create)(const kf_host *host, uint32_t index, const kf_device *device,
-                              kf_fuser **out); // [any] KF_DECLINED: not for this device
+                              kf_fuser **out);
     void (*fuser_destroy)(kf_fuser *fuser); // [any]
     kf_status (*builder_create)(const kf_fuser *fuser, kf_builder **out); // [any]
     kf_status (*builder_clone)(const kf_builder *builder, kf_builder **out); // [builder]
@@ -661,6 +664,7 @@ typedef struct kf_manifest {
     char build[32];
 } kf_manifest;
 KF_ASSERT(sizeof(kf_manifest) == 168);
+#define KF_MANIFEST_SIZE_V1_0 168u // the host accepts any struct_size from here up
 
 typedef struct kf_note {
     uint32_t namesz;

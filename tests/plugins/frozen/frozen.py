@@ -2,12 +2,15 @@
 """The promise "a 1.x plugin loads in every 1.y host": sources of an earlier day, built with the headers of that
 day by every compiler here, are taken by today's host, win their block and pass its checks."""
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-KILN, ROOT, SOURCE = sys.argv[1:4]
+KILN, ROOT = sys.argv[1:3] # then the samples, as CMake has them
+HERE = os.path.dirname(os.path.abspath(__file__))
+SAMPLES = {"draft/frozen_1_0.c": "test.frozen-1-0", "1.0/fuser_1_0.c": "test.fuser-1-0"}
 MODEL = os.path.join(ROOT, "plugin_sdk/template/example.onnx")
 
 
@@ -16,33 +19,71 @@ def run(command, cache):
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=300)
 
 
-def problem(compiler, work):
-    plugin = os.path.join(work, f"{compiler}.so")
-    # Only the frozen folder is searched: a header of today would not be found.
-    built = run([compiler, "-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", SOURCE, "-o",
-                 plugin], work)
-    if built.returncode:
-        return built.stderr[:500]
+def build(compiler, source, plugin, *more):
+    """Only the source's folder is searched: a header of today would not be found."""
+    built = run([compiler, "-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs", *more, source,
+                 "-o", plugin], os.path.dirname(plugin))
+    return built.stderr[:500] if built.returncode else None
+
+
+def problem(compiler, name, work):
+    plugin = os.path.join(work, f"{compiler}-{os.path.basename(name)}.so")
+    failed = build(compiler, os.path.join(HERE, name), plugin)
+    if failed:
+        return failed
     listed = run([KILN, "plugin", "list", "--plugin", plugin], work)
-    if "test.frozen-1-0" not in listed.stdout:
+    if SAMPLES[name] not in listed.stdout:
         return f"not taken: {listed.stdout}{listed.stderr}"
     told = run([KILN, "explain", MODEL, "--plugin", plugin], os.path.join(work, "cache"))
-    if "winner    test.frozen-1-0/frozen" not in told.stdout:
+    if f"winner    {SAMPLES[name]}/frozen" not in told.stdout:
         return f"does not win: {told.stdout[:800]}{told.stderr}"
     checked = run([KILN, "plugin", "check", "--level", "4", plugin], work)
     return checked.stdout if checked.returncode else None
 
 
+def structs(layout):
+    """Name: size, alignment, fields in order."""
+    found, name = {}, None
+    for line in layout.splitlines():
+        head = re.match(r"(\w+) size (\d+) align (\d+)$", line)
+        if head:
+            name = head.group(1)
+            found[name] = [int(head.group(2)), int(head.group(3)), []]
+        elif line.startswith("  "):
+            found[name][2].append(line)
+    return found
+
+
+def layout_problem(kiln, work):
+    """Is every struct of 1.0 the beginning of the host's, and a frozen one all of it?"""
+    with open(os.path.join(HERE, "1.0/layout.txt"), encoding="utf-8") as file:
+        old = structs(file.read())
+    with open(os.path.join(HERE, "1.0/kiln_fuser_v1_0.h"), encoding="utf-8") as file:
+        frozen = re.findall(r"^typedef struct (kf_\w+) \{ // frozen", file.read(), re.M)
+    new = structs(run([kiln, "plugin", "abi"], work).stdout)
+    if len(old) < 20 or len(frozen) < 8:
+        return f"only {len(old)} structs, {len(frozen)} of them frozen"
+    old.pop("kf_note")  # the ELF note's own layout: the manifest is its last field
+    for name, (size, align, fields) in old.items():
+        now = new.get(name, [0, 0, []])
+        if now[0] < size or now[1] != align or now[2][:len(fields)] != fields:
+            return f"{name} of 1.0 is no beginning of today's: {fields} {now}"
+        if name in frozen and now != [size, align, fields]:
+            return f"{name} is frozen and has changed: {now}"
+    return None
+
+
 def main():
     compilers = [c for c in ("gcc", "clang-14") if shutil.which(c)]
     with tempfile.TemporaryDirectory(prefix="kiln-frozen-") as work:
-        problems = {c: problem(c, work) for c in compilers}
-    for compiler, text in problems.items():
+        problems = {f"{name} by {c}": problem(c, name, work) for c in compilers for name in SAMPLES}
+        problems["layout"] = layout_problem(KILN, work)
+    for case, text in problems.items():
         if text:
-            print(f"FAIL frozen 1.0 by {compiler}: {text}")
+            print(f"FAIL frozen {case}: {text}")
     failed = sum(1 for text in problems.values() if text)
     print(f"kiln-test: {len(problems) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed or not problems else 0
+    return 1 if failed or not compilers else 0
 
 
 if __name__ == "__main__":
