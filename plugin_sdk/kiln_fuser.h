@@ -411,13 +411,13 @@ typedef struct kf_state {
     uint32_t status; // KF_OPEN or KF_CLOSED
     uint32_t ready; // 1: finish() would succeed now
     uint32_t len; // leading operations, drops counted, that finish() would cover
-    uint32_t confidence; // KF_CONFIDENCE_*
+    uint32_t confidence; // KF_CONFIDENCE_*: for people and later hosts; 1.0 goes by est_ns alone
     uint32_t launches;
     kf_expr est_ns; // of the whole program, launches included
     kf_expr est_bytes_read;
     kf_expr est_bytes_written;
     kf_expr est_flops;
-    kf_expr temp_bytes;
+    kf_expr temp_bytes; // of one run, kept temporaries not counted; told, not yet used by 1.0
 } kf_state;
 KF_ASSERT(sizeof(kf_state) == 104);
 
