@@ -440,6 +440,7 @@ static void read_numbers(kilni_cl_backend *backend)
     info->local_bytes = device_number(backend, CL_DEVICE_LOCAL_MEM_SIZE);
     info->cache_bytes = device_number(backend, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     info->max_work_group = device_number(backend, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    info->max_parameter_bytes = device_number(backend, CL_DEVICE_MAX_PARAMETER_SIZE);
 }
 
 kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err)

@@ -104,6 +104,7 @@ static const kiln_device_info null_info = {
     .max_alloc_bytes = UINT64_C(1) << 34,
     .local_bytes = 65536,
     .max_work_group = 4096,
+    .max_parameter_bytes = 1024,
     .bytes_per_s = UINT64_C(20000000000),
     .flops_f32 = UINT64_C(200000000000),
     .launch_ns = 5000,

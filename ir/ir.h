@@ -680,6 +680,8 @@ typedef struct kiln_program_source {
     kiln_hash128 fingerprint; ///< device that a binary is for
 } kiln_program_source;
 
+enum { KILN_LAUNCH_ARGS_MAX = 1024 };
+
 typedef struct kiln_program_launch {
     uint32_t source;
     const char *kernel;
@@ -687,7 +689,7 @@ typedef struct kiln_program_launch {
     kiln_formula global[3];
     kiln_formula local[3]; ///< absent: the driver chooses
     const kiln_program_arg *args;
-    uint32_t n_args;
+    uint32_t n_args; ///< at most KILN_LAUNCH_ARGS_MAX
 } kiln_program_launch;
 
 enum { KILN_TEMP_PERSISTENT = 1u }; ///< filled once by its prepack launch, kept with the plan
@@ -926,6 +928,7 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint64_t local_bytes;
     uint64_t cache_bytes; ///< of the last level; 0: not known
     uint64_t max_work_group;
+    uint64_t max_parameter_bytes; ///< a kernel's arguments together; 0: not known
     uint64_t bytes_per_s; ///< measured copy, read plus written
     uint64_t flops_f32; ///< estimate
     uint64_t launch_ns; ///< measured cost of one more kernel in a queue

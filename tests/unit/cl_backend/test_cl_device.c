@@ -178,6 +178,12 @@ static void test_facts(void)
     KILN_CHECK(info->cl_version >= 120);
     KILN_CHECK(info->memory_bytes > 0 && info->max_alloc_bytes > 0);
     KILN_CHECK(info->bytes_per_s > 0 && info->launch_ns > 0 && info->flops_f32 > 0);
+    size_t parameters = 0;
+    KILN_CHECK_INT(clGetDeviceInfo(f.backend->device, CL_DEVICE_MAX_PARAMETER_SIZE,
+                                   sizeof parameters, &parameters, NULL),
+                   CL_SUCCESS);
+    KILN_CHECK(parameters >= 256); // of the embedded profile
+    KILN_CHECK_INT(info->max_parameter_bytes, parameters);
     KILN_CHECK((info->features & KILN_FEATURE_PROGRAMS) != 0);
     KILN_CHECK(info->fingerprint.low != 0 || info->fingerprint.high != 0);
     uint32_t blas = (info->features & KILN_FEATURE_COMPILER) != 0 ? KILN_USAGE_ACCELERATED : 0;
