@@ -78,7 +78,7 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
         .local_bytes = device->local_bytes,
         .max_group_size = device->max_work_group,
         .max_group_dim = {device->max_work_group, device->max_work_group, device->max_work_group},
-        .max_param_bytes = KILNI_FUSE_PARAM_BYTES,
+        .max_param_bytes = kilni_fuse_param_bytes(device),
         .compute_units = device->compute_units,
         .vector_bytes = device->vector_bytes,
         .mem_align_bytes = device->memory_align,

@@ -451,7 +451,7 @@ bool kilni_fuse_utf8_ok(const void *bytes, uint64_t length);
 // ---- engine
 // ------------------------------------------------------------------------------------------
 
-enum { KILNI_FUSE_MAX_ASKS = 32, KILNI_FUSE_PARAM_BYTES = 1024 }; // least that OpenCL promises
+enum { KILNI_FUSE_MAX_ASKS = 32 };
 
 typedef struct kilni_fuse_ask { ///< a value that a fuser wanted to see
     bool is_scalar;
@@ -652,6 +652,11 @@ struct kiln_fuse_stream {
     kilni_fuse_plan *handed; ///< plan that is being run
 };
 
+/// What a kernel's arguments may take together; what OpenCL promises where the device does not say.
+static inline uint64_t kilni_fuse_param_bytes(const kiln_device_info *device)
+{
+    return device->max_parameter_bytes != 0 ? device->max_parameter_bytes : 1024;
+}
 void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_facts);
 bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser);
 /// One strike; at the third the fuser is out for the process.

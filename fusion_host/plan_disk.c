@@ -23,7 +23,7 @@ static void add_device(kiln_string *s, const kiln_device_info *device)
         device->fingerprint.low, device->fingerprint.high, (uint64_t)device->type,
         device->features,        device->compute_units,    device->vector_bytes,
         device->memory_align,    device->local_bytes,      device->cache_bytes,
-        device->max_work_group,  device->max_alloc_bytes};
+        device->max_work_group,  device->max_alloc_bytes,  kilni_fuse_param_bytes(device)};
     kilni_fuse_write_text(s, device->name);
     kilni_fuse_write_text(s, device->platform);
     kilni_fuse_write_text(s, device->driver);

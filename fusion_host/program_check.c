@@ -85,17 +85,18 @@ static kiln_status check_values(const kilni_fuse_translation *input,
     return KILN_STATUS_OK;
 }
 
-static kiln_status check_param_bytes(const kiln_program_launch *launch, kiln_error *err)
+static kiln_status check_param_bytes(const kilni_fuse_translation *input,
+                                     const kiln_program_launch *launch, kiln_error *err)
 {
+    const uint64_t limit = kilni_fuse_param_bytes(input->device);
     size_t bytes = 0;
     for (uint32_t i = 0; i < launch->n_args; i++) {
         size_t number = kiln_dtype_size(launch->args[i].dtype);
         bytes += number != 0 ? number : sizeof(void *);
     }
-    return bytes <= KILNI_FUSE_PARAM_BYTES
-               ? KILN_STATUS_OK
-               : kiln_fail(err, INVALID_ARGUMENT, "arguments of %zu bytes, at most %d", bytes,
-                           KILNI_FUSE_PARAM_BYTES);
+    return bytes <= limit ? KILN_STATUS_OK
+                          : kiln_fail(err, INVALID_ARGUMENT,
+                                      "arguments of %zu bytes, at most %" PRIu64, bytes, limit);
 }
 
 static kiln_status check_sizes(const kilni_fuse_translation *input, const kiln_program *program,
@@ -107,7 +108,7 @@ static kiln_status check_sizes(const kilni_fuse_translation *input, const kiln_p
             status = check_values(input, &program->launches[i], err);
         }
         if (status == KILN_STATUS_OK) {
-            status = check_param_bytes(&program->launches[i], err);
+            status = check_param_bytes(input, &program->launches[i], err);
         }
         if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(err, "launch %u", i);

@@ -13,7 +13,6 @@ enum {
     MAX_LAUNCHES = 1024,
     MAX_TEMPS = 256,
     MAX_STEPS = 4096,
-    MAX_ARGS = 192,
     MAX_DEFINES = 256,
     MAX_CODE_BYTES = 64 << 20,
     MAX_NAME = 255
@@ -389,7 +388,7 @@ static kiln_status take_launch(translator *t, const kf_launch *from, uint32_t in
                          index);
     }
     kiln_status status =
-        check_count(t, from->n_args, MAX_ARGS, from->args, "arguments of one launch");
+        check_count(t, from->n_args, KILN_LAUNCH_ARGS_MAX, from->args, "arguments of one launch");
     if (status != KILN_STATUS_OK) {
         return status;
     }

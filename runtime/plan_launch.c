@@ -149,19 +149,17 @@ static kiln_status evaluate_size(const kilni_block_view *view, const kiln_formul
     return KILN_STATUS_OK;
 }
 
-enum { MAX_LAUNCH_ARGS = 192 };
-
 kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_step *step,
                                uint32_t index, const kilni_temp_list *temps, kiln_error *err)
 {
     const kiln_program_launch *launch = &view->block->program->launches[index];
     kiln_device *device = view->run->device;
-    kiln_launch_arg args[MAX_LAUNCH_ARGS];
+    kiln_launch_arg args[KILN_LAUNCH_ARGS_MAX];
     kiln_launch ready = {.launch = index, .n_dims = launch->n_dims, .args = args};
     ready.n_args = launch->n_args;
-    if (launch->n_args > MAX_LAUNCH_ARGS) {
+    if (launch->n_args > KILN_LAUNCH_ARGS_MAX) {
         return kiln_fail(err, UNIMPLEMENTED, "kernel %s has %u arguments; at most %d",
-                         launch->kernel, launch->n_args, MAX_LAUNCH_ARGS);
+                         launch->kernel, launch->n_args, KILN_LAUNCH_ARGS_MAX);
     }
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < launch->n_args && status == KILN_STATUS_OK; i++) {

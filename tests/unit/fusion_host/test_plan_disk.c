@@ -160,6 +160,11 @@ static void other_work_group(kiln_device_info *device)
     device->max_work_group += 1;
 }
 
+static void other_parameters(kiln_device_info *device)
+{
+    device->max_parameter_bytes = 4352;
+}
+
 static void other_allocation(kiln_device_info *device)
 {
     device->max_alloc_bytes += 4096;
@@ -174,6 +179,7 @@ static const change changes[] = {
     {.name = "local_memory", .device_fact = other_local_memory},
     {.name = "cache", .device_fact = other_cache},
     {.name = "work_group", .device_fact = other_work_group},
+    {.name = "parameters", .device_fact = other_parameters},
     {.name = "allocation", .device_fact = other_allocation},
     {.name = "plugin_version", .plugin_version = "99.0"},
     {.name = "driver", .driver = "2.0"},

@@ -225,6 +225,26 @@ static void test_packed_weights(void)
     sample_close(&s);
 }
 
+/* Another device takes more; more than the runtime passes on, no device. */
+static void check_argument_limits(sample *s, const kf_karg *many, uint32_t count)
+{
+    kf_launch *launch = &s->launches[0];
+    kf_device facts;
+    kilni_fuse_device_facts(&s->f.device, &facts);
+    KILN_CHECK_INT(facts.max_param_bytes, 1024); // it does not say
+    s->f.device.max_parameter_bytes = 4352;
+    kilni_fuse_device_facts(&s->f.device, &facts);
+    KILN_CHECK_INT(facts.max_param_bytes, 4352);
+    launch->args = many;
+    launch->n_args = 545;
+    check_refused(s, "launch 0: arguments of 4360 bytes, at most 4352");
+    s->f.device.max_parameter_bytes = 1 << 20;
+    launch->args = many;
+    launch->n_args = count;
+    check_refused(s, "program has 1025 arguments of one launch, at most 1024");
+    s->f.device.max_parameter_bytes = 0;
+}
+
 static void test_limits(void)
 {
     static sample s;
@@ -237,13 +257,14 @@ static void test_limits(void)
         s.args[5] = (kf_karg){.kind = KF_ARG_LOCAL, .value = {s.bytes, 1}};
         s.bytes[0].imm = 1 << 20;
         check_refused(&s, "local memory is 1048576, not from 1 to 32768");
-        static kf_karg many[140];
-        for (int i = 0; i < 140; i++) {
+        static kf_karg many[KILN_LAUNCH_ARGS_MAX + 1];
+        for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
             many[i] = (kf_karg){.kind = KF_ARG_DIM, .ref = 1, .dtype = KF_DTYPE_I64};
         }
         s.launches[0].args = many;
         s.launches[0].n_args = 140;
         check_refused(&s, "launch 0: arguments of 1120 bytes, at most 1024");
+        check_argument_limits(&s, many, sizeof many / sizeof many[0]);
         s.values[1] = (int64_t)1 << 32;
         s.guard[1].imm = (int64_t)1 << 40;
         check_refused(&s, "argument 3 is 4294967296, which does not fit 32 bits");
