@@ -24,6 +24,9 @@ extern "C" {
 #define KF_CHAIN_VALUES 192u
 #define KF_CHAIN_NUMBERS 64u
 #endif
+#ifndef KF_CHAIN_PARAM_BYTES
+#define KF_CHAIN_PARAM_BYTES 1024u // of a kernel, also where a device takes more
+#endif
 #define KF_CHAIN_IDS 512u // tensor ids beyond this are not taken
 
 typedef struct kf_chain_device { ///< what kernels depend on
@@ -97,9 +100,11 @@ static inline void kf_chain_device_init(kf_chain_device *to, const kf_device *de
     to->is_cpu = device->device_type == KF_DEVICE_CPU;
     to->vector_bytes = device->vector_bytes;
     to->max_group = (uint32_t)(device->max_group_size > 4096 ? 4096 : device->max_group_size);
-    to->max_param_bytes = (uint32_t)(device->max_param_bytes == 0     ? 1024
-                                     : device->max_param_bytes > 4096 ? 4096
-                                                                      : device->max_param_bytes);
+    to->max_param_bytes = KF_CHAIN_PARAM_BYTES;
+    if (device->max_param_bytes < KF_CHAIN_PARAM_BYTES) {
+        to->max_param_bytes =
+            device->max_param_bytes != 0 ? (uint32_t)device->max_param_bytes : 1024u;
+    }
     to->has_f64 = (device->features & KF_FEATURE_FP64) != 0;
     to->mem_align = device->mem_align_bytes;
     to->compute_units = device->compute_units;

@@ -14,12 +14,14 @@
 #define KF_CHAIN_OPS 264u
 #define KF_CHAIN_VALUES 524u
 #define KF_CHAIN_NUMBERS 264u
+// NVIDIA names 4352, of which CUDA promises a kernel's own arguments 4096.
+#define KF_CHAIN_PARAM_BYTES 4096u
 #include "kf_chain.h"
 
 enum {
-    FE_MAX_MEMBERS = 64,
+    FE_MAX_MEMBERS = 128,
     FE_MAX_CLASSES = 16,
-    FE_MAX_ARGS = 184,
+    FE_MAX_ARGS = 1024,
     FE_PATIENCE = 48, ///< operations without equal members
     FE_OPERANDS = 4 * (int)KF_CHAIN_OPS ///< values of all members, those of several counted again
 };

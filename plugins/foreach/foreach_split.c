@@ -444,7 +444,8 @@ uint32_t fe_split_is_full(const fe_split *split, const fe_block *block,
     uint32_t class_bytes = split->wide ? 8 : 4;
     uint32_t last = split->n_params + split->own_params + 1 > FE_MAX_ARGS ||
                     split->param_bytes + split->own_bytes + class_bytes > device->max_param_bytes;
-    return split->n_members == FE_MAX_MEMBERS || (last && is_one_by_one(split)) ||
-           block->chain.n_ops + split->n_ops + 8 > KF_CHAIN_OPS ||
-           block->chain.n_values + split->n_values + 12 > KF_CHAIN_VALUES;
+    // As kf_chain_admits has it, for the last operation of another member.
+    last = last || block->chain.n_ops + split->n_ops + 15 > KF_CHAIN_OPS ||
+           block->chain.n_values + split->n_values + 24 > KF_CHAIN_VALUES;
+    return split->n_members == FE_MAX_MEMBERS || (last && is_one_by_one(split));
 }

@@ -9,7 +9,7 @@
 
 #include "kf_util.h"
 
-enum { MINI_MAX_TENSORS = 256, MINI_MAX_OPS = 512, MINI_MAX_SYMBOLS = 64, MINI_MAX_SCALARS = 64 };
+enum { MINI_MAX_TENSORS = 512, MINI_MAX_OPS = 512, MINI_MAX_SYMBOLS = 64, MINI_MAX_SCALARS = 256 };
 
 typedef struct mini_tensor {
     kf_tensor view;

@@ -343,16 +343,48 @@ static void test_prefix(void)
     mini_close(mini);
 }
 
-/// Full when the kernel's arguments are, with the last member's drops inside.
-static void test_full(void)
+typedef struct launch_size {
+    uint32_t args;
+    uint32_t tensors; ///< among them
+    uint64_t bytes;
+} launch_size;
+
+static launch_size size_of_launch(mini_host *mini, const kf_opt *opt, uint32_t shared)
 {
-    enum { MANY = 60 };
-    mini_host *mini = open_fuser(shape_of_test());
+    launch_size size = {0};
+    kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+    KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK);
+    size.args = program.launches[0]->n_args;
+    for (uint32_t i = 0; i < size.args; i++) {
+        const kf_karg *arg = &program.launches[0]->args[i];
+        size.tensors += arg->kind == KF_ARG_TENSOR;
+        size.bytes += arg->kind == KF_ARG_TENSOR ? 8 : kf_dtype_of(arg->dtype).bytes;
+        if (arg->kind == KF_ARG_TENSOR && arg->ref == shared) {
+            KILN_CHECK_INT(arg->group, 0); // all read it: nobody's to write to
+        } else if (arg->kind == KF_ARG_TENSOR) {
+            KILN_CHECK(arg->group > 0);
+        }
+    }
+    return size;
+}
+
+/// Steps of SGD with one gradient, on a device that takes so many bytes of arguments, until the
+/// fuser is full, which it is with the last member's drops inside. Gives what the launch takes.
+static launch_size fill(uint64_t param_bytes)
+{
+    enum { MANY = 140 };
+    mini_host *mini = mini_open("foreach.so", shape_of_test());
     kf_builder *builder = NULL;
     kf_opt *opt = NULL;
+    launch_size size = {0};
     const int64_t count = 16;
     if (mini == NULL) {
-        return;
+        return size;
+    }
+    mini->device.max_param_bytes = param_bytes;
+    if (!mini_fuser(mini)) {
+        mini_close(mini);
+        return size;
     }
     uint32_t g = vector(mini, count);
     uint32_t at = 0;
@@ -369,22 +401,30 @@ static void test_full(void)
     KILN_CHECK_INT(state.status, KF_CLOSED);
     KILN_CHECK_INT(state.len, mini->n_ops);
     KILN_CHECK_INT(mini->plugin->builder_finish(builder, &opt), KF_OK);
-    kf_program program = {.struct_size = (uint32_t)sizeof(program)};
-    KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK);
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < program.launches[0]->n_args; i++) {
-        const kf_karg *arg = &program.launches[0]->args[i];
-        bytes += arg->kind == KF_ARG_TENSOR ? 8 : kf_dtype_of(arg->dtype).bytes;
-        if (arg->kind == KF_ARG_TENSOR && arg->ref == g) {
-            KILN_CHECK_INT(arg->group, 0); // all read it: nobody's to write to
-        } else if (arg->kind == KF_ARG_TENSOR) {
-            KILN_CHECK(arg->group > 0);
-        }
-    }
-    KILN_CHECK(bytes <= 1024 && bytes > 900);
+    size = size_of_launch(mini, opt, g);
+    KILN_CHECK_INT(size.tensors, 1 + 2 * (mini->n_ops / 3)); // all of them
     mini->plugin->opt_destroy(opt);
     mini->plugin->builder_destroy(builder);
     mini_close(mini);
+    return size;
+}
+
+static void test_full(void)
+{
+    launch_size promised = fill(1024), unknown = fill(0), small = fill(256);
+    KILN_CHECK(promised.bytes <= 1024 && promised.bytes > 900);
+    KILN_CHECK_INT(unknown.bytes, promised.bytes);
+    KILN_CHECK(small.bytes <= 256 && small.bytes > 200);
+}
+
+/// A device that takes more gets larger launches, up to what the fuser itself has room for.
+static void test_roomy_device(void)
+{
+    launch_size promised = fill(1024), some = fill(2048), nvidia = fill(4352), any = fill(1 << 30);
+    KILN_CHECK(some.bytes <= 2048 && some.bytes > 1900);
+    KILN_CHECK(nvidia.bytes <= 4096 && nvidia.tensors > 2 * 100);
+    KILN_CHECK(nvidia.tensors > 2 * promised.tensors && nvidia.args <= 1024);
+    KILN_CHECK_INT(any.bytes, nvidia.bytes);
 }
 
 /// Members that differ are no members: another operator, constant, dtype, or a longer chain.
@@ -459,5 +499,6 @@ static const uint32_t block_shape = KF_SHAPE_BLOCK, item_shape = KF_SHAPE_NDRANG
 
 KILN_TEST_MAIN("unit/plugins/foreach", BOTH(test_adam, "adam"), BOTH(test_adam_in_turn, "turns"),
                BOTH(test_adam_in_place, "in_place"), BOTH(test_common_and_offsets, "common"),
-               BOTH(test_prefix, "prefix"), BOTH(test_full, "full"), BOTH(test_unequal, "unequal"),
+               BOTH(test_prefix, "prefix"), BOTH(test_full, "full"),
+               BOTH(test_roomy_device, "roomy"), BOTH(test_unequal, "unequal"),
                BOTH(test_declines, "declines"))
