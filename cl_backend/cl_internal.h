@@ -45,6 +45,7 @@ typedef enum kilni_cl_windows {
 
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
+    kilni_cl_buffer *stranded; ///< freed while a kernel that does not end may use them
     uint64_t budget; ///< bytes that the pool may hold, used or not
     bool exact; ///< buffers as long as asked for, none kept: for tests with a memory checker
     uint64_t idle_bytes;

@@ -50,16 +50,33 @@ void kilni_cl_reset_peaks(kiln_backend *base)
     stats->bytes_pooled_peak = stats->bytes_pooled;
 }
 
-static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+// What a kernel that does not end may use stays until it has: drivers may wait for it in a release,
+// and memory of the caller's would be given back while it is written. In order, for a window goes
+// before what it is a part of.
+static void release(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
-    kilni_cl_pool *pool = &backend->pool;
-    pool->held_bytes -= buffer->capacity;
-    backend->stats.bytes_pooled = pool->held_bytes;
+    if (kilni_cl_is_stuck(backend)) {
+        kilni_cl_buffer **end = &backend->pool.stranded;
+        while (*end != NULL) {
+            end = &(*end)->next;
+        }
+        buffer->next = NULL;
+        *end = buffer;
+        return;
+    }
     clReleaseMemObject(buffer->mem);
     if (buffer->svm != NULL) {
         kilni_cl_svm_free(backend, buffer->svm);
     }
     kiln_free(backend->env, buffer);
+}
+
+static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    pool->held_bytes -= buffer->capacity;
+    backend->stats.bytes_pooled = pool->held_bytes;
+    release(backend, buffer);
 }
 
 void kilni_cl_pool_trim(kilni_cl_backend *backend)
@@ -72,6 +89,11 @@ void kilni_cl_pool_trim(kilni_cl_backend *backend)
             pool->idle_bytes -= buffer->capacity;
             destroy(backend, buffer);
         }
+    }
+    while (pool->stranded != NULL && !kilni_cl_is_stuck(backend)) {
+        kilni_cl_buffer *buffer = pool->stranded;
+        pool->stranded = buffer->next;
+        release(backend, buffer);
     }
 }
 
@@ -313,8 +335,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         return;
     }
     if (buffer->window) {
-        clReleaseMemObject(buffer->mem);
-        kiln_free(backend->env, buffer);
+        release(backend, buffer);
         return;
     }
     kilni_cl_pool *pool = &backend->pool;

@@ -49,17 +49,26 @@ static bool open(fixture *f, const char *cache, const char *name, const char *li
     return true;
 }
 
-/// relu(-x) of 1 to N, everything between let go.
-static kiln_status run(fixture *f, float *out)
+static void count(void *user)
 {
-    static float data[N];
+    ++*(int *)user;
+}
+
+/// relu(-x) of 1 to N, everything between let go. `given_back`: x is memory of the caller's.
+static kiln_status run_on(fixture *f, float *out, int *given_back)
+{
+    static _Alignas(4096) float data[N];
     const int64_t dims[] = {N};
     kiln_tensor *t[3] = {NULL};
     for (int i = 0; i < N; i++) {
         data[i] = (float)(i % 2 == 0 ? i : -i);
     }
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status status = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, dims, data, &t[0], &err);
+    kiln_status status =
+        given_back != NULL
+            ? kiln_tensor_wrap(f->device, KILN_DTYPE_F32, 1, dims, data, count, given_back, &t[0],
+                               &err)
+            : kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, dims, data, &t[0], &err);
     if (status == KILN_STATUS_OK) {
         FIXTURE_OK(f, kiln_neg(t[0], &t[1], &f->err));
         FIXTURE_OK(f, kiln_relu(t[1], &t[2], &f->err));
@@ -70,6 +79,11 @@ static kiln_status run(fixture *f, float *out)
     }
     f->err = err;
     return status;
+}
+
+static kiln_status run(fixture *f, float *out)
+{
+    return run_on(f, out, NULL);
 }
 
 static bool is_right(const float *out)
@@ -145,6 +159,28 @@ static void test_a_kernel_that_hangs(void)
     kiln_context_destroy(f.context);
 }
 
+/// Memory of the caller's is given back by a call of his, not by a driver's thread whenever the
+/// kernel happens to end.
+static void test_what_it_uses_stays(void)
+{
+    static float out[N];
+    const struct timespec nap = {.tv_nsec = 300000000};
+    int given_back = 0;
+    fixture f;
+    if (!open(&f, kiln_test_tmpdir(), "hangs", "1000", "off")) {
+        return;
+    }
+    KILN_CHECK_INT(run_on(&f, out, &given_back), KILN_STATUS_DEVICE_LOST);
+
+    kiln_device_trim(f.device);
+    wait_for_kernel(&f);
+    nanosleep(&nap, NULL);
+    KILN_CHECK_INT(given_back, 0);
+    kiln_device_release(f.device);
+    KILN_CHECK_INT(given_back, 1);
+    kiln_context_destroy(f.context);
+}
+
 /// A device is closed while the kernel runs: at once, and what the kernel uses stays.
 static void test_closing_does_not_wait(void)
 {
@@ -217,6 +253,7 @@ int main(int argc, char **argv)
     static const kiln_test_case cases[] = {
         KILN_TEST(test_a_kernel_that_hangs),
         KILN_TEST(test_checked_runs_are_watched),
+        KILN_TEST(test_what_it_uses_stays),
         {"test_slow_is_no_crime/time_enough", test_slow_is_no_crime, NULL},
         {"test_slow_is_no_crime/no_limit", test_slow_is_no_crime, ""},
         KILN_TEST(test_honest_kernels_run_on),
