@@ -288,7 +288,13 @@ static kiln_status open_alone(const bench *b, const char *fuser, kiln_context **
     }
     options.settings[options.n_settings++] = plugins;
     options.settings[options.n_settings++] = "tune=off";
-    return cli_open_context(&options, out, err);
+    options.n_plugins = 0;
+    kiln_status status = cli_open_context(&options, out, err);
+    for (size_t i = 0; i < b->options->device.n_plugins && status == KILN_STATUS_OK; i++) {
+        status = kiln_plugin_load(*out, b->options->device.plugins[i], err);
+        status = status == KILN_STATUS_FAILED_PRECONDITION ? KILN_STATUS_OK : status; // not its own
+    }
+    return status;
 }
 
 static kiln_status open_contender(const bench *b, uint32_t at, block *on, plugin_job *job,

@@ -96,6 +96,13 @@ static bool is_known(const kiln_fuse_registry *registry, const char *path)
     return false;
 }
 
+/* Whoever named the folder expects its fusers, unless the mode is one that takes none. */
+static bool is_surprise(const kiln_env *env, kiln_status status)
+{
+    return status == KILN_STATUS_PERMISSION_DENIED &&
+           strcmp(kiln_config_string(env->config, KILN_KNOB_PLUGIN_MODE), "off") != 0;
+}
+
 static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kilni_fuse_trust trust,
                             kiln_error *err)
 {
@@ -114,8 +121,10 @@ static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kiln
     }
     kiln_status status = kilni_fuse_plugin_load(registry, plugin, path, trust, err);
     registry->plugins[registry->n_plugins++] = plugin;
-    kiln_log_write(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "plugin %s: %s", plugin->info.path,
-                   plugin->info.reason);
+    kiln_log_write(env,
+                   trust == KILNI_FUSE_TRUST_PATH && is_surprise(env, status) ? KILN_LOG_WARN
+                                                                              : KILN_LOG_INFO,
+                   KILNI_FUSE_MODULE, "plugin %s: %s", plugin->info.path, plugin->info.reason);
     return status;
 }
 
