@@ -167,8 +167,11 @@ static void with_indices(kiln_expander *expander, kiln_op op)
         return;
     }
     kilni_expand_op(expander, op, &x, 1, attrs, 3, &places);
-    kilni_value values = indexed(expander, KILN_OP_GATHER, x, places, axis);
-    kilni_expand_output(expander, 0, kilni_expand_reshape(expander, values, out->dims, out->rank));
+    if (kilni_expand_wants(expander, 0)) {
+        kilni_value values = indexed(expander, KILN_OP_GATHER, x, places, axis);
+        values = kilni_expand_reshape(expander, values, out->dims, out->rank);
+        kilni_expand_output(expander, 0, values);
+    }
     kilni_expand_output(expander, 1, kilni_expand_reshape(expander, places, out->dims, out->rank));
 }
 

@@ -167,8 +167,12 @@ void kiln_decompose_batch_norm_train(kiln_expander *expander)
     plan p = plan_of(expander);
     moments m = moments_of(expander, &p);
     scaled_output(expander, &p, m.normal);
-    blended_output(expander, 1, m.mean);
-    blended_output(expander, 2, m.variance);
+    if (kilni_expand_wants(expander, 1)) {
+        blended_output(expander, 1, m.mean);
+    }
+    if (kilni_expand_wants(expander, 2)) {
+        blended_output(expander, 2, m.variance);
+    }
 }
 
 /* Sums over the axes along which the parameters do not run. */
@@ -185,32 +189,51 @@ static void parameter_output(kiln_expander *expander, const plan *p, unsigned in
     kilni_expand_output(expander, index, x);
 }
 
+/* grad * scale, as the reductions see it. */
+static kilni_value scaled_grad(kiln_expander *expander, const plan *p, kilni_value grad)
+{
+    kilni_value scale = parameter(expander, p, 1);
+    return grouped(expander, p, scale == 0 ? grad : kilni_x_mul(expander, grad, scale));
+}
+
+static void input_output(kiln_expander *expander, const plan *p, kilni_value h, const moments *m)
+{
+    kilni_value along = mean_of(expander, p, kilni_x_mul(expander, h, m->normal));
+    kilni_value x_grad = kilni_x_sub(expander, h, kilni_x_mul(expander, m->normal, along));
+    if (p->norm.centred) {
+        x_grad = kilni_x_sub(expander, x_grad, mean_of(expander, p, h));
+    }
+    x_grad = kilni_x_mul(expander, x_grad, m->factor);
+    kilni_expand_output(expander, 0, ungrouped(expander, p, x_grad));
+}
+
 static void backward(kiln_expander *expander)
 {
     plan p = plan_of(expander);
     if (kiln_desc_count(&p.x) == 0) { // groups may not be there
         for (unsigned i = 0; i < kilni_expand_call(expander)->n_outputs; i++) {
             const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[i];
-            kilni_expand_output(expander, i,
-                                kilni_expand_full(expander, out->dims, out->rank, out->dtype, 0));
+            if (kilni_expand_wants(expander, i)) {
+                kilni_expand_output(
+                    expander, i, kilni_expand_full(expander, out->dims, out->rank, out->dtype, 0));
+            }
         }
         return;
     }
     kilni_value grad = kilni_x_input(expander, 0);
-    kilni_value scale = parameter(expander, &p, 1);
-    kilni_value h = scale == 0 ? grad : kilni_x_mul(expander, grad, scale);
-    h = grouped(expander, &p, h); // first: a fuser then knows both shapes before it reduces
-    moments m = moments_of(expander, &p);
-    kilni_value along = mean_of(expander, &p, kilni_x_mul(expander, h, m.normal));
-    kilni_value x_grad = kilni_x_sub(expander, h, kilni_x_mul(expander, m.normal, along));
-    if (p.norm.centred) {
-        x_grad = kilni_x_sub(expander, x_grad, mean_of(expander, &p, h));
+    bool wants_x = kilni_expand_wants(expander, 0);
+    bool wants_scale = kilni_expand_wants(expander, 1);
+    // First: a fuser then knows both shapes before it reduces.
+    kilni_value h = wants_x ? scaled_grad(expander, &p, grad) : 0;
+    moments m = wants_x || wants_scale ? moments_of(expander, &p) : (moments){0};
+    if (wants_x) {
+        input_output(expander, &p, h, &m);
     }
-    x_grad = kilni_x_mul(expander, x_grad, m.factor);
-    kilni_expand_output(expander, 0, ungrouped(expander, &p, x_grad));
-    kilni_value normal = ungrouped(expander, &p, m.normal);
-    parameter_output(expander, &p, 1, kilni_x_mul(expander, grad, normal));
-    if (kilni_expand_call(expander)->n_outputs > 2) {
+    if (wants_scale) {
+        kilni_value normal = ungrouped(expander, &p, m.normal);
+        parameter_output(expander, &p, 1, kilni_x_mul(expander, grad, normal));
+    }
+    if (kilni_expand_call(expander)->n_outputs > 2 && kilni_expand_wants(expander, 2)) {
         parameter_output(expander, &p, 2, grad);
     }
 }

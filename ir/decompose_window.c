@@ -299,15 +299,22 @@ void kiln_decompose_deform_conv_backward(kiln_expander *expander)
     kilni_value results[3] = {0};
     deform_attrs(call, attrs);
     kilni_value grad = wide_input(expander, 4);
-    const kilni_value inputs[] = {wide_input(expander, 0), wide_input(expander, 1),
-                                  wide_input(expander, 3),
-                                  turned_columns(expander, grad, wide_input(expander, 2))};
-    kilni_value columns = write_op(expander, KILN_OP_DEFORM_IM2COL, inputs, 3, attrs, 5);
-    kilni_expand_op(expander, KILN_OP_DEFORM_IM2COL_BACKWARD, inputs, 4, attrs, 5, results);
-    kilni_expand_output(expander, 0, results[0]);
-    kilni_expand_output(expander, 1, results[1]);
-    kilni_expand_output(expander, 2, weight_sums(expander, columns, grad, &call->inputs[2]));
-    kilni_expand_output(expander, 3, results[2]);
-    kilni_expand_output(expander, 4,
-                        kilni_expand_reduce(expander, KILN_OP_SUM, grad, axes, 3, false));
+    kilni_value inputs[4] = {wide_input(expander, 0), wide_input(expander, 1),
+                             wide_input(expander, 3), 0};
+    if (kilni_expand_wants(expander, 2)) {
+        kilni_value columns = write_op(expander, KILN_OP_DEFORM_IM2COL, inputs, 3, attrs, 5);
+        kilni_expand_output(expander, 2, weight_sums(expander, columns, grad, &call->inputs[2]));
+    }
+    if (kilni_expand_wants(expander, 0) || kilni_expand_wants(expander, 1) ||
+        kilni_expand_wants(expander, 3)) {
+        inputs[3] = turned_columns(expander, grad, wide_input(expander, 2));
+        kilni_expand_op(expander, KILN_OP_DEFORM_IM2COL_BACKWARD, inputs, 4, attrs, 5, results);
+        kilni_expand_output(expander, 0, results[0]);
+        kilni_expand_output(expander, 1, results[1]);
+        kilni_expand_output(expander, 3, results[2]);
+    }
+    if (kilni_expand_wants(expander, 4)) {
+        grad = kilni_expand_reduce(expander, KILN_OP_SUM, grad, axes, 3, false);
+        kilni_expand_output(expander, 4, grad);
+    }
 }

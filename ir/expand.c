@@ -255,8 +255,16 @@ void kilni_expand_drop(kiln_expander *expander, kilni_value number)
     expander->status = expander->sink->emit(&record, expander->sink->user, expander->err);
 }
 
+bool kilni_expand_wants(const kiln_expander *expander, unsigned index)
+{
+    return (expander->sink->unwanted >> index & 1) == 0;
+}
+
 void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value number)
 {
+    if (!kilni_expand_wants(expander, index)) {
+        return;
+    }
     kiln_dtype dtype = expander->call->outputs[index].dtype;
     bool other = number != 0 && kilni_expand_desc(expander, number).dtype != dtype;
     expander->outputs[index] = other ? kilni_expand_cast(expander, number, dtype) : number;
@@ -269,6 +277,9 @@ void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value nu
 static void own_outputs(kiln_expander *x)
 {
     for (unsigned i = 0; i < x->call->n_outputs && x->status == KILN_STATUS_OK; i++) {
+        if (!kilni_expand_wants(x, i)) {
+            continue;
+        }
         bool taken = x->outputs[i] <= x->call->n_inputs;
         for (unsigned k = 0; k < i; k++) {
             taken |= x->outputs[k] == x->outputs[i];
@@ -282,6 +293,9 @@ static void check_outputs(kiln_expander *x)
 {
     for (unsigned i = 0; i < x->call->n_outputs && x->status == KILN_STATUS_OK; i++) {
         const kiln_tensor_desc desc = kilni_expand_desc(x, x->outputs[i]);
+        if (!kilni_expand_wants(x, i)) {
+            continue;
+        }
         if (desc.dtype != x->call->outputs[i].dtype ||
             !kiln_desc_same_shape(&desc, &x->call->outputs[i])) {
             kilni_expand_fail(x, KILN_STATUS_INTERNAL, "its decomposition gives another shape");

@@ -364,11 +364,12 @@ KILN_API bool kiln_ir_custom_is(const kiln_op_record *record, const char *name, 
 typedef struct kiln_expansion_sink {
     kiln_status (*emit)(const kiln_op_record *record, void *user, kiln_error *err);
     void *user;
+    uint32_t unwanted; ///< bit i: nobody takes result i, so what only it needs may be left out
 } kiln_expansion_sink;
 
 /// Writes a composite operator as simpler ones (which may be composites themselves). `call` has
 /// passed kiln_ir_infer and carries its outputs' descriptions; `out_ids` gets the number of each
-/// result, none of which is dropped, an input, or another result.
+/// result, none of which is dropped, an input, or another result; 0 of an unwanted one.
 /// Ownership: what the sink sees is borrowed. Lifetime: of the call. Thread: any. Errors: those of
 /// the sink; INVALID_ARGUMENT for an operator without a decomposition; RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_expand(const kiln_env *env, const kiln_op_record *call,

@@ -74,7 +74,9 @@ kilni_value kilni_expand_full(kiln_expander *expander, const int64_t *dims, uint
 
 /// The value is not used any more; all that are left are dropped at the end.
 void kilni_expand_drop(kiln_expander *expander, kilni_value value);
-/// Cast to the dtype of the result, when it has another.
+/// Does anybody take result `index`? What only others need need not be written.
+bool kilni_expand_wants(const kiln_expander *expander, unsigned index);
+/// Cast to the dtype of the result, when it has another. Nothing happens with one that is unwanted.
 void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value value);
 
 // ---- arithmetic that says when int64 is exceeded

@@ -456,7 +456,7 @@ static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t r
     kiln_status status = kilni_stream_current(device, &stream, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_record(stream, KILN_OP_ALL_REDUCE, &plan->inputs[rank], 1, attrs, 3,
-                                     &plan->out_tensors[rank], err);
+                                     /*unwanted=*/0, &plan->out_tensors[rank], err);
     }
     pthread_mutex_unlock(&device->lock);
     return status;

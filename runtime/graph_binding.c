@@ -129,8 +129,9 @@ static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *s
         if (record->op == KILN_OP_DROP) {
             status = kilni_stream_drop(stream, inputs[0], err);
         } else {
-            status = kilni_stream_record(stream, record->op, inputs, record->n_inputs,
-                                         record->attrs, record->n_attrs, outputs, err);
+            status =
+                kilni_stream_record(stream, record->op, inputs, record->n_inputs, record->attrs,
+                                    record->n_attrs, /*unwanted=*/0, outputs, err);
         }
         if (status != KILN_STATUS_OK) {
             return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);

@@ -100,7 +100,7 @@ static kiln_status fill_in_draw(const kilni_stream *stream, kiln_op op, const ki
 
 kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
-                                kiln_tensor **out_tensors, kiln_error *err)
+                                uint32_t unwanted, kiln_tensor **out_tensors, kiln_error *err)
 {
     call self;
     kiln_attr filled[KILN_MAX_ATTRS];
@@ -136,7 +136,7 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
                                    .custom = custom};
     kiln_status status = kiln_ir_infer(&record, self.outputs, err);
     if (status == KILN_STATUS_OK && kiln_ir_is_expanded(stream->device->backend, &record)) {
-        return kilni_record_expanded(stream, &record, inputs, out_tensors, err);
+        return kilni_record_expanded(stream, &record, inputs, unwanted, out_tensors, err);
     }
     if (status == KILN_STATUS_OK) {
         status = make_outputs(stream, &self, n_inputs, n_outputs, out_tensors, err);
@@ -214,9 +214,9 @@ static kiln_status find_device(kiln_device **handle, kiln_op op, kiln_tensor *co
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,
-                        size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
-                        kiln_tensor **out_tensors, kiln_error *err)
+static kiln_status record_call(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,
+                               size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                               uint32_t unwanted, kiln_tensor **out_tensors, kiln_error *err)
 {
     if (out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
@@ -245,11 +245,13 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
         status = kilni_stream_current(device, &stream, err);
     }
     if (status == KILN_STATUS_OK) {
-        status =
-            kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, out_tensors, err);
+        status = kilni_stream_record(stream, op, inputs, n_inputs, attrs, n_attrs, unwanted,
+                                     out_tensors, err);
     }
-    for (size_t i = 0; i < n_outputs && status == KILN_STATUS_OK && out_tensors[i] != NULL; i++) {
-        out_tensors[i]->handle = handle;
+    for (size_t i = 0; i < n_outputs && status == KILN_STATUS_OK; i++) {
+        if (out_tensors[i] != NULL) {
+            out_tensors[i]->handle = handle;
+        }
     }
     kilni_trace_span(device, KILNI_SPAN_RECORD, info->name, start_ns);
     if (status == KILN_STATUS_OK && !stream->capturing) {
@@ -267,13 +269,26 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
     return status;
 }
 
+kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,
+                        size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                        kiln_tensor **out_tensors, kiln_error *err)
+{
+    return record_call(handle, op, inputs, n_inputs, attrs, n_attrs, /*unwanted=*/0, out_tensors,
+                       err);
+}
+
 kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
                                  size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                  kiln_tensor **const *outputs, kiln_error *err)
 {
     size_t n_outputs = kiln_op_info_of(op)->n_outputs;
     kiln_tensor *made[KILN_MAX_OUTPUTS];
-    kiln_status status = kiln_record(device, op, inputs, n_inputs, attrs, n_attrs, made, err);
+    uint32_t unwanted = 0;
+    for (size_t i = 0; i < n_outputs; i++) {
+        unwanted |= outputs[i] == NULL ? 1u << i : 0;
+    }
+    kiln_status status =
+        record_call(device, op, inputs, n_inputs, attrs, n_attrs, unwanted, made, err);
     for (size_t i = 0; i < n_outputs; i++) {
         if (outputs[i] != NULL) {
             *outputs[i] = made[i];

@@ -62,7 +62,7 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
     if (status == KILN_STATUS_OK) {
         status =
             kilni_stream_record(self->stream, record->op, inputs, record->n_inputs, record->attrs,
-                                record->n_attrs, &self->made[self->n_made], err);
+                                record->n_attrs, /*unwanted=*/0, &self->made[self->n_made], err);
     }
     if (status == KILN_STATUS_OK) {
         self->n_made += record->n_outputs;
@@ -71,15 +71,18 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
 }
 
 kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *record,
-                                  kiln_tensor *const *inputs, kiln_tensor **out_tensors,
-                                  kiln_error *err)
+                                  kiln_tensor *const *inputs, uint32_t unwanted,
+                                  kiln_tensor **out_tensors, kiln_error *err)
 {
     const kiln_env *env = &stream->device->context->env;
     expansion self = {.stream = stream, .inputs = inputs, .n_inputs = record->n_inputs};
-    const kiln_expansion_sink sink = {.emit = emit, .user = &self};
+    const kiln_expansion_sink sink = {.emit = emit, .user = &self, .unwanted = unwanted};
     uint64_t ids[KILN_MAX_OUTPUTS] = {0};
     kiln_status status = kiln_ir_expand(env, record, &sink, ids, err);
     for (size_t i = 0; i < record->n_outputs && status == KILN_STATUS_OK; i++) {
+        if (ids[i] == 0) {
+            continue; // unwanted
+        }
         size_t index = ids[i] - 1 - self.n_inputs;
         out_tensors[i] = self.made[index];
         self.made[index] = NULL;

@@ -341,10 +341,11 @@ uint64_t kilni_tensor_next_id(void);
 /// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
 
-/// Checks the operation, makes its outputs and queues it. Under the lock.
+/// Checks the operation, makes its outputs and queues it. Bit i of `unwanted`: result i is not
+/// needed, and where leaving it out spares work, out_tensors[i] stays as it is. Under the lock.
 kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
-                                kiln_tensor **out_tensors, kiln_error *err);
+                                uint32_t unwanted, kiln_tensor **out_tensors, kiln_error *err);
 kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err);
 
 /// The operator that the attributes of a custom operation name. Errors: NOT_FOUND.
@@ -359,8 +360,8 @@ kiln_status kilni_custom_on_host(kiln_device *device, const kiln_op_record *reco
 /// Records the simpler operations that a composite stands for. `record` is inferred. Under the
 /// lock.
 kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *record,
-                                  kiln_tensor *const *inputs, kiln_tensor **out_tensors,
-                                  kiln_error *err);
+                                  kiln_tensor *const *inputs, uint32_t unwanted,
+                                  kiln_tensor **out_tensors, kiln_error *err);
 
 /// Whether this moves elements of a quantised tensor; recording it then. Not under the lock.
 bool kilni_moves_quantised(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs);

@@ -190,6 +190,19 @@ static void layer_norm_backward(material *m, kiln_tensor **out)
                                 &out[1], &out[2], &m->err));
 }
 
+/// What nobody takes costs nothing.
+static void layer_norm_backward_of_x(material *m, kiln_tensor **out)
+{
+    OK(kiln_layer_norm_backward(m->inputs[GRAD], m->inputs[X], m->inputs[SCALE], -1, 1e-5, &out[0],
+                                NULL, NULL, &m->err));
+}
+
+static void layer_norm_backward_of_bias(material *m, kiln_tensor **out)
+{
+    OK(kiln_layer_norm_backward(m->inputs[GRAD], m->inputs[X], m->inputs[SCALE], -1, 1e-5, NULL,
+                                NULL, &out[0], &m->err));
+}
+
 /// r * (h - mean(h) - n * mean(h * n)), n = (x - mean) * r, h = grad * scale
 static void layer_norm_backward_primitives(material *m, kiln_tensor **out)
 {
@@ -424,6 +437,8 @@ static const chain_case chains[] = {
     {"group_norm_backward_one", group_norm_backward_primitives, 4, {1, 4, 5, 7}, 0, 1},
     {"layer_norm_backward", layer_norm_backward, 2, {33, 75}, 1, 2},
     {"layer_norm_backward_many", layer_norm_backward, 3, {7, 65, 63}, 1, 3},
+    {"layer_norm_backward_of_x", layer_norm_backward_of_x, 2, {33, 75}, 1, 1},
+    {"layer_norm_backward_of_bias", layer_norm_backward_of_bias, 2, {33, 75}, 1, 1},
     {"rms_norm_backward", rms_norm_backward, 2, {33, 75}, 1, 2},
     {"group_norm_backward", group_norm_backward, 4, {3, 4, 5, 7}, 0, 3},
     {"results_of_rows", results_of_rows, 2, {9, 75}, 1, 1},
