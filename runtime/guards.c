@@ -108,7 +108,8 @@ kiln_status kilni_guards_alloc(kilni_guards *guards, size_t bytes, const kilni_p
     *g = (guarded){.place = place, .bytes = bytes, .front = GUARD_BYTES};
     *guards->last = g;
     guards->last = &g->next;
-    kiln_status status = ops->alloc(backend, bytes + 2 * (size_t)GUARD_BYTES, &g->whole, err);
+    kiln_status status =
+        kilni_alloc_for_windows(backend, bytes + 2 * (size_t)GUARD_BYTES, &g->whole, err);
     if (status == KILN_STATUS_OK) {
         status = write_words(guards, g, err);
     }

@@ -57,6 +57,14 @@ bool kilni_arena_drop(kiln_device *device)
     return true;
 }
 
+kiln_status kilni_alloc_for_windows(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
+                                    kiln_error *err)
+{
+    const kiln_backend_ops *ops = backend->ops;
+    return (ops->alloc_arena != NULL ? ops->alloc_arena : ops->alloc)(backend, bytes, out_buffer,
+                                                                      err);
+}
+
 static bool reserve_arena(kiln_device *device, uint64_t bytes)
 {
     kilni_arena *arena = &device->arena;
@@ -72,8 +80,7 @@ static bool reserve_arena(kiln_device *device, uint64_t bytes)
     if (ops->trim != NULL) { // what was idle is not held beside it
         ops->trim(device->backend);
     }
-    kiln_status status = (ops->alloc_arena != NULL ? ops->alloc_arena : ops->alloc)(
-        device->backend, bytes, &arena->buffer, &err);
+    kiln_status status = kilni_alloc_for_windows(device->backend, bytes, &arena->buffer, &err);
     if (status != KILN_STATUS_OK) {
         arena->buffer = NULL;
         arena->off = status == KILN_STATUS_UNIMPLEMENTED;
