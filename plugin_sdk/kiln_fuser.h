@@ -541,9 +541,9 @@ typedef struct kf_step { // frozen
 #define KF_PROGRAM_DETERMINISTIC 1u // same inputs, same bits
 /// In every launch, a WRITE argument may be given the same memory as one READ argument of that
 /// launch and of the same kf_karg.group with the same dtype, the same dimensions, both contiguous
-/// at the same offset, when the tensor read is not used afterwards. At most one output takes the
-/// memory of one input. (So: no `restrict`, and every element is read before the work-item that
-/// writes it writes it, by that work-item only.)
+/// at the same offset, when the tensor read is not used afterwards, nor by an argument of another
+/// group. At most one output takes the memory of one input. (So: no `restrict`, and every element
+/// is read before the work-item that writes it writes it, by that work-item only.)
 #define KF_PROGRAM_IN_PLACE_SAFE 2u
 
 /// Steps run in order; each sees what the earlier ones wrote. After the last step, every tensor

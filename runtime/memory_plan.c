@@ -207,8 +207,7 @@ static uint32_t find_source(const maker *m, uint32_t step, const kiln_plan_block
     uint32_t group = kilni_arg_group(launch, ref);
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ ||
-            arg->group != group) {
+        if (!kilni_arg_gives_way(launch, i, group)) {
             continue;
         }
         uint32_t source = block->tensors[arg->ref];

@@ -47,8 +47,7 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
     uint32_t group = kilni_arg_group(launch, ref);
     for (uint32_t i = 0; in_place && i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        if (arg->kind != KILN_ARG_TENSOR || arg->access != KILN_ACCESS_READ ||
-            arg->group != group) {
+        if (!kilni_arg_gives_way(launch, i, group)) {
             continue;
         }
         uint32_t source = kilni_plan_slot_of(view, arg->ref);

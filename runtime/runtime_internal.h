@@ -556,6 +556,21 @@ static inline uint32_t kilni_arg_group(const kiln_program_launch *launch, uint32
     return 0;
 }
 
+/// Whether a result of `group` may be written over what argument `number` reads: another argument
+/// may be the same tensor, and be read elsewhere.
+static inline bool kilni_arg_gives_way(const kiln_program_launch *launch, uint32_t number,
+                                       uint32_t group)
+{
+    const kiln_program_arg *arg = &launch->args[number];
+    bool gives = arg->kind == KILN_ARG_TENSOR;
+    for (uint32_t i = 0; i < launch->n_args && gives; i++) {
+        const kiln_program_arg *same = &launch->args[i];
+        gives = same->kind != KILN_ARG_TENSOR || same->ref != arg->ref ||
+                (same->access == KILN_ACCESS_READ && same->group == group);
+    }
+    return gives;
+}
+
 /// The layout of a run, with the arena for it until `end`; NULL: there is none, or nothing to plan.
 kilni_layout *kilni_layout_begin(const kilni_run *run);
 void kilni_layout_end(const kilni_run *run);

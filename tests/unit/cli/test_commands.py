@@ -316,6 +316,9 @@ def plugin_bench():
         assert sum(one["won"] for one in by.values()) == 1
         expect(kiln("plugin", "bench", MODEL, "--repeat", "2", KILN_CACHE_DIR=folder), 0, "operations alone", "speedup", "GB/s")
         expect_error(kiln("plugin", "bench", path, "--json", "/none/x", "--repeat", "1", KILN_CACHE_DIR=folder), "/none/x")
+        plugin = os.path.join(BUILD, "lib/kiln/test_plugins/chain.so")
+        given = kiln("plugin", "bench", path, "--plugin", plugin, "--repeat", "2", KILN_CACHE_DIR=folder)
+        expect(given, 0, "operations alone", "org.kiln.matmul/matmul")
 
 
 @case
@@ -357,6 +360,9 @@ def allows_and_signs_plugins():
         knobs = {"KILN_PLUGIN_PATH": folder, "XDG_CONFIG_HOME": folder, "KILN_PLUGINS": "-/" + BUILD.strip("/")}
         listed = lambda mode: kiln("plugin", "list", "--why", KILN_PLUGIN_MODE=mode, **knobs)
         expect(listed("allowlist"), 0, "not in the list of plugin-allow; `kiln plugin allow FILE` adds it")
+        run = lambda mode: kiln("run", MODEL, "--input", INPUT, **knobs, KILN_PLUGIN_MODE=mode)
+        expect_error(run("allowlist"), "elementwise.so", "`kiln plugin allow FILE` adds it", code=0)
+        assert run("off").stderr == ""
         expect(kiln("plugin", "allow", plugin, **knobs), 0, "is allowed")
         expect(kiln("plugin", "allow", plugin, **knobs), 0, "was allowed before")
         expect(listed("allowlist"), 0, "taken    org.kiln.elementwise")

@@ -10,6 +10,7 @@
 
 #include "memory_bound.h"
 #include "runtime_fixture.h"
+#include "runtime_internal.h"
 #include "transformer.h"
 
 enum { MAX_VALUES = 64 };
@@ -556,7 +557,31 @@ static void test_run_after_exhaustion(void)
     fixture_close(&f);
 }
 
-KILN_TEST_MAIN("unit/runtime/memory", KILN_TEST(test_transformer_peak),
-               KILN_TEST(test_repeated_run_asks_for_results), KILN_TEST(test_random_peak),
-               KILN_TEST(test_shared_arena_keeps_values), KILN_TEST(test_budget),
-               KILN_TEST(test_queues_run_early), KILN_TEST(test_run_after_exhaustion))
+/// A tensor that two members of a launch read is no memory for the result of either.
+static void test_groups_give_way(void)
+{
+    kiln_program_arg args[] = {
+        {.kind = KILN_ARG_TENSOR, .access = KILN_ACCESS_READ, .ref = 0, .group = 1},
+        {.kind = KILN_ARG_TENSOR, .access = KILN_ACCESS_READ, .ref = 1, .group = 1},
+        {.kind = KILN_ARG_TENSOR, .access = KILN_ACCESS_READ, .ref = 1, .group = 2},
+        {.kind = KILN_ARG_OFFSET, .ref = 0, .group = 2},
+        {.kind = KILN_ARG_TENSOR, .access = KILN_ACCESS_WRITE, .ref = 2, .group = 1},
+    };
+    kiln_program_launch launch = {.args = args, .n_args = 5};
+    KILN_CHECK(kilni_arg_gives_way(&launch, 0, 1));
+    KILN_CHECK(!kilni_arg_gives_way(&launch, 0, 2));
+    KILN_CHECK(!kilni_arg_gives_way(&launch, 1, 1)); // another group reads it, too
+    KILN_CHECK(!kilni_arg_gives_way(&launch, 2, 2));
+    KILN_CHECK(!kilni_arg_gives_way(&launch, 3, 2)); // no tensor's memory
+    KILN_CHECK(!kilni_arg_gives_way(&launch, 4, 1)); // written
+    args[2].group = 1;
+    KILN_CHECK(kilni_arg_gives_way(&launch, 1, 1));
+    args[2].access = KILN_ACCESS_READ | KILN_ACCESS_WRITE;
+    KILN_CHECK(!kilni_arg_gives_way(&launch, 1, 1));
+}
+
+KILN_TEST_MAIN("unit/runtime/memory", KILN_TEST(test_groups_give_way),
+               KILN_TEST(test_transformer_peak), KILN_TEST(test_repeated_run_asks_for_results),
+               KILN_TEST(test_random_peak), KILN_TEST(test_shared_arena_keeps_values),
+               KILN_TEST(test_budget), KILN_TEST(test_queues_run_early),
+               KILN_TEST(test_run_after_exhaustion))
