@@ -242,16 +242,30 @@ static inline void kf_rows_functions(kf_text *text, uint32_t kind, uint32_t part
 
 static inline void kf_rows_only_function(kf_text *text, uint32_t partial, uint32_t width)
 {
-    kf_ew_template(text,
-                   "static inline $T only_$X($T x, $C rest, int count) {\n"
-                   "    $C e[$V];\n"
-                   "    vstore$V(x, 0, e);\n"
-                   "    for (int k = count; k < $V; k++) {\n"
-                   "        e[k] = rest;\n"
-                   "    }\n"
-                   "    return vload$V(0, e);\n"
-                   "}\n",
-                   partial, width, NULL);
+    kf_dtype dtype = kf_dtype_of(partial);
+    uint32_t lane;
+    kf_ew_template(text, "static inline $T only_$X($T x, $C rest, int count) {\n", partial, width,
+                   NULL);
+    kf_text_addf(text, "    const %s%u lanes = (%s%u)(", dtype.unsign, width, dtype.unsign, width);
+    for (lane = 0; lane < width; lane++) {
+        kf_text_addf(text, lane == 0 ? "%u" : ", %u", lane);
+    }
+    kf_text_addf(text, ");\n    return select((%s%u)(rest), x, lanes < (%s%u)((%s)count));\n}\n",
+                 dtype.compute, width, dtype.unsign, width, dtype.unsign);
+}
+
+/// take_X: `count` lanes from p on, `stride` apart. Where at least V elements are `left` in memory
+/// they are read as one vector, and the lanes past `count` are those of neighbours.
+static inline void kf_rows_take_function(kf_text *text, uint32_t dtype, uint32_t width)
+{
+    kf_ew_template(
+        text,
+        "static inline $T take_$X(__global const $S *p, idx stride, int count, idx left) "
+        "{\n"
+        "    return stride == 1 && (count == $V || left >= $V) ? load_$X(p) : "
+        "part_$X(p, stride, count);\n"
+        "}\n",
+        dtype, width, NULL);
 }
 
 /// Joins the partial results of the work-items of a row as a tree; `kind` has its functions.

@@ -57,13 +57,7 @@ static void emit_access(const emitter *e, uint64_t read, uint64_t written)
     uint32_t width = e->plan->width;
     for (uint32_t dtype = 1; dtype < 64; dtype++) {
         if ((read >> dtype & 1u) != 0) {
-            kf_ew_template(e->text,
-                           "static inline $T take_$X(__global const $S *p, idx stride, int count) "
-                           "{\n"
-                           "    return stride == 1 && count == $V ? load_$X(p) : "
-                           "part_$X(p, stride, count);\n"
-                           "}\n",
-                           dtype, width, NULL);
+            kf_rows_take_function(e->text, dtype, width);
         }
         if ((written >> dtype & 1u) != 0) {
             kf_ew_template(e->text,
@@ -231,6 +225,38 @@ static void emit_distance(const emitter *e, uint32_t value)
     kf_text_add(e->text, *plus == '\0' ? "0" : "");
 }
 
+/// May a vector that reaches past its line be read whole, where memory goes on? Other work-items
+/// may be writing there when the block has results as large as the space.
+static uint32_t reads_neighbours(const emitter *e, uint32_t value)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        if (kf_chain_is_output(value_of(e, i)) && is_full(e, i)) {
+            return 0;
+        }
+    }
+    return e->plan->group == 0 && !value_of(e, value)->computed && value_of(e, value)->contiguous &&
+           is_full(e, value);
+}
+
+/// zN: elements of such an input.
+static void emit_totals(const emitter *e)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        const char *times = "";
+        if (!reads_neighbours(e, i)) {
+            continue;
+        }
+        kf_text_addf(e->text, "    const idx z%u = ", i);
+        for (uint32_t g = 0; g < e->plan->n_groups; g++) {
+            if (axis_in(e, i, g) >= 0) {
+                kf_text_addf(e->text, "%se%u", times, g);
+                times = " * ";
+            }
+        }
+        kf_text_add(e->text, ";\n");
+    }
+}
+
 /// A vector of input `value` at element `i` of the last group.
 static void emit_load(const emitter *e, uint32_t value, const char *indent)
 {
@@ -246,11 +272,15 @@ static void emit_load(const emitter *e, uint32_t value, const char *indent)
     }
     kf_text_addf(e->text, "take_%s(p%u + ", dtype.name, value);
     emit_distance(e, value);
-    if (value_of(e, value)->contiguous) {
-        kf_text_add(e->text, " + i, 1, count);\n");
-    } else {
-        kf_text_addf(e->text, " + i * t%u_%u, t%u_%u, count);\n", value, (uint32_t)axis, value,
+    if (!value_of(e, value)->contiguous) {
+        kf_text_addf(e->text, " + i * t%u_%u, t%u_%u, count, 0);\n", value, (uint32_t)axis, value,
                      (uint32_t)axis);
+    } else if (reads_neighbours(e, value)) {
+        kf_text_addf(e->text, " + i, 1, count, z%u - (", value);
+        emit_distance(e, value);
+        kf_text_add(e->text, " + i));\n");
+    } else {
+        kf_text_add(e->text, " + i, 1, count, 0);\n");
     }
 }
 
@@ -673,6 +703,7 @@ static void emit_first(const emitter *e)
 {
     uint32_t last = e->plan->n_groups - 1;
     emit_signature(e, "kiln_reduce", &e->plan->first);
+    emit_totals(e);
     emit_items(e);
     if (e->plan->columns) {
         kf_text_addf(e->text,

@@ -40,16 +40,6 @@ static uint32_t is_full(const emitter *e, uint32_t value)
 
 // ---- functions ---------------------------------------------------------------------------------
 
-static void emit_take(const emitter *e, uint32_t dtype)
-{
-    kf_ew_template(e->text,
-                   "static inline $T take_$X(__global const $S *p, idx stride, int count) {\n"
-                   "    return stride == 1 && count == $V ? load_$X(p) : "
-                   "part_$X(p, stride, count);\n"
-                   "}\n",
-                   dtype, e->plan->width, NULL);
-}
-
 static void emit_give(const emitter *e, uint32_t dtype)
 {
     kf_ew_template(e->text,
@@ -129,7 +119,7 @@ static void emit_functions(const emitter *e)
     kf_text_addf(e->text, "typedef %s udx;\n", e->plan->wide ? "ulong" : "uint");
     for (uint32_t dtype = 1; dtype < 64; dtype++) {
         if ((read >> dtype & 1u) != 0) {
-            emit_take(e, dtype);
+            kf_rows_take_function(e->text, dtype, e->plan->width);
         }
         if ((turned >> dtype & 1u) != 0) {
             emit_turn(e, dtype);
@@ -272,13 +262,15 @@ static void emit_load(const emitter *e, uint32_t value, const char *indent)
     kf_text_addf(e->text, "%sconst %s%u v%u = take_%s(r%u + i", indent, dtype.compute,
                  e->plan->width, value, dtype.name, value);
     if (value_of(e, value)->contiguous) {
-        kf_text_add(e->text, ", 1, count);\n");
+        uint32_t every = e->rows->places[value].mask == kf_rows_all(e->rows);
+        kf_text_add(e->text, every && e->plan->group == 0 ? ", 1, count, (last - row) * n - i);\n"
+                                                          : ", 1, count, 0);\n");
         return;
     }
     for (uint32_t axis = 0; axis < e->rows->rank; axis++) {
         int own = rw_value_axis(e->rows, value, axis);
         if ((e->rows->reduced >> axis & 1u) != 0 && own >= 0) {
-            kf_text_addf(e->text, " * t%u_%u, t%u_%u, count);\n", value, (uint32_t)own, value,
+            kf_text_addf(e->text, " * t%u_%u, t%u_%u, count, 0);\n", value, (uint32_t)own, value,
                          (uint32_t)own);
         }
     }

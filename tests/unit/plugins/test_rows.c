@@ -578,23 +578,30 @@ static void test_strides(void)
     }
 }
 
+/// Lines of 33 and of 5 elements: where vectors reach past their line, neighbours' values stay out.
 static void test_special_values(void)
 {
     static const double specials[] = {NAN, INFINITY, -INFINITY, -0.0, 1e30, -1e30};
-    mini_host *mini = begin(kiln_test_param());
-    if (mini == NULL) {
-        return;
+    const variant *v = kiln_test_param();
+    mini_host *mini = begin(v);
+    for (int form = 0; mini != NULL && form < 4; form++) {
+        int64_t length = form < 2 ? 33 : 5;
+        uint32_t mask = form % 2 == 0 ? 2 : 1;
+        mini_clear(mini);
+        uint32_t x = tensor(mini, KF_DTYPE_F32, 2, 7, length, 0);
+        for (int64_t row = 0; row < 6; row++) {
+            store(KILN_DTYPE_F32, mini->tensors[x].data, row * length + row * 5 % length,
+                  specials[row]);
+        }
+        reduce(mini, KF_OP_MAX, x, mask, true);
+        reduce(mini, KF_OP_MIN, x, mask, true);
+        reduce(mini, KF_OP_SUM, x, mask, true);
+        reduce(mini, KF_OP_MAX_ABS, x, mask, true);
+        KILN_CHECK_INT(check_block(mini, 32), takes_axes(v, mask, 2));
     }
-    uint32_t x = tensor(mini, KF_DTYPE_F32, 2, 7, 33, 0);
-    for (int row = 0; row < 6; row++) {
-        store(KILN_DTYPE_F32, mini->tensors[x].data, row * 33 + row * 5, specials[row]);
+    if (mini != NULL) {
+        end(mini);
     }
-    reduce(mini, KF_OP_MAX, x, 2, true);
-    reduce(mini, KF_OP_MIN, x, 2, true);
-    reduce(mini, KF_OP_SUM, x, 2, true);
-    reduce(mini, KF_OP_MAX_ABS, x, 2, true);
-    KILN_CHECK(check_block(mini, 32));
-    end(mini);
 }
 
 /// Twice the same bits, and nothing depends on which block came before.
