@@ -534,9 +534,12 @@ int plugin_check(int argc, char **argv)
         options.jobs = processors < 1 ? 1 : processors > 16 ? 16 : (uint32_t)processors;
     }
     size_t n = choose(&options, rows);
+    if (n == 0 && options.only != NULL) {
+        return cli_usage("plugin check", "there is no check \"%s\"", options.only);
+    }
     if (n == 0) {
-        return cli_usage("plugin check", "there is no check \"%s\"",
-                         options.only != NULL ? options.only : "of this level and name");
+        return cli_usage("plugin check", "--include and --exclude leave no check of level %u",
+                         (unsigned)options.level);
     }
     if (options.list) {
         return list_checks(rows, n);

@@ -4,6 +4,7 @@
 // What a signature is, signature.c knows; which of the trusted take part, plugin_policy.c.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,29 +34,41 @@ kiln_status kilni_fuse_check_owner(const struct stat *info, const char *what, ki
                : kiln_fail(err, PERMISSION_DENIED, "%.120s is writable for others", what);
 }
 
-kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err)
+/* `path` is cut on the way. */
+static kiln_status check_chain(char *path, kiln_error *err)
 {
-    char *folder = kiln_strdup(env, path);
-    if (folder == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
-    }
     kiln_status status = KILN_STATUS_OK;
-    for (char *slash = strrchr(folder, '/'); slash != NULL && status == KILN_STATUS_OK;
-         slash = strrchr(folder, '/')) {
-        bool root = slash == folder;
+    for (char *slash = strrchr(path, '/'); slash != NULL && status == KILN_STATUS_OK;
+         slash = strrchr(path, '/')) {
+        bool root = slash == path;
         char what[160];
         struct stat info;
         slash[root ? 1 : 0] = 0;
-        snprintf(what, sizeof what, "folder %.120s", folder);
-        status = stat(folder, &info) != 0
+        snprintf(what, sizeof what, "folder %.120s", path);
+        status = stat(path, &info) != 0
                      ? kiln_fail(err, PERMISSION_DENIED, "%s: %s", what, strerror(errno))
                      : kilni_fuse_check_owner(&info, what, err);
         if (root) {
             break;
         }
     }
-    kiln_free(env, folder);
     return status;
+}
+
+/* Both the folders that the path names and, where one of them is a link, those that it leads to. */
+kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err)
+{
+    char real[PATH_MAX];
+    char *folder = kiln_strdup(env, path);
+    if (folder == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
+    }
+    kiln_status status = check_chain(folder, err);
+    kiln_free(env, folder);
+    if (status == KILN_STATUS_OK && realpath(path, real) == NULL) {
+        status = kiln_fail(err, PERMISSION_DENIED, "%.160s: %s", path, strerror(errno));
+    }
+    return status == KILN_STATUS_OK ? check_chain(real, err) : status;
 }
 
 // ---- a user's lists ----------------------------------------------------------------------------
@@ -236,7 +249,10 @@ static kiln_status check_signed(const kiln_env *env, const char *path, const voi
     kiln_status status = list_read(env, KILN_KNOB_PLUGIN_KEYS, &list, err);
     size_t count = status == KILN_STATUS_OK ? read_keys(list.text, keys) : 0;
     if (status == KILN_STATUS_OK && count == 0) {
-        status = kiln_fail(err, PERMISSION_DENIED, "plugin-keys has no key: nothing is allowed");
+        status =
+            kiln_fail(err, PERMISSION_DENIED,
+                      "plugin-keys has no key: nothing is allowed; `kiln plugin sign --key FILE` "
+                      "prints the line of one");
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_fuse_check_signature(env, path, bytes, length, keys, count, err);
@@ -327,6 +343,10 @@ kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path, kiln_e
     size_t length = 0;
     kiln_status status = kilni_fuse_read_plugin(env, path, &bytes, &length, err);
     KILN_TRY(out, status, status);
+    if (length < 4 || memcmp(bytes, "\177ELF", 4) != 0) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "%.180s is no shared object", path);
+        goto out;
+    }
     KILN_TRY(out, status, list_place(env, KILN_KNOB_PLUGIN_ALLOW, &list, err));
     if (access(list.path, F_OK) == 0) {
         KILN_TRY(out, status, list_read(env, KILN_KNOB_PLUGIN_ALLOW, &list, err));

@@ -143,6 +143,9 @@ static kiln_status read_signature(const char *path, unsigned char *out, kiln_err
     }
     ssize_t got = read_some(fd, bytes, sizeof bytes);
     (void)close(fd);
+    if (got < 0) {
+        return kiln_fail(err, PERMISSION_DENIED, "its FILE.sig cannot be read");
+    }
     if (got != SIGNATURE_BYTES) {
         return kiln_fail(err, PERMISSION_DENIED, "its signature has %s%d bytes, not 64",
                          got > SIGNATURE_BYTES ? "more than " : "",

@@ -480,6 +480,23 @@ static void test_list_of_allowed_files(void)
     place_fini(&p);
 }
 
+/* Who may write above the folder that a link leads to may put another in its place. */
+static void test_links_to_open_folders(void)
+{
+    place p;
+    place_init(&p);
+    const char *home = kiln_test_tmpdir();
+    const char *open = kiln_test_path(home, "open"), *link = kiln_test_path(home, "link");
+    KILN_CHECK_INT(mkdir(open, 0777) | chmod(open, 0777), 0);
+    KILN_CHECK_INT(rename(p.path, kiln_test_path(home, "open/inner")), 0);
+    KILN_CHECK_INT(symlink("open/inner", link), 0);
+    place_set(&p, "plugin-path", link);
+    KILN_CHECK_CONTAINS(look(&p), "open is writable for others");
+    (void)chmod(open, 0700);
+    KILN_CHECK_CONTAINS(look(&p), "taken");
+    place_fini(&p);
+}
+
 /* Without the knob the list is the user's own, which `kiln plugin allow` writes; none is empty. */
 static void test_default_list(void)
 {
@@ -493,6 +510,9 @@ static void test_default_list(void)
     place_set(&p, "plugin-mode", "allowlist");
     KILN_CHECK_CONTAINS(look(&p), "not in the list of plugin-allow; `kiln plugin allow FILE` adds");
     KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, "/nowhere.so", &err), KILN_STATUS_NOT_FOUND);
+    const char *text = kiln_test_path(p.path, "notes.txt");
+    (void)kiln_test_write_file(text, "no plugin", 9);
+    KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, text, &err), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, file, &err), KILN_STATUS_OK);
     KILN_CHECK_CONTAINS(look(&p), "taken");
     KILN_CHECK_INT(kiln_fuse_plugin_allow(&p.env, file, &err), KILN_STATUS_ALREADY_EXISTS);
@@ -536,7 +556,7 @@ static void test_modes(void)
     KILN_CHECK_CONTAINS(look(&p), "not in the list");
     KILN_CHECK_STR(add_by_name(&p), "taken");
     place_set(&p, "plugin-mode", "signed");
-    KILN_CHECK_STR(look(&p), "plugin-keys has no key: nothing is allowed");
+    KILN_CHECK_CONTAINS(look(&p), "plugin-keys has no key: nothing is allowed");
     KILN_CHECK_CONTAINS(add_by_name(&p), "plugin-keys has no key");
     place_set(&p, "plugin-mode", "lenient");
     KILN_CHECK_STR(look(&p), "plugin-mode is lenient; off, allowlist, signed and developer are "
@@ -697,7 +717,7 @@ static void test_damaged_keys(void)
     static const char keys[] = "0123\nabc\n# 00\n"; // no line has 64 digits
     (void)kiln_test_write_file(s.keys, keys, sizeof keys - 1);
     (void)chmod(s.keys, 0644);
-    KILN_CHECK_STR(look(&s.p), "plugin-keys has no key: nothing is allowed");
+    KILN_CHECK_CONTAINS(look(&s.p), "plugin-keys has no key: nothing is allowed");
     place_fini(&s.p);
 }
 
@@ -888,6 +908,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_banned_program_stays_banned),
         KILN_TEST(test_damaged_records),
         KILN_TEST(test_list_of_allowed_files),
+        KILN_TEST(test_links_to_open_folders),
         KILN_TEST(test_default_list),
         KILN_TEST(test_modes),
         KILN_TEST(test_signatures),
