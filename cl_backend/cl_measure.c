@@ -74,14 +74,26 @@ static bool is_wanted(const kilni_cl_backend *backend)
             strcmp(kiln_config_string(config, KILN_KNOB_TUNE), "off") != 0);
 }
 
+/* A device that was measured looks as one that was not. */
+static void leave_no_trace(kilni_cl_backend *backend)
+{
+    kilni_cl_pool_trim(backend);
+    backend->pool.hits = backend->pool.creates = 0;
+    backend->stats = (kiln_backend_stats){.bytes_budget = backend->pool.budget};
+    backend->counters = (kiln_cl_counters){0};
+}
+
 void kilni_cl_device_calibrate(kilni_cl_backend *backend)
 {
     kiln_error err = KILN_ERROR_INIT;
-    if (!recall(backend) && is_wanted(backend) &&
-        kiln_cl_measure(&backend->base, &err) != KILN_STATUS_OK) {
+    if (recall(backend) || !is_wanted(backend)) {
+        return;
+    }
+    if (kiln_cl_measure(&backend->base, &err) != KILN_STATUS_OK) {
         kiln_log_write(backend->env, KILN_LOG_INFO, "cl_backend", "%s was not measured: %s",
                        backend->info.name, err.message);
     }
+    leave_no_trace(backend);
 }
 
 static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kernel, size_t bytes,

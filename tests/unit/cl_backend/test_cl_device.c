@@ -297,7 +297,10 @@ static kiln_device_info opened(const cl_settings *settings)
     cl_fixture f;
     kiln_device_info info = {0};
     if (cl_fixture_open(&f, settings)) {
+        kiln_backend_stats stats;
         info = *f.ops->info(f.base);
+        f.ops->stats(f.base, &stats);
+        KILN_CHECK_INT(stats.bytes_pooled + stats.bytes_peak + stats.kernels_launched, 0);
         cl_fixture_close(&f);
     }
     return info;
