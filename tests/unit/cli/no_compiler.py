@@ -94,8 +94,12 @@ def digits_run_from_what_a_process_before_wrote():
     alone, _ = result("digits", DIGITS, *THREE, "--no-fusion", "--set", "compiler=prepare")
     for layer in ("", "claims"):
         here, said = result("digits", DIGITS, *THREE, layer=layer)
-        same_bits(here, fused)
-        assert "in 0 fused blocks" not in said and "BLAS calls 0" in said and "unfused" not in said, said
+        assert "in 0 fused blocks" not in said and "BLAS calls 0" in said, said
+        if layer == "":
+            same_bits(here, fused)
+            assert "unfused" not in said, said
+        else:  # planned for a compiler: a block that was not prepared runs unfused, and is told
+            assert np.abs(here - expected).max() <= 1e-4 * np.abs(expected).max()
         here, said = result("digits", DIGITS, *THREE, "--no-fusion", layer=layer)
         same_bits(here, alone)
         assert "in 0 fused blocks" in said, said

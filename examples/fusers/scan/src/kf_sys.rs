@@ -82,7 +82,7 @@ structs! {
     kf_scalar { r#type: u32, reserved: u32, v: kf_value, }
     kf_ins { op: u16, arg: u16, sym: u32, imm: i64, }
     kf_expr { ins: *const kf_ins, n: u64, }
-    kf_karg { kind: u32, access: u32, r#ref: u32, dtype: u32, axis: u32, reserved: u32, value: kf_expr, }
+    kf_karg { kind: u32, access: u32, r#ref: u32, dtype: u32, axis: u32, group: u32, value: kf_expr, }
     kf_temp { bytes: kf_expr, align: u32, flags: u32, prepack: u32, reserved: u32, }
     kf_step { kind: u32, index: u32, }
     kf_diag { struct_size: u32, severity: u32, code: u32, op_index: u32, message: kf_str, }
