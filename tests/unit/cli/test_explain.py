@@ -207,7 +207,8 @@ def losers_have_margins():
 @case
 def a_winner_that_fails_is_shown():
     model = wide_model()
-    arguments = ("--plugin", os.path.join(PLUGINS, "chain_fast.so"), "--set", "plugins=test.fast")
+    arguments = ("--plugin", os.path.join(PLUGINS, "chain_fast.so"), "--set", "plugins=test.fast",
+                 "--set", "cache-dir=off")  # where a failure is kept, a second run would know it
     data = explained(model, *arguments)
     failed = [b for b in data["blocks"] if b["failure"]]
     assert len(failed) == 1 and failed[0]["fuser"].startswith("test.fast"), data["blocks"]
