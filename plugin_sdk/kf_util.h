@@ -372,6 +372,13 @@ static inline void kf_formula_op(kf_formula *f, uint32_t op)
     kf_formula_put(f, op, 0, 0, 0);
 }
 
+/// Applies `op` to what was pushed last and `value`.
+static inline void kf_formula_imm_op(kf_formula *f, int64_t value, uint32_t op)
+{
+    kf_formula_imm(f, value);
+    kf_formula_op(f, op);
+}
+
 /// Pushes the product of extents; symbol 0 is 1 and is left out.
 static inline void kf_formula_product(kf_formula *f, const uint32_t *symbols, uint32_t count)
 {

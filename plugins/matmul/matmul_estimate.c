@@ -4,12 +4,6 @@
 // the sum written and read, the epilogue's traffic, launches. Shares were measured (README).
 #include "matmul_internal.h"
 
-static void imm_op(kf_formula *f, int64_t value, uint32_t op)
-{
-    kf_formula_imm(f, value);
-    kf_formula_op(f, op);
-}
-
 /// Of the device's f32 rate, in percent.
 static uint32_t share(const mm_plan *plan)
 {
@@ -21,7 +15,7 @@ static void tensor_bytes(kf_formula *f, const mm_plan *plan, uint32_t value)
 {
     const kf_chain_value *v = &plan->block->chain.values[value];
     kf_formula_product(f, v->symbols, v->rank);
-    imm_op(f, kf_dtype_of(v->dtype).bytes, KF_INS_MUL);
+    kf_formula_imm_op(f, kf_dtype_of(v->dtype).bytes, KF_INS_MUL);
 }
 
 /// Pushes the bytes of what the epilogue reads (`written` 0) or of the results.
@@ -42,7 +36,7 @@ static void end_bytes(kf_formula *f, const mm_plan *plan, uint32_t written)
 static void tile_flops(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_tiles(f, plan);
-    imm_op(f, 2 * (int64_t)plan->rows * plan->columns, KF_INS_MUL);
+    kf_formula_imm_op(f, 2 * (int64_t)plan->rows * plan->columns, KF_INS_MUL);
     mm_formula_k(f, plan);
     kf_formula_op(f, KF_INS_MUL);
 }
@@ -52,16 +46,16 @@ static void tile_flops(kf_formula *f, const mm_plan *plan)
 static void own_panels(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_tiles(f, plan);
-    imm_op(f, plan->rows, KF_INS_MUL);
+    kf_formula_imm_op(f, plan->rows, KF_INS_MUL);
     mm_formula_tiles(f, plan);
     mm_formula_chunk(f, plan);
     kf_formula_op(f, KF_INS_CEIL_DIV);
-    imm_op(f, plan->columns, KF_INS_MUL);
+    kf_formula_imm_op(f, plan->columns, KF_INS_MUL);
     kf_formula_op(f, KF_INS_ADD);
     mm_formula_k(f, plan);
     kf_formula_op(f, KF_INS_MUL);
-    imm_op(f, plan->compute_bytes, KF_INS_MUL);
-    imm_op(f, 4, KF_INS_FLOOR_DIV);
+    kf_formula_imm_op(f, plan->compute_bytes, KF_INS_MUL);
+    kf_formula_imm_op(f, 4, KF_INS_FLOOR_DIV);
 }
 
 /// What is moved before and after the product itself: packing, and parts of the sum.
@@ -76,13 +70,13 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
         if (!mm_is_kept(plan, operands[i])) {
             mm_formula_packed(f, plan, operands[i]);
-            imm_op(f, 2, KF_INS_MUL); // read and written
+            kf_formula_imm_op(f, 2, KF_INS_MUL); // read and written
             kf_formula_op(f, KF_INS_ADD);
         }
     }
     if (plan->split) {
         mm_formula_partial(f, plan);
-        imm_op(f, 2, KF_INS_MUL);
+        kf_formula_imm_op(f, 2, KF_INS_MUL);
         kf_formula_op(f, KF_INS_ADD);
     }
 }
@@ -139,18 +133,18 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
     temp_bytes(&estimate->temp, plan);
     // the product: as long as its operations or its operands take
     kf_formula_append(ns, kf_formula_expr(&estimate->flops));
-    imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
+    kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
     idle_factor(ns, plan);
     kf_formula_append(ns, kf_formula_expr(&estimate->read));
-    imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
+    kf_formula_imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
     kf_formula_op(ns, KF_INS_MAX);
     // and what comes before and after it
     kf_formula_append(ns, kf_formula_expr(&estimate->written));
     extra_bytes(ns, plan);
     kf_formula_op(ns, KF_INS_ADD);
-    imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
+    kf_formula_imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
     kf_formula_op(ns, KF_INS_ADD);
-    imm_op(ns, 1024000, KF_INS_FLOOR_DIV);
-    imm_op(ns, launches * cost->launch_ns, KF_INS_ADD);
+    kf_formula_imm_op(ns, 1024000, KF_INS_FLOOR_DIV);
+    kf_formula_imm_op(ns, launches * cost->launch_ns, KF_INS_ADD);
     return launches;
 }

@@ -43,12 +43,6 @@ struct mm_program {
 
 // ---- sizes -------------------------------------------------------------------------------------
 
-static void imm_op(kf_formula *f, int64_t value, uint32_t op)
-{
-    kf_formula_imm(f, value);
-    kf_formula_op(f, op);
-}
-
 static void symbol(kf_formula *f, uint32_t symbol)
 {
     kf_formula_product(f, &symbol, 1);
@@ -97,13 +91,13 @@ void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *
 static void row_tiles(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_m(f, plan);
-    imm_op(f, plan->rows, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, plan->rows, KF_INS_CEIL_DIV);
 }
 
 static void panels(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_n(f, plan);
-    imm_op(f, plan->columns, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, plan->columns, KF_INS_CEIL_DIV);
 }
 
 void mm_formula_tiles(kf_formula *f, const mm_plan *plan)
@@ -118,7 +112,7 @@ void mm_formula_tiles(kf_formula *f, const mm_plan *plan)
 static void units(kf_formula *f, int64_t factor)
 {
     kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    imm_op(f, factor, KF_INS_MUL);
+    kf_formula_imm_op(f, factor, KF_INS_MUL);
 }
 
 /// Terms of a part: so many parts that the tiles of all parts keep every unit busy.
@@ -129,8 +123,8 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     mm_formula_tiles(f, plan);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_CEIL_DIV);
-    imm_op(f, PART_TERMS, KF_INS_MAX);
-    imm_op(f, PART_STEP, KF_INS_ROUND_UP);
+    kf_formula_imm_op(f, PART_TERMS, KF_INS_MAX);
+    kf_formula_imm_op(f, PART_STEP, KF_INS_ROUND_UP);
 }
 
 void mm_formula_parts(kf_formula *f, const mm_plan *plan)
@@ -151,19 +145,19 @@ void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
     units(f, ITEMS_PER_UNIT);
     kf_formula_op(f, KF_INS_CEIL_DIV);
-    imm_op(f, plan->chunk, KF_INS_MIN);
+    kf_formula_imm_op(f, plan->chunk, KF_INS_MIN);
 }
 
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
 {
     mm_formula_k(f, plan);
     if (operand == &plan->block->left) {
-        imm_op(f, plan->width, KF_INS_ROUND_UP);
+        kf_formula_imm_op(f, plan->width, KF_INS_ROUND_UP);
         row_tiles(f, plan);
-        imm_op(f, (int64_t)plan->rows * plan->compute_bytes, KF_INS_MUL);
+        kf_formula_imm_op(f, (int64_t)plan->rows * plan->compute_bytes, KF_INS_MUL);
     } else {
         panels(f, plan);
-        imm_op(f, (int64_t)plan->columns * plan->compute_bytes, KF_INS_MUL);
+        kf_formula_imm_op(f, (int64_t)plan->columns * plan->compute_bytes, KF_INS_MUL);
     }
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_own_batch(f, plan, operand);
@@ -179,7 +173,7 @@ void mm_formula_partial(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_parts(f, plan);
     kf_formula_op(f, KF_INS_MUL);
-    imm_op(f, plan->compute_bytes, KF_INS_MUL);
+    kf_formula_imm_op(f, plan->compute_bytes, KF_INS_MUL);
 }
 
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
@@ -206,7 +200,7 @@ static void size_pack(one_launch *l, const mm_plan *plan, const mm_operand *oper
         panels(&l->global[0], plan);
     }
     mm_formula_k(&l->global[1], plan);
-    imm_op(&l->global[1], PACKED_TERMS, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(&l->global[1], PACKED_TERMS, KF_INS_CEIL_DIV);
     mm_formula_own_batch(&l->global[2], plan, operand);
 }
 
@@ -227,7 +221,7 @@ static void size_combine(one_launch *l, const mm_plan *plan)
 {
     mm_formula_m(&l->global[0], plan);
     mm_formula_n(&l->global[1], plan);
-    imm_op(&l->global[1], plan->span, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(&l->global[1], plan->span, KF_INS_CEIL_DIV);
     mm_formula_batch(&l->global[2], plan);
 }
 
@@ -243,7 +237,7 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
     }
     for (uint32_t i = 0; i < 3 && (plan->device->block_shape || side > 1); i++) {
         int64_t local = i < 2 ? side : 1;
-        imm_op(&l->global[i], local, KF_INS_MUL);
+        kf_formula_imm_op(&l->global[i], local, KF_INS_MUL);
         kf_formula_imm(&l->local[i], local);
     }
 }

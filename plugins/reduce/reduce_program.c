@@ -41,12 +41,6 @@ struct rd_program {
     rd_launch_view views[2];
 };
 
-static void imm_op(kf_formula *f, int64_t value, uint32_t op)
-{
-    kf_formula_imm(f, value);
-    kf_formula_op(f, op);
-}
-
 // ---- formulas ----------------------------------------------------------------------------------
 
 static void number_formulas(rd_program *p)
@@ -63,13 +57,13 @@ static void number_formulas(rd_program *p)
     // chunk = max(1, min(ceil(items / (8 * units of the device)), elements / work of an item))
     kf_formula_append(&p->chunk, kf_formula_expr(&p->items));
     kf_formula_put(&p->chunk, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    imm_op(&p->chunk, CHUNKS_PER_UNIT, KF_INS_MUL);
+    kf_formula_imm_op(&p->chunk, CHUNKS_PER_UNIT, KF_INS_MUL);
     kf_formula_op(&p->chunk, KF_INS_CEIL_DIV);
     kf_formula_imm(&p->chunk, ITEM_ELEMENTS / (plan->width * plan->vectors));
     kf_formula_append(&p->chunk, kf_formula_expr(&p->units));
     kf_formula_op(&p->chunk, KF_INS_FLOOR_DIV);
     kf_formula_op(&p->chunk, KF_INS_MIN);
-    imm_op(&p->chunk, 1, KF_INS_MAX);
+    kf_formula_imm_op(&p->chunk, 1, KF_INS_MAX);
     if (plan->split) {
         rd_parts_formula(&p->parts, plan);
         kf_formula_append(&p->each, kf_formula_expr(&p->units));
@@ -84,7 +78,7 @@ static void lanes_formula(kf_formula *f, const rd_program *p)
     uint32_t group = p->plan.group;
     for (uint32_t lanes = 8; lanes < group; lanes *= 2) {
         kf_formula_append(f, kf_formula_expr(p->plan.split ? &p->each : &p->units));
-        imm_op(f, lanes, KF_INS_LE);
+        kf_formula_imm_op(f, lanes, KF_INS_LE);
         kf_formula_imm(f, lanes);
     }
     kf_formula_imm(f, group);
@@ -120,7 +114,7 @@ static void row_grid(rd_program *p, rd_launch_view *v)
 static void flat_grid(rd_program *p, rd_launch_view *v, const kf_formula *items, uint32_t group)
 {
     kf_formula_append(&v->global[0], kf_formula_expr(items));
-    imm_op(&v->global[0], group, KF_INS_ROUND_UP);
+    kf_formula_imm_op(&v->global[0], group, KF_INS_ROUND_UP);
     kf_formula_imm(&v->local[0], group);
     v->launch.dims = 1;
     if (p->plan.split && v == &p->views[0]) {
@@ -221,7 +215,7 @@ static void make_temps(rd_program *p)
         kf_formula_append(&p->bytes[i], kf_formula_expr(&p->results));
         kf_formula_append(&p->bytes[i], kf_formula_expr(&p->parts));
         kf_formula_op(&p->bytes[i], KF_INS_MUL);
-        imm_op(&p->bytes[i], partial.bytes, KF_INS_MUL);
+        kf_formula_imm_op(&p->bytes[i], partial.bytes, KF_INS_MUL);
         p->temps[i].bytes = kf_formula_expr(&p->bytes[i]);
         p->temps[i].align = 16;
         p->temps[i].prepack = KF_NONE;
@@ -365,10 +359,10 @@ static void idle_factor(kf_formula *f, const rd_plan *plan)
 {
     uint32_t each = plan->group != 0 && plan->columns ? 512 : 1;
     kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    imm_op(f, each, KF_INS_MUL);
+    kf_formula_imm_op(f, each, KF_INS_MUL);
     kf_formula_op(f, KF_INS_MUL);
     kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    imm_op(f, each, KF_INS_MUL);
+    kf_formula_imm_op(f, each, KF_INS_MUL);
     rd_items_formula(f, plan);
     if (plan->split) {
         rd_parts_formula(f, plan);
@@ -389,7 +383,7 @@ void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain
     kf_rows_traffic(&estimate->read, rows, 0, 40);
     kf_rows_traffic(&estimate->written, rows, 1, 40);
     kf_rows_extent(&estimate->flops, rows, kf_rows_all(rows));
-    imm_op(&estimate->flops, rows->chain.flops, KF_INS_MUL);
+    kf_formula_imm_op(&estimate->flops, rows->chain.flops, KF_INS_MUL);
     kf_formula_append(&bytes, kf_formula_expr(&estimate->read));
     kf_formula_append(&bytes, kf_formula_expr(&estimate->written));
     kf_formula_op(&bytes, KF_INS_ADD);
@@ -397,7 +391,7 @@ void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain
         kf_rows_extent(&estimate->temp, rows, kf_rows_all(rows) & ~rows->reduced);
         rd_parts_formula(&estimate->temp, &plan);
         kf_formula_op(&estimate->temp, KF_INS_MUL);
-        imm_op(&estimate->temp, 8 * (int64_t)plan.n_results, KF_INS_MUL);
+        kf_formula_imm_op(&estimate->temp, 8 * (int64_t)plan.n_results, KF_INS_MUL);
         kf_formula_append(&bytes, kf_formula_expr(&estimate->temp));
         kf_formula_op(&bytes, KF_INS_ADD);
     }
@@ -406,8 +400,8 @@ void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain
     idle_factor(&estimate->ns, &plan);
     if (plan.group == 0 &&
         !plan.columns) { // measured: what rowwise needs less, where it takes the rows
-        imm_op(&estimate->ns, ROW_PERCENT, KF_INS_MUL);
-        imm_op(&estimate->ns, 100, KF_INS_FLOOR_DIV);
+        kf_formula_imm_op(&estimate->ns, ROW_PERCENT, KF_INS_MUL);
+        kf_formula_imm_op(&estimate->ns, 100, KF_INS_FLOOR_DIV);
     }
-    imm_op(&estimate->ns, device->cost.launch_ns * (split ? 2 : 1), KF_INS_ADD);
+    kf_formula_imm_op(&estimate->ns, device->cost.launch_ns * (split ? 2 : 1), KF_INS_ADD);
 }

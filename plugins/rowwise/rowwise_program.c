@@ -36,18 +36,12 @@ struct rw_program {
 
 // ---- formulas ----------------------------------------------------------------------------------
 
-static void imm_op(kf_formula *f, int64_t value, uint32_t op)
-{
-    kf_formula_imm(f, value);
-    kf_formula_op(f, op);
-}
-
 /// Work-items of one row: the smallest power of two, from 8 on, that gives each one vector.
 static void lanes_formula(kf_formula *f, const rw_program *p)
 {
     for (uint32_t lanes = 8; lanes < p->plan.group; lanes *= 2) {
         kf_formula_append(f, kf_formula_expr(&p->length));
-        imm_op(f, (int64_t)lanes * p->plan.width, KF_INS_LE);
+        kf_formula_imm_op(f, (int64_t)lanes * p->plan.width, KF_INS_LE);
         kf_formula_imm(f, lanes);
     }
     kf_formula_imm(f, p->plan.group);
@@ -73,13 +67,13 @@ static void block_formulas(rw_program *p)
 {
     kf_formula_append(&p->chunk, kf_formula_expr(&p->n_rows));
     kf_formula_put(&p->chunk, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    imm_op(&p->chunk, CHUNKS_PER_UNIT, KF_INS_MUL);
+    kf_formula_imm_op(&p->chunk, CHUNKS_PER_UNIT, KF_INS_MUL);
     kf_formula_op(&p->chunk, KF_INS_CEIL_DIV);
     kf_formula_imm(&p->chunk, ROWS_PER_ITEM);
     kf_formula_append(&p->chunk, kf_formula_expr(&p->length));
     kf_formula_op(&p->chunk, KF_INS_FLOOR_DIV);
     kf_formula_op(&p->chunk, KF_INS_MIN);
-    imm_op(&p->chunk, 1, KF_INS_MAX);
+    kf_formula_imm_op(&p->chunk, 1, KF_INS_MAX);
     kf_formula_append(&p->global[0], kf_formula_expr(&p->n_rows));
     kf_formula_append(&p->global[0], kf_formula_expr(&p->chunk));
     kf_formula_op(&p->global[0], KF_INS_CEIL_DIV);
@@ -89,10 +83,10 @@ static void block_formulas(rw_program *p)
 static void slot_formulas(rw_program *p)
 {
     kf_formula_append(&p->cap, kf_formula_expr(&p->length));
-    imm_op(&p->cap, p->plan.width, KF_INS_ROUND_UP);
-    imm_op(&p->cap, p->plan.slot_limit, KF_INS_MIN);
+    kf_formula_imm_op(&p->cap, p->plan.width, KF_INS_ROUND_UP);
+    kf_formula_imm_op(&p->cap, p->plan.slot_limit, KF_INS_MIN);
     kf_formula_append(&p->slot, kf_formula_expr(&p->cap));
-    imm_op(&p->slot, p->plan.slot_bytes, KF_INS_MUL);
+    kf_formula_imm_op(&p->slot, p->plan.slot_bytes, KF_INS_MUL);
     if (p->plan.group != 0) {
         kf_formula_append(&p->slot, kf_formula_expr(&p->local[1]));
         kf_formula_op(&p->slot, KF_INS_MUL);
@@ -325,12 +319,12 @@ void rw_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain
     kf_rows_traffic(&estimate->read, rows, 0, 48);
     kf_rows_traffic(&estimate->written, rows, 1, 48);
     kf_rows_extent(&estimate->flops, rows, kf_rows_all(rows));
-    imm_op(&estimate->flops, rows->chain.flops, KF_INS_MUL);
+    kf_formula_imm_op(&estimate->flops, rows->chain.flops, KF_INS_MUL);
     kf_formula_append(&bytes, kf_formula_expr(&estimate->read));
     kf_formula_append(&bytes, kf_formula_expr(&estimate->written));
     kf_formula_op(&bytes, KF_INS_ADD);
     kf_formula_roofline(&estimate->ns, &device->cost, kf_formula_expr(&bytes),
                         kf_formula_expr(&estimate->flops), 0);
     idle_factor(&estimate->ns, rows);
-    imm_op(&estimate->ns, device->cost.launch_ns, KF_INS_ADD);
+    kf_formula_imm_op(&estimate->ns, device->cost.launch_ns, KF_INS_ADD);
 }
