@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The knobs of config.def: default, file, environment, flag, the later one wins; each value is
-// checked against its type where it enters. What a value means is decided by the module that reads
-// it.
+// checked against its type where it enters. A value never changes: another takes its place, and it
+// stays until the configuration ends, so that reading needs no lock and who read a text may keep
+// it. What a value means is decided by the module that reads it.
 #define _GNU_SOURCE // secure_getenv
 #include "base_internal.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +32,16 @@ static const knob_row knobs[KILN_KNOB_COUNT] = {
 };
 
 typedef struct knob_value {
-    char *text; ///< NULL: the default
+    struct knob_value *before; ///< that it took the place of
     int64_t integer;
     kiln_origin origin;
+    char text[];
 } knob_value;
 
 struct kiln_config {
     kiln_allocator allocator;
-    kiln_log_level log_most;
-    knob_value values[KILN_KNOB_COUNT];
+    _Atomic(kiln_log_level) log_most;
+    _Atomic(knob_value *) values[KILN_KNOB_COUNT]; ///< NULL: the default
 };
 
 const char *kilni_base_getenv(const char *name)
@@ -121,26 +124,34 @@ static kiln_status parse_value(kiln_knob knob, const char *text, int64_t *out_va
     return KILN_STATUS_OK;
 }
 
+static knob_value *value_of(const kiln_config *config, kiln_knob knob)
+{
+    return config == NULL ? NULL
+                          : atomic_load_explicit(&config->values[knob], memory_order_acquire);
+}
+
 static kiln_status set_knob(kiln_config *config, kiln_knob knob, const char *text,
                             kiln_origin origin, kiln_error *err)
 {
-    knob_value *value = &config->values[knob];
+    knob_value *before = value_of(config, knob);
     int64_t integer = 0;
     kiln_status status = parse_value(knob, text, &integer, err);
-    if (status != KILN_STATUS_OK || origin < value->origin) {
+    if (status != KILN_STATUS_OK || (before != NULL && origin < before->origin)) {
         return status;
     }
     size_t bytes = strlen(text) + 1;
-    char *copy = config->allocator.alloc(config->allocator.user, bytes, 16);
-    if (copy == NULL) {
+    knob_value *value = config->allocator.alloc(config->allocator.user, sizeof *value + bytes, 16);
+    if (value == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the value of %s",
                          knobs[knob].name);
     }
-    memcpy(copy, text, bytes);
-    config->allocator.free(config->allocator.user, value->text);
-    *value = (knob_value){.text = copy, .integer = integer, .origin = origin};
+    *value = (knob_value){.before = before, .integer = integer, .origin = origin};
+    memcpy(value->text, text, bytes);
+    atomic_store_explicit(&config->values[knob], value, memory_order_release);
     if (knob == KILN_KNOB_LOG) {
-        kilni_base_log_parse(copy, &config->log_most);
+        kiln_log_level most = KILN_LOG_WARN;
+        kilni_base_log_parse(text, &most);
+        atomic_store(&config->log_most, most);
     }
     return KILN_STATUS_OK;
 }
@@ -160,7 +171,7 @@ kiln_status kiln_config_set(kiln_config *config, const char *name, const char *v
 {
     kiln_knob knob = find_knob(name);
     if (knob == KILN_KNOB_COUNT) {
-        return kiln_fail(err, NOT_FOUND, "no knob is named '%s'", name);
+        return kiln_fail(err, NOT_FOUND, "no knob is named '%s'; `kiln config` lists them", name);
     }
     return set_knob(config, knob, value, origin, err);
 }
@@ -261,7 +272,7 @@ kiln_status kiln_config_create(const kiln_allocator *allocator, const char *path
     memset(config, 0, sizeof *config);
     config->allocator = *allocator;
     kiln_status status = KILN_STATUS_OK;
-    kilni_base_log_parse(knobs[KILN_KNOB_LOG].value, &config->log_most);
+    atomic_init(&config->log_most, kilni_base_config_log_most(NULL));
     if (path != NULL) {
         KILN_TRY(out, status, read_file(config, path, err));
     }
@@ -282,7 +293,11 @@ void kiln_config_destroy(kiln_config *config)
     }
     kiln_allocator allocator = config->allocator;
     for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        allocator.free(allocator.user, config->values[i].text);
+        for (knob_value *value = value_of(config, (kiln_knob)i); value != NULL;) {
+            knob_value *before = value->before;
+            allocator.free(allocator.user, value);
+            value = before;
+        }
     }
     allocator.free(allocator.user, config);
 }
@@ -291,18 +306,19 @@ void kiln_config_destroy(kiln_config *config)
 
 const char *kiln_config_string(const kiln_config *config, kiln_knob knob)
 {
-    bool set = config != NULL && config->values[knob].text != NULL;
-    return set ? config->values[knob].text : knobs[knob].value;
+    const knob_value *value = value_of(config, knob);
+    return value != NULL ? value->text : knobs[knob].value;
 }
 
 int64_t kiln_config_int(const kiln_config *config, kiln_knob knob)
 {
-    if (config != NULL && config->values[knob].text != NULL) {
-        return config->values[knob].integer;
+    const knob_value *value = value_of(config, knob);
+    int64_t integer = 0;
+    if (value != NULL) {
+        return value->integer;
     }
-    int64_t value = 0;
-    parse_value(knob, knobs[knob].value, &value, NULL);
-    return value;
+    parse_value(knob, knobs[knob].value, &integer, NULL);
+    return integer;
 }
 
 bool kiln_config_bool(const kiln_config *config, kiln_knob knob)
@@ -312,7 +328,8 @@ bool kiln_config_bool(const kiln_config *config, kiln_knob knob)
 
 kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob knob)
 {
-    return config == NULL ? KILN_ORIGIN_DEFAULT : config->values[knob].origin;
+    const knob_value *value = value_of(config, knob);
+    return value != NULL ? value->origin : KILN_ORIGIN_DEFAULT;
 }
 
 kiln_log_level kilni_base_config_log_most(const kiln_config *config)
@@ -322,7 +339,7 @@ kiln_log_level kilni_base_config_log_most(const kiln_config *config)
         kilni_base_log_parse(knobs[KILN_KNOB_LOG].value, &most);
         return most;
     }
-    return config->log_most;
+    return atomic_load_explicit(&config->log_most, memory_order_relaxed);
 }
 
 const char *kiln_knob_name(kiln_knob knob)

@@ -118,12 +118,12 @@ static int make_schema(kiln_store *store)
     return code;
 }
 
-/// One attempt to open; SQLite's code. On failure the database is closed again.
-static int open_once(kiln_store *store)
+/// One attempt to open `name`, our path or an URI of it; SQLite's code. On failure the database is
+/// closed again.
+static int open_once(kiln_store *store, const char *name, int flags)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     int64_t version = 0;
-    int code = sqlite3_open_v2(store->path, &store->database, flags, NULL);
+    int code = sqlite3_open_v2(name, &store->database, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) {
         remember_file(store);
         sqlite3_extended_result_codes(store->database, 1);
@@ -141,6 +141,33 @@ static int open_once(kiln_store *store)
     }
     if (code != SQLITE_OK) {
         kilni_store_file_close(store);
+    }
+    return code;
+}
+
+static int open_to_write(kiln_store *store)
+{
+    return open_once(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
+/// Where the folder cannot be written (an image, another user's), a file of this format is read: as
+/// one that nobody changes, since SQLite could not make the files through which writers would tell.
+static int open_to_read(kiln_store *store)
+{
+    kiln_string uri;
+    kiln_string_init(&uri, store->env);
+    kiln_string_printf(&uri, "file:");
+    for (const char *c = store->path; *c != 0; c++) {
+        bool means_more = strchr("%?#", *c) != NULL;
+        kiln_string_printf(&uri, means_more ? "%%%02X" : "%c", (unsigned char)*c);
+    }
+    kiln_string_printf(&uri, "?immutable=1");
+    int code = uri.failed ? SQLITE_NOMEM
+                          : open_once(store, uri.text, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    kiln_string_fini(&uri);
+    if (code == SQLITE_OK) {
+        kiln_log_write(store->env, KILN_LOG_INFO, "base",
+                       "%s cannot be written: it is read, and nothing new is kept", store->path);
     }
     return code;
 }
@@ -179,7 +206,7 @@ bool kilni_store_must_renew(const kiln_store *store, int code)
 kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
 {
     const struct timespec pause = {.tv_nsec = OPEN_PAUSE_NS};
-    int code = open_once(store);
+    int code = open_to_write(store);
     for (int i = 0; i < OPEN_ATTEMPTS && code != SQLITE_OK; i++) {
         if (is_damage(code)) {
             kiln_log_write(store->env, KILN_LOG_WARN, "base", "%s is damaged and is begun anew",
@@ -190,7 +217,11 @@ kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err)
         } else {
             break;
         }
-        code = open_once(store);
+        code = open_to_write(store);
+    }
+    bool may_be_read = (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_READONLY;
+    if (may_be_read && open_to_read(store) == SQLITE_OK) {
+        return KILN_STATUS_OK;
     }
     return code == SQLITE_OK ? KILN_STATUS_OK : kilni_store_fail(store, code, "opening", err);
 }

@@ -35,6 +35,7 @@ typedef struct bench_entry {
     const char *name;
     const char *summary;
     kiln_status (*run)(const bench_options *options, kiln_error *err);
+    const char *(*case_name)(size_t index); ///< NULL past the last; NULL: it has no choice of cases
 } bench_entry;
 
 /// The benches; NULL past the last. Ownership: static storage. Lifetime: the process. Thread: any.
@@ -52,6 +53,13 @@ kiln_status bench_coll(const bench_options *options, kiln_error *err);
 kiln_status bench_remote(const bench_options *options, kiln_error *err);
 kiln_status bench_start(const bench_options *options, kiln_error *err);
 kiln_status bench_warm(const bench_options *options, kiln_error *err);
+
+/// The names that --only chooses from, as bench_entry has them; cases of one name follow each
+/// other.
+const char *bench_fusion_case(size_t index);
+const char *bench_kernels_case(size_t index);
+const char *bench_matmul_case(size_t index);
+const char *bench_ops_case(size_t index);
 
 /// The programs of `fusion`, for others that measure them; false past the last. Ownership: static
 /// storage. Lifetime: the process. Thread: one at a time. Errors: none.
@@ -71,8 +79,21 @@ kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err);
 /// Removes a folder with all in it.
 void bench_remove_tree(const char *path);
 
-/// Sorts `samples` and gives the value at `quantile` (0.5: the median).
-double bench_quantile(double *samples, size_t count, double quantile);
+/// Caches of a bench's own, empty, which the processes that it starts find by their environment;
+/// with `pocl` PoCL's too.
+typedef struct bench_caches {
+    char root[64];
+    char kiln[96];
+    char pocl[96];
+} bench_caches;
+kiln_status bench_caches_make(const bench_options *options, bool pocl, bench_caches *out_caches,
+                              kiln_error *err);
+void bench_caches_remove(const bench_caches *caches);
+
+/// Runs this command with `arguments` (ended by NULL, two to fourteen) and gives what it printed
+/// and how long the whole process took; fails when it does.
+kiln_status bench_process_run(const bench_options *options, const char *const *arguments,
+                              char *out_text, size_t capacity, double *out_ms, kiln_error *err);
 
 /// The OpenCL device of this name; NULL: none.
 struct _cl_device_id *bench_cl_device(const char *name);

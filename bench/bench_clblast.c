@@ -82,6 +82,6 @@ kiln_status bench_clblast_time(const char *device_name, size_t m, size_t k, size
     if (code != 0) {
         return kiln_fail(err, INTERNAL, "CLBlast gave %d", code);
     }
-    *out_seconds = bench_quantile(seconds, ROUNDS, 0.5);
+    *out_seconds = kiln_quantile(seconds, ROUNDS, 0.5);
     return KILN_STATUS_OK;
 }

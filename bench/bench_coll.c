@@ -163,7 +163,7 @@ static kiln_status measure(setup *self, const bench_options *options, size_t byt
         }
     }
     if (status == KILN_STATUS_OK) {
-        double seconds = bench_quantile(ours, samples, 0.5);
+        double seconds = kiln_quantile(ours, samples, 0.5);
         double traffic = 2.0 * (self->count - 1) * (double)bytes;
         snprintf(name, sizeof(name), "all_reduce %zu KiB x %u", bytes / 1024, self->count);
         bench_report(options,
@@ -171,7 +171,7 @@ static kiln_status measure(setup *self, const bench_options *options, size_t byt
                                      .value = traffic / seconds / 1e9,
                                      .unit = "GB/s",
                                      .against = "memcpy, as many threads",
-                                     .ratio = bench_quantile(theirs, samples, 0.5) / seconds,
+                                     .ratio = kiln_quantile(theirs, samples, 0.5) / seconds,
                                      .bar = bytes == bar_size && is_shared(self) ? 0.4 : 0,
                                      .peer_version = "C library",
                                      .device = kiln_device_info_of(self->devices[0])->name,

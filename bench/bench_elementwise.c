@@ -101,9 +101,9 @@ static uint64_t kernels_of_one(const chain *self, kiln_error *err)
 static void report(const bench_options *options, const char *device, uint32_t rounds, double *fused,
                    double *unfused, double *copy, const char *shape, uint64_t kernels[2])
 {
-    double fused_s = bench_quantile(fused, rounds, 0.5);
-    double unfused_s = bench_quantile(unfused, rounds, 0.5);
-    double copy_s = bench_quantile(copy, rounds, 0.5);
+    double fused_s = kiln_quantile(fused, rounds, 0.5);
+    double unfused_s = kiln_quantile(unfused, rounds, 0.5);
+    double copy_s = kiln_quantile(copy, rounds, 0.5);
     double fused_rate = 3 * array_bytes / fused_s / 1e9;
     double copy_rate = 2 * array_bytes / copy_s / 1e9;
     char counts[64];

@@ -388,7 +388,7 @@ static kiln_status time_side(kiln_device *device, const call *c, uint32_t rounds
     for (uint32_t r = 0; st == KILN_STATUS_OK && r < rounds; r++) {
         st = run_once(device, c, inputs, &times[r], err);
     }
-    *out = bench_quantile(times, rounds, 0);
+    *out = kiln_quantile(times, rounds, 0);
     for (uint32_t i = 0; i < c->n_inputs; i++) {
         kiln_release(inputs[i]);
     }
@@ -452,6 +452,16 @@ static kiln_status case_at(size_t n, call *c, kiln_error *err)
     }
     c->op = KILN_OP_COUNT;
     return KILN_STATUS_OK;
+}
+
+const char *bench_kernels_case(size_t n)
+{
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        if (kiln_op_info_of((kiln_op)op)->cls == KILN_CLASS_ELEMENTWISE && n-- == 0) {
+            return kiln_op_info_of((kiln_op)op)->name;
+        }
+    }
+    return n < sizeof(cases) / sizeof(cases[0]) ? cases[n].op : NULL;
 }
 
 kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)

@@ -3,7 +3,9 @@
 // parameters), on processors also beside CLBlast as it ships, OpenBLAS called in this process, and
 // NumPy through bench_matmul_peers.py; a peer that is not there is named.
 // OpenBLAS does the bare product in every case, also where Kiln adds a bias and GELU to it. Rounds
-// are interleaved, with a rest between sides: OpenBLAS's threads go on waiting for a while.
+// are interleaved. Each side comes after a rest (OpenBLAS's threads go on waiting for a while) and
+// a run of its own that is not timed, so that none begins with a processor that was asleep or with
+// what the other left in the caches.
 
 #include "bench.h"
 
@@ -12,7 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 9, MAX_ROUNDS = 51, REST_NS = 60000000 };
+enum { ROUNDS = 9, MAX_ROUNDS = 51, PAUSE_NS = 10000000, MOST_PAUSES = 100 };
+
+static const double sample_seconds = 2e-3;
 
 typedef struct matmul_case {
     const char *name;
@@ -39,6 +43,11 @@ static const matmul_case cases[] = {
     {"matmul_gelu_2048", 2048, 2048, 2048, true, false, false, 1, 0},
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+const char *bench_matmul_case(size_t index)
+{
+    return index < CASES ? cases[index].name : NULL;
+}
 
 // ---- OpenBLAS ----------------------------------------------------------------------------------
 
@@ -75,12 +84,10 @@ static void blas_open(openblas *b, uint32_t threads)
     snprintf(b->version, sizeof(b->version), "%s", config == NULL ? "OpenBLAS" : config());
 }
 
-static double blas_time(const openblas *b, const matmul_case *c, const float *x, const float *y)
+static void blas_run(const openblas *b, const matmul_case *c, const float *x, const float *y)
 {
-    uint64_t start = kiln_time_ns();
     b->sgemm(101, 111, 111, (int)c->m, (int)c->n, (int)c->k, 1, x, (int)c->k, y, (int)c->n, 0,
              b->result, (int)c->n);
-    return (double)(kiln_time_ns() - start) / 1e9;
 }
 
 // ---- Kiln --------------------------------------------------------------------------------------
@@ -124,17 +131,14 @@ static kiln_status record(const matmul_case *c, const material *m, kiln_tensor *
     return status;
 }
 
-static kiln_status time_case(kiln_device *device, const matmul_case *c, const material *m,
-                             double *out_seconds, kiln_error *err)
+static kiln_status run_once(kiln_device *device, const matmul_case *c, const material *m,
+                            kiln_error *err)
 {
     kiln_tensor *result = NULL;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_sync(device, err));
-    uint64_t start = kiln_time_ns();
     KILN_TRY(out, status, record(c, m, &result, err));
     KILN_TRY(out, status, kiln_flush(device, err));
     KILN_TRY(out, status, kiln_sync(device, err));
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9;
 out:
     kiln_release(result);
     return status;
@@ -152,7 +156,7 @@ static kiln_status check(kiln_device *device, const matmul_case *c, const materi
     if (values == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
-    (void)blas_time(blas, c, x, y);
+    blas_run(blas, c, x, y);
     KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
     KILN_TRY(out, status, record(c, m, &result, err));
     KILN_TRY(out, status, kiln_read(result, values, count * sizeof(float), err));
@@ -182,32 +186,67 @@ typedef struct times {
     double shipped; ///< CLBlast; 0: not measured
 } times;
 
+/// Waits until no thread of this process computes, at most `MOST_PAUSES` pauses.
 static void rest(void)
 {
-    const struct timespec pause = {.tv_nsec = REST_NS};
-    (void)nanosleep(&pause, NULL);
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    uint64_t before = kiln_processor_ns(), used = PAUSE_NS;
+    for (int i = 0; i < MOST_PAUSES && used > PAUSE_NS / 10; i++) {
+        (void)nanosleep(&pause, NULL);
+        used = kiln_processor_ns() - before;
+        before += used;
+    }
 }
 
-static kiln_status measure(kiln_device *device, const matmul_case *c, const material *m,
-                           const openblas *blas, const float *x, const float *y, uint32_t rounds,
-                           times *t, kiln_error *err)
+typedef struct sides { ///< what is timed in turn
+    kiln_device *device;
+    const matmul_case *c;
+    const material *m;
+    const openblas *blas;
+    const float *x, *y;
+} sides;
+
+typedef enum side { SIDE_FUSED, SIDE_ALONE, SIDE_BLAS } side;
+
+static kiln_status run_side(const sides *s, side which, kiln_error *err)
+{
+    if (which == SIDE_BLAS) {
+        blas_run(s->blas, s->c, s->x, s->y);
+        return KILN_STATUS_OK;
+    }
+    return run_once(s->device, s->c, s->m, err);
+}
+
+/// Seconds of one run, in the mean of those that fill `sample_seconds`.
+static kiln_status time_side(const sides *s, side which, double *out_seconds, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    uint32_t runs = 0;
+    rest();
+    KILN_TRY(out, status, kiln_device_set_fusion(s->device, which == SIDE_FUSED, err));
+    KILN_TRY(out, status, run_side(s, which, err));
+    for (uint64_t start = kiln_time_ns(); runs == 0 || *out_seconds * runs < sample_seconds;) {
+        KILN_TRY(out, status, run_side(s, which, err));
+        *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / ++runs;
+    }
+out:
+    return status;
+}
+
+static kiln_status measure(const sides *s, uint32_t rounds, times *t, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     double ignored = 0;
     for (int warm = 0; warm < 4; warm++) {
-        KILN_TRY(out, status, kiln_device_set_fusion(device, warm % 2 == 1, err));
-        KILN_TRY(out, status, time_case(device, c, m, &ignored, err));
+        KILN_TRY(out, status, time_side(s, warm % 2 == 0 ? SIDE_ALONE : SIDE_FUSED, &ignored, err));
     }
     for (uint32_t i = 0; i < rounds; i++) {
-        KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
-        KILN_TRY(out, status, time_case(device, c, m, &t->fused[i], err));
-        KILN_TRY(out, status, kiln_device_set_fusion(device, false, err));
-        KILN_TRY(out, status, time_case(device, c, m, &t->alone[i], err));
+        KILN_TRY(out, status, time_side(s, SIDE_FUSED, &t->fused[i], err));
+        KILN_TRY(out, status, time_side(s, SIDE_ALONE, &t->alone[i], err));
         t->ratio_alone[i] = t->alone[i] / t->fused[i];
-        if (blas->sgemm != NULL) {
-            t->blas[i] = blas_time(blas, c, x, y);
+        if (s->blas->sgemm != NULL) {
+            KILN_TRY(out, status, time_side(s, SIDE_BLAS, &t->blas[i], err));
             t->ratio_blas[i] = t->blas[i] / t->fused[i];
-            rest();
         }
     }
 out:
@@ -239,12 +278,12 @@ static double ask_numpy(const matmul_case *c, uint32_t threads, char *version, s
 static void report(const bench_options *options, kiln_device *device, const matmul_case *c,
                    const openblas *blas, const char *numpy, uint32_t rounds, times *t)
 {
-    double seconds = bench_quantile(t->fused, rounds, 0.5);
+    double seconds = kiln_quantile(t->fused, rounds, 0.5);
     bench_result row = {.name = c->name,
                         .value = 2e-9 * (double)c->m * (double)c->k * (double)c->n / seconds,
                         .unit = "GFLOP/s",
                         .against = c->gelu ? "one by one, with CLBlast" : "CLBlast in Kiln",
-                        .ratio = bench_quantile(t->ratio_alone, rounds, 0.5),
+                        .ratio = kiln_quantile(t->ratio_alone, rounds, 0.5),
                         .peer_version = "Kiln, one operation at a time",
                         .device = kiln_device_info_of(device)->name,
                         .samples = rounds};
@@ -258,7 +297,7 @@ static void report(const bench_options *options, kiln_device *device, const matm
     }
     if (blas->sgemm != NULL) {
         row.against = c->gelu ? "OpenBLAS, product alone" : "OpenBLAS";
-        row.ratio = bench_quantile(t->ratio_blas, rounds, 0.5);
+        row.ratio = kiln_quantile(t->ratio_blas, rounds, 0.5);
         row.bar = c->bar_blas;
         row.peer_version = blas->version;
         bench_report(options, &row);
@@ -311,7 +350,7 @@ static kiln_status run_case(const bench_options *options, kiln_device *device, c
     if (blas->sgemm != NULL && !c->gelu) {
         KILN_TRY(out, status, check(device, c, &m, blas, x, y, err));
     }
-    KILN_TRY(out, status, measure(device, c, &m, blas, x, y, rounds, &t, err));
+    KILN_TRY(out, status, measure(&(sides){device, c, &m, blas, x, y}, rounds, &t, err));
     if (info->type == KILN_DEVICE_CPU) {
         t.numpy = ask_numpy(c, info->compute_units, numpy, sizeof(numpy));
     }
@@ -368,7 +407,11 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     }
     bench_header(options);
     for (size_t i = 0; i < CASES; i++) {
-        if ((cases[i].large && is_cpu) || !bench_wanted(options, cases[i].name)) {
+        if (!bench_wanted(options, cases[i].name)) {
+            continue;
+        }
+        if (cases[i].large && is_cpu) {
+            fprintf(stderr, "%s is too large for a processor: left out\n", cases[i].name);
             continue;
         }
         // A plan serves every size: what won for another one must not decide here.

@@ -228,6 +228,11 @@ static const bench_case all_cases[] = {
 };
 enum { N_CASES = sizeof(all_cases) / sizeof(all_cases[0]) };
 
+const char *bench_ops_case(size_t index)
+{
+    return index < N_CASES ? all_cases[index].name : NULL;
+}
+
 // ---- peers ----
 
 static double seconds_of(const char *text)
@@ -345,12 +350,12 @@ static kiln_status measure(const bench_options *options, const operands *o, benc
             st = st == KILN_STATUS_OK ? time_case(o, all_cases[i].run, &times[r], err) : st;
         }
         if (st == KILN_STATUS_OK) {
-            double rate = 8.0 * ELEMS / bench_quantile(copies, rounds, 0.5) / 1e9;
+            double rate = 8.0 * ELEMS / kiln_quantile(copies, rounds, 0.5) / 1e9;
             bench_result row = {.unit = "GB/s",
                                 .peer_version = bench_copy_shape(copy),
                                 .device = device,
                                 .samples = rounds};
-            report_case(options, &all_cases[i], bench_quantile(times, rounds, 0.5), rate, p, &row);
+            report_case(options, &all_cases[i], kiln_quantile(times, rounds, 0.5), rate, p, &row);
         }
     }
     return st;

@@ -104,7 +104,7 @@ static void report(const bench_options *options, double *samples, uint32_t count
         const char *name;
         double bar_ns;
     } rows[MEASURES] = {{"recording", 500}, {"plan hit", 500}, {"both", 1000}, {"replay", 100}};
-    double median = bench_quantile(samples, count, 0.5);
+    double median = kiln_quantile(samples, count, 0.5);
     char name[64], against[32];
     snprintf(name, sizeof(name), "%s%s, median", fusion ? "" : "no fusion: ", rows[measure].name);
     snprintf(against, sizeof(against), "%.1f us", rows[measure].bar_ns / 1000);
@@ -120,7 +120,7 @@ static void report(const bench_options *options, double *samples, uint32_t count
     bench_report(options, &result);
     snprintf(name, sizeof(name), "%s%s, 90th pct", fusion ? "" : "no fusion: ",
              rows[measure].name);
-    result.value = bench_quantile(samples, count, 0.9);
+    result.value = kiln_quantile(samples, count, 0.9);
     result.ratio = rows[measure].bar_ns / result.value;
     result.bar = 0;
     bench_report(options, &result);

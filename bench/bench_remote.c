@@ -175,10 +175,10 @@ static kiln_status bulk(const bench_options *options, kiln_device *device, const
     for (uint32_t i = 0; i <= rounds; i++) { // the first one warms up
         KILN_TRY(out, status, bulk_round(device, raw, data, samples, i > 0 ? i - 1 : 0, err));
     }
-    double up = bench_quantile(samples->up, rounds, 0.5);
-    double down = bench_quantile(samples->down, rounds, 0.5);
-    double raw_up = bench_quantile(samples->raw_up, rounds, 0.5);
-    double raw_down = bench_quantile(samples->raw_down, rounds, 0.5);
+    double up = kiln_quantile(samples->up, rounds, 0.5);
+    double down = kiln_quantile(samples->down, rounds, 0.5);
+    double raw_up = kiln_quantile(samples->raw_up, rounds, 0.5);
+    double raw_down = kiln_quantile(samples->raw_down, rounds, 0.5);
     report(options, "upload 256 MiB", up, "GB/s", "raw socket", up / raw_up, 0.5, served, rounds);
     report(options, "download 256 MiB", down, "GB/s", "raw socket", down / raw_down, 0.5, served,
            rounds);
@@ -264,9 +264,9 @@ static kiln_status operations(const bench_options *options, kiln_context *contex
         KILN_TRY(out, status, pingpong(kiln_context_env(context), TRIPS, &bare_us[at], err));
         KILN_TRY(out, status, trip_round(x, &trip_us[at], err));
     }
-    double rate = bench_quantile(per_s, rounds, 0.5);
-    double trip = bench_quantile(trip_us, rounds, 0.5);
-    double bare = bench_quantile(bare_us, rounds, 0.5);
+    double rate = kiln_quantile(per_s, rounds, 0.5);
+    double trip = kiln_quantile(trip_us, rounds, 0.5);
+    double bare = kiln_quantile(bare_us, rounds, 0.5);
     report(options, "pipelined operations", rate, "/s", "200,000 a second", rate / 200000, 1.0,
            served, rounds);
     report(options, "one operation and its result", trip, "us", "C-core ping-pong", bare / trip,

@@ -11,25 +11,29 @@
 #include <string.h>
 
 static const bench_entry entries[] = {
-    {"choice", "how often a block got a candidate within 5 % of the fastest", bench_choice},
-    {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll},
+    {"choice", "how often a block got a candidate within 5 % of the fastest", bench_choice,
+     bench_fusion_case},
+    {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll,
+     NULL},
     {"elementwise", "a fused chain of five operations against a copy kernel and the unfused run",
-     bench_elementwise},
+     bench_elementwise, NULL},
     {"fusion", "softmax, norms, an optimiser step and others in primitives against a copy kernel",
-     bench_fusion},
+     bench_fusion, bench_fusion_case},
     {"kernels", "every operator on 1 MiB, unfused, against the reference evaluator on one core",
-     bench_kernels},
+     bench_kernels, bench_kernels_case},
     {"matmul", "f32 products of several sizes, alone and with bias and GELU, against OpenBLAS",
-     bench_matmul},
-    {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops},
+     bench_matmul, bench_matmul_case},
+    {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops,
+     bench_ops_case},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
-     bench_overhead},
+     bench_overhead, NULL},
     {"warm", "time to a transformer block's first result with plans and programs on disk",
-     bench_warm},
-    {"start", "time to the first result of a new process, with cold and warm caches", bench_start},
+     bench_warm, NULL},
+    {"start", "time to the first result of a new process, with cold and warm caches", bench_start,
+     NULL},
 #ifdef KILN_WITH_REMOTE
     {"remote", "a device behind gRPC on loopback, beside raw sockets and a bare ping-pong",
-     bench_remote},
+     bench_remote, NULL},
 #endif
 };
 
@@ -96,18 +100,4 @@ void bench_report(const bench_options *options, const bench_result *result)
                result->peer_version);
     }
     fflush(stdout);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_quantile(double *samples, size_t count, double quantile)
-{
-    qsort(samples, count, sizeof(*samples), compare);
-    size_t index = (size_t)(quantile * (double)(count - 1) + 0.5);
-    return samples[index];
 }

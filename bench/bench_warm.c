@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A process that finds plans, programs and measured winners on disk: the time from opening the
 // device to the first result of a transformer block, beside a repeated run. It must not compile,
-// search or measure. Each sample is a process of its own, started with KILN_BENCH_WARM set; two
-// before them fill the caches.
+// search or measure. Each sample is a process of its own, to which KILN_BENCH_WARM says how often
+// to repeat; two before them fill the caches.
 
-#define _XOPEN_SOURCE 700
 #include "bench.h"
 #include "transformer.h"
 
@@ -40,15 +39,13 @@ static unsigned long long launches(kiln_device *device)
     return stats.backend.kernels_launched + stats.backend.blas_calls;
 }
 
-static kiln_status live(const bench_options *options, kiln_context **context, kiln_device **device,
-                        kiln_tensor **parts, life *out, kiln_error *err)
+static kiln_status live(const bench_options *options, int repeats, kiln_context **context,
+                        kiln_device **device, kiln_tensor **parts, life *out, kiln_error *err)
 {
     static float result[TRANSFORMER_ELEMENTS];
     static double samples[FILLING_REPEATS];
-    int repeats = options->samples > 0 ? (int)options->samples : REPEATS;
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     kiln_status status = KILN_STATUS_OK;
-    repeats = repeats > FILLING_REPEATS ? FILLING_REPEATS : repeats;
     uint64_t start = kiln_time_ns();
     KILN_TRY(out, status, kiln_context_create(NULL, context, err));
     KILN_TRY(out, status, kiln_device_open(*context, options->device, device, err));
@@ -63,7 +60,7 @@ static kiln_status live(const bench_options *options, kiln_context **context, ki
     }
     unsigned long long run = (launches(*device) - first) / (unsigned long long)repeats;
     kiln_device_stats_get(*device, &stats);
-    out->repeated_ms = bench_quantile(samples, (size_t)repeats, 0.5);
+    out->repeated_ms = kiln_quantile(samples, (size_t)repeats, 0.5);
     out->searched = stats.plans_searched;
     out->built = stats.backend.programs_built;
     out->measured = first > run ? first - run : 0;
@@ -71,13 +68,13 @@ out:
     return status;
 }
 
-static kiln_status child(const bench_options *options, kiln_error *err)
+static kiln_status child(const bench_options *options, int repeats, kiln_error *err)
 {
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     kiln_tensor *parts[TRANSFORMER_PARTS] = {NULL};
     life l = {0};
-    kiln_status status = live(options, &context, &device, parts, &l, err);
+    kiln_status status = live(options, repeats, &context, &device, parts, &l, err);
     if (status == KILN_STATUS_OK) {
         printf("%.3f %.4f %llu %llu %llu %s\n", l.first_ms, l.repeated_ms, l.searched, l.built,
                l.measured, kiln_device_info_of(device)->name);
@@ -93,18 +90,18 @@ static kiln_status child(const bench_options *options, kiln_error *err)
 static kiln_status start(const bench_options *options, int repeats, life *out, char name[160],
                          kiln_error *err)
 {
-    char command[1024], line[512] = "";
-    snprintf(command, sizeof(command), "KILN_BENCH_WARM=1 '%s' bench warm --samples %d",
-             options->program, repeats);
-    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): this command
-    bool said = pipe != NULL && fgets(line, sizeof(line), pipe) != NULL;
-    int ended = pipe != NULL ? pclose(pipe) : -1;
-    if (!said || ended != 0 ||
+    static const char *const arguments[] = {"bench", "warm", NULL};
+    char text[16], line[512];
+    double whole_ms = 0;
+    snprintf(text, sizeof(text), "%d", repeats);
+    setenv("KILN_BENCH_WARM", text, 1);
+    kiln_status status = bench_process_run(options, arguments, line, sizeof(line), &whole_ms, err);
+    if (status == KILN_STATUS_OK &&
         sscanf(line, "%lf %lf %llu %llu %llu %159[^\n]", &out->first_ms, &out->repeated_ms,
                &out->searched, &out->built, &out->measured, name) != 6) {
-        return kiln_fail(err, INTERNAL, "`%s` failed", command);
+        status = kiln_fail(err, INTERNAL, "a warm process said: %.100s", line);
     }
-    return KILN_STATUS_OK;
+    return status;
 }
 
 static kiln_status measure(const bench_options *options, uint32_t count, kiln_error *err)
@@ -132,20 +129,20 @@ static kiln_status measure(const bench_options *options, uint32_t count, kiln_er
         bench_header(options);
         bench_report(options,
                      &(bench_result){.name = "warm_transformer",
-                                     .value = bench_quantile(first, count, 0.5),
+                                     .value = kiln_quantile(first, count, 0.5),
                                      .unit = "ms",
                                      .against = "3 repeated runs + 60 ms",
-                                     .ratio = bench_quantile(ratio, count, 0.5),
+                                     .ratio = kiln_quantile(ratio, count, 0.5),
                                      .bar = 1,
                                      .peer_version = "nothing compiled, searched, measured",
                                      .device = name,
                                      .samples = count});
         bench_report(options, &(bench_result){.name = "warm_transformer_repeated",
-                                              .value = bench_quantile(repeated, count, 0.5),
+                                              .value = kiln_quantile(repeated, count, 0.5),
                                               .unit = "ms",
                                               .against = "the first result",
-                                              .ratio = bench_quantile(first, count, 0.5) /
-                                                       bench_quantile(repeated, count, 0.5),
+                                              .ratio = kiln_quantile(first, count, 0.5) /
+                                                       kiln_quantile(repeated, count, 0.5),
                                               .peer_version = "-",
                                               .device = name,
                                               .samples = count});
@@ -156,20 +153,17 @@ out:
 
 kiln_status bench_warm(const bench_options *options, kiln_error *err)
 {
-    if (getenv("KILN_BENCH_WARM") != NULL) {
-        return child(options, err);
+    const char *started = getenv("KILN_BENCH_WARM");
+    if (started != NULL) {
+        int repeats = (int)strtol(started, NULL, 10);
+        return child(options, repeats < 1 || repeats > FILLING_REPEATS ? REPEATS : repeats, err);
     }
     uint32_t count = options->samples > 0 ? options->samples : SAMPLES;
-    char root[] = "/tmp/kiln-bench-XXXXXX", folder[64];
-    if (mkdtemp(root) == NULL) {
-        return kiln_fail(err, UNAVAILABLE, "no temporary folder");
+    bench_caches caches;
+    kiln_status status = bench_caches_make(options, /*pocl=*/false, &caches, err);
+    if (status == KILN_STATUS_OK) {
+        status = measure(options, count > MAX_SAMPLES ? MAX_SAMPLES : count, err);
+        bench_caches_remove(&caches);
     }
-    snprintf(folder, sizeof(folder), "%s/kiln", root);
-    setenv("KILN_CACHE_DIR", folder, 1);
-    if (options->device != NULL) {
-        setenv("KILN_DEVICE", options->device, 1);
-    }
-    kiln_status status = measure(options, count > MAX_SAMPLES ? MAX_SAMPLES : count, err);
-    bench_remove_tree(root);
     return status;
 }

@@ -26,12 +26,6 @@ typedef struct way { ///< to run a block; the first is its operations alone
     double ns[MORE_JUDGES]; ///< by judge; 0: not measured
 } way;
 
-typedef struct ratio {
-    uint32_t n; ///< judges that measured both
-    double median;
-    double low; ///< of the 95 % interval; 0 with fewer than six
-} ratio;
-
 typedef struct block {
     uint32_t first;
     uint32_t n_ops;
@@ -249,27 +243,16 @@ out:
 
 // ---- the tally ---------------------------------------------------------------------------------
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static ratio ratio_of(const way *a, const way *b)
+static kiln_ratio ratio_of(const way *a, const way *b)
 {
     double all[MORE_JUDGES];
-    ratio r = {0, 0, 0};
+    size_t n = 0;
     for (int i = 0; i < MORE_JUDGES; i++) {
         if (a->ns[i] > 0 && b->ns[i] > 0) {
-            all[r.n++] = a->ns[i] / b->ns[i];
+            all[n++] = a->ns[i] / b->ns[i];
         }
     }
-    if (r.n > 0) {
-        qsort(all, r.n, sizeof(all[0]), by_size);
-        r.median = r.n % 2 != 0 ? all[r.n / 2] : (all[r.n / 2 - 1] + all[r.n / 2]) / 2;
-        r.low = r.n < 6 ? 0 : all[r.n >= 9]; // of nine the second: 96 %
-    }
-    return r;
+    return kiln_ratio_of(all, n);
 }
 
 static uint32_t fastest(const block *b)
@@ -277,8 +260,8 @@ static uint32_t fastest(const block *b)
     uint32_t best = 0;
     double least = 1; // the operations alone
     for (uint32_t i = 1; i < b->n_ways; i++) {
-        ratio r = ratio_of(&b->ways[i], &b->ways[0]);
-        if (r.n > 0 && r.median < least) {
+        kiln_ratio r = ratio_of(&b->ways[i], &b->ways[0]);
+        if (r.count > 0 && r.median < least) {
             least = r.median;
             best = i;
         }
@@ -290,16 +273,16 @@ static bool was_measured(const block *b)
 {
     uint32_t others = 0;
     for (uint32_t i = 1; i < b->n_ways; i++) {
-        others += ratio_of(&b->ways[i], &b->ways[0]).n > 0;
+        others += ratio_of(&b->ways[i], &b->ways[0]).count > 0;
     }
     return others > 0;
 }
 
 /// How much slower than the fastest the choice is: 1 when it is that itself.
-static ratio verdict_on(const block *b, choice_mode mode)
+static kiln_ratio verdict_on(const block *b, choice_mode mode)
 {
     uint32_t best = fastest(b);
-    return b->chosen[mode] < 0 ? (ratio){0, 0, 0}
+    return b->chosen[mode] < 0 ? kiln_ratio_of(NULL, 0)
                                : ratio_of(&b->ways[b->chosen[mode]], &b->ways[best]);
 }
 
@@ -307,8 +290,8 @@ static bool all_clear(const block *blocks, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         for (int mode = 0; mode < CHOICE_MODES; mode++) {
-            ratio r = verdict_on(&blocks[i], (choice_mode)mode);
-            if (r.n > 0 && r.median > unclear) {
+            kiln_ratio r = verdict_on(&blocks[i], (choice_mode)mode);
+            if (r.count > 0 && r.median > unclear) {
                 return false;
             }
         }
@@ -319,13 +302,12 @@ static bool all_clear(const block *blocks, uint32_t count)
 static double median_ns(const way *w)
 {
     double all[MORE_JUDGES];
-    uint32_t n = 0;
+    size_t n = 0;
     for (int i = 0; i < MORE_JUDGES; i++) {
         all[n] = w->ns[i];
         n += w->ns[i] > 0;
     }
-    qsort(all, n, sizeof(all[0]), by_size);
-    return n > 0 ? all[n / 2] : 0;
+    return kiln_quantile(all, n, 0.5);
 }
 
 static void count_block(const choice_program *program, const block *b, choice_tally *tally)
@@ -339,19 +321,19 @@ static void count_block(const choice_program *program, const block *b, choice_ta
     tally->blocks++;
     for (int mode = 0; mode < CHOICE_MODES; mode++) {
         int chosen = b->chosen[mode];
-        ratio r = verdict_on(b, (choice_mode)mode);
-        bool tie = r.n >= 6 && r.median > near && r.low <= 1;
-        bool good = tie || (r.n > 0 && r.median <= near);
+        kiln_ratio r = verdict_on(b, (choice_mode)mode);
+        bool tie = r.count >= 6 && r.median > near && r.low <= 1;
+        bool good = tie || (r.count > 0 && r.median <= near);
         tally->good[mode] += good;
         tally->ties[mode] += tie;
         tally->recut[mode] += chosen < 0;
         if ((!good || tie) && !tally->quiet) {
             printf("  %s, tune %s: %s, %u operations from %u: %s %.1f us, %s %.1f us; %.2f times "
-                   "as long, at least %.2f, %u judges\n",
+                   "as long, at least %.2f, %zu judges\n",
                    tie ? "tie" : "miss", modes[mode], program->name, b->n_ops, b->first,
                    chosen >= 0 ? b->ways[chosen].who : "another block",
                    chosen >= 0 ? median_ns(&b->ways[chosen]) / 1e3 : 0, b->ways[best].who,
-                   median_ns(&b->ways[best]) / 1e3, r.median, r.low, r.n);
+                   median_ns(&b->ways[best]) / 1e3, r.median, r.low, r.count);
         }
     }
 }

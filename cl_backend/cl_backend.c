@@ -16,6 +16,7 @@ static void backend_close(kiln_backend *base)
     if (backend == NULL) {
         return;
     }
+    kilni_cl_ahead_stop(backend);
     if (kilni_cl_is_stuck(backend)) { // releasing what a kernel uses may wait for it
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
                        "device %s is closed while a kernel runs: its memory stays",
@@ -24,7 +25,9 @@ static void backend_close(kiln_backend *base)
     }
     if (backend->queue != NULL && !backend->lost && clFinish(backend->queue) == CL_SUCCESS) {
         kilni_cl_programs_save(backend);
+        kilni_cl_ahead_save(backend);
     }
+    kilni_cl_ahead_close(backend);
     kilni_cl_kernels_close(backend);
     kilni_cl_programs_close(backend);
     if (backend->queue != NULL) {
@@ -197,6 +200,7 @@ static const kiln_backend_ops cl_ops = {
     .program_build = kilni_cl_built_create,
     .program_ready = kilni_cl_built_ready,
     .program_parts = kilni_cl_built_parts,
+    .compiles = kilni_cl_compiles,
     .program_free = kilni_cl_built_free,
     .program_launch = kilni_cl_built_launch,
     .program_time = kilni_cl_built_time,
@@ -267,13 +271,11 @@ static kiln_status check_kernel_dir(const kiln_env *env, kiln_error *err)
 }
 
 // Without a store everything works, each process compiling for itself.
-static void open_store(kilni_cl_backend *backend)
+static void open_store(kilni_cl_backend *backend, kiln_status status, const char *folder,
+                       kiln_error *err)
 {
-    char folder[1024];
-    kiln_error err = KILN_ERROR_INIT;
-    kiln_status status = kiln_cache_dir(backend->env, folder, sizeof(folder), &err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_store_open(backend->env, folder, &backend->store, &err);
+    if (status == KILN_STATUS_OK && !kilni_cl_ahead_store(backend, &status, err)) {
+        status = kiln_store_open(backend->env, folder, &backend->store, err);
     }
     if (status == KILN_STATUS_OK) {
         return;
@@ -282,7 +284,7 @@ static void open_store(kilni_cl_backend *backend)
     bool expected =
         status == KILN_STATUS_FAILED_PRECONDITION || status == KILN_STATUS_UNIMPLEMENTED;
     kiln_log_write(backend->env, expected ? KILN_LOG_DEBUG : KILN_LOG_WARN, "cl_backend",
-                   "no program cache on disk: %s", err.message);
+                   "no program cache on disk: %s", err->message);
 }
 
 typedef struct open_request { ///< by address, or on the caller's queue
@@ -315,17 +317,25 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     backend->base.ops = &cl_ops;
     backend->env = env;
     pthread_mutex_init(&backend->reader.lock, NULL);
+    char folder[1024];
+    kiln_error no_cache = KILN_ERROR_INIT;
+    kiln_status cache = kiln_cache_dir(env, folder, sizeof(folder), &no_cache);
     kiln_status status = check_kernel_dir(env, err);
     if (status == KILN_STATUS_OK) {
+        if (cache == KILN_STATUS_OK && request->queue == NULL) {
+            kilni_cl_ahead_begin(backend, request->address, folder);
+        }
         status = find_or_take(backend, request, err);
     }
     if (status != KILN_STATUS_OK) {
         backend_close(&backend->base);
         return status;
     }
-    open_store(backend);
+    open_store(backend, cache, folder, &no_cache);
+    kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);
     kilni_cl_windows_init(backend);
+    kilni_cl_compiler_recall(backend);
     kilni_cl_device_calibrate(backend);
     *out_backend = &backend->base;
     return KILN_STATUS_OK;

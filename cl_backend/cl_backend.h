@@ -34,6 +34,8 @@ typedef struct kiln_cl_counters { ///< beside kiln_backend_stats
     uint64_t pool_creates; ///< and by the driver
     uint64_t transfer_bytes; ///< uploaded and read
     uint64_t host_waits;
+    uint64_t packed; ///< launches whose arguments were one value
+    uint64_t programs_ahead; ///< of those loaded: before they were asked for
 } kiln_cl_counters;
 
 /// Whether `backend` is of this folder; counters since it was opened.

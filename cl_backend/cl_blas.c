@@ -211,6 +211,7 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     if (code != CLBlastSuccess) {
         return blas_fail(backend, code, &gemm, err);
     }
+    backend->compiled = true;
     kilni_cl_trace_end(backend, "CLBlast gemm", event);
     backend->stats.kernels_launched++;
     return kilni_cl_queued(backend, err);

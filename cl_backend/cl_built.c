@@ -10,6 +10,7 @@ typedef struct built { ///< what a kiln_built is here
     kilni_cl_program **programs;
     uint32_t n_programs;
     kilni_cl_kernel **kernels; ///< of each launch
+    kilni_cl_kernel **packed; ///< those that take the same in one argument; NULL: there is none
     uint32_t n_kernels;
 } built;
 
@@ -73,31 +74,57 @@ static kiln_status check_source(const kilni_cl_backend *backend, const kiln_prog
     return KILN_STATUS_OK;
 }
 
-// Makes the program of a source; without `out_program` only asks whether that could be done.
-static kiln_status build_source(kilni_cl_backend *backend, const kiln_program_source *source,
-                                const char *label, kilni_cl_program **out_program, kiln_error *err)
+// Makes the program of a text; without `out_program` only asks whether that could be done.
+static kiln_status build_text(kilni_cl_backend *backend, const kilni_cl_build *build,
+                              kilni_cl_program **out_program, kiln_error *err)
 {
+    if (out_program != NULL) {
+        return kilni_cl_program_get(backend, build, out_program, err);
+    }
+    return backend->compiles || kilni_cl_program_known(backend, build)
+               ? KILN_STATUS_OK
+               : kilni_cl_compiler_missing(backend, build->label, err);
+}
+
+// With the packed kernels behind it; where these do not compile, without.
+static kiln_status build_source(kilni_cl_backend *backend, const kiln_program *program,
+                                uint32_t index, const char *label, kilni_cl_program **out_program,
+                                kiln_error *err)
+{
+    const kiln_program_source *source = &program->sources[index];
     kiln_status status = check_source(backend, source, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     kiln_string options;
+    kiln_string packed;
     kiln_string_init(&options, backend->env);
+    kiln_string_init(&packed, backend->env);
     append_options(backend, source, &options);
-    if (options.failed) {
+    kilni_cl_packed_text(backend, program, index, &packed);
+    kilni_cl_build build = {.format = source->format,
+                            .code = source->code,
+                            .length = source->length,
+                            .options = options.text != NULL ? options.text : "",
+                            .label = label};
+    status = KILN_STATUS_BUILD_FAILED;
+    if (options.failed || packed.failed) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for compiler options");
-    } else {
-        kilni_cl_build build = {.format = source->format,
-                                .code = source->code,
-                                .length = source->length,
-                                .options = options.text != NULL ? options.text : "",
-                                .label = label};
-        if (out_program != NULL) {
-            status = kilni_cl_program_get(backend, &build, out_program, err);
-        } else if (!backend->compiles && !kilni_cl_program_known(backend, &build)) {
-            status = kilni_cl_compiler_missing(backend, label, err);
-        }
+    } else if (packed.text != NULL) {
+        kiln_string both;
+        kiln_string_init(&both, backend->env);
+        kiln_string_append(&both, source->code, source->length);
+        kiln_string_append(&both, packed.text, packed.length);
+        kilni_cl_build with = build;
+        with.code = both.text;
+        with.length = both.length;
+        status = both.failed ? status : build_text(backend, &with, out_program, NULL);
+        kiln_string_fini(&both);
     }
+    if (status != KILN_STATUS_OK && !options.failed && !packed.failed) {
+        status = build_text(backend, &build, out_program, err);
+    }
+    kiln_string_fini(&packed);
     kiln_string_fini(&options);
     return status;
 }
@@ -113,14 +140,37 @@ static const char *label_of(const kiln_program *program, uint32_t source)
     return "fused program";
 }
 
+static kilni_cl_kernel *find_packed(kilni_cl_backend *backend, const kiln_program *program,
+                                    uint32_t launch, kilni_cl_program *made)
+{
+    kilni_cl_kernel *kernel = NULL;
+    kiln_string name;
+    kiln_string_init(&name, backend->env);
+    if (kilni_cl_packed_name(backend, program, launch, &name) &&
+        (kilni_cl_program_kernel(backend, made, name.text, &kernel, NULL) != KILN_STATUS_OK ||
+         kernel->n_args != 1)) {
+        kernel = NULL; // it did not compile
+    }
+    kiln_string_fini(&name);
+    return kernel;
+}
+
+// Arguments of an earlier launch would silently stay in the kernel, so their number must be exact.
+static kiln_status check_count(const kilni_cl_kernel *kernel, uint32_t n_args, kiln_error *err)
+{
+    return n_args == kernel->n_args
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT, "kernel %s takes %u arguments, not %u",
+                           kernel->name, kernel->n_args, n_args);
+}
+
 static kiln_status build_all(kilni_cl_backend *backend, const kiln_program *program, built *made,
                              kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < program->n_sources; i++) {
         KILN_TRY(out, status,
-                 build_source(backend, &program->sources[i], label_of(program, i),
-                              &made->programs[i], err));
+                 build_source(backend, program, i, label_of(program, i), &made->programs[i], err));
         made->n_programs++;
     }
     for (uint32_t i = 0; i < program->n_launches; i++) {
@@ -132,7 +182,9 @@ static kiln_status build_all(kilni_cl_backend *backend, const kiln_program *prog
         KILN_TRY(out, status,
                  kilni_cl_program_kernel(backend, made->programs[launch->source], launch->kernel,
                                          &made->kernels[i], err));
+        made->packed[i] = find_packed(backend, program, i, made->programs[launch->source]);
         made->n_kernels++;
+        KILN_TRY(out, status, check_count(made->kernels[i], launch->n_args, err));
     }
 out:
     return status;
@@ -144,7 +196,7 @@ kiln_status kilni_cl_built_ready(kiln_backend *base, const kiln_program *program
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < program->n_sources && status == KILN_STATUS_OK && !backend->compiles;
          i++) {
-        status = build_source(backend, &program->sources[i], label_of(program, i), NULL, err);
+        status = build_source(backend, program, i, label_of(program, i), NULL, err);
     }
     return status;
 }
@@ -161,7 +213,7 @@ kiln_status kilni_cl_built_parts(kiln_backend *base, const kiln_program *program
         kiln_string options;
         kiln_string_init(&options, backend->env);
         append_options(backend, &program->sources[i], &options);
-        status = build_source(backend, &program->sources[i], label_of(program, i), &made, err);
+        status = build_source(backend, program, i, label_of(program, i), &made, err);
         if (status == KILN_STATUS_OK) {
             status = kilni_cl_program_binary(backend, made, &binary, &bytes, err);
         }
@@ -189,7 +241,9 @@ kiln_status kilni_cl_built_create(kiln_backend *base, const kiln_program *progra
         kiln_alloc_array(backend->env, program->n_sources + 1u, sizeof(kilni_cl_program *));
     made->kernels =
         kiln_alloc_array(backend->env, program->n_launches + 1u, sizeof(kilni_cl_kernel *));
-    if (made->programs == NULL || made->kernels == NULL) {
+    made->packed =
+        kiln_alloc_array(backend->env, program->n_launches + 1u, sizeof(kilni_cl_kernel *));
+    if (made->programs == NULL || made->kernels == NULL || made->packed == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a program");
     } else {
         status = build_all(backend, program, made, err);
@@ -214,6 +268,7 @@ void kilni_cl_built_free(kiln_backend *base, kiln_built *given)
     }
     kiln_free(backend->env, made->programs);
     kiln_free(backend->env, made->kernels);
+    kiln_free(backend->env, made->packed);
     kiln_free(backend->env, made);
 }
 
@@ -234,7 +289,6 @@ static void push_value(kilni_cl_args *args, const kiln_launch_arg *arg)
     }
 }
 
-// Arguments of an earlier launch would silently stay in the kernel, so their number must be exact.
 static kiln_status prepare(kilni_cl_backend *backend, built *made, const kiln_launch *launch,
                            kilni_cl_args *out_args, const size_t **out_local, kiln_error *err)
 {
@@ -243,13 +297,16 @@ static kiln_status prepare(kilni_cl_backend *backend, built *made, const kiln_la
                          launch->launch, made->n_kernels, launch->n_dims);
     }
     kilni_cl_kernel *kernel = made->kernels[launch->launch];
-    if (launch->n_args != kernel->n_args) {
-        return kiln_fail(err, INVALID_ARGUMENT, "kernel %s takes %u arguments, not %u",
-                         kernel->name, kernel->n_args, launch->n_args);
+    kiln_status status = check_count(kernel, launch->n_args, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    *out_args = kilni_cl_args_begin(backend, kernel);
-    for (uint32_t i = 0; i < launch->n_args; i++) {
-        push_value(out_args, &launch->args[i]);
+    kilni_cl_kernel *packed = made->packed[launch->launch];
+    if (packed == NULL || !kilni_cl_packed_args(backend, packed, launch, out_args)) {
+        *out_args = kilni_cl_args_begin(backend, kernel);
+        for (uint32_t i = 0; i < launch->n_args; i++) {
+            push_value(out_args, &launch->args[i]);
+        }
     }
     *out_local = launch->local[0] != 0 ? launch->local : NULL;
     if (*out_local == NULL && kernel->required_local[0] != 0) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Whether a device compiles. Some have no compiler, some claim one and refuse, and the user may say
-// that only stored binaries run, as on a device to be deployed to. What has a binary there is
-// cl_program_cache.c's business.
+// that only stored binaries run, as on a device to be deployed to. Who refuses is known when it is
+// asked; that it did is noted in the store, so that the next process asks before it plans. No more
+// than that: another device may share the store. What has a binary there is cl_program_cache.c's
+// business.
 
 #include <string.h>
 
@@ -31,8 +33,65 @@ bool kilni_cl_compiler_refuses(cl_int code)
     return code == CL_COMPILER_NOT_AVAILABLE;
 }
 
+// ---- who claims a compiler ----
+
+/* A note that says nothing takes the place of one that is no longer true. */
+static void note_doubt(kilni_cl_backend *backend, bool refuses)
+{
+    const char yes = 1;
+    kiln_error err = KILN_ERROR_INIT;
+    if (backend->store == NULL || backend->doubted == refuses) {
+        return;
+    }
+    backend->doubted = refuses;
+    if (kiln_store_put(backend->store, KILN_STORE_DEVICES, kilni_cl_device_key(backend, "refuses"),
+                       &yes, refuses, &err) != KILN_STATUS_OK) {
+        kiln_log_write(backend->env, KILN_LOG_DEBUG, "cl_backend", "not noted: %s", err.message);
+    }
+}
+
+bool kilni_cl_compiles(kiln_backend *base, bool ask)
+{
+    static const char least[] = "__kernel void kiln_asks(void) {}\n";
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    if (!ask || !backend->compiles || backend->compiled) {
+        return backend->compiled;
+    }
+    const char *text = least;
+    cl_int code = CL_SUCCESS;
+    cl_program program = clCreateProgramWithSource(backend->context, 1, &text, NULL, &code);
+    if (code == CL_SUCCESS) {
+        code = clBuildProgram(program, 1, &backend->device, "", NULL, NULL);
+    }
+    if (program != NULL) {
+        clReleaseProgram(program);
+    }
+    if (kilni_cl_compiler_refuses(code)) {
+        kilni_cl_compiler_gone(backend);
+    } else {
+        backend->compiled = true;
+    }
+    return backend->compiled;
+}
+
+void kilni_cl_compiler_recall(kilni_cl_backend *backend)
+{
+    kiln_blob note = {0};
+    if (!backend->compiles || backend->store == NULL ||
+        kiln_store_get(backend->store, KILN_STORE_DEVICES, kilni_cl_device_key(backend, "refuses"),
+                       &note, NULL) != KILN_STATUS_OK) {
+        return;
+    }
+    backend->doubted = note.length > 0;
+    kiln_free(backend->env, note.data);
+    if (backend->doubted && kilni_cl_compiles(&backend->base, /*ask=*/true)) {
+        note_doubt(backend, false);
+    }
+}
+
 void kilni_cl_compiler_gone(kilni_cl_backend *backend)
 {
+    note_doubt(backend, true);
     if (backend->compiles) {
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
                        "device %s refuses to compile: only stored binaries run from now on",

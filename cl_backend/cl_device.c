@@ -415,6 +415,18 @@ static void estimate_speeds(kilni_cl_backend *backend)
     info->flops_f32 = info->compute_units * lanes * 2 * hertz;
 }
 
+kiln_hash128 kilni_cl_device_key(const kilni_cl_backend *backend, const char *what)
+{
+    struct {
+        kiln_hash128 device;
+        char what[16];
+    } key;
+    memset(&key, 0, sizeof(key));
+    key.device = backend->info.fingerprint;
+    snprintf(key.what, sizeof(key.what), "%s", what);
+    return kiln_hash_bytes(&key, sizeof(key));
+}
+
 static void fingerprint(kilni_cl_backend *backend, const char *platform_version)
 {
     kiln_device_info *info = &backend->info;

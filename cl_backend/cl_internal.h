@@ -3,8 +3,8 @@
 #define KILNI_CL_INTERNAL_H
 
 /// What the files of cl_backend share. A backend is one device with one context and one in-order
-/// queue; its caller lets one thread in at a time (ir.h), so nothing here locks. Kernels reach the
-/// device through four steps: kilni_cl_kernel_get, kilni_cl_args_begin, kilni_cl_push_*,
+/// queue; its caller lets one thread in at a time (ir.h), so only cl_ahead.c locks. Kernels reach
+/// the device through four steps: kilni_cl_kernel_get, kilni_cl_args_begin, kilni_cl_push_*,
 /// kilni_cl_enqueue.
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -17,6 +17,13 @@
 
 // ---- memory (cl_pool.c) ----
 
+typedef struct kilni_cl_slab { ///< shared virtual memory that small buffers are pieces of
+    void *svm;
+    size_t filled; ///< bytes that were made pieces
+    uint32_t pieces; ///< not destroyed
+    uint32_t in_use; ///< pieces that are given out
+} kilni_cl_slab;
+
 typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     cl_mem mem;
     size_t bytes; ///< asked for
@@ -25,6 +32,9 @@ typedef struct kilni_cl_buffer { ///< what a kiln_buffer is here
     bool window; ///< part of another buffer: in no account
     bool lent; ///< a window that an operation uses as its temporary
     void *svm; ///< what `mem` is made over, when windows need that
+    kilni_cl_slab *slab; ///< what it is a piece of
+    unsigned char *address; ///< on the device; NULL: not known
+    void *shared; ///< the allocation that `address` lies in
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 
@@ -45,6 +55,7 @@ typedef enum kilni_cl_windows {
 
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
+    kilni_cl_slab *slab; ///< that new pieces are cut from
     kilni_cl_buffer *stranded; ///< freed while a kernel that does not end may use them
     uint64_t budget; ///< bytes that the pool may hold, used or not
     bool exact; ///< buffers as long as asked for, none kept: for tests with a memory checker
@@ -119,6 +130,17 @@ typedef struct kilni_cl_programs { ///< the programs and kernels that a backend 
     uint64_t last_dirty_ns;
 } kilni_cl_programs;
 
+// ---- programs that are loaded before they are asked for (cl_ahead.c) ----
+
+enum { KILNI_CL_FIRST = 64, KILNI_CL_AHEAD_KEYS = 2 };
+
+typedef struct kilni_cl_wish { ///< a program as a process asked for it
+    kiln_hash128 key;
+    char *options;
+} kilni_cl_wish;
+
+typedef struct kilni_cl_ahead kilni_cl_ahead;
+
 // ---- transfers (cl_transfer.c) ----
 
 enum {
@@ -159,6 +181,8 @@ typedef struct kilni_cl_pinned { ///< host memory given out by host_alloc
 
 // ---- traces (cl_trace.c) ----
 
+enum { KILNI_CL_MOST_SPANS = 1 << 20 };
+
 typedef struct kilni_cl_noted kilni_cl_noted;
 
 typedef struct kilni_cl_trace {
@@ -171,6 +195,8 @@ typedef struct kilni_cl_trace {
     kiln_device_span *spans; ///< those that are over
     size_t n_spans;
     size_t spans_capacity;
+    size_t most_spans; ///< until somebody takes them: a forgotten trace ends somewhere
+    uint64_t n_lost; ///< there was no room for them
 } kilni_cl_trace;
 
 // ---- the backend ----
@@ -194,6 +220,9 @@ typedef struct kilni_cl_backend {
     kilni_cl_pool pool;
     kilni_cl_loan loan;
     kilni_cl_programs programs;
+    kilni_cl_ahead *ahead; ///< NULL: nothing is loaded ahead
+    kilni_cl_wish wishes[KILNI_CL_FIRST]; ///< what was asked for first, for the next process
+    uint32_t n_wishes;
     kilni_cl_transfer transfer;
     kilni_cl_reader reader;
     kilni_cl_trace trace;
@@ -202,10 +231,13 @@ typedef struct kilni_cl_backend {
     const char *exact_options; ///< compiler options for strict arithmetic, with a space at the end
     bool pocl; ///< compiles for each local size at the first enqueue
     bool compiles; ///< source; else only what is stored
+    bool compiled; ///< some source, well or not: it does have a compiler
+    bool doubted; ///< it has none, as a process before noted
     bool blas_used;
     bool foreign_queue; ///< the program's own
     atomic_int gate_failed; ///< status that a gate was signalled with
     atomic_uint callbacks; ///< asked for and not yet over
+    atomic_uint gates; ///< in the queue, and closed
     kilni_cl_windows windows;
     bool lost; ///< DEVICE_LOST until reopened
     cl_event tail; ///< of a queue that was given up: whether it has come back; NULL: it was not
@@ -274,6 +306,12 @@ void kilni_cl_windows_init(kilni_cl_backend *backend);
 cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer);
 /// Frees it when what is queued now has run.
 void kilni_cl_svm_free(kilni_cl_backend *backend, void *svm);
+/// Whether memory may be shared virtual memory with windows; asks the device the first time.
+bool kilni_cl_shares(kilni_cl_backend *backend);
+/// Makes `mem` of a small buffer a piece of a slab; false: it is none, and has to be on its own.
+bool kilni_cl_slab_cut(kilni_cl_backend *backend, kilni_cl_buffer *buffer);
+/// After `mem` was released.
+void kilni_cl_slab_leave(kilni_cl_backend *backend, kilni_cl_slab *slab);
 void kilni_cl_lend(kiln_backend *backend, kiln_buffer *const *buffers, uint32_t count);
 uint32_t kilni_cl_asked(kiln_backend *backend, const uint64_t **out_bytes);
 void kilni_cl_set_budget(kiln_backend *backend, uint64_t bytes);
@@ -382,6 +420,9 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
 void kilni_cl_device_info_free(kilni_cl_backend *backend);
 /// What kiln_cl_measure stored, or measures where that is wanted.
 void kilni_cl_device_calibrate(kilni_cl_backend *backend);
+/// Where the store keeps a fact of this device. Ownership: a value. Lifetime: n/a. Thread: any.
+/// Errors: none.
+kiln_hash128 kilni_cl_device_key(const kilni_cl_backend *backend, const char *what);
 
 // cl_pool.c
 void kilni_cl_pool_init(kilni_cl_backend *backend);
@@ -421,8 +462,11 @@ struct kilni_cl_program {
 /// Sets `compiles` and the features that follow, from the device and the knob `compiler`.
 kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, kiln_error *err);
 bool kilni_cl_compiler_refuses(cl_int code);
-/// The device has refused: it has no compiler from now on.
+/// The device has refused: it has no compiler from now on, and the next process asks it first.
 void kilni_cl_compiler_gone(kilni_cl_backend *backend);
+/// Asks a device that refused in a process before, once the store is open.
+void kilni_cl_compiler_recall(kilni_cl_backend *backend);
+bool kilni_cl_compiles(kiln_backend *base, bool ask);
 /// UNIMPLEMENTED, with what is missing and how to make it.
 kiln_status kilni_cl_compiler_missing(const kilni_cl_backend *backend, const char *label,
                                       kiln_error *err);
@@ -435,7 +479,18 @@ kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program 
                                     kiln_error *err);
 void kilni_cl_programs_close(kilni_cl_backend *backend);
 
+typedef struct kilni_cl_entry { ///< of the store, borrowed from its bytes
+    const unsigned char *shapes; ///< `n_shapes` kilni_cl_shape, unaligned
+    uint64_t n_shapes;
+    kiln_blob binary;
+} kilni_cl_entry;
+
 // cl_program_cache.c
+/// False for a damaged entry. And the program of a binary, NULL when the driver refuses it: any
+/// thread may call.
+bool kilni_cl_entry_parse(const kiln_blob *entry, kilni_cl_entry *out_entry);
+cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const kiln_blob *binary,
+                                const char *options);
 /// The device's binary of a program; `*out_bytes` is the caller's (kiln_free).
 kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
                                     void **out_bytes, size_t *out_length, kiln_error *err);
@@ -449,6 +504,55 @@ void kilni_cl_program_ran(kilni_cl_backend *backend, kilni_cl_kernel *kernel, cl
                           const size_t *global, const size_t *local);
 void kilni_cl_programs_save(kilni_cl_backend *backend);
 void kilni_cl_programs_quiet(kilni_cl_backend *backend); ///< saves when no build was near
+
+// cl_packed.c: launches with many buffers
+/// Writes, behind a source of a program, kernels that take all arguments as one value.
+void kilni_cl_packed_text(kilni_cl_backend *backend, const kiln_program *program, uint32_t source,
+                          kiln_string *text);
+/// The name of the kernel that launch `index` is packed for, in `name`; false: it is not.
+bool kilni_cl_packed_name(kilni_cl_backend *backend, const kiln_program *program, uint32_t index,
+                          kiln_string *name);
+/// Sets the arguments of a kernel of packed_text. False: the driver has to be told each buffer.
+bool kilni_cl_packed_args(kilni_cl_backend *backend, kilni_cl_kernel *packed,
+                          const kiln_launch *launch, kilni_cl_args *out_args);
+
+// cl_ahead.c
+/// Before the driver is loaded: a thread opens the store of `folder` and reads what the last
+/// process like this one began with. Then the backend takes the store, `go` lets the thread load
+/// programs, and `stop` ends it. Without a thread all of these do nothing, and `store` gives false.
+void kilni_cl_ahead_begin(kilni_cl_backend *backend, const char *address, const char *folder);
+bool kilni_cl_ahead_store(kilni_cl_backend *backend, kiln_status *out_status, kiln_error *err);
+void kilni_cl_ahead_go(kilni_cl_backend *backend);
+void kilni_cl_ahead_stop(kilni_cl_backend *backend);
+/// The entry of a program and, when the thread came that far, the program; the caller's. False: it
+/// is not among what was read; then nothing more is loaded ahead, as this process does other
+/// things.
+bool kilni_cl_ahead_take(kilni_cl_backend *backend, kiln_hash128 key, kiln_blob *out_entry,
+                         cl_program *out_program);
+/// Remembers that a program was asked for; and writes it down for the next process, when it would
+/// not have known.
+void kilni_cl_ahead_wish(kilni_cl_backend *backend, kiln_hash128 key, const char *options);
+void kilni_cl_ahead_save(kilni_cl_backend *backend);
+void kilni_cl_ahead_close(kilni_cl_backend *backend);
+/// For tests: programs that wait to be asked for; and where the list of this process is stored.
+uint32_t kilni_cl_ahead_ready(kilni_cl_backend *backend);
+void kilni_cl_ahead_keys(const char *address, kiln_hash128 out_keys[KILNI_CL_AHEAD_KEYS]);
+
+// cl_touch.c
+enum { KILNI_CL_TOUCH_PARTS = 16 };
+typedef struct kilni_cl_touch {
+    size_t libraries; ///< in the process at the last look; only later ones count
+    size_t least_bytes; ///< of a part that is worth it
+    uint32_t n_parts; ///< found and not yet touched
+    struct {
+        uintptr_t begin;
+        size_t bytes;
+    } parts[KILNI_CL_TOUCH_PARTS];
+    size_t bytes; ///< touched
+} kilni_cl_touch;
+/// Looks for libraries that came since the last look. When there are none, brings the pages of
+/// those before into memory that the loader is about to write. Thread: any.
+void kilni_cl_touch_libraries(kilni_cl_touch *touch);
 
 // cl_kernel.c: built-in kernels, cl_built.c: programs of fusers
 void kilni_cl_kernels_close(kilni_cl_backend *backend);
@@ -522,7 +626,7 @@ void kilni_cl_trace_tag(kiln_backend *base, uint64_t tag);
 KILN_NODISCARD kiln_status kilni_cl_trace_take(kiln_backend *base,
                                                void (*take)(const kiln_device_span *span,
                                                             void *user),
-                                               void *user, kiln_error *err);
+                                               void *user, uint64_t *out_lost, kiln_error *err);
 void kilni_cl_trace_close(kilni_cl_backend *backend);
 
 #endif

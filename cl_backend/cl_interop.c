@@ -69,6 +69,9 @@ kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_
     }
     kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
     clReleaseCommandQueue(queue); // the lane has a hold of its own
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_set_budget(*out_lane, backend->pool.budget);
+    }
     return status;
 }
 

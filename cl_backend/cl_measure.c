@@ -28,25 +28,13 @@ typedef struct speeds { ///< what is stored
     uint64_t launch_ns;
 } speeds;
 
-static kiln_hash128 speeds_key(const kilni_cl_backend *backend)
-{
-    struct {
-        kiln_hash128 device;
-        char what[16];
-    } key;
-    memset(&key, 0, sizeof(key));
-    key.device = backend->info.fingerprint;
-    memcpy(key.what, "speeds", 6);
-    return kiln_hash_bytes(&key, sizeof(key));
-}
-
 static bool recall(kilni_cl_backend *backend)
 {
     kiln_blob entry = {0};
     speeds stored = {0};
     if (backend->store == NULL ||
-        kiln_store_get(backend->store, KILN_STORE_DEVICES, speeds_key(backend), &entry, NULL) !=
-            KILN_STATUS_OK) {
+        kiln_store_get(backend->store, KILN_STORE_DEVICES, kilni_cl_device_key(backend, "speeds"),
+                       &entry, NULL) != KILN_STATUS_OK) {
         return false;
     }
     if (entry.length == sizeof(stored)) {
@@ -195,8 +183,8 @@ static void remember(kilni_cl_backend *backend)
                     .launch_ns = backend->info.launch_ns};
     kiln_error err = KILN_ERROR_INIT;
     if (backend->store != NULL &&
-        kiln_store_put(backend->store, KILN_STORE_DEVICES, speeds_key(backend), &found,
-                       sizeof(found), &err) != KILN_STATUS_OK) {
+        kiln_store_put(backend->store, KILN_STORE_DEVICES, kilni_cl_device_key(backend, "speeds"),
+                       &found, sizeof(found), &err) != KILN_STATUS_OK) {
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend", "speeds not stored: %s",
                        err.message);
     }

@@ -68,6 +68,9 @@ static void release(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     if (buffer->svm != NULL) {
         kilni_cl_svm_free(backend, buffer->svm);
     }
+    if (buffer->slab != NULL) {
+        kilni_cl_slab_leave(backend, buffer->slab);
+    }
     kiln_free(backend->env, buffer);
 }
 
@@ -79,16 +82,29 @@ static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     release(backend, buffer);
 }
 
+/// Destroys idle buffers of a class until the pool holds no more than `held_bytes`. A piece of a
+/// slab that is in use stays, for the device gets nothing back by it.
+static void drop_idle(kilni_cl_backend *backend, uint32_t size_class, uint64_t held_bytes)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    kilni_cl_buffer **link = &pool->idle[size_class];
+    while (*link != NULL && pool->held_bytes > held_bytes) {
+        kilni_cl_buffer *buffer = *link;
+        if (buffer->slab != NULL && buffer->slab->in_use > 0) {
+            link = &buffer->next;
+            continue;
+        }
+        *link = buffer->next;
+        pool->idle_bytes -= buffer->capacity;
+        destroy(backend, buffer);
+    }
+}
+
 void kilni_cl_pool_trim(kilni_cl_backend *backend)
 {
     kilni_cl_pool *pool = &backend->pool;
     for (uint32_t i = 0; i < KILNI_CL_CLASSES; i++) {
-        while (pool->idle[i] != NULL) {
-            kilni_cl_buffer *buffer = pool->idle[i];
-            pool->idle[i] = buffer->next;
-            pool->idle_bytes -= buffer->capacity;
-            destroy(backend, buffer);
-        }
+        drop_idle(backend, i, 0);
     }
     while (pool->stranded != NULL && !kilni_cl_is_stuck(backend)) {
         kilni_cl_buffer *buffer = pool->stranded;
@@ -100,14 +116,9 @@ void kilni_cl_pool_trim(kilni_cl_backend *backend)
 // Gives back idle buffers, the largest first, until `bytes` more fit into the budget.
 static void make_room(kilni_cl_backend *backend, size_t bytes)
 {
-    kilni_cl_pool *pool = &backend->pool;
+    uint64_t budget = backend->pool.budget;
     for (uint32_t i = KILNI_CL_CLASSES; i-- > 0;) {
-        while (pool->idle[i] != NULL && pool->held_bytes + bytes > pool->budget) {
-            kilni_cl_buffer *buffer = pool->idle[i];
-            pool->idle[i] = buffer->next;
-            pool->idle_bytes -= buffer->capacity;
-            destroy(backend, buffer);
-        }
+        drop_idle(backend, i, budget > bytes ? budget - bytes : 0);
     }
 }
 
@@ -127,6 +138,9 @@ static cl_int create_once(kilni_cl_backend *backend, bool arena, kilni_cl_buffer
     cl_int code = CL_SUCCESS;
     if (arena) {
         return kilni_cl_arena_create(backend, buffer);
+    }
+    if (buffer->size_class < KILNI_CL_CLASSES && kilni_cl_slab_cut(backend, buffer)) {
+        return CL_SUCCESS;
     }
     buffer->mem =
         clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->capacity, NULL, &code);
@@ -213,6 +227,9 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
                      kiln_buffer **out_buffer)
 {
     buffer->bytes = bytes;
+    if (buffer->slab != NULL) {
+        buffer->slab->in_use++;
+    }
     backend->stats.buffers_live++;
     backend->stats.bytes_used += bytes;
     if (backend->stats.bytes_used > backend->stats.bytes_peak) {
@@ -344,6 +361,9 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
     if (buffer->size_class >= KILNI_CL_CLASSES) {
         destroy(backend, buffer);
         return;
+    }
+    if (buffer->slab != NULL) {
+        buffer->slab->in_use--;
     }
     buffer->next = pool->idle[buffer->size_class];
     pool->idle[buffer->size_class] = buffer;

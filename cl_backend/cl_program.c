@@ -43,7 +43,7 @@ static void log_lines(const kilni_cl_backend *backend, char *text)
 }
 
 // The first lines from the first error on, as one line. What clang says about its scratch space is
-// left out.
+// left out, and so is the path of the file that a driver wrote the source to for its compiler.
 static void summarize(const char *text, char *out, size_t capacity)
 {
     static const char spelling[] = "<Spelling=";
@@ -56,6 +56,10 @@ static void summarize(const char *text, char *out, size_t capacity)
         if (strncmp(from, spelling, sizeof(spelling) - 1) == 0 && strstr(from, ">: ") != NULL) {
             from = strstr(from, ">: ");
             continue;
+        }
+        if (*from == '/' && (from == text || from[-1] == ' ' || from[-1] == '\n')) {
+            size_t path = strcspn(from, ": \n");
+            from += from[path] == ':' && from[path + 1] != '\0' ? path + 1 : 0;
         }
         bool space = *from == '\n' || *from == ' ' || *from == '\t';
         if (space && (length == 0 || out[length - 1] == ' ')) {
@@ -142,6 +146,7 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
         kilni_cl_compiler_gone(backend);
         return kilni_cl_compiler_missing(backend, build->label, err);
     }
+    backend->compiled = backend->compiled || build->format != KILN_SOURCE_BINARY;
     if (!created) {
         return kilni_cl_fail(backend, err, code, "creating %s", build->label);
     }
@@ -197,7 +202,7 @@ static void push_program(kilni_cl_programs *programs, kilni_cl_program *program)
 static kilni_cl_program *find_program(kilni_cl_programs *programs, kiln_hash128 key)
 {
     for (kilni_cl_program *program = programs->list; program != NULL; program = program->next) {
-        if (program->key.low == key.low && program->key.high == key.high) {
+        if (kiln_hash_same(program->key, key)) {
             return program;
         }
     }
@@ -239,6 +244,9 @@ static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build 
         backend->counters.cache_misses += stored;
         KILN_TRY(out, status, compile(backend, build, program, err));
         kilni_cl_program_compiled(backend, program);
+    }
+    if (stored) {
+        kilni_cl_ahead_wish(backend, key, build->options);
     }
     *out_program = program;
     program = NULL;

@@ -150,28 +150,25 @@ static bool read_shapes(kilni_cl_backend *backend, const unsigned char *bytes, u
     return true;
 }
 
-static bool load_binary(kilni_cl_backend *backend, const kilni_cl_build *build,
-                        const unsigned char *bytes, size_t length, kilni_cl_program *program)
+cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const kiln_blob *binary,
+                                const char *options)
 {
+    const unsigned char *bytes = binary->data;
     cl_int refused = CL_SUCCESS;
     cl_int code = CL_SUCCESS;
-    program->program = clCreateProgramWithBinary(backend->context, 1, &backend->device, &length,
-                                                 &bytes, &refused, &code);
-    if (code == CL_SUCCESS && refused == CL_SUCCESS) {
-        code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
+    cl_program program =
+        clCreateProgramWithBinary(context, 1, &device, &binary->length, &bytes, &refused, &code);
+    if (code == CL_SUCCESS && refused == CL_SUCCESS &&
+        clBuildProgram(program, 1, &device, options, NULL, NULL) == CL_SUCCESS) {
+        return program;
     }
-    if (code == CL_SUCCESS && refused == CL_SUCCESS) {
-        return true;
+    if (program != NULL) {
+        clReleaseProgram(program);
     }
-    if (program->program != NULL) {
-        clReleaseProgram(program->program);
-        program->program = NULL;
-    }
-    return false;
+    return NULL;
 }
 
-static bool load_entry(kilni_cl_backend *backend, const kilni_cl_build *build,
-                       const kiln_blob *entry, kilni_cl_program *program)
+bool kilni_cl_entry_parse(const kiln_blob *entry, kilni_cl_entry *out_entry)
 {
     entry_head head;
     if (entry->length < sizeof(head)) {
@@ -187,23 +184,48 @@ static bool load_entry(kilni_cl_backend *backend, const kilni_cl_build *build,
     if (rest - shape_bytes != head.binary_bytes || head.binary_bytes == 0) {
         return false;
     }
-    const unsigned char *bytes = (const unsigned char *)entry->data + sizeof(head);
-    return load_binary(backend, build, bytes + shape_bytes, (size_t)head.binary_bytes, program) &&
-           read_shapes(backend, bytes, head.n_shapes, program);
+    unsigned char *shapes = (unsigned char *)entry->data + sizeof(head);
+    *out_entry =
+        (kilni_cl_entry){.shapes = shapes,
+                         .n_shapes = head.n_shapes,
+                         .binary = {.data = shapes + shape_bytes, .length = head.binary_bytes}};
+    return true;
+}
+
+/// Makes `program` of an entry; `made`, if any, is the driver's program of that entry and taken.
+static bool use_entry(kilni_cl_backend *backend, const kilni_cl_build *build, const kiln_blob *blob,
+                      cl_program made, kilni_cl_program *program)
+{
+    kilni_cl_entry entry;
+    program->program = made;
+    if (!kilni_cl_entry_parse(blob, &entry)) {
+        return false;
+    }
+    if (made == NULL) {
+        program->program =
+            kilni_cl_binary_load(backend->context, backend->device, &entry.binary, build->options);
+    }
+    return program->program != NULL && read_shapes(backend, entry.shapes, entry.n_shapes, program);
 }
 
 bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *build,
                            kilni_cl_program *program)
 {
     kiln_blob entry = {0};
-    if (kiln_store_get(backend->store, KILN_STORE_PROGRAMS, program->key, &entry, NULL) !=
-        KILN_STATUS_OK) {
+    cl_program made = NULL;
+    if (!kilni_cl_ahead_take(backend, program->key, &entry, &made) &&
+        kiln_store_get(backend->store, KILN_STORE_PROGRAMS, program->key, &entry, NULL) !=
+            KILN_STATUS_OK) {
         return false;
     }
     uint64_t begin = kiln_time_ns();
-    bool loaded = load_entry(backend, build, &entry, program);
+    bool loaded = use_entry(backend, build, &entry, made, program);
     kiln_free(backend->env, entry.data);
     if (!loaded) {
+        if (program->program != NULL) {
+            clReleaseProgram(program->program);
+            program->program = NULL;
+        }
         program->n_shapes = 0;
         backend->counters.cache_damaged++;
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
@@ -213,6 +235,7 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
     }
     program->storable = true;
     backend->stats.programs_loaded++;
+    backend->counters.programs_ahead += made != NULL;
     backend->stats.build_ns += kiln_time_ns() - begin;
     return true;
 }

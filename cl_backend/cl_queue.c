@@ -128,10 +128,14 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
 
 // ---- what is in flight ----
 
-// Every window ends with a mark; before a third is begun the oldest must have been passed.
+// Every window ends with a mark; before a third is begun the oldest must have been passed. Not
+// while a gate is closed: it may open only by what the caller does next.
 static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
 {
     backend->since_mark = 0;
+    if (atomic_load(&backend->gates) > 0) {
+        return KILN_STATUS_OK;
+    }
     if (backend->marks[0] != NULL) {
         cl_int code = clWaitForEvents(1, &backend->marks[0]);
         clReleaseEvent(backend->marks[0]);
@@ -318,6 +322,7 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
         kiln_cl_event_destroy(event);
         return kilni_cl_fail(backend, err, code, "gating the queue");
     }
+    atomic_fetch_add(&backend->gates, 1);
     *out_event = event;
     return KILN_STATUS_OK;
 }
@@ -334,6 +339,7 @@ void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status)
         atomic_store(&event->backend->gate_failed, (int)status);
     }
     clSetUserEventStatus(event->event, CL_COMPLETE);
+    atomic_fetch_sub(&event->backend->gates, 1);
 }
 
 void kiln_cl_event_destroy(kiln_cl_event *event)

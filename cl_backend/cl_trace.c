@@ -66,6 +66,10 @@ static void add_span(kilni_cl_backend *backend, const kilni_cl_noted *noted)
 {
     kilni_cl_trace *trace = &backend->trace;
     uint64_t t[4] = {0};
+    if (trace->n_spans == trace->most_spans) {
+        trace->n_lost++;
+        return;
+    }
     if (profile(noted->event, CL_PROFILING_COMMAND_QUEUED, &t[0]) != CL_SUCCESS ||
         profile(noted->event, CL_PROFILING_COMMAND_SUBMIT, &t[1]) != CL_SUCCESS ||
         profile(noted->event, CL_PROFILING_COMMAND_START, &t[2]) != CL_SUCCESS ||
@@ -78,6 +82,7 @@ static void add_span(kilni_cl_backend *backend, const kilni_cl_noted *noted)
             kiln_realloc(backend->env, trace->spans, trace->spans_capacity * sizeof(*more),
                          capacity * sizeof(*more));
         if (more == NULL) {
+            trace->n_lost++;
             return;
         }
         trace->spans = more;
@@ -129,6 +134,7 @@ void kilni_cl_trace_note(kilni_cl_backend *backend, const char *name, cl_event e
             kiln_realloc(backend->env, trace->noted, trace->noted_capacity * sizeof(*more),
                          capacity * sizeof(*more));
         if (more == NULL) {
+            trace->n_lost++;
             clReleaseEvent(event);
             return;
         }
@@ -196,6 +202,7 @@ kiln_status kilni_cl_trace_set(kiln_backend *base, bool on, kiln_error *err)
         KILN_TRY(out, status, calibrate(backend, err));
     }
     backend->trace.on = on;
+    backend->trace.most_spans = KILNI_CL_MOST_SPANS;
 out:
     return status;
 }
@@ -207,7 +214,7 @@ void kilni_cl_trace_tag(kiln_backend *base, uint64_t tag)
 
 kiln_status kilni_cl_trace_take(kiln_backend *base,
                                 void (*take)(const kiln_device_span *span, void *user), void *user,
-                                kiln_error *err)
+                                uint64_t *out_lost, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_status status = kilni_cl_drain(backend, err);
@@ -215,7 +222,9 @@ kiln_status kilni_cl_trace_take(kiln_backend *base,
     for (size_t i = 0; i < backend->trace.n_spans; i++) {
         take(&backend->trace.spans[i], user);
     }
+    *out_lost = backend->trace.n_lost;
     backend->trace.n_spans = 0;
+    backend->trace.n_lost = 0;
     return status;
 }
 

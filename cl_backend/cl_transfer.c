@@ -209,6 +209,48 @@ static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buf
                : kilni_cl_fail_wait(backend, err, code, "an upload of %zu bytes", bytes);
 }
 
+/// Bytes that wait behind a closed gate.
+typedef struct held_copy {
+    kilni_cl_backend *backend;
+    unsigned char bytes[];
+} held_copy;
+
+static void CL_CALLBACK copy_written(cl_event event, cl_int code, void *user)
+{
+    (void)event, (void)code; // whoever waits for the queue hears of a failure
+    kilni_cl_backend *backend = ((held_copy *)user)->backend;
+    kiln_free(backend->env, user);
+    atomic_fetch_sub(&backend->callbacks, 1); // the backend may be gone from here on
+}
+
+/// Queues a copy of the bytes: all staging may be in use behind the gate, and waiting for the queue
+/// would be waiting for what the caller does next.
+static kiln_status upload_copied(kilni_cl_backend *backend, const kilni_cl_buffer *buffer,
+                                 size_t offset, const void *source, size_t bytes, kiln_error *err)
+{
+    held_copy *copy = kiln_alloc(backend->env, sizeof(*copy) + bytes);
+    if (copy == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+    }
+    copy->backend = backend;
+    kilni_cl_copy_wide(copy->bytes, source, bytes);
+    cl_event event = NULL;
+    cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes,
+                                       copy->bytes, 0, NULL, &event);
+    if (code != CL_SUCCESS) {
+        kiln_free(backend->env, copy);
+        return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
+    }
+    atomic_fetch_add(&backend->callbacks, 1);
+    code = clSetEventCallback(event, CL_COMPLETE, copy_written, copy);
+    if (code != CL_SUCCESS) { // then it is waited for after all
+        (void)clWaitForEvents(1, &event);
+        copy_written(event, CL_COMPLETE, copy);
+    }
+    clReleaseEvent(event);
+    return kilni_cl_queued(backend, err);
+}
+
 kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offset,
                             const void *source, size_t bytes, kiln_error *err)
 {
@@ -220,6 +262,9 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
     }
     KILN_TRY(out, status, kilni_cl_check_range(buffer, offset, bytes, err));
     backend->counters.transfer_bytes += bytes;
+    if (atomic_load(&backend->gates) > 0) {
+        return upload_copied(backend, buffer, offset, source, bytes, err);
+    }
     bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if ((unified && bytes > STAGE_SHARED / 2) || kilni_cl_is_pinned(backend, source, bytes)) {
         return upload_direct(backend, buffer, offset, source, bytes, err);

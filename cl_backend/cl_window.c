@@ -4,7 +4,8 @@
 // had others that were in use meanwhile. There the buffer is shared virtual memory, and a window is
 // a buffer made over a part of it (CL_MEM_USE_HOST_PTR; OpenCL 3.0, 5.2.1 and 5.6). That
 // overlapping ones see each other's writes is more than the standard promises: the first buffer is
-// put to the proof, and where it fails the device has no windows.
+// put to the proof, and where it fails the device has no windows. There small buffers of the pool
+// are pieces of slabs of such memory, so that launches with many of them are quick (cl_packed.c).
 
 #include "cl_internal.h"
 
@@ -31,7 +32,7 @@ static cl_mem over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int
 }
 
 /// Whether what one window writes is read through another that begins in its middle, and back.
-static bool overlap_works(kilni_cl_backend *backend, unsigned char *svm)
+static bool overlap_works(kilni_cl_backend *backend, cl_command_queue queue, unsigned char *svm)
 {
     enum { STEP = 4096 };
     const cl_uint marks[2] = {0x5eed1234u, 0x0badcafeu};
@@ -41,14 +42,14 @@ static bool overlap_works(kilni_cl_backend *backend, unsigned char *svm)
     cl_mem half = over(backend, svm + STEP, STEP, &code[1]);
     bool made = code[0] == CL_SUCCESS && code[1] == CL_SUCCESS;
     bool works = made &&
-                 clEnqueueFillBuffer(backend->queue, whole, &marks[0], sizeof(cl_uint), 0, 2 * STEP,
-                                     0, NULL, NULL) == CL_SUCCESS &&
-                 clEnqueueReadBuffer(backend->queue, half, CL_TRUE, 64, sizeof(cl_uint), &seen[0],
-                                     0, NULL, NULL) == CL_SUCCESS &&
-                 clEnqueueFillBuffer(backend->queue, half, &marks[1], sizeof(cl_uint), 0, STEP, 0,
+                 clEnqueueFillBuffer(queue, whole, &marks[0], sizeof(cl_uint), 0, 2 * STEP, 0, NULL,
+                                     NULL) == CL_SUCCESS &&
+                 clEnqueueReadBuffer(queue, half, CL_TRUE, 64, sizeof(cl_uint), &seen[0], 0, NULL,
+                                     NULL) == CL_SUCCESS &&
+                 clEnqueueFillBuffer(queue, half, &marks[1], sizeof(cl_uint), 0, STEP, 0, NULL,
+                                     NULL) == CL_SUCCESS &&
+                 clEnqueueReadBuffer(queue, whole, CL_TRUE, STEP + 64, sizeof(cl_uint), &seen[1], 0,
                                      NULL, NULL) == CL_SUCCESS &&
-                 clEnqueueReadBuffer(backend->queue, whole, CL_TRUE, STEP + 64, sizeof(cl_uint),
-                                     &seen[1], 0, NULL, NULL) == CL_SUCCESS &&
                  seen[0] == marks[0] && seen[1] == marks[1];
     for (uint32_t i = 0; i < 2; i++) {
         cl_mem mem = i == 0 ? whole : half;
@@ -59,6 +60,7 @@ static bool overlap_works(kilni_cl_backend *backend, unsigned char *svm)
     return works;
 }
 
+/// On a queue of its own: what is queued on the device's may wait for what the caller does next.
 static bool probe(kilni_cl_backend *backend)
 {
     enum { SVM_CAPABILITIES = 0x1053, COARSE_GRAIN = 1, BYTES = 8192 };
@@ -68,20 +70,31 @@ static bool probe(kilni_cl_backend *backend)
         (can & COARSE_GRAIN) == 0) {
         return false;
     }
+    cl_int code = CL_SUCCESS;
+    cl_command_queue queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
+    if (code != CL_SUCCESS) {
+        return false;
+    }
     void *svm = clSVMAlloc(backend->context, CL_MEM_READ_WRITE, BYTES, 0);
-    bool works = svm != NULL && overlap_works(backend, svm);
-    clFinish(backend->queue);
+    bool works = svm != NULL && overlap_works(backend, queue, svm);
+    clFinish(queue);
+    clReleaseCommandQueue(queue);
     clSVMFree(backend->context, svm);
     return works;
+}
+
+bool kilni_cl_shares(kilni_cl_backend *backend)
+{
+    if (backend->windows == KILNI_CL_SVM_UNPROVEN) {
+        backend->windows = probe(backend) ? KILNI_CL_SVM : KILNI_CL_NO_WINDOWS;
+    }
+    return backend->windows == KILNI_CL_SVM;
 }
 
 cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_SUCCESS;
-    if (backend->windows == KILNI_CL_SVM_UNPROVEN) {
-        backend->windows = probe(backend) ? KILNI_CL_SVM : KILNI_CL_NO_WINDOWS;
-    }
-    if (backend->windows != KILNI_CL_SVM) {
+    if (!kilni_cl_shares(backend)) {
         buffer->mem =
             clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->capacity, NULL, &code);
         return code;
@@ -95,6 +108,8 @@ cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
         clSVMFree(backend->context, buffer->svm);
         buffer->svm = NULL;
     }
+    buffer->address = buffer->svm;
+    buffer->shared = buffer->svm;
     return code;
 }
 
@@ -105,6 +120,70 @@ void kilni_cl_svm_free(kilni_cl_backend *backend, void *svm)
         clSVMFree(backend->context, svm);
     }
 }
+
+// ---- slabs ----
+
+static kilni_cl_slab *slab_create(kilni_cl_backend *backend, size_t bytes)
+{
+    kilni_cl_slab *slab = kiln_alloc(backend->env, sizeof(*slab));
+    void *svm = slab != NULL ? clSVMAlloc(backend->context, CL_MEM_READ_WRITE, bytes, 0) : NULL;
+    if (svm == NULL) {
+        kiln_free(backend->env, slab);
+        return NULL;
+    }
+    slab->svm = svm;
+    return slab;
+}
+
+static void slab_free_unused(kilni_cl_backend *backend, kilni_cl_slab *slab)
+{
+    if (slab != NULL && slab->pieces == 0) {
+        kilni_cl_svm_free(backend, slab->svm);
+        kiln_free(backend->env, slab);
+    }
+}
+
+bool kilni_cl_slab_cut(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    enum { SLAB = 16 << 20, PIECE = 256 << 10, ALIGN = 512, PART = 64 };
+    kilni_cl_pool *pool = &backend->pool;
+    size_t bytes = (buffer->capacity + ALIGN - 1) / ALIGN * ALIGN;
+    if (bytes > PIECE || pool->exact || pool->budget / PART < SLAB || !kilni_cl_shares(backend)) {
+        return false;
+    }
+    if (pool->slab == NULL || SLAB - pool->slab->filled < bytes) {
+        kilni_cl_slab *full = pool->slab;
+        pool->slab = slab_create(backend, SLAB);
+        slab_free_unused(backend, full);
+    }
+    kilni_cl_slab *slab = pool->slab;
+    cl_int code = CL_SUCCESS;
+    if (slab == NULL) {
+        return false;
+    }
+    unsigned char *address = (unsigned char *)slab->svm + slab->filled;
+    buffer->mem = over(backend, address, buffer->capacity, &code);
+    if (code != CL_SUCCESS) {
+        return false;
+    }
+    slab->filled += bytes;
+    slab->pieces++;
+    buffer->slab = slab;
+    buffer->address = address;
+    buffer->shared = slab->svm;
+    return true;
+}
+
+void kilni_cl_slab_leave(kilni_cl_backend *backend, kilni_cl_slab *slab)
+{
+    slab->pieces--;
+    if (slab == backend->pool.slab && slab->pieces == 0) {
+        backend->pool.slab = NULL;
+    }
+    slab_free_unused(backend, slab);
+}
+
+// ---- windows ----
 
 kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
                             kiln_buffer **out_buffer, kiln_error *err)
@@ -135,6 +214,8 @@ kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offse
     }
     buffer->bytes = bytes;
     buffer->window = true;
+    buffer->address = parent->svm != NULL ? (unsigned char *)parent->svm + offset : NULL;
+    buffer->shared = parent->svm;
     *out_buffer = (kiln_buffer *)(void *)buffer;
     return KILN_STATUS_OK;
 }

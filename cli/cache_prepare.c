@@ -14,29 +14,18 @@ typedef struct prepared {
     uint64_t blocks;
 } prepared;
 
-/// Two runs: the second is the one that a graph repeats.
-static kiln_status run_twice(model_session *session, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    for (int run = 0; run < 2 && status == KILN_STATUS_OK; run++) {
-        kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
-        status = model_session_run(session, outputs, err);
-        for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
-            kiln_release(outputs[i]);
-        }
-        if (status == KILN_STATUS_OK) {
-            status = kiln_sync(session->device, err);
-        }
-    }
-    return status;
-}
-
 static kiln_status prepare(const model_options *options, prepared *sum, kiln_error *err)
 {
     model_session session;
-    kiln_status status = model_session_open(&session, options, /*zeros=*/true, err);
+    kiln_status status = model_session_open(&session, options, /*invent=*/true, err);
     if (status == KILN_STATUS_OK) {
-        status = run_twice(&session, err);
+        status = cli_check_local(session.device, "cache prepare", err);
+    }
+    for (int run = 0; run < 2 && status == KILN_STATUS_OK; run++) { // a graph repeats the second
+        status = model_session_run_once(&session, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = model_session_meet(&session, err);
     }
     if (status == KILN_STATUS_OK) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;

@@ -41,15 +41,27 @@ static bool is_close(double actual, double expected)
     return fabs(actual - expected) <= absolute_tolerance + relative_tolerance * fabs(expected);
 }
 
-static kiln_status compare_floats(kiln_dtype dtype, int64_t count, const void *expected,
+static int64_t count_of(const kiln_onnx_tensor_info *info)
+{
+    return (int64_t)(info->bytes / kiln_dtype_size(info->dtype));
+}
+
+static const char *index_of(char out_text[CLI_INDEX_ROOM], const kiln_onnx_tensor_info *info,
+                            int64_t element)
+{
+    return cli_format_index(out_text, info->rank, info->dims, (size_t)element);
+}
+
+static kiln_status compare_floats(kiln_dtype dtype, const kiln_onnx_tensor_info *expected,
                                   const void *actual, kiln_error *err)
 {
-    for (int64_t i = 0; i < count; i++) {
+    char at[CLI_INDEX_ROOM];
+    for (int64_t i = 0; i < count_of(expected); i++) {
         double got = number_at(dtype, actual, i);
-        double want = number_at(dtype, expected, i);
+        double want = number_at(dtype, expected->data, i);
         if (!is_close(got, want)) {
-            return kiln_fail(err, INTERNAL, "element %lld is %.9g, expected %.9g", (long long)i,
-                             got, want);
+            return kiln_fail(err, INTERNAL, "element %s is %.9g, expected %.9g",
+                             index_of(at, expected, i), got, want);
         }
     }
     return KILN_STATUS_OK;
@@ -65,35 +77,38 @@ static int64_t integer_at(kiln_dtype dtype, const void *at)
     return (int64_t)(negative ? bits - (UINT64_C(1) << (8 * size)) : bits);
 }
 
-static kiln_status compare_bytes(kiln_dtype dtype, int64_t count, const void *expected,
+static kiln_status compare_bytes(kiln_dtype dtype, const kiln_onnx_tensor_info *expected,
                                  const void *actual, kiln_error *err)
 {
+    char at[CLI_INDEX_ROOM];
     size_t size = kiln_dtype_size(dtype);
-    for (size_t i = 0; i < (size_t)count; i++) {
-        const char *want = (const char *)expected + i * size;
-        const char *got = (const char *)actual + i * size;
+    for (int64_t i = 0; i < count_of(expected); i++) {
+        const char *want = (const char *)expected->data + (size_t)i * size;
+        const char *got = (const char *)actual + (size_t)i * size;
         if (memcmp(got, want, size) != 0) {
-            return kiln_fail(err, INTERNAL, "element %zu is %lld, expected %lld", i,
-                             (long long)integer_at(dtype, got), (long long)integer_at(dtype, want));
+            return kiln_fail(err, INTERNAL, "element %s is %lld, expected %lld",
+                             index_of(at, expected, i), (long long)integer_at(dtype, got),
+                             (long long)integer_at(dtype, want));
         }
     }
     return KILN_STATUS_OK;
 }
 
 /* The cases' bfloat16 is float32 cut off, Kiln's is rounded: equal, or one step further from 0. */
-static kiln_status compare_cut(int64_t count, const void *expected, const void *actual,
+static kiln_status compare_cut(const kiln_onnx_tensor_info *expected, const void *actual,
                                kiln_error *err)
 {
-    for (int64_t i = 0; i < count; i++) {
+    char at[CLI_INDEX_ROOM];
+    for (int64_t i = 0; i < count_of(expected); i++) {
         uint16_t want = 0;
         uint16_t got = 0;
-        memcpy(&want, (const char *)expected + i * 2, sizeof(want));
+        memcpy(&want, (const char *)expected->data + i * 2, sizeof(want));
         memcpy(&got, (const char *)actual + i * 2, sizeof(got));
         bool is_nan = (want & 0x7fff) > 0x7f80;
         bool same = is_nan ? (got & 0x7fff) > 0x7f80 : got == want || got == want + 1;
         if (!same) {
-            return kiln_fail(err, INTERNAL, "element %lld is %04x, expected %04x", (long long)i,
-                             got, want);
+            return kiln_fail(err, INTERNAL, "element %s is %04x, expected %04x",
+                             index_of(at, expected, i), got, want);
         }
     }
     return KILN_STATUS_OK;
@@ -180,14 +195,13 @@ kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tens
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", expected->bytes);
     }
     status = kiln_read(actual, data, expected->bytes, err);
-    int64_t count = (int64_t)(expected->bytes / kiln_dtype_size(dtype));
     bool is_float = kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT;
     bool has_moments = statistics && (is_float || dtype == KILN_DTYPE_BOOL);
     if (status == KILN_STATUS_OK) {
-        status = has_moments ? compare_moments(dtype, count, expected->data, data, err)
-                 : cut       ? compare_cut(count, expected->data, data, err)
-                 : is_float  ? compare_floats(dtype, count, expected->data, data, err)
-                             : compare_bytes(dtype, count, expected->data, data, err);
+        status = has_moments ? compare_moments(dtype, count_of(expected), expected->data, data, err)
+                 : cut       ? compare_cut(expected, data, err)
+                 : is_float  ? compare_floats(dtype, expected, data, err)
+                             : compare_bytes(dtype, expected, data, err);
     }
     free(data);
     return status;

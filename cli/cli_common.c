@@ -4,6 +4,10 @@
 
 #include "cli.h"
 
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,14 +90,9 @@ static void print_log(const kiln_log_record *record, void *user)
 
 static kiln_status apply_setting(kiln_context *context, const char *setting, kiln_error *err)
 {
-    char name[64];
+    char name[64]; // longer than any knob's, so that what is cut is none
     const char *equals = strchr(setting, '=');
-    size_t length = (size_t)(equals - setting);
-    if (length >= sizeof(name)) {
-        return kiln_fail(err, NOT_FOUND, "no knob is called \"%.*s\"", (int)length, setting);
-    }
-    memcpy(name, setting, length);
-    name[length] = '\0';
+    snprintf(name, sizeof(name), "%.*s", (int)(equals - setting), setting);
     return kiln_context_set(context, name, equals + 1, err);
 }
 
@@ -109,6 +108,41 @@ static kiln_status apply_tune(const cli_device_options *options, kiln_context *c
     return mode == NULL ? KILN_STATUS_OK : kiln_context_set(context, "tune", mode, err);
 }
 
+// ---- signals -----------------------------------------------------------------------------------
+
+enum { MAX_OPEN = 32 };
+
+static _Atomic(kiln_context *) open_contexts[MAX_OPEN]; // a handler gets no argument
+
+static void forgive(int number)
+{
+    for (size_t i = 0; i < MAX_OPEN; i++) {
+        kiln_context *context = atomic_load(&open_contexts[i]);
+        if (context != NULL) {
+            kiln_context_interrupted(context);
+        }
+    }
+    (void)raise(number); // its default action, once the handler is left
+}
+
+static void watch_signals(kiln_context *context)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = forgive, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL) {
+            (void)sigaction(numbers[i], &action, NULL);
+        }
+    }
+    kiln_context *none = NULL;
+    for (size_t i = 0; i < MAX_OPEN; i++, none = NULL) {
+        if (atomic_compare_exchange_strong(&open_contexts[i], &none, context)) {
+            return;
+        }
+    }
+}
+
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err)
 {
@@ -116,6 +150,12 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     wanted.log = print_log;
     kiln_context *context = NULL;
     kiln_status status = kiln_context_create(&wanted, &context, err);
+    if (status == KILN_STATUS_OK) {
+        watch_signals(context);
+    }
+    if (status == KILN_STATUS_OK && options->afresh) {
+        status = kiln_context_set(context, "plugin-failures", "0", err);
+    }
     for (size_t i = 0; i < options->n_settings && status == KILN_STATUS_OK; i++) {
         status = apply_setting(context, options->settings[i], err);
     }
@@ -129,11 +169,20 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
         status = kiln_plugin_load(context, options->plugins[i], err);
     }
     if (status != KILN_STATUS_OK) {
-        kiln_context_destroy(context);
+        cli_close_context(context);
         return status;
     }
     *out_context = context;
     return KILN_STATUS_OK;
+}
+
+void cli_close_context(kiln_context *context)
+{
+    for (size_t i = 0; i < MAX_OPEN; i++) {
+        kiln_context *own = context;
+        (void)atomic_compare_exchange_strong(&open_contexts[i], &own, NULL);
+    }
+    kiln_context_destroy(context);
 }
 
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
@@ -144,6 +193,34 @@ kiln_status cli_open_device(const cli_device_options *options, kiln_context *con
         status = kiln_device_set_fusion(*out_device, false, err);
     }
     return status;
+}
+
+bool cli_is_remote(const kiln_device *device)
+{
+    return kiln_device_info_of(device)->type == KILN_DEVICE_REMOTE;
+}
+
+void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks)
+{
+    if (remote) {
+        printf("operations: %" PRIu64 "; the server plans, fuses and compiles\n", ops);
+    } else {
+        printf("operations: %" PRIu64 ", of them %" PRIu64 " in %" PRIu64 " fused blocks\n", ops,
+               fused, blocks);
+    }
+}
+
+kiln_status cli_check_local(const kiln_device *device, const char *command, kiln_error *err)
+{
+    if (!cli_is_remote(device)) {
+        return KILN_STATUS_OK;
+    }
+    const char *name = kiln_device_info_of(device)->name;
+    const char *at = strrchr(name, ' '); // "DEVICE at ADDRESS"
+    return kiln_fail(err, FAILED_PRECONDITION,
+                     "the server at %.100s plans and fuses, nothing of it is here; run `kiln %s` "
+                     "on its machine",
+                     at != NULL ? at + 1 : name, command);
 }
 
 int cli_fail(const char *command, const kiln_error *err)
@@ -161,6 +238,49 @@ int cli_usage(const char *command, const char *format, ...)
     fprintf(stderr, "; see `kiln %s --help`\n", command);
     va_end(args);
     return CLI_USAGE;
+}
+
+void cli_make_utf8(char *text)
+{
+    json_t *made = json_string(text); // which takes nothing else
+    for (; made == NULL && *text != '\0'; text++) {
+        *text = (unsigned char)*text < 0x80 ? *text : '?';
+    }
+    json_decref(made);
+}
+
+void cli_make_shown(char *text)
+{
+    for (; *text != '\0'; text++) {
+        *text = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+    }
+}
+
+void cli_names_add(cli_names *names, const char *name)
+{
+    enum { END = 24 }; // " and 4294967295 more"
+    size_t wanted = strlen(name) + 2;
+    if (names->more > 0 || wanted + END > names->capacity - names->length) {
+        names->more++;
+        return;
+    }
+    char *at = names->text + names->length;
+    int written = snprintf(at, wanted + 1, "%s%s", names->length > 0 ? ", " : "", name);
+    cli_make_shown(at);
+    names->length += (size_t)written;
+}
+
+const char *cli_names_end(cli_names *names)
+{
+    char *at = names->text + names->length;
+    size_t room = names->capacity - names->length;
+    if (names->more > 0) {
+        snprintf(at, room, "%s%u%s", names->length > 0 ? " and " : "", names->more,
+                 names->length > 0 ? " more" : " with long names");
+    } else if (names->length == 0) {
+        snprintf(at, room, "none");
+    }
+    return names->text;
 }
 
 const char *cli_format_ns(char out_text[32], double ns)
@@ -184,5 +304,23 @@ const char *cli_format_bytes(char out_text[32], double bytes)
         unit++;
     }
     snprintf(out_text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+    return out_text;
+}
+
+const char *cli_format_index(char out_text[CLI_INDEX_ROOM], size_t rank, const int64_t *dims,
+                             size_t element)
+{
+    size_t length = (size_t)snprintf(out_text, CLI_INDEX_ROOM, "[");
+    size_t below = 1; // elements of one step along an axis
+    for (size_t i = 1; i < rank; i++) {
+        below *= (size_t)dims[i];
+    }
+    for (size_t i = 0; i < rank && length < CLI_INDEX_ROOM; i++) {
+        length += (size_t)snprintf(out_text + length, CLI_INDEX_ROOM - length, "%s%zu",
+                                   i == 0 ? "" : ",", element / below);
+        element %= below;
+        below /= i + 1 < rank ? (size_t)dims[i + 1] : 1;
+    }
+    snprintf(out_text + (length < CLI_INDEX_ROOM - 1 ? length : CLI_INDEX_ROOM - 2), 2, "]");
     return out_text;
 }

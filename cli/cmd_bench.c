@@ -14,7 +14,7 @@ static const struct argp_option options_table[] = {
     {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
     {"samples", 'n', "COUNT", 0, "samples of each figure", 0},
     {"only", 'o', "WORD", 0,
-     "of `kernels`, `ops`, `fusion`, `matmul`: cases whose name contains it", 0},
+     "of `kernels`, `ops`, `fusion`, `choice`, `matmul`: cases whose name contains it", 0},
     {"model", 'm', "FILE", 0, "model of `start`; three.npy must be beside it", 0},
     {0},
 };
@@ -73,6 +73,32 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
+/// Without a case that --only wants there would be an empty table.
+static int check_only(const bench_entry *entry, const bench_options *options)
+{
+    char text[8192]; // the names of all operators are some 3000
+    cli_names names = {.text = text, .capacity = sizeof(text)};
+    const char *before = "";
+    if (options->only == NULL) {
+        return CLI_OK;
+    }
+    if (entry->case_name == NULL) {
+        return cli_usage("bench", "%s is measured as a whole, without --only", entry->name);
+    }
+    for (size_t i = 0; entry->case_name(i) != NULL; i++) {
+        const char *name = entry->case_name(i);
+        if (bench_wanted(options, name)) {
+            return CLI_OK;
+        }
+        if (strcmp(name, before) != 0) {
+            cli_names_add(&names, name);
+        }
+        before = name;
+    }
+    return cli_usage("bench", "no case of %s has \"%s\" in its name; there are %s", entry->name,
+                     options->only, cli_names_end(&names));
+}
+
 static char *list_benches(int key, const char *text, void *input)
 {
     (void)input;
@@ -105,6 +131,10 @@ int cmd_bench(int argc, char **argv)
     char self[4096];
     bench_arguments arguments = {.options = {.model = "examples/digits/digits.onnx"}};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    int usage = check_only(arguments.entry, &arguments.options);
+    if (usage != CLI_OK) {
+        return usage;
+    }
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[length > 0 ? length : 0] = '\0';
     arguments.options.program = self;

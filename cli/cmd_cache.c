@@ -31,7 +31,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static void print_stat(const char *folder, const kiln_store_stat *stat)
 {
     static const char *const names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
-                                                              "devices"};
+                                                              "devices", "starts"};
     char bytes[32];
     printf("%s, %s\n", folder, cli_format_bytes(bytes, (double)stat->file_bytes));
     for (size_t i = 0; i < KILN_STORE_TABLE_COUNT; i++) {
@@ -80,6 +80,6 @@ int cmd_cache(int argc, char **argv)
     if (status == KILN_STATUS_OK) {
         print_stat(folder, &stat);
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("cache", &err);
 }

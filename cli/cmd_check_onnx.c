@@ -562,6 +562,6 @@ int cmd_check_onnx(int argc, char **argv)
     free(state.reasons);
     free(state.rows);
     kiln_device_release(state.device);
-    kiln_context_destroy(state.context);
+    cli_close_context(state.context);
     return result;
 }

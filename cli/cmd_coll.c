@@ -470,7 +470,7 @@ static int check(const coll_options *options)
     for (uint32_t i = 0; i < self.count; i++) {
         kiln_device_release(self.devices[i]);
     }
-    kiln_context_destroy(self.context);
+    cli_close_context(self.context);
     return result;
 }
 

@@ -28,6 +28,6 @@ int cmd_config(int argc, char **argv)
                kiln_knob_environment((kiln_knob)knob));
         printf("%15s %s\n", "", kiln_knob_help((kiln_knob)knob));
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return CLI_OK;
 }

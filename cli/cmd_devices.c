@@ -142,6 +142,6 @@ int cmd_devices(int argc, char **argv)
     if (result == CLI_OK && check_choice(context, knob, found, &err) != KILN_STATUS_OK) {
         result = cli_fail("devices", &err);
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return result;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln explain MODEL`: how the model is cut into blocks, what every fuser offered for them, who
 // won, what it took, and why the rest runs alone; as text, as JSON, as a page. Inputs without a
-// file are zeros of the model's shape, unknown lengths 1. Decides how often the model runs to be
-// measured.
+// file are numbers of ours in the model's shape, unknown lengths 1. Decides how often the model
+// runs to be measured.
 
 #include "explain.h"
 
@@ -10,13 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_HTML = 256,
-    KEY_JSON,
-    MOST_RUNS = 60,
-    MEETING_RUNS = 3, ///< until the parts of a model that reads values are graphs
-    MOST_GRAPHS = 256
-};
+enum { KEY_HTML = 256, KEY_JSON, MOST_RUNS = 60, MOST_GRAPHS = 256 };
 
 typedef struct explain_options {
     model_options model;
@@ -67,19 +61,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
 // ---- running
 // -------------------------------------------------------------------------------------
 
-static kiln_status run_once(model_session *session, kiln_error *err)
-{
-    kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
-    kiln_status status = model_session_run(session, outputs, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_sync(session->device, err);
-    }
-    for (size_t i = 0; i < session->n_outputs; i++) {
-        kiln_release(outputs[i]);
-    }
-    return status;
-}
-
 /// Lets tournaments end when some were asked for, and takes their winners into the graph.
 static kiln_status settle(model_session *session, kiln_error *err)
 {
@@ -93,7 +74,7 @@ static kiln_status settle(model_session *session, kiln_error *err)
     kiln_graph_info_get(session->graph, &info);
     uint64_t runs = strcmp(tune, "full") == 0 ? info.blocks_open : 0; // each run measures one block
     for (uint64_t i = 0; i < runs && status == KILN_STATUS_OK; i++) {
-        status = run_once(session, err);
+        status = model_session_run_once(session, err);
     }
     return status == KILN_STATUS_OK && runs > 0 ? model_session_recapture(session, err) : status;
 }
@@ -102,13 +83,13 @@ static kiln_status measure(model_session *session, long runs, kiln_error *err)
 {
     kiln_status status = settle(session, err);
     if (status == KILN_STATUS_OK) {
-        status = run_once(session, err); // compiles
+        status = model_session_run_once(session, err); // compiles
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_trace_start(session->context, err);
     }
     for (long i = 0; i < runs && status == KILN_STATUS_OK; i++) {
-        status = run_once(session, err);
+        status = model_session_run_once(session, err);
     }
     return status;
 }
@@ -122,18 +103,16 @@ typedef struct explained {
     size_t more; ///< than there is room for
 } explained;
 
-static void add_part(const kiln_onnx_graph_info *info, void *user)
+static void add_graph(const char *name, kiln_graph *graph, void *user)
 {
     explained *all = user;
     if (all->count == MOST_GRAPHS) {
         all->more++;
         return;
     }
-    explain_graph *part = &all->graphs[all->count++];
-    part->graph = info->graph;
-    snprintf(part->name, sizeof(part->name), "%.60s, nodes %u to %u of %u, from %.40s on",
-             info->where[0] != '\0' ? info->where : "graph", info->first_node,
-             info->first_node + info->n_nodes - 1, info->n_others, info->op_type);
+    explain_graph *one = &all->graphs[all->count++];
+    one->graph = graph;
+    snprintf(one->name, sizeof(one->name), "%s", name);
 }
 
 /// The model's graph, or those of its parts.
@@ -143,11 +122,7 @@ static kiln_status find_graphs(const model_session *session, explained *all, kil
     if (all->graphs == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an explanation");
     }
-    if (session->graph != NULL) {
-        all->graphs[all->count++].graph = session->graph;
-    } else {
-        kiln_onnx_session_graphs(session->session, add_part, all);
-    }
+    model_session_graphs(session, add_graph, all);
     if (all->count == 0) {
         return kiln_fail(err, UNIMPLEMENTED,
                          "the model reads values while it is recorded, and nothing between two "
@@ -204,11 +179,12 @@ static kiln_status explain(const explain_options *options, kiln_error *err)
 {
     model_session session;
     explained all = {0};
-    kiln_status status = model_session_open(&session, &options->model, /*zeros=*/true, err);
-    for (int i = 0; i < MEETING_RUNS && status == KILN_STATUS_OK; i++) {
-        if (session.graph == NULL && options->runs > 0) {
-            status = run_once(&session, err);
-        }
+    kiln_status status = model_session_open(&session, &options->model, /*invent=*/true, err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_check_local(session.device, "explain", err);
+    }
+    if (status == KILN_STATUS_OK && options->runs > 0) {
+        status = model_session_meet(&session, err);
     }
     if (status == KILN_STATUS_OK && options->runs > 0) {
         status = measure(&session, options->runs, err);

@@ -46,12 +46,25 @@ static void print_row(const kiln_op_info *info)
     printf("%-20s %4u  %s\n", info->name, info->wire, info->doc);
 }
 
-static void print_one(const kiln_op_info *info)
+static void print_expansion(kiln_op op)
 {
+    char simpler[400];
+    cli_op_expansion(op, simpler, sizeof(simpler));
+    if (kiln_op_info_of(op)->decompose != NULL) {
+        printf("  a composite: recorded as %s%s\n", simpler[0] != '\0' ? simpler : "others",
+               cli_op_is_always_expanded(op) ? ", so no fuser ever sees it"
+                                             : " where the device has no kernel for it");
+    }
+}
+
+static void print_one(kiln_op op)
+{
+    const kiln_op_info *info = kiln_op_info_of(op);
     const kiln_op_signature *signature = info->signature;
     printf("%s(", info->name);
     print_inputs(signature);
     printf(")  number %u, since %u\n  %s\n", info->wire, info->since, info->doc);
+    print_expansion(op);
     for (size_t i = 0; i < signature->n_attrs; i++) {
         const kiln_attr_spec *spec = &signature->attrs[i];
         printf("  %-12s %-10s %s%s\n", kiln_attr_name(spec->key),
@@ -72,7 +85,7 @@ int cmd_ops(int argc, char **argv)
             fprintf(stderr, "kiln ops: there is no operator \"%s\"; `kiln ops` lists them\n", name);
             return CLI_FAILED;
         }
-        print_one(kiln_op_info_of(op));
+        print_one(op);
         return CLI_OK;
     }
     for (int op = 0; op < KILN_OP_COUNT; op++) {

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct replay_options {
     cli_device_options device;
@@ -123,9 +124,8 @@ static kiln_status run(const replay_options *options, kiln_device *device,
     if (status == KILN_STATUS_OK) {
         status = look_at_all(options, replay, tensors, err);
         kiln_device_stats_get(device, &stats);
-        printf("operations: %llu, of them %llu in %llu fused blocks\n",
-               (unsigned long long)stats.ops_recorded, (unsigned long long)stats.ops_fused,
-               (unsigned long long)stats.blocks_fused);
+        cli_print_fused(cli_is_remote(device), stats.ops_recorded, stats.ops_fused,
+                        stats.blocks_fused);
     }
     for (size_t i = 0; i < n_outputs; i++) {
         kiln_release(tensors[i]);
@@ -145,7 +145,7 @@ int cmd_replay(int argc, char **argv)
         children,
         NULL,
         NULL};
-    replay_options options = {.seed = 1};
+    replay_options options = {.device.afresh = true, .seed = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     kiln_context *context = NULL;
@@ -172,6 +172,7 @@ int cmd_replay(int argc, char **argv)
     }
     kiln_device_release(device);
     kiln_replay_destroy(replay);
-    kiln_context_destroy(context);
-    return status == KILN_STATUS_OK ? CLI_OK : cli_fail("replay", &err);
+    cli_close_context(context);
+    const char *own = argv[0] + strlen("kiln "); // `kiln plugin run` is this too
+    return status == KILN_STATUS_OK ? CLI_OK : cli_fail(own, &err);
 }

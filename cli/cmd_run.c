@@ -25,7 +25,10 @@ typedef struct run_options {
 } run_options;
 
 static const struct argp_option options_table[] = {
-    {"output", 'o', "[NAME=]FILE", 0, "write an output as .npy, in the model's order", 0},
+    {"output", 'o', "[NAME=]FILE", 0,
+     "write an output as .npy, in the model's order when it has no name; an unknown name gets the "
+     "list of them",
+     0},
     {"repeat", 'r', "COUNT", 0, "repeated runs after the first (default 20)", 0},
     {"expected", 'e', "FILE", 0, "compare the first output with a .npy file; fail when it differs",
      0},
@@ -157,22 +160,31 @@ static void print_class(const npy_array *array)
     printf("predicted class: %zu\n", best);
 }
 
+static void print_work(const model_run_report *report)
+{
+    cli_print_fused(report->remote, report->ops, report->ops_fused, report->blocks);
+    if (!report->remote) {
+        printf("kernels launched: %llu a run, BLAS calls %llu\n",
+               (unsigned long long)report->kernels, (unsigned long long)report->blas_calls);
+    }
+}
+
 static void print_report(const model_run_report *report)
 {
     char first[32];
     char repeated[32];
     char memory[32];
     printf("device: %s\n", report->device_name);
-    printf("first run: %s, of it %s compiling\n", cli_format_ns(first, report->first_ns),
-           cli_format_ns(memory, report->build_ns));
+    printf("first run: %s", cli_format_ns(first, report->first_ns));
+    if (!report->remote) {
+        printf(", of it %s compiling", cli_format_ns(memory, report->build_ns));
+    }
+    printf("\n");
     if (report->repeats > 0) {
         printf("repeated run: %s (median of %u)\n", cli_format_ns(repeated, report->repeat_ns),
                report->repeats);
     }
-    printf("operations: %llu, of them %llu in %llu fused blocks\n", (unsigned long long)report->ops,
-           (unsigned long long)report->ops_fused, (unsigned long long)report->blocks);
-    printf("kernels launched: %llu a run, BLAS calls %llu\n", (unsigned long long)report->kernels,
-           (unsigned long long)report->blas_calls);
+    print_work(report);
     printf("peak of device memory: %s\n", cli_format_bytes(memory, (double)report->peak_bytes));
     if (report->memory != NULL) {
         printf("held by the device at most: %s\n",
@@ -189,50 +201,100 @@ static void print_report(const model_run_report *report)
 
 /// Narrows an array to one index of its first axis. The data stay where they are; `*out_start` is
 /// the first element.
-static kiln_status take_row(npy_array *array, long row, size_t *out_start, kiln_error *err)
+static kiln_status take_row(const char *path, long row, npy_array *array, size_t *out_start,
+                            kiln_error *err)
 {
     *out_start = 0;
     if (row < 0) {
         return KILN_STATUS_OK;
     }
     if (array->rank == 0 || row >= array->dims[0]) {
-        return kiln_fail(err, OUT_OF_RANGE, "--row %ld: there are %lld rows", row,
-                         array->rank == 0 ? 0 : (long long)array->dims[0]);
+        return kiln_fail(err, OUT_OF_RANGE, "--row %ld: %.150s has %lld rows, counted from 0", row,
+                         path, array->rank == 0 ? 0 : (long long)array->dims[0]);
     }
     array->bytes /= (size_t)array->dims[0];
     *out_start = (size_t)row * count_of(array);
     return KILN_STATUS_OK;
 }
 
+/// What is compared has `count` elements.
+static kiln_status check_count(const npy_array *expected, size_t count, const run_options *options,
+                               const char *row, kiln_error *err)
+{
+    char hint[64] = "";
+    size_t wanted = count_of(expected);
+    size_t rows = expected->rank > 0 ? (size_t)expected->dims[0] : 0;
+    if (wanted == count) {
+        return KILN_STATUS_OK;
+    }
+    if (options->row < 0 && rows > 0 && wanted / rows == count) {
+        snprintf(hint, sizeof(hint), "; --row INDEX compares with one of %zu rows", rows);
+    }
+    return kiln_fail(err, FAILED_PRECONDITION, "%.100s%s has %zu elements, the output %zu%s",
+                     options->expected, row, wanted, count, hint);
+}
+
+/// Infinite between a number and none, or infinities that are not the same.
+static double distance(double a, double b)
+{
+    if (a == b || (isnan(a) && isnan(b))) {
+        return 0;
+    }
+    double apart = fabs(a - b);
+    return isnan(apart) ? (double)INFINITY : apart;
+}
+
+/// `row` is how the messages go on behind the file's name.
+static kiln_status compare_elements(const npy_array *array, const npy_array *expected, size_t start,
+                                    const run_options *options, const char *row, kiln_error *err)
+{
+    size_t count = count_of(array);
+    size_t worst = 0;
+    size_t differ = 0;
+    double furthest = 0;
+    double largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        double wanted = fabs(element(expected, start + i));
+        largest = isfinite(wanted) ? fmax(largest, wanted) : largest;
+    }
+    double allowed = options->tolerance * largest;
+    for (size_t i = 0; i < count; i++) {
+        double apart = distance(element(array, i), element(expected, start + i));
+        worst = apart > furthest ? i : worst;
+        furthest = fmax(furthest, apart);
+        differ += apart > allowed;
+    }
+    if (differ > 0) {
+        char at[CLI_INDEX_ROOM];
+        cli_format_index(at, array->rank, array->dims, worst);
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the output differs from %.70s%s most at %s: %.6g, expected %.6g; %zu of "
+                         "%zu elements by more than %.3g",
+                         options->expected, row, at, element(array, worst),
+                         element(expected, start + worst), differ, count, allowed);
+    }
+    printf("as expected: differs by %.3g of at most %.3g\n", furthest, allowed);
+    return KILN_STATUS_OK;
+}
+
 static kiln_status compare(const npy_array *array, const run_options *options, kiln_error *err)
 {
     npy_array expected;
+    char row[32] = "";
     size_t start = 0;
     kiln_status status = npy_read(options->expected, &expected, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = take_row(&expected, options->row, &start, err);
-    size_t count = count_of(array);
-    if (status == KILN_STATUS_OK && count_of(&expected) != count) {
-        status = kiln_fail(err, FAILED_PRECONDITION, "%s has %zu elements, the output %zu",
-                           options->expected, count_of(&expected), count);
+    if (options->row >= 0) {
+        snprintf(row, sizeof(row), ", row %ld,", options->row);
     }
-    double largest = 0;
-    double worst = 0;
-    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
-        double wanted = element(&expected, start + i);
-        double difference = fabs(element(array, i) - wanted);
-        largest = fmax(largest, fabs(wanted));
-        worst = difference > worst || isnan(difference) ? difference : worst;
+    status = take_row(options->expected, options->row, &expected, &start, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_count(&expected, count_of(array), options, row, err);
     }
-    double allowed = options->tolerance * largest;
-    if (status == KILN_STATUS_OK && !(worst <= allowed)) {
-        status = kiln_fail(err, FAILED_PRECONDITION,
-                           "the output differs from %s by %.3g; %.3g is allowed", options->expected,
-                           worst, allowed);
-    } else if (status == KILN_STATUS_OK) {
-        printf("as expected: differs by %.3g of at most %.3g\n", worst, allowed);
+    if (status == KILN_STATUS_OK) {
+        status = compare_elements(array, &expected, start, options, row, err);
     }
     npy_free(&expected);
     return status;
@@ -304,6 +366,9 @@ int cmd_run(int argc, char **argv)
     run_options options = {
         .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (options.row >= 0 && options.expected == NULL) {
+        return cli_usage("run", "--row is one of --expected, which is not there");
+    }
     kiln_error err = KILN_ERROR_INIT;
     model_run run = {.n_wanted = options.n_outputs, .with_memory = options.memory};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));

@@ -316,7 +316,7 @@ out:
     for (uint32_t i = 0; i < n_devices; i++) {
         kiln_device_release(devices[i]);
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return status;
 }
 

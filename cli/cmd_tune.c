@@ -24,40 +24,75 @@ static void show(uint64_t done, uint64_t all)
     fflush(stderr);
 }
 
-static kiln_graph_info info_of(const kiln_graph *graph)
+typedef struct blocks {
+    uint64_t all;
+    uint64_t open; ///< not measured yet
+} blocks;
+
+static void add_blocks(const char *name, kiln_graph *graph, void *user)
 {
+    blocks *sum = user;
     kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    (void)name;
     kiln_graph_info_get(graph, &info);
-    return info;
+    sum->all += info.blocks;
+    sum->open += info.blocks_open;
 }
 
-static kiln_status run_once(model_session *session, kiln_error *err)
+static blocks blocks_of(const model_session *session)
 {
-    kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
-    kiln_status status = model_session_run(session, outputs, err);
-    for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
-        kiln_release(outputs[i]);
-    }
-    return status == KILN_STATUS_OK ? kiln_sync(session->device, err) : status;
+    blocks sum = {0};
+    model_session_graphs(session, add_blocks, &sum);
+    return sum;
 }
 
-/// One run more than there are blocks: one that cannot be measured ends nothing.
-static kiln_status tune(model_session *session, uint64_t *out_measured, uint64_t *out_all,
+static uint64_t measured_of(const model_session *session)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(session->device, &stats);
+    return stats.blocks_measured;
+}
+
+/// Each run of a graph measures one of its blocks. What lies in no graph is measured, too, but who
+/// is left there only shows when runs find nothing more: so there is an end to that.
+static kiln_status tune(model_session *session, uint64_t *out_measured, blocks *out_left,
                         kiln_error *err)
 {
-    kiln_status status = KILN_STATUS_OK;
-    uint64_t all = info_of(session->graph).blocks_open, open = all;
-    for (uint64_t run = 0; run <= all && open > 0 && status == KILN_STATUS_OK; run++) {
-        show(all - open, all);
-        status = run_once(session, err);
-        open = info_of(session->graph).blocks_open;
+    enum { MOST_RUNS = 1000, IDLE_RUNS = 3 };
+    kiln_status status = model_session_meet(session, err);
+    blocks left = blocks_of(session);
+    uint64_t done = measured_of(session);
+    for (int run = 0, idle = 0; run < MOST_RUNS && idle < IDLE_RUNS && status == KILN_STATUS_OK &&
+                                (left.open > 0 || session->graph == NULL);
+         run++) {
+        show(done, done + left.open);
+        status = model_session_run_once(session, err);
+        uint64_t now = measured_of(session);
+        idle = now == done ? idle + 1 : 0;
+        done = now;
+        left = blocks_of(session);
     }
-    if (status == KILN_STATUS_OK && all > 0) {
-        show(all - open, all);
+    if (status == KILN_STATUS_OK && done + left.open > 0) {
+        show(done, done + left.open);
     }
-    *out_measured = all - open;
-    *out_all = all;
+    *out_measured = done;
+    *out_left = left;
     return status;
+}
+
+/// The knobs may forbid what this command is for.
+static kiln_status check_measures(const model_session *session, kiln_error *err)
+{
+    const kiln_config *config = kiln_context_env(session->context)->config;
+    if (strcmp(kiln_config_string(config, KILN_KNOB_TUNE), "off") == 0) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the knob tune is off, so nothing is measured; add --tune full");
+    }
+    if (kiln_config_bool(config, KILN_KNOB_DETERMINISTIC)) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the knob deterministic is 1, so nothing is measured");
+    }
+    return KILN_STATUS_OK;
 }
 
 int cmd_tune(int argc, char **argv)
@@ -74,25 +109,29 @@ int cmd_tune(int argc, char **argv)
         NULL};
     model_options options = {.device = {.tune_default = "full"}};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (options.device.no_fusion) {
+        return cli_usage("tune", "--no-fusion leaves no fused block to measure");
+    }
     kiln_error err = KILN_ERROR_INIT;
     model_session session;
-    uint64_t measured = 0, all = 0;
-    kiln_status status = model_session_open(&session, &options, /*zeros=*/true, &err);
-    if (status == KILN_STATUS_OK && session.graph == NULL) {
-        status = kiln_fail(&err, UNIMPLEMENTED,
-                           "the model reads values while it is recorded; `kiln run --tune lazy` "
-                           "measures what runs often");
+    uint64_t measured = 0;
+    blocks left = {0};
+    kiln_status status = model_session_open(&session, &options, /*invent=*/true, &err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_check_local(session.device, "tune", &err);
     }
     if (status == KILN_STATUS_OK) {
-        status = tune(&session, &measured, &all, &err);
+        status = check_measures(&session, &err);
     }
-    if (status == KILN_STATUS_OK && all == 0) {
-        uint64_t blocks = info_of(session.graph).blocks;
-        printf("nothing left to measure: %llu fused blocks%s\n", (unsigned long long)blocks,
-               blocks > 0 ? ", each with its winner" : "");
+    if (status == KILN_STATUS_OK) {
+        status = tune(&session, &measured, &left, &err);
+    }
+    if (status == KILN_STATUS_OK && measured + left.open == 0) {
+        printf("nothing left to measure: %llu fused blocks%s\n", (unsigned long long)left.all,
+               left.all > 0 ? ", each with its winner" : "");
     } else if (status == KILN_STATUS_OK) {
         printf("%llu of %llu blocks measured\n", (unsigned long long)measured,
-               (unsigned long long)all);
+               (unsigned long long)(measured + left.open));
     }
     model_session_close(&session);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("tune", &err);

@@ -18,14 +18,11 @@ static json_t *text_of(const char *text)
     if (made != NULL) {
         return made;
     }
-    size_t length = strlen(text);
-    char *copy = malloc(length + 1);
+    char *copy = strdup(text);
     if (copy == NULL) {
         return NULL;
     }
-    for (size_t i = 0; i <= length; i++) {
-        copy[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
-    }
+    cli_make_utf8(copy);
     made = json_string(copy);
     free(copy);
     return made;
@@ -52,11 +49,13 @@ static json_t *list_of(const uint32_t *values, uint32_t count)
 
 // ---- candidates --------------------------------------------------------------------------------
 
-/// By how much a candidate is slower than the winner, measured where both were; NULL: nobody won.
+/// By how much a candidate is slower than the winner, measured where both were; null: nobody won,
+/// or one of them does more than the other.
 static json_t *margin_of(const kiln_explained_candidate *candidate,
                          const kiln_explained_candidate *winner)
 {
-    if (winner == NULL || !candidate->ready || winner == candidate) {
+    if (winner == NULL || !candidate->ready || winner == candidate ||
+        candidate->n_ops != winner->n_ops) {
         return json_null();
     }
     bool measured = candidate->measured_ns > 0 && winner->measured_ns > 0;
@@ -85,7 +84,8 @@ static json_t *candidates_of(const kiln_explained_candidate *all, uint32_t count
         (void)json_object_set_new(made, "reason", text_of(c->reason));
         (void)json_object_set_new(made, "ops", json_integer(c->n_ops));
         (void)json_object_set_new(made, "launches", json_integer(c->n_launches));
-        (void)json_object_set_new(made, "claimed_ns", number_or_null(c->claimed_ns));
+        (void)json_object_set_new(made, "claimed_ns",
+                                  c->ready ? json_real(c->claimed_ns) : json_null());
         (void)json_object_set_new(made, "trust", number_or_null(c->trust));
         (void)json_object_set_new(made, "floor_ns", number_or_null(c->floor_ns));
         (void)json_object_set_new(made, "predicted_ns", number_or_null(c->predicted_ns));

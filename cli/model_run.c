@@ -7,23 +7,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- opening
 // -------------------------------------------------------------------------------------
 
 static const struct argp_option options_table[] = {
     {"input", 'i', "[NAME=]FILE", 0,
-     "an input from a .npy file, in the model's order when it has no name", 0},
+     "an input from a .npy file, in the model's order when it has no name; an unknown name gets "
+     "the "
+     "list of them",
+     0},
     {0},
 };
 
-/// "[NAME=]FILE"; `text` is cut in place.
+/// "[NAME=]FILE", or a FILE that is there; `text` is cut in place.
 static void add_option(model_options *options, char *text, struct argp_state *state)
 {
     if (options->n_inputs == MODEL_RUN_MAX_IO) {
         argp_error(state, "more than %d inputs", MODEL_RUN_MAX_IO);
     }
-    char *equals = strchr(text, '=');
+    bool whole = access(text, F_OK) == 0; // a file whose path holds one
+    char *equals = whole ? NULL : strchr(text, '=');
     model_run_input input = {.path = equals != NULL ? equals + 1 : text};
     if (equals != NULL) {
         *equals = '\0';
@@ -61,15 +66,29 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
 const struct argp model_options_argp = {options_table, parse, NULL, NULL, children, NULL, NULL};
 
+/// Of a model's inputs or outputs, in their order, as its errors list them.
+enum { NAMES_ROOM = 128 };
+static const char *list_names(const kiln_onnx_value_info *infos, size_t count,
+                              char out_text[NAMES_ROOM])
+{
+    cli_names names = {.text = out_text, .capacity = NAMES_ROOM};
+    for (size_t i = 0; i < count; i++) {
+        cli_names_add(&names, infos[i].name);
+    }
+    return cli_names_end(&names);
+}
+
 static kiln_status find_input(const model_session *self, const model_run_input *input, size_t place,
                               const char **out_name, kiln_error *err)
 {
     size_t count = 0;
+    char names[NAMES_ROOM];
     const kiln_onnx_value_info *infos = kiln_onnx_model_inputs(self->model, &count);
     if (input->name == NULL) {
         if (place >= count) {
-            return kiln_fail(err, INVALID_ARGUMENT, "the model has %zu inputs; %s is one too many",
-                             count, input->path);
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "the model's inputs are %s; %.60s is one too many",
+                             list_names(infos, count, names), input->path);
         }
         *out_name = infos[place].name;
         return KILN_STATUS_OK;
@@ -80,17 +99,17 @@ static kiln_status find_input(const model_session *self, const model_run_input *
             return KILN_STATUS_OK;
         }
     }
-    return kiln_fail(err, NOT_FOUND, "the model has no input \"%s\"; its first is \"%s\"",
-                     input->name, count > 0 ? infos[0].name : "none");
+    return kiln_fail(err, NOT_FOUND, "the model has no input \"%.40s\"; its inputs are %s",
+                     input->name, list_names(infos, count, names));
 }
 
 kiln_status model_run_find_output(const kiln_onnx_model *model, const char *text, size_t place,
                                   size_t *out_index, const char **out_path, kiln_error *err)
 {
     size_t count = 0;
+    char names[NAMES_ROOM];
     const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(model, &count);
     const char *equals = strchr(text, '=');
-    size_t index = place;
     for (size_t i = 0; equals != NULL && i < count; i++) {
         size_t length = (size_t)(equals - text);
         if (strlen(infos[i].name) == length && strncmp(infos[i].name, text, length) == 0) {
@@ -99,16 +118,38 @@ kiln_status model_run_find_output(const kiln_onnx_model *model, const char *text
             return KILN_STATUS_OK;
         }
     }
-    if (equals != NULL || index >= count) {
-        return kiln_fail(err, NOT_FOUND, "the model has no output for --output %s", text);
+    if (equals != NULL) {
+        return kiln_fail(err, NOT_FOUND, "the model has no output \"%.*s\"; its outputs are %s",
+                         (int)(equals - text < 40 ? equals - text : 40), text,
+                         list_names(infos, count, names));
     }
-    *out_index = index;
+    if (place >= count) {
+        return kiln_fail(err, NOT_FOUND,
+                         "the model's outputs are %s; --output %.60s is one too many",
+                         list_names(infos, count, names), text);
+    }
+    *out_index = place;
     *out_path = text;
     return KILN_STATUS_OK;
 }
 
-/// An array of zeros of the model's shape; lengths that it leaves open are 1.
-static kiln_status make_zeros(const kiln_onnx_value_info *info, npy_array *out_array,
+/// Floats of both signs below 1, the same in every run, so that a wrong kernel shows; integers may
+/// be indices and stay 0.
+static void fill_floats(npy_array *array)
+{
+    size_t size = kiln_dtype_size(array->dtype);
+    bool floats = kiln_dtype_kind_of(array->dtype) == KILN_KIND_FLOAT;
+    for (uint64_t i = 0; floats && i < array->bytes / size; i++) {
+        const kiln_attr value = {.type = KILN_ATTR_F64,
+                                 .count = 1,
+                                 .v.f = (double)(kiln_hash64(&i, sizeof(i), 0) % 511) / 256 -
+                                        255.0 / 256};
+        (void)kiln_number_store(&value, array->dtype, (char *)array->data + i * size);
+    }
+}
+
+/// An array of the model's shape; lengths that it leaves open are 1.
+static kiln_status make_array(const kiln_onnx_value_info *info, npy_array *out_array,
                               kiln_error *err)
 {
     size_t size = kiln_dtype_size(info->dtype);
@@ -126,9 +167,11 @@ static kiln_status make_zeros(const kiln_onnx_value_info *info, npy_array *out_a
     }
     out_array->bytes = size;
     out_array->data = calloc(1, size > 0 ? size : 1);
-    return out_array->data != NULL
-               ? KILN_STATUS_OK
-               : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", size);
+    if (out_array->data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", size);
+    }
+    fill_floats(out_array);
+    return KILN_STATUS_OK;
 }
 
 static bool has_input(const model_session *self, const char *name)
@@ -177,7 +220,7 @@ static kiln_status missing_input(const kiln_onnx_value_info *info, kiln_error *e
 }
 
 static kiln_status load_inputs(model_session *self, const model_run_input *inputs, size_t n_inputs,
-                               bool zeros, kiln_error *err)
+                               bool invent, kiln_error *err)
 {
     size_t wanted = 0;
     const kiln_onnx_value_info *infos = kiln_onnx_model_inputs(self->model, &wanted);
@@ -201,13 +244,13 @@ static kiln_status load_inputs(model_session *self, const model_run_input *input
         if (has_input(self, infos[i].name)) {
             continue;
         }
-        if (!zeros) {
+        if (!invent) {
             return missing_input(&infos[i], err);
         }
         if (self->n_inputs == MODEL_RUN_MAX_IO) {
             return kiln_fail(err, UNIMPLEMENTED, "more than %d inputs", MODEL_RUN_MAX_IO);
         }
-        kiln_status status = make_zeros(&infos[i], &self->arrays[self->n_inputs], err);
+        kiln_status status = make_array(&infos[i], &self->arrays[self->n_inputs], err);
         if (status == KILN_STATUS_OK) {
             status = add_input(self, infos[i].name, err);
         }
@@ -242,7 +285,7 @@ static kiln_status capture(model_session *self, kiln_error *err)
     return status;
 }
 
-kiln_status model_session_open(model_session *self, const model_options *options, bool zeros,
+kiln_status model_session_open(model_session *self, const model_options *options, bool invent,
                                kiln_error *err)
 {
     memset(self, 0, sizeof(*self));
@@ -264,7 +307,7 @@ kiln_status model_session_open(model_session *self, const model_options *options
         status = cli_open_device(&options->device, self->context, &self->device, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = load_inputs(self, options->inputs, options->n_inputs, zeros, err);
+        status = load_inputs(self, options->inputs, options->n_inputs, invent, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_onnx_session_create(self->model, self->device, &self->session, err);
@@ -292,6 +335,54 @@ kiln_status model_session_run(model_session *self, kiln_tensor **out_tensors, ki
                                  self->n_outputs, err);
 }
 
+kiln_status model_session_run_once(model_session *self, kiln_error *err)
+{
+    kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
+    kiln_status status = model_session_run(self, outputs, err);
+    if (status == KILN_STATUS_OK) { // while the results are held, so that they are computed
+        status = kiln_sync(self->device, err);
+    }
+    for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
+        kiln_release(outputs[i]);
+    }
+    return status;
+}
+
+kiln_status model_session_meet(model_session *self, kiln_error *err)
+{
+    enum { MEETING_RUNS = 3 };
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; self->graph == NULL && i < MEETING_RUNS && status == KILN_STATUS_OK; i++) {
+        status = model_session_run_once(self, err);
+    }
+    return status;
+}
+
+typedef struct naming {
+    model_graph_fn fn;
+    void *user;
+} naming;
+
+static void name_part(const kiln_onnx_graph_info *info, void *user)
+{
+    const naming *n = user;
+    char name[160];
+    snprintf(name, sizeof(name), "%.60s, nodes %u to %u of %u, from %.40s on",
+             info->where[0] != '\0' ? info->where : "graph", info->first_node,
+             info->first_node + info->n_nodes - 1, info->n_others, info->op_type);
+    n->fn(name, info->graph, n->user);
+}
+
+void model_session_graphs(const model_session *self, model_graph_fn fn, void *user)
+{
+    naming n = {fn, user};
+    if (self->graph != NULL) {
+        fn("", self->graph, user);
+    } else {
+        kiln_onnx_session_graphs(self->session, name_part, &n);
+    }
+}
+
 void model_session_close(model_session *self)
 {
     kiln_graph_destroy(self->graph);
@@ -302,7 +393,7 @@ void model_session_close(model_session *self)
     }
     kiln_onnx_model_close(self->model);
     kiln_device_release(self->device);
-    kiln_context_destroy(self->context);
+    cli_close_context(self->context);
     memset(self, 0, sizeof(*self));
 }
 
@@ -338,16 +429,20 @@ static kiln_status run_once(model_session *self, model_run *run, kiln_error *err
     return status;
 }
 
-static int compare_ns(const void *a, const void *b)
+/// Asks the next fusers where programs failed: each that failed is never chosen again.
+static kiln_status replace_failed(model_session *self, kiln_error *err)
 {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    if (self->graph != NULL) {
+        kiln_graph_info_get(self->graph, &info);
+    }
+    return info.blocks_failed > 0 ? model_session_recapture(self, err) : KILN_STATUS_OK;
 }
 
 static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_run *run,
                                   kiln_error *err)
 {
+    enum { REPLACEMENTS = 8 }; // what fails later stays alone
     double *samples = calloc(repeats + 1u, sizeof(*samples));
     kiln_status status =
         samples != NULL ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory");
@@ -356,7 +451,8 @@ static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_r
         kiln_device_stats after = KILN_DEVICE_STATS_INIT;
         kiln_device_stats_get(self->device, &before);
         uint64_t start = kiln_time_ns();
-        status = run_once(self, run, err);
+        status = i < REPLACEMENTS ? replace_failed(self, err) : status;
+        status = status == KILN_STATUS_OK ? run_once(self, run, err) : status;
         samples[i] = (double)(kiln_time_ns() - start);
         kiln_device_stats_get(self->device, &after);
         run->report.kernels = after.backend.kernels_launched - before.backend.kernels_launched;
@@ -365,8 +461,7 @@ static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_r
         run->report.values_planned = after.values_planned - before.values_planned;
     }
     if (status == KILN_STATUS_OK && repeats > 0) {
-        qsort(samples, repeats, sizeof(*samples), compare_ns);
-        run->report.repeat_ns = samples[repeats / 2];
+        run->report.repeat_ns = kiln_quantile(samples, repeats, 0.5);
         run->report.repeats = repeats;
     }
     free(samples);
@@ -380,6 +475,7 @@ static void fill_report(model_session *self, model_run *run)
     model_run_report *report = &run->report;
     snprintf(report->device_name, sizeof(report->device_name), "%s (%s)",
              kiln_device_address(self->device), kiln_device_info_of(self->device)->name);
+    report->remote = cli_is_remote(self->device);
     report->computes = strncmp(kiln_device_address(self->device), "null", 4) != 0;
     report->build_ns = (double)stats.backend.build_ns;
     report->ops = stats.ops_recorded;
@@ -387,8 +483,13 @@ static void fill_report(model_session *self, model_run *run)
     report->blocks = stats.blocks_fused;
     report->kernels = stats.backend.kernels_launched;
     report->blas_calls = stats.backend.blas_calls;
+}
+
+/// What the graph became: of what failed, in the end.
+static void count_blocks(const model_session *self, model_run_report *report)
+{
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
     if (self->graph != NULL) {
-        kiln_graph_info info = KILN_GRAPH_INFO_INIT;
         kiln_graph_info_get(self->graph, &info);
         report->ops = info.ops;
         report->ops_fused = info.ops_fused;
@@ -401,6 +502,7 @@ static void copy_names(model_session *self, model_run *run)
     const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(self->model, &run->n_outputs);
     for (size_t i = 0; i < run->n_outputs; i++) {
         snprintf(run->name_text[i], sizeof(run->name_text[i]), "%s", infos[i].name);
+        cli_make_shown(run->name_text[i]);
         run->names[i] = run->name_text[i];
     }
 }
@@ -420,45 +522,71 @@ static kiln_status find_outputs(const char *path, model_run *run, kiln_error *er
     return status;
 }
 
-/// The graph's memory as text: all of it, then step by step.
-static kiln_status write_memory(const model_session *session, model_run_report *report,
-                                kiln_error *err)
+typedef struct memory_table {
+    FILE *out;
+    uint32_t graphs;
+    kiln_status status;
+    kiln_error *err;
+} memory_table;
+
+/// One graph's memory: all of it, then step by step.
+static void write_graph_memory(const char *name, kiln_graph *graph, void *user)
 {
+    memory_table *table = user;
     kiln_graph_memory memory = KILN_GRAPH_MEMORY_INIT;
     kiln_graph_memory_step step = KILN_GRAPH_MEMORY_STEP_INIT;
     char sizes[5][32];
-    size_t length = 0;
-    if (session->graph == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED,
-                         "--memory: the model reads values while it is recorded, so there is no "
-                         "one plan");
+    table->graphs++;
+    if (table->status == KILN_STATUS_OK) {
+        table->status = kiln_graph_memory_get(graph, &memory, table->err);
     }
-    kiln_status status = kiln_graph_memory_get(session->graph, &memory, err);
-    FILE *out = status == KILN_STATUS_OK ? open_memstream(&report->memory, &length) : NULL;
-    if (status != KILN_STATUS_OK || out == NULL) {
-        return status != KILN_STATUS_OK
-                   ? status
-                   : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
+    if (table->status != KILN_STATUS_OK) {
+        return;
     }
-    fprintf(out,
+    if (name[0] != '\0') {
+        fprintf(table->out, "graph %u: %s\n", table->graphs, name);
+    }
+    fprintf(table->out,
             "memory of a run: %s (arena %s, results %s); liveness needs %s, without sharing %s\n",
             cli_format_bytes(sizes[0], (double)memory.peak_bytes),
             cli_format_bytes(sizes[1], (double)memory.arena_bytes),
             cli_format_bytes(sizes[2], (double)memory.result_bytes),
             cli_format_bytes(sizes[3], (double)memory.bound_bytes),
             cli_format_bytes(sizes[4], (double)memory.all_bytes));
-    fprintf(out, "values: %u, of them %u assigned with the plan, %u in place\n", memory.values,
-            memory.values_planned, memory.values_in_place);
-    fprintf(out, "%4s  %-40s %12s %12s %12s\n", "step", "operator or kernel", "written",
+    fprintf(table->out, "values: %u, of them %u assigned with the plan, %u in place\n",
+            memory.values, memory.values_planned, memory.values_in_place);
+    fprintf(table->out, "%4s  %-40s %12s %12s %12s\n", "step", "operator or kernel", "written",
             "temporary", "alive");
-    for (uint32_t i = 0; i < memory.steps && status == KILN_STATUS_OK; i++) {
-        status = kiln_graph_memory_step_get(session->graph, i, &step, err);
-        fprintf(out, "%4u  %-40.40s %12s %12s %12s\n", i, step.name,
+    for (uint32_t i = 0; i < memory.steps && table->status == KILN_STATUS_OK; i++) {
+        table->status = kiln_graph_memory_step_get(graph, i, &step, table->err);
+        fprintf(table->out, "%4u  %-40.40s %12s %12s %12s\n", i, step.name,
                 cli_format_bytes(sizes[0], (double)step.written_bytes),
                 cli_format_bytes(sizes[1], (double)step.temporary_bytes),
                 cli_format_bytes(sizes[2], (double)step.live_bytes));
     }
-    return fclose(out) == 0 ? status : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
+}
+
+/// Of the model's graph, or of those of its parts, one after the other.
+static kiln_status write_memory(model_session *session, model_run_report *report, kiln_error *err)
+{
+    size_t length = 0;
+    memory_table table = {.status = model_session_meet(session, err), .err = err};
+    if (table.status != KILN_STATUS_OK) {
+        return table.status;
+    }
+    table.out = open_memstream(&report->memory, &length);
+    if (table.out == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
+    }
+    model_session_graphs(session, write_graph_memory, &table);
+    if (session->graph == NULL) {
+        fprintf(table.out,
+                "graphs: %u; what lies in none is recorded in each run, and its memory comes from "
+                "the pool\n",
+                table.graphs);
+    }
+    return fclose(table.out) == 0 ? table.status
+                                  : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
 }
 
 kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
@@ -470,7 +598,7 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
         return status;
     }
     uint64_t start = kiln_time_ns();
-    status = model_session_open(&session, options, /*zeros=*/false, err);
+    status = model_session_open(&session, options, /*invent=*/false, err);
     if (status == KILN_STATUS_OK) {
         status = run_once(&session, run, err);
     }
@@ -479,6 +607,7 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
         copy_names(&session, run);
         fill_report(&session, run);
         status = run_repeatedly(&session, repeats, run, err);
+        count_blocks(&session, &run->report);
     }
     if (status == KILN_STATUS_OK) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;

@@ -47,11 +47,12 @@ typedef struct model_session {
         *graph; ///< NULL: the model asks for values while it is recorded, so each run records anew
 } model_session;
 
-/// Opens everything and captures. With `zeros`, inputs that are not given are zeros of the model's
-/// shape, unknown lengths 1. On failure nothing is left open but what model_session_close takes.
-/// Ownership: `*session` is the caller's (model_session_close, also after a failure). Lifetime:
-/// until closed. Thread: one at a time. Errors: of files, of the model, of the device.
-kiln_status model_session_open(model_session *session, const model_options *options, bool zeros,
+/// Opens everything and captures. With `invent`, inputs that are not given are numbers of both
+/// signs below 1, integers 0, in the model's shape, unknown lengths 1. On failure nothing is left
+/// open but what model_session_close takes. Ownership: `*session` is the caller's
+/// (model_session_close, also after a failure). Lifetime: until closed. Thread: one at a time.
+/// Errors: of files, of the model, of the device.
+kiln_status model_session_open(model_session *session, const model_options *options, bool invent,
                                kiln_error *err);
 void model_session_close(model_session *session);
 /// Records the graph anew: with what was measured since.
@@ -59,9 +60,19 @@ kiln_status model_session_recapture(model_session *session, kiln_error *err);
 
 /// One run; each out_tensors[i] is the caller's hold.
 kiln_status model_session_run(model_session *session, kiln_tensor **out_tensors, kiln_error *err);
+/// One run that is waited for; its results go.
+kiln_status model_session_run_once(model_session *session, kiln_error *err);
+/// Runs a model that reads values until what lies between two reads are graphs.
+kiln_status model_session_meet(model_session *session, kiln_error *err);
+
+/// Calls `fn` for the model's graph, without a name, or for those of the parts of one that reads
+/// values.
+typedef void (*model_graph_fn)(const char *name, kiln_graph *graph, void *user);
+void model_session_graphs(const model_session *session, model_graph_fn fn, void *user);
 
 typedef struct model_run_report {
     char device_name[256];
+    bool remote; ///< a server plans: of blocks and kernels nothing is known
     bool computes; ///< false on the null device: results say nothing
     double first_ns; ///< from opening the model file to the first result on the host
     double repeat_ns; ///< median

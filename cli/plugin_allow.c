@@ -63,6 +63,6 @@ int plugin_allow(int argc, char **argv)
             printf("%s is allowed\n", options.files[i]);
         }
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("plugin allow", &err);
 }

@@ -57,16 +57,10 @@ typedef struct bench {
 
 // ---- times -------------------------------------------------------------------------------------
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static figures figures_of(double *ns, uint32_t n)
 {
-    qsort(ns, n, sizeof(*ns), by_value);
-    return (figures){ns[0], ns[n / 2], ns[n - 1]};
+    double median = kiln_quantile(ns, n, 0.5); // and they are in order
+    return (figures){ns[0], median, ns[n - 1]};
 }
 
 /// Each graph in turn; the first round compiles and does not count.
@@ -620,7 +614,7 @@ static void bench_close(bench *b)
         kiln_string_fini(&b->blocks[i].stream);
     }
     for (uint32_t i = 0; i <= MOST_FUSERS; i++) {
-        kiln_context_destroy(b->contexts[i]);
+        cli_close_context(b->contexts[i]);
     }
     free(b->places);
     kiln_graph_explained_fini(&b->e);
@@ -645,11 +639,15 @@ int plugin_bench(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     b.options = &options;
     kiln_status status = plugin_job_open(&options.device, options.path, &b.job, &err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_check_local(b.job.device, "plugin bench", &err);
+    }
     status = status == KILN_STATUS_OK ? measure(&b, &err) : status;
+    if (status == KILN_STATUS_OK && (options.json == NULL || strcmp(options.json, "-") != 0)) {
+        print_text(&b);
+    }
     if (status == KILN_STATUS_OK && options.json != NULL) {
         status = write_json(&b, &err);
-    } else if (status == KILN_STATUS_OK) {
-        print_text(&b);
     }
     bench_close(&b);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("plugin bench", &err);

@@ -42,6 +42,8 @@ typedef struct check_options {
 } check_options;
 
 static const struct argp_option options_table[] = {
+    {"device", 'd', "ADDRESS", 0, "OpenCL device for the kernels; default: $KILN_DEVICE, opencl:0",
+     0},
     {"level", 'l', "N", 0, "checks up to this level, 1 to 8; default 4", 0},
     {"seed", 's', "N", 0, "other random streams of operations; default 1", 0},
     {"only", 'o', "NAME", 0, "this check alone", 0},
@@ -89,6 +91,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
     check_options *options = state->input;
     switch (key) {
+    case 'd':
+        setenv("KILN_DEVICE", text, 1); // each check is a process that inherits it
+        return 0;
     case 'l':
         options->level = (uint32_t)number(state, text, TOP_LEVEL);
         return 0;
@@ -100,6 +105,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'n':
         options->streams = (uint32_t)number(state, text, 100000);
+        if (options->streams == 0) {
+            argp_error(state, "--streams 0 tries nothing");
+        }
         return 0;
     case 'i':
         options->include = pattern(state, text);
@@ -329,6 +337,16 @@ static void print_line(const check_row *row, const check_result *result)
     }
 }
 
+/// The plugin's path for JSON and XML.
+static char *written_path(const check_options *options)
+{
+    char *path = strdup(options->path);
+    if (path != NULL) {
+        cli_make_utf8(path);
+    }
+    return path;
+}
+
 static int write_json(const check_options *options, const check_row *const *rows,
                       const check_result *results, size_t n)
 {
@@ -340,14 +358,16 @@ static int write_json(const check_options *options, const check_row *const *rows
                                         "verdict", words[results[i].verdict], "text",
                                         results[i].text, "seconds", (double)results[i].ns * 1e-9));
     }
+    char *path = written_path(options);
     json_t *root =
-        json_pack("{s:s, s:I, s:i, s:o}", "plugin", options->path, "seed",
-                  (json_int_t)options->seed, "level", (int)options->level, "checks", list);
+        json_pack("{s:s*, s:I, s:i, s:o}", "plugin", path, "seed", (json_int_t)options->seed,
+                  "level", (int)options->level, "checks", list);
     bool to_stdout = strcmp(options->json, "-") == 0;
     int failed = root == NULL ? -1
                  : to_stdout  ? json_dumpf(root, stdout, JSON_INDENT(2))
                               : json_dump_file(root, options->json, JSON_INDENT(2));
     json_decref(root);
+    free(path);
     if (to_stdout) {
         printf("\n");
     }
@@ -383,7 +403,9 @@ static int write_junit(const check_options *options, const check_row *const *row
         counts[results[i].verdict]++;
     }
     fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"");
-    xml_text(file, options->path);
+    char *path = written_path(options);
+    xml_text(file, path != NULL ? path : "");
+    free(path);
     fprintf(file, "\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n", n, counts[1], counts[2]);
     for (size_t i = 0; i < n; i++) {
         fprintf(file, "  <testcase classname=\"level%u\" name=\"%s\" time=\"%.3f\"", rows[i]->level,
@@ -494,6 +516,7 @@ static int run_all(const check_options *options, const check_row *const *rows, s
     run_rows(options, rows, n, results, quiet);
     for (size_t i = 0; i < n; i++) {
         counts[results[i].verdict]++;
+        cli_make_utf8(results[i].text);
     }
     if (!quiet) {
         printf("%s: level %u, seed %llu: %zu passed, %zu failed, %zu skipped\n", options->path,
@@ -528,14 +551,15 @@ int plugin_check(int argc, char **argv)
     const check_row *rows[MAX_CHECKS];
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     options.level = options.list ? TOP_LEVEL : options.level;
-    options.streams = options.streams == 0 ? 1 : options.streams;
     if (options.jobs == 0) {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
         options.jobs = processors < 1 ? 1 : processors > 16 ? 16 : (uint32_t)processors;
     }
     size_t n = choose(&options, rows);
     if (n == 0 && options.only != NULL) {
-        return cli_usage("plugin check", "there is no check \"%s\"", options.only);
+        fprintf(stderr, "kiln plugin check: there is no check \"%s\"; --list names them\n",
+                options.only);
+        return CLI_USAGE;
     }
     if (n == 0) {
         return cli_usage("plugin check", "--include and --exclude leave no check of level %u",

@@ -27,6 +27,7 @@ typedef struct check {
     uint64_t fail_at; ///< this call of alloc and later ones fail; 0: none
     char said[200]; ///< last diagnostic
     char overheard[300]; ///< first warning of the host's log
+    char decided[300]; ///< the last reason that the host's log gave for not fusing
     bool large; ///< streams of large tensors
     bool fixed_device; ///< `device` is the one to check for; otherwise check_fuser chooses it
     uint32_t streams; ///< that a check of rules tries for each fuser; those that run them, fewer

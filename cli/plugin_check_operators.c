@@ -254,8 +254,9 @@ static void check_operator(check *c, const kf_operator *abi, kiln_device *device
         try_call(c, &t, device, judge, &own);
     }
     if (check_good(c) && abi->kernel_create != NULL && own.calls > 0 && own.kernels == 0) {
-        check_fail(c, "%s: its kernel ran in none of %llu calls (KILN_LOG=debug tells why)", name,
-                   (unsigned long long)own.calls);
+        check_fail(c, "%s: its kernel ran in none of %llu calls%s%s", name,
+                   (unsigned long long)own.calls, c->decided[0] != '\0' ? "; the last: " : "",
+                   c->decided);
     }
     sum->calls += own.calls;
     sum->kernels += own.kernels;

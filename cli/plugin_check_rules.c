@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SNAPSHOT = 8192 };
@@ -145,6 +144,20 @@ static uint64_t key_of(subject *t, const kf_builder *builder)
 
 // ---- the rules ---------------------------------------------------------------------------------
 
+/// An estimate may be absent; one that is there has a value, and that is a time.
+static void rule_estimate(subject *t, const kf_state *state)
+{
+    int64_t ns = 0;
+    if (!state->ready || state->est_ns.n == 0) {
+        return;
+    }
+    if (!check_formula(t->view, &t->c->device, state->est_ns, &ns)) {
+        wrong(t, "est_ns has no value: it divides by zero, overflows or is no formula");
+    } else if (ns < 0) {
+        wrong(t, "est_ns is less than 0");
+    }
+}
+
 static void rule_state(subject *t)
 {
     kf_builder *builder = NULL;
@@ -173,6 +186,7 @@ static void rule_state(subject *t)
             if (!same(&a, &b)) {
                 wrong(t, "builder_state says something else than builder_fuse did");
             }
+            rule_estimate(t, &again);
         }
         closed = state.status == KF_CLOSED;
     }
@@ -604,18 +618,15 @@ static void check_same(check *c)
 
 static void rule_cost(subject *t)
 {
-    struct timespec begin, end;
     kf_state state;
     enum { ROUNDS = 20 };
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    uint64_t begin = kiln_processor_ns();
     for (int i = 0; i < ROUNDS; i++) {
         stream_view *view = stream_view_create(&t->s, NULL);
         t->p->builder_destroy(shown(t, view, t->s.n_ops, &state));
         stream_view_destroy(view);
     }
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-    double ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
-    double each = ns / ROUNDS / t->s.n_ops;
+    double each = (double)(kiln_processor_ns() - begin) / ROUNDS / t->s.n_ops;
     if (each > 1e6) {
         wrong(t, "showing one operation takes more than 1 ms");
     }

@@ -12,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MORE = 8 };
+
 static void overhear(const kiln_log_record *record, void *user)
 {
     check *c = user;
     if (record->level <= KILN_LOG_WARN && c->overheard[0] == '\0') {
         snprintf(c->overheard, sizeof(c->overheard), "%s", record->message);
+    } else if (record->level > KILN_LOG_WARN && strncmp(record->message, "no block", 8) == 0) {
+        snprintf(c->decided, sizeof(c->decided), "%s", record->message);
     }
 }
 
@@ -40,6 +44,28 @@ static void describe_device(check *c, kiln_device *device)
     c->fixed_device = true;
 }
 
+/// The device that KILN_DEVICE names, or the first. Where there is none the check is skipped; one
+/// that is named and cannot be opened, and a setting that is refused, are failures.
+static bool open_device(check *c, check_bench *b)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    char address[64], line[192];
+    const char *named = getenv("KILN_DEVICE");
+    if (kiln_device_open(b->context, NULL, &b->device, &err) == KILN_STATUS_OK) {
+        if (strncmp(kiln_device_address(b->device), "opencl:", 7) == 0) {
+            return true;
+        }
+        check_fail(c, "kernels are checked on OpenCL devices, not on %s",
+                   kiln_device_address(b->device));
+    } else if ((named == NULL || named[0] == '\0') &&
+               kiln_device_describe(b->context, 0, address, line, NULL) != KILN_STATUS_OK) {
+        check_skip(c, "no OpenCL device; Debian has one in pocl-opencl-icd");
+    } else {
+        check_fail(c, "%s", err.message);
+    }
+    return false;
+}
+
 bool check_bench_open(check *c, check_bench *b)
 {
     kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
@@ -52,6 +78,8 @@ bool check_bench_open(check *c, check_bench *b)
     setenv("KILN_PLUGINS", id, 1); // nobody else takes part, and nothing measured before counts
     setenv("KILN_CACHE_DIR", "off", 1);
     setenv("KILN_DETERMINISTIC", "1", 1);
+    setenv("KILN_LOG", "warn,fusion_host=debug", 1); // heard here, printed nowhere
+    setenv("KILN_WATCHDOG", "0", 1); // the check has a time limit, and may share its machine
     check_step(c, "opening the device");
     kiln_status status = kiln_context_create(&options, &b->context, &err);
     if (status == KILN_STATUS_OK) {
@@ -64,8 +92,7 @@ bool check_bench_open(check *c, check_bench *b)
         return false;
     }
     c->overheard[0] = '\0'; // of other plugins
-    if (kiln_device_open(b->context, "opencl:0", &b->device, &err) != KILN_STATUS_OK) {
-        check_skip(c, "no OpenCL device: %s", err.message);
+    if (!open_device(c, b)) {
         check_bench_close(b);
         return false;
     }
@@ -185,7 +212,8 @@ bool check_has_time(const check *c)
     return kiln_time_ns() + (c->deadline - c->begin) / 2 < c->deadline;
 }
 
-/// The streams of all fusers, run and compared; about `most`, and for each fuser some.
+/// The streams of all fusers, run and compared; about `most`, and for each fuser some, and more as
+/// long as none of them was worth fusing here.
 static void try_streams(check *c, uint64_t most)
 {
     check_bench b;
@@ -204,7 +232,10 @@ static void try_streams(check *c, uint64_t most)
     for (uint32_t f = 0; f < c->plugin->n_fusers && check_good(c); f++) {
         kf_fuser *fuser = check_fuser(c, f);
         fusers += fuser != NULL;
-        for (uint64_t i = 0; i < most && fuser != NULL && check_good(c) && check_has_time(c); i++) {
+        for (uint64_t i = 0; i < (blocks > 0 ? most : MORE * most) && fuser != NULL; i++) {
+            if (!check_good(c) || !check_has_time(c)) {
+                break;
+            }
             stream s;
             uint64_t seed = c->seed * 1000 + i;
             if (check_taste(c, fuser, f, seed, &s)) {
@@ -219,10 +250,11 @@ static void try_streams(check *c, uint64_t most)
     } else if (check_good(c) && streams == 0) {
         check_no_streams(c);
     } else if (check_good(c) && blocks == 0) {
-        check_fail(c,
-                   "none of %" PRIu64 " streams ran fused: by its own estimates, or by what the "
-                   "host refused (KILN_LOG=debug tells)%s%s",
-                   streams, c->overheard[0] != '\0' ? "; " : "", c->overheard);
+        check_fail(c, "none of %" PRIu64 " streams ran fused; the last: %s%s%s", streams,
+                   c->decided[0] != '\0' ? c->decided
+                                         : "its operations never reached the fuser as it names "
+                                           "them (see the check taste)",
+                   c->overheard[0] != '\0' ? "; " : "", c->overheard);
     }
     check_say(c, "%" PRIu64 " fused blocks of %" PRIu64 " streams", blocks, streams);
     check_bench_close(&b);

@@ -69,6 +69,22 @@ static const char *name_of_code(uint16_t code)
     }
 }
 
+/// Whether people write the operation between its operands.
+static bool stands_between(uint16_t code)
+{
+    switch (code) {
+    case KILN_F_FLOOR_DIV:
+    case KILN_F_CEIL_DIV:
+    case KILN_F_ROUND_UP:
+    case KILN_F_MIN:
+    case KILN_F_MAX:
+    case KILN_F_SELECT:
+        return false;
+    default:
+        return true;
+    }
+}
+
 /// Position in the formula's postfix where the operand that ends at `end` begins.
 static uint32_t begin_of(const kiln_formula *f, uint32_t end)
 {
@@ -119,8 +135,7 @@ static void put_infix(char *out, const kiln_formula *f, uint32_t end)
         }
     }
     const char *name = name_of_code(step->code);
-    bool infix = n == 2 && (name[0] < 'a' || strcmp(name, "and") == 0 || strcmp(name, "or") == 0 ||
-                            strcmp(name, "mod") == 0);
+    bool infix = stands_between(step->code);
     put(out, infix ? "" : name);
     put(out, "(");
     for (uint32_t i = 0; i < n; i++) {
@@ -471,6 +486,9 @@ int plugin_dump(int argc, char **argv)
     plugin_job job;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_status status = plugin_job_open(&options.device, options.path, &job, &err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_check_local(job.device, "plugin dump", &err);
+    }
     status = status == KILN_STATUS_OK ? dump(&options, &job, &err) : status;
     plugin_job_close(&job);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("plugin dump", &err);

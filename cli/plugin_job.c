@@ -108,7 +108,7 @@ void plugin_job_close(plugin_job *job)
     free((void *)job->inputs);
     kiln_replay_destroy(job->replay);
     kiln_device_release(job->device);
-    kiln_context_destroy(job->context);
+    cli_close_context(job->context);
     memset(job, 0, sizeof(*job));
 }
 
@@ -156,7 +156,9 @@ kiln_status plugin_job_open(const cli_device_options *options, const char *path,
     kiln_context *context = NULL;
     kiln_replay *replay = NULL;
     *job = (plugin_job){0};
-    kiln_status status = cli_open_context(options, &context, err);
+    cli_device_options afresh = *options;
+    afresh.afresh = true; // what failed before is what one wants to see here
+    kiln_status status = cli_open_context(&afresh, &context, err);
     if (status == KILN_STATUS_OK) {
         bool is_model = length > 5 && strcmp(path + length - 5, ".onnx") == 0;
         status = is_model ? record_model(options, kiln_context_env(context), path, &replay, err)

@@ -40,8 +40,11 @@ static void print_plugin(const kiln_plugin_info *info, bool why)
     if (!taken && !why) {
         return;
     }
+    char path[4096];
+    snprintf(path, sizeof(path), "%s", info->path);
+    cli_make_shown(path);
     printf("%-8s %-24s %-10s %s\n", info->state, info->id[0] != '\0' ? info->id : "-",
-           info->version[0] != '\0' ? info->version : "-", info->path);
+           info->version[0] != '\0' ? info->version : "-", path);
     if (why) {
         printf("         %s\n", info->reason);
     }
@@ -93,6 +96,6 @@ int plugin_list(int argc, char **argv)
     if (print_plugins(context, options.why, &err) != KILN_STATUS_OK) {
         code = cli_fail("plugin list", &err);
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return code;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_NAME = 40, MAX_PATH = 4096 };
 
@@ -80,6 +81,20 @@ static bool spell(const char *name, new_names *out)
     return true;
 }
 
+/// Names that mean something else in a project: targets of CMake, the template's other file.
+static bool is_reserved(const char *name)
+{
+    static const char *const names[] = {"abi",        "all",           "clean",   "edit-cache",
+                                        "help",       "install",       "package", "package-source",
+                                        "preinstall", "rebuild-cache", "test"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /// Writes `text` with the template's name replaced; binary files have none of it.
 static void write_replaced(FILE *file, const char *text, size_t size, const new_names *names)
 {
@@ -103,16 +118,22 @@ static void write_replaced(FILE *file, const char *text, size_t size, const new_
     }
 }
 
+static bool path_of(const char *folder, const char *name, const new_names *names,
+                    char out_path[MAX_PATH])
+{
+    const char *mine = strstr(name, "my_fuser");
+    int n = mine == NULL ? snprintf(out_path, MAX_PATH, "%s/%s", folder, name)
+                         : snprintf(out_path, MAX_PATH, "%s/%.*s%s%s", folder, (int)(mine - name),
+                                    name, names->id, mine + strlen("my_fuser"));
+    return n >= 0 && n < MAX_PATH;
+}
+
 static kiln_status write_file(const char *folder, const char *name,
                               const plugin_template_file *from, const new_names *names,
                               kiln_error *err)
 {
     char path[MAX_PATH];
-    const char *mine = strstr(name, "my_fuser");
-    int n = mine == NULL ? snprintf(path, sizeof(path), "%s/%s", folder, name)
-                         : snprintf(path, sizeof(path), "%s/%.*s%s%s", folder, (int)(mine - name),
-                                    name, names->id, mine + strlen("my_fuser"));
-    if (n < 0 || (size_t)n >= sizeof(path)) {
+    if (!path_of(folder, name, names, path)) {
         return kiln_fail(err, INVALID_ARGUMENT, "the path of the folder is too long");
     }
     FILE *file = fopen(path, "wxb");
@@ -140,6 +161,19 @@ static const char *name_for(const plugin_template_file *file, const char *lang)
                : NULL;
 }
 
+/// Takes back what was written, so that another try finds nothing in its way.
+static void remove_project(const char *folder, const char *lang, const new_names *names)
+{
+    char path[MAX_PATH];
+    for (const plugin_template_file *file = plugin_template; file->path != NULL; file++) {
+        const char *name = name_for(file, lang);
+        if (name != NULL && path_of(folder, name, names, path)) {
+            (void)remove(path);
+        }
+    }
+    (void)rmdir(folder);
+}
+
 static kiln_status write_project(const char *folder, const char *lang, const new_names *names,
                                  kiln_error *err)
 {
@@ -154,6 +188,9 @@ static kiln_status write_project(const char *folder, const char *lang, const new
         if (name != NULL) {
             status = write_file(folder, name, file, names, err);
         }
+    }
+    if (status != KILN_STATUS_OK) {
+        remove_project(folder, lang, names);
     }
     return status;
 }
@@ -176,6 +213,10 @@ int plugin_new(int argc, char **argv)
         return cli_usage("plugin new",
                          "%s: write at most %d small letters, digits and single dashes",
                          options.name, MAX_NAME);
+    }
+    if (is_reserved(names.dashed)) {
+        return cli_usage("plugin new", "%s: a project cannot have that name; try %s-fuser",
+                         options.name, options.name);
     }
     const char *folder = options.dir != NULL ? options.dir : options.name;
     if (write_project(folder, options.lang, &names, &err) != KILN_STATUS_OK) {

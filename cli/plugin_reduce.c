@@ -8,50 +8,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_IO = 64 };
-
 typedef struct reduce_options {
     cli_device_options device;
     const char *path;
     const char *out;
 } reduce_options;
 
+static bool output_wrong(kiln_judge *judge, size_t place, kiln_tensor *tensor)
+{
+    char text[160];
+    size_t bytes = kiln_tensor_bytes(tensor);
+    void *data = malloc(bytes + 1);
+    bool wrong = data != NULL && kiln_read(tensor, data, bytes, NULL) == KILN_STATUS_OK &&
+                 !kiln_judge_output(judge, place, data, NULL, text, sizeof(text));
+    free(data);
+    return wrong;
+}
+
+/// What cannot run shows nothing.
 static bool outputs_wrong(kiln_device *device, const kiln_replay *replay, kiln_judge *judge)
 {
-    kiln_tensor *out[MAX_IO] = {NULL};
     size_t n_outputs = 0;
     bool wrong = false;
     (void)kiln_ir_graph_outputs(replay->graph, &n_outputs);
-    if (n_outputs > MAX_IO || kiln_replay_run(device, replay, out, NULL) != KILN_STATUS_OK) {
-        return false; // what cannot run shows nothing
+    kiln_tensor **out = calloc(n_outputs + 1, sizeof(kiln_tensor *));
+    if (out == NULL || kiln_replay_run(device, replay, out, NULL) != KILN_STATUS_OK) {
+        n_outputs = 0;
     }
     for (size_t i = 0; i < n_outputs; i++) {
-        char text[160];
-        size_t bytes = kiln_tensor_bytes(out[i]);
-        void *data = malloc(bytes + 1);
-        wrong = wrong || (data != NULL && kiln_read(out[i], data, bytes, NULL) == KILN_STATUS_OK &&
-                          !kiln_judge_output(judge, i, data, NULL, text, sizeof(text)));
-        free(data);
+        wrong = wrong || output_wrong(judge, i, out[i]);
         kiln_release(out[i]);
     }
+    free(out);
     return wrong;
 }
 
 static bool fails(const kiln_replay *replay, void *user)
 {
-    const void *data[MAX_IO];
     kiln_judge *judge = NULL;
-    if (replay->n_inputs > MAX_IO) {
-        return false;
-    }
-    for (size_t i = 0; i < replay->n_inputs; i++) {
+    const void **data = calloc(replay->n_inputs + 1, sizeof(*data));
+    for (size_t i = 0; data != NULL && i < replay->n_inputs; i++) {
         data[i] = replay->inputs[i].data;
     }
-    if (kiln_judge_create(replay->env, replay->graph, data, &judge, NULL) != KILN_STATUS_OK) {
-        return false;
-    }
-    bool wrong = outputs_wrong(user, replay, judge);
+    bool wrong =
+        data != NULL &&
+        kiln_judge_create(replay->env, replay->graph, data, &judge, NULL) == KILN_STATUS_OK &&
+        outputs_wrong(user, replay, judge);
     kiln_judge_destroy(judge);
+    free(data);
     return wrong;
 }
 

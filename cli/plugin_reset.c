@@ -45,6 +45,28 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
+/// After nothing was found to forget: fails when no plugin has the id, either.
+static kiln_status check_known(kiln_context *context, const char *id, kiln_error *err)
+{
+    char text[128];
+    cli_names names = {.text = text, .capacity = sizeof(text)};
+    for (size_t i = 0;; i++) {
+        kiln_plugin_info info = KILN_PLUGIN_INFO_INIT;
+        kiln_status status = kiln_plugin_get(context, i, &info, err);
+        if (status == KILN_STATUS_NOT_FOUND) {
+            return kiln_fail(err, NOT_FOUND,
+                             "there is no plugin \"%.40s\", nor a record of one; there are %s", id,
+                             cli_names_end(&names));
+        }
+        if (status != KILN_STATUS_OK || strcmp(info.id, id) == 0) {
+            return status;
+        }
+        if (info.id[0] != '\0') {
+            cli_names_add(&names, info.id);
+        }
+    }
+}
+
 int plugin_reset(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
@@ -65,9 +87,12 @@ int plugin_reset(int argc, char **argv)
     for (size_t i = 0; i < (options.all ? 1 : options.n_ids) && status == KILN_STATUS_OK; i++) {
         uint32_t count = 0;
         status = kiln_plugin_reset(context, options.all ? NULL : options.ids[i], &count, &err);
+        if (status == KILN_STATUS_OK && count == 0 && !options.all) {
+            status = check_known(context, options.ids[i], &err);
+        }
         total += count;
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     if (status != KILN_STATUS_OK) {
         return cli_fail("plugin reset", &err);
     }

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 size_t stream_bytes(const stream_tensor *t)
 {
@@ -216,13 +215,6 @@ kiln_status stream_run(const stream *s, kiln_device *device, uint64_t data_seed,
     return status;
 }
 
-static uint64_t cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 kiln_status stream_time(const stream *s, kiln_device *device, uint64_t data_seed, uint32_t repeats,
                         stream_times *out, kiln_error *err)
 {
@@ -238,12 +230,12 @@ kiln_status stream_time(const stream *s, kiln_device *device, uint64_t data_seed
         for (uint32_t i = 0; i < STREAM_TENSORS; i++) {
             tensors[i] = kiln_retain(externals[i]);
         }
-        uint64_t begin = kiln_time_ns(), cpu_begin = cpu_ns();
+        uint64_t begin = kiln_time_ns(), cpu_begin = kiln_processor_ns();
         for (uint32_t i = 0; i < s->n_ops && status == KILN_STATUS_OK; i++) {
             status = record(&s->ops[i], device, tensors, err);
         }
         status = status == KILN_STATUS_OK ? kiln_sync(device, err) : status;
-        uint64_t wall = kiln_time_ns() - begin, cpu = cpu_ns() - cpu_begin;
+        uint64_t wall = kiln_time_ns() - begin, cpu = kiln_processor_ns() - cpu_begin;
         out->wall_ns = wall < out->wall_ns ? wall : out->wall_ns;
         out->cpu_ns = cpu < out->cpu_ns ? cpu : out->cpu_ns;
         for (uint32_t i = 0; i < s->n_tensors; i++) {

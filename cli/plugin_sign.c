@@ -89,6 +89,6 @@ int plugin_sign(int argc, char **argv)
     if (status == KILN_STATUS_OK) {
         status = run(&options, kiln_context_env(context), &err);
     }
-    kiln_context_destroy(context);
+    cli_close_context(context);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("plugin sign", &err);
 }

@@ -6,8 +6,10 @@
 // cut and grown again along the notes. All of it follows from the plugin and the seed: numbers of
 // offers are bounded, never time.
 
+#include "cli.h"
 #include "plugin_check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -421,9 +423,55 @@ void check_no_streams(check *c)
 
 // ---- the check ---------------------------------------------------------------------------------
 
-static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operators)
+static bool has_expanded(const stream *s)
+{
+    for (uint32_t i = 0; i < s->n_ops; i++) {
+        if (cli_op_is_always_expanded(s->ops[i].op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// "silu is recorded as sigmoid, mul; ", of all such operators that the fuser takes.
+static void list_expanded(const notes *n, char *out, size_t capacity)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (kiln_op op = (kiln_op)0; op < KILN_OP_COUNT; op++) {
+        bool taken = false;
+        char simpler[200];
+        for (int last = 0; last <= KILN_OP_COUNT; last++) {
+            taken = taken || n->follows[last][op];
+        }
+        if (taken && cli_op_is_always_expanded(op) && used + 2 < capacity) {
+            cli_op_expansion(op, simpler, sizeof(simpler));
+            snprintf(out + used, capacity - used, "%s is recorded as %s; ",
+                     kiln_op_info_of(op)->name, simpler);
+            used = strlen(out);
+        }
+    }
+}
+
+/// What it takes must be able to arrive.
+static void check_arrival(check *c, kf_str id, const notes *n, char *expanded, size_t capacity)
+{
+    uint32_t never = 0;
+    list_expanded(n, expanded, capacity);
+    for (uint32_t i = 0; i < n->n; i++) {
+        never += has_expanded(&n->kept[i]);
+    }
+    if (n->n > 0 && never == n->n) {
+        check_fail(c, "%.*s takes no stream that can arrive: %sname these operators instead",
+                   (int)id.len, id.ptr, expanded);
+    }
+}
+
+static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operators, char *expanded,
+                       size_t capacity)
 {
     const notes *n = notes_of(index);
+    kf_str id = c->plugin->fuser_ids[index];
     for (uint32_t i = 0; i < n->n; i++) {
         uint64_t own = 0;
         for (uint32_t k = 0; k < n->kept[i].n_ops; k++) {
@@ -432,8 +480,8 @@ static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operat
         }
         *longest = own > *longest ? own : *longest;
     }
+    check_arrival(c, id, n, expanded, capacity);
     if (n->n == 0) {
-        kf_str id = c->plugin->fuser_ids[index];
         check_fail(c,
                    "%.*s was ready after none of %u offers of all operators of the table: a "
                    "fuser that takes nothing cannot be checked",
@@ -444,6 +492,7 @@ static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operat
 static void check_tastes(check *c)
 {
     bool operators[KILN_OP_COUNT] = {false};
+    char expanded[300] = "";
     uint64_t longest = 0, fusers = 0, kinds = 0;
     if (!check_load(c)) {
         return;
@@ -456,7 +505,7 @@ static void check_tastes(check *c)
     for (uint32_t i = 0; book != NULL && i < c->plugin->n_fusers && check_good(c); i++) {
         kf_fuser *fuser = check_fuser(c, i);
         if (fuser != NULL) {
-            tell_taste(c, i, &longest, operators);
+            tell_taste(c, i, &longest, operators, expanded, sizeof(expanded));
             fusers++;
         }
         c->plugin->fuser_destroy(fuser);
@@ -467,8 +516,9 @@ static void check_tastes(check *c)
     if (fusers == 0 && check_good(c)) {
         check_fail(c, "its fusers decline every invented device: CPU, GPUs and FPGA");
     }
-    check_say(c, "%llu fusers take streams of %llu operators, the longest of %llu operations",
-              (unsigned long long)fusers, (unsigned long long)kinds, (unsigned long long)longest);
+    check_say(c, "%s%llu fusers take streams of %llu operators, the longest of %llu operations",
+              expanded, (unsigned long long)fusers, (unsigned long long)kinds,
+              (unsigned long long)longest);
 }
 
 const check_row check_taste_rows[] = {

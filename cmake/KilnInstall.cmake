@@ -21,22 +21,24 @@ endif()
 get_property(kiln_headers GLOBAL PROPERTY KILN_PUBLIC_HEADERS)
 install(FILES ${kiln_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
 
+# Below the build folder, where CMake does not look for packages by itself.
+set(made ${CMAKE_BINARY_DIR}/package)
 install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${kiln_package_dir})
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-config.cmake.in
-    ${CMAKE_BINARY_DIR}/kiln-config.cmake INSTALL_DESTINATION ${kiln_package_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/kiln-config-version.cmake
+    ${made}/kiln-config.cmake INSTALL_DESTINATION ${kiln_package_dir})
+write_basic_package_version_file(${made}/kiln-config-version.cmake
     COMPATIBILITY SameMajorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/kiln-config.cmake ${CMAKE_BINARY_DIR}/kiln-config-version.cmake
+install(FILES ${made}/kiln-config.cmake ${made}/kiln-config-version.cmake
     DESTINATION ${kiln_package_dir})
 
 # The fuser SDK is headers: a package of its own, so that a plugin never asks for libkiln.
 set(kiln_fuser_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln-fuser)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-fuser-config.cmake.in
-    ${CMAKE_BINARY_DIR}/kiln-fuser-config.cmake INSTALL_DESTINATION ${kiln_fuser_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/kiln-fuser-config-version.cmake
+    ${made}/kiln-fuser-config.cmake INSTALL_DESTINATION ${kiln_fuser_dir})
+write_basic_package_version_file(${made}/kiln-fuser-config-version.cmake
     COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-install(FILES ${CMAKE_BINARY_DIR}/kiln-fuser-config.cmake
-    ${CMAKE_BINARY_DIR}/kiln-fuser-config-version.cmake DESTINATION ${kiln_fuser_dir})
+install(FILES ${made}/kiln-fuser-config.cmake
+    ${made}/kiln-fuser-config-version.cmake DESTINATION ${kiln_fuser_dir})
 configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln-fuser.pc.in ${CMAKE_BINARY_DIR}/kiln-fuser.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/kiln-fuser.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugin_sdk/template

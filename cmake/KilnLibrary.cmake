@@ -20,13 +20,15 @@ function(kiln_collect out_objects out_libs)
     set(${out_libs} ${libs} PARENT_SCOPE)
 endfunction()
 
-# Makes a shared library OUTPUT_NAME that exports kiln_* and has every symbol resolved.
+# Makes a shared library OUTPUT_NAME that exports kiln_* and has every symbol resolved. Calls among
+# its own functions go straight, though others may call them too.
 function(kiln_shared target output_name)
     cmake_parse_arguments(arg "" "" "OBJECTS;LIBS" ${ARGN})
     add_library(${target} SHARED ${arg_OBJECTS})
     set(map ${CMAKE_SOURCE_DIR}/cmake/kiln.map)
     target_link_libraries(${target} PRIVATE ${arg_LIBS} Threads::Threads ${CMAKE_DL_LIBS} m)
-    target_link_options(${target} PRIVATE -Wl,--version-script=${map} ${KILN_NO_UNDEFINED})
+    target_link_options(${target} PRIVATE -Wl,--version-script=${map}
+        -Wl,-Bsymbolic-functions ${KILN_NO_UNDEFINED})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output_name} LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
 endfunction()

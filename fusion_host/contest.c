@@ -20,11 +20,6 @@ static const double telling_ns =
 
 // ---- keys --------------------------------------------------------------------------------------
 
-static bool same_key(kiln_hash128 a, kiln_hash128 b)
-{
-    return a.low == b.low && a.high == b.high;
-}
-
 static bool key_before(kiln_hash128 a, kiln_hash128 b)
 {
     return a.high != b.high ? a.high < b.high : a.low < b.low;
@@ -61,7 +56,7 @@ static kiln_hash128 contest_key(const kiln_fuse_engine *engine, const kiln_hash1
 static const kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < engine->n_winners; i++) {
-        if (same_key(engine->winners[i].key, key)) {
+        if (kiln_hash_same(engine->winners[i].key, key)) {
             return &engine->winners[i];
         }
     }
@@ -70,7 +65,7 @@ static const kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln
 
 static bool is_sound(const kilni_fuse_winner *winner, kiln_hash128 key)
 {
-    bool sound = same_key(winner->key, key) && winner->count > 0 &&
+    bool sound = kiln_hash_same(winner->key, key) && winner->count > 0 &&
                  winner->count <= KILNI_FUSE_MAX_CONTENDERS && isfinite(winner->alone_ns);
     for (uint32_t i = 0; sound && i < winner->count; i++) {
         sound = isfinite(winner->measured_ns[i]) && winner->measured_ns[i] >= 0;
@@ -198,7 +193,7 @@ static uint32_t apply(const kilni_fuse_winner *winner, kilni_fuse_block *block)
     for (uint32_t i = 0; i < block->n_rivals; i++) {
         kiln_hash128 key = block->rivals[i].program->key;
         for (uint32_t k = 0; k < winner->count; k++) {
-            if (same_key(winner->programs[k], key)) {
+            if (kiln_hash_same(winner->programs[k], key)) {
                 block->rivals[i].measured_ns = winner->measured_ns[k];
                 chosen = winner->chosen == k ? i : chosen;
             }

@@ -17,7 +17,7 @@
 
 enum { MAX_PLUGINS = 63 };
 
-static const char magic[8] = "KLNCRMB1";
+static const char magic[8] = "KLNCRMB2";
 
 typedef struct crumb_plugin {
     char hash[40];
@@ -28,6 +28,7 @@ typedef struct crumb_plugin {
 typedef struct crumb_page { ///< the file
     char magic[8];
     uint32_t n_plugins;
+    _Atomic uint32_t interrupted; ///< the user ended the process: nobody is to blame
     _Atomic uint32_t slots[KILNI_FUSE_CRUMB_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
     crumb_plugin plugins[MAX_PLUGINS];
 } crumb_page;
@@ -68,11 +69,11 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
     if (!quick && plugin->shipped != 0) {
         return;
     }
-    (void)kilni_fuse_record_read(folder, plugin->hash, &record);
+    int lock = kilni_fuse_record_begin(folder, plugin->hash, &record);
     snprintf(record.id, sizeof record.id, "%s", plugin->id);
     record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
     snprintf(record.ended_in, sizeof record.ended_in, "%s", call_names[call]);
-    (void)kilni_fuse_record_write(folder, plugin->hash, &record);
+    (void)kilni_fuse_record_end(lock, folder, plugin->hash, &record);
     kiln_log_write(env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "a process ended in %s of plugin %s",
                    call_names[call], plugin->id);
 }
@@ -81,7 +82,8 @@ static void read_crumbs(const kiln_env *env, const char *folder, int fd)
 {
     crumb_page page;
     if (pread(fd, &page, sizeof page, 0) != (ssize_t)sizeof page ||
-        memcmp(page.magic, magic, sizeof magic) != 0 || page.n_plugins > MAX_PLUGINS) {
+        memcmp(page.magic, magic, sizeof magic) != 0 || page.n_plugins > MAX_PLUGINS ||
+        atomic_load(&page.interrupted) != 0) {
         return;
     }
     for (uint32_t i = 0; i < KILNI_FUSE_CRUMB_SLOTS; i++) {
@@ -202,5 +204,13 @@ void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_
     if (plugin->crumb != 0) {
         uint32_t value = call == KILNI_FUSE_CALL_NONE ? 0 : plugin->crumb << 8 | (uint32_t)call;
         atomic_store_explicit(&plugin->crumbs->page->slots[slot], value, memory_order_relaxed);
+    }
+}
+
+/* In signal handlers too. */
+void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry)
+{
+    if (registry->crumbs != NULL) {
+        atomic_store_explicit(&registry->crumbs->page->interrupted, 1, memory_order_relaxed);
     }
 }

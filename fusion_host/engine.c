@@ -9,7 +9,7 @@
 #include "fusion_host_internal.h"
 #include "kiln_fuser_ops.h"
 
-enum { DEFAULT_MAX_SEGMENT = 256, DEFAULT_MAX_PLANS = 4096 };
+enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096 };
 
 // ---- device facts ------------------------------------------------------------------------------
 
@@ -112,15 +112,15 @@ static void remember_strike(const kilni_fuse_fuser *fuser, uint32_t strikes, con
     if (plugin->state_folder == NULL || fuser->index >= KILNI_FUSE_MAX_FUSERS) {
         return;
     }
-    (void)kilni_fuse_record_read(plugin->state_folder, plugin->info.hash, &record);
+    int lock = kilni_fuse_record_begin(plugin->state_folder, plugin->info.hash, &record);
     snprintf(record.id, sizeof record.id, "%s", plugin->info.id);
     kilni_fuse_strikes *s = &record.strikes[fuser->index];
-    s->count = strikes;
+    s->count = s->count > strikes ? s->count : strikes; // another device's may have come before
     snprintf(s->reason, sizeof s->reason, "%s", reason);
     for (char *c = s->reason; *c != 0; c++) {
         *c = *c == '\n' ? ' ' : *c;
     }
-    (void)kilni_fuse_record_write(plugin->state_folder, plugin->info.hash, &record);
+    (void)kilni_fuse_record_end(lock, plugin->state_folder, plugin->info.hash, &record);
 }
 
 void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason)
@@ -130,7 +130,7 @@ void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const cha
     engine->stats.strikes++;
     bool out = strikes == KILNI_FUSE_STRIKES_MAX;
     remember_strike(f, strikes, reason);
-    engine->epoch += out;
+    atomic_fetch_add(&engine->registry->epoch, out);
     kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "fuser %s: %s (failure %u)%s",
                    f->name, reason, strikes, out ? ": disabled" : "");
 }
@@ -159,7 +159,7 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
         .plugin = plugin, .index = index, .id = plugin->fuser_ids[index], .host = host};
     const char *off = engine->registry->developer
                           ? NULL
-                          : kilni_fuse_switched_off(engine->env, plugin, fuser->id);
+                          : kilni_fuse_switched_off(engine->list, plugin, fuser->id);
     if (off != NULL) {
         kiln_log_write(engine->env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "fuser %s/%s: %s",
                        plugin->info.id, fuser->id, off);
@@ -252,16 +252,16 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
 {
     const kiln_env *env = registry->env;
     *out_engine = NULL;
+    kiln_fuse_registry_complete(registry);
     kiln_fuse_engine *engine = kiln_alloc(env, sizeof *engine);
     if (engine == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
     *engine = (kiln_fuse_engine){.registry = registry,
                                  .env = env,
+                                 .list = kiln_config_string(env->config, KILN_KNOB_PLUGINS),
                                  .device = *device,
-                                 .epoch = 1,
-                                 .admit = options->admit,
-                                 .admit_user = options->admit_user,
+                                 .options = *options,
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
     engine->crumb_slot = kilni_fuse_crumbs_slot(registry->crumbs);
@@ -294,6 +294,12 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     }
     *out_engine = engine;
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_fuse_engine_again(const kiln_fuse_engine *engine, const kiln_device_info *device,
+                                   kiln_fuse_engine **out_engine, kiln_error *err)
+{
+    return kiln_fuse_engine_create(engine->registry, device, &engine->options, out_engine, err);
 }
 
 void kiln_fuse_engine_destroy(kiln_fuse_engine *engine)
@@ -331,18 +337,19 @@ void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out
 bool kilni_fuse_admits(const kiln_fuse_engine *engine, const kiln_program *program,
                        kiln_error *out_why)
 {
-    return engine->admit == NULL ||
-           engine->admit(engine->admit_user, program, out_why) == KILN_STATUS_OK;
+    const kiln_fuse_engine_options *options = &engine->options;
+    return options->admit == NULL ||
+           options->admit(options->admit_user, program, out_why) == KILN_STATUS_OK;
 }
 
 const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < engine->n_banned; i++) {
-        if (engine->banned[i].key.low == key.low && engine->banned[i].key.high == key.high) {
+        if (kiln_hash_same(engine->banned[i].key, key)) {
             return engine->banned[i].text;
         }
     }
-    return kilni_fuse_program_off(engine->env, key) ? "denied by the list of plugins" : NULL;
+    return kilni_fuse_program_off(engine->list, key) ? "denied by the list of plugins" : NULL;
 }
 
 static void ban(kiln_fuse_engine *engine, kiln_hash128 key, const char *reason)
@@ -364,11 +371,11 @@ static void remember_ban(const kiln_fuse_engine *engine, uint32_t fuser, kiln_ha
     kilni_fuse_record record;
     char hex[33];
     if (plugin->state_folder != NULL) {
-        (void)kilni_fuse_record_read(plugin->state_folder, plugin->info.hash, &record);
+        int lock = kilni_fuse_record_begin(plugin->state_folder, plugin->info.hash, &record);
         snprintf(record.id, sizeof record.id, "%s", plugin->info.id);
         kiln_hash_hex(key, hex);
         kilni_fuse_record_ban(&record, hex, reason);
-        (void)kilni_fuse_record_write(plugin->state_folder, plugin->info.hash, &record);
+        (void)kilni_fuse_record_end(lock, plugin->state_folder, plugin->info.hash, &record);
     }
 }
 
@@ -392,7 +399,7 @@ static bool holds_program(const kilni_fuse_plan *plan, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
         kiln_hash128 k = plan->plan.blocks[i].program->key;
-        if (k.low == key.low && k.high == key.high) {
+        if (kiln_hash_same(k, key)) {
             return true;
         }
     }
@@ -415,8 +422,16 @@ static bool is_fusers_fault(const kiln_error *cause)
 {
     return cause == NULL ||
            (cause->code != KILN_STATUS_RESOURCE_EXHAUSTED &&
+            cause->code != KILN_STATUS_OUT_OF_RANGE && // sizes of this run
             cause->code != KILN_STATUS_UNIMPLEMENTED && cause->code != KILN_STATUS_DEVICE_LOST &&
             cause->code != KILN_STATUS_CANCELLED);
+}
+
+/* The next run may find the memory. */
+static bool passes(const kiln_error *cause)
+{
+    return cause != NULL &&
+           (cause->code == KILN_STATUS_RESOURCE_EXHAUSTED || cause->code == KILN_STATUS_CANCELLED);
 }
 
 void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *block,
@@ -433,7 +448,16 @@ void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *bloc
 bool kiln_fuse_block_ships(const kiln_fuse_engine *engine, const kiln_plan_block *block)
 {
     uint32_t fuser = fuser_of(engine, block);
-    return fuser != KILNI_FUSE_NONE && engine->fusers[fuser].plugin->ships;
+    return fuser != KILNI_FUSE_NONE &&
+           engine->fusers[fuser].plugin->trust == KILNI_FUSE_TRUST_SHIPPED;
+}
+
+const char *kiln_fuse_block_named_file(const kiln_fuse_engine *engine, const kiln_plan_block *block)
+{
+    uint32_t fuser = fuser_of(engine, block);
+    const kilni_fuse_plugin *plugin =
+        fuser != KILNI_FUSE_NONE ? engine->fusers[fuser].plugin : NULL;
+    return plugin != NULL && plugin->trust == KILNI_FUSE_TRUST_ADDED ? plugin->info.path : NULL;
 }
 
 void kiln_fuse_block_hung(kiln_fuse_engine *engine, const kiln_plan_block *block,
@@ -447,14 +471,17 @@ void kiln_fuse_block_hung(kiln_fuse_engine *engine, const kiln_plan_block *block
             atomic_store(strikes, KILNI_FUSE_STRIKES_MAX - 1);
         }
     }
-    kiln_fuse_block_failed(engine, block, cause);
+    (void)kiln_fuse_block_failed(engine, block, cause);
 }
 
-void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
+bool kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                             const kiln_error *cause)
 {
     kiln_hash128 key = block->program->key;
     uint32_t fuser = fuser_of(engine, block);
+    if (passes(cause)) {
+        return false;
+    }
     ban(engine, key, cause != NULL ? cause->message : "a block failed");
     if (fuser != KILNI_FUSE_NONE && is_fusers_fault(cause)) {
         kilni_fuse_fuser_strike(engine, fuser, cause != NULL ? cause->message : "a block failed");
@@ -468,4 +495,5 @@ void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *blo
         }
         plan = newer;
     }
+    return true;
 }

@@ -147,6 +147,9 @@ static void put_block(const kiln_explanation *e, uint32_t index, uint32_t flags,
     if (ns > 0) {
         kiln_string_printf(&line, ", took %.1f us", ns / 1e3);
     }
+    if (e->ops[block->ops[0]].step == KILNI_FUSE_NONE) {
+        kiln_string_printf(&line, ", not run: nobody uses its results");
+    }
     put_wrapped(out, &line, 4);
     kiln_string_fini(&line);
     if (block->failure != NULL) {
@@ -172,6 +175,9 @@ static void put_alone(const kiln_explanation *e, uint32_t op, kiln_string *out)
     kiln_string_printf(out, "alone: operation %u", op);
     if (ns > 0) {
         kiln_string_printf(out, ", took %.1f us", ns / 1e3);
+    }
+    if (e->ops[op].step == KILNI_FUSE_NONE) {
+        kiln_string_printf(out, ", not run: nobody uses its results");
     }
     kiln_string_append(out, "\n", 1);
     put_op(e, op, out);
@@ -201,8 +207,7 @@ void kiln_explanation_print(const kiln_explanation *e, uint32_t flags, kiln_stri
         if (block != KILNI_FUSE_NONE && e->blocks[block].ops[0] == op) {
             put_block(e, block, flags, out);
         }
-        if (block == KILNI_FUSE_NONE && e->ops[op].step != KILNI_FUSE_NONE &&
-            strcmp(e->ops[op].name, "drop") != 0) {
+        if (block == KILNI_FUSE_NONE && strcmp(e->ops[op].name, "drop") != 0) {
             put_alone(e, op, out);
         }
     }

@@ -58,11 +58,14 @@ typedef struct kiln_fuse_plugin_info {
 /// order, and loads what may be loaded. A bad plugin never makes this fail. Ownership:
 /// `*out_registry` is the caller's (kiln_fuse_registry_destroy). Lifetime: longer than its engines;
 /// `env` longer still. Libraries stay loaded for the process. Thread: any. Errors:
-/// RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT for a misspelt knob `plugin-mode`, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status
 kiln_fuse_registry_create(const kiln_env *env, const kiln_fuse_registry_options *options,
                           kiln_fuse_registry **out_registry, kiln_error *err);
 KILN_API void kiln_fuse_registry_destroy(kiln_fuse_registry *registry);
+/// The user ends the process: later ones do not hold it against the plugin that is in a call. Safe
+/// in a signal handler. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry);
 
 /// Loads one more file by its path, before any engine is made. The reason for a refusal is the
 /// error. Ownership: the path is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND,
@@ -95,6 +98,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_sign(const kiln_env *env, const ch
 /// plugins that was. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: 0.
 KILN_API uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id);
 
+/// Says that no more files come: ids in the knob `plugins` that no plugin has are warned of, once.
+/// Engines say it when they are made. Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_fuse_registry_complete(kiln_fuse_registry *registry);
+
 /// The candidates, sorted by path. Ownership: borrowed. Lifetime: the registry's. Thread: any.
 /// Errors: none.
 KILN_API size_t kiln_fuse_registry_count(const kiln_fuse_registry *registry);
@@ -119,7 +126,7 @@ typedef struct kiln_fuse_engine_options {
     uint32_t struct_size;
     uint32_t fusion_off; ///< 1: no fuser takes part; every plan runs operations one by one, those
                          ///< of plugins by their own kernels
-    uint32_t max_segment; ///< operations before a segment is cut; 0: 256
+    uint32_t max_segment; ///< operations before a segment is cut; 0: 320
     uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
     kiln_store *store; ///< plans on disk, as long as the engine; NULL: none
     /// Whether a program can be built on this device; else its fuser declines with the error's
@@ -155,6 +162,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_create(kiln_fuse_registry *
                                                             const kiln_fuse_engine_options *options,
                                                             kiln_fuse_engine **out_engine,
                                                             kiln_error *err);
+/// One more with the same options, for a device that is not what it said when `engine` was made.
+/// Streams go over (kiln_fuse_stream_move). Ownership, Lifetime, Thread, Errors: as create.
+KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_again(const kiln_fuse_engine *engine,
+                                                           const kiln_device_info *device,
+                                                           kiln_fuse_engine **out_engine,
+                                                           kiln_error *err);
 KILN_API void kiln_fuse_engine_destroy(kiln_fuse_engine *engine);
 KILN_API void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out_stats);
 
@@ -202,6 +215,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stre
                                                           const kiln_fuse_segment **out_segment,
                                                           kiln_error *err);
 KILN_API void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
+/// Instead of done, when nothing of the segment has run: its operations are queued again, and the
+/// next one may have another plan. Nothing may have been pushed meanwhile.
+/// Ownership: n/a. Lifetime: n/a. Thread: as create. Errors: none.
+KILN_API void kiln_fuse_stream_return(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
+/// Has another engine of the same device plan what is queued, and what comes. Nothing may be handed
+/// out. Ownership: n/a. Lifetime: within that engine's from now on. Thread: as create. Errors:
+/// none.
+KILN_API void kiln_fuse_stream_move(kiln_fuse_stream *stream, kiln_fuse_engine *engine);
 KILN_API size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream);
 
 /// Forgets what is queued without planning it; `each` gets every token of every operation, as often
@@ -218,8 +239,10 @@ KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op,
 
 /// A block could not be built, launched or verified: it is never chosen again, its fuser gets a
 /// strike, and the next search of this segment goes without it. The executor runs the block's
-/// operations unfused. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
-KILN_API void kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
+/// operations unfused. Nothing of that, and false, when the cause says nothing about the program:
+/// memory was short, or it was cancelled.
+/// Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
+KILN_API bool kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                      const kiln_error *cause);
 
 /// As above for a program that did not come back: its fuser is put away at once, in later processes
@@ -229,6 +252,10 @@ KILN_API void kiln_fuse_block_hung(kiln_fuse_engine *engine, const kiln_plan_blo
 /// Whether the block's fuser ships with Kiln, and is trusted as Kiln is. Ownership: a value.
 /// Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API bool kiln_fuse_block_ships(const kiln_fuse_engine *engine, const kiln_plan_block *block);
+/// The file of the block's fuser when the user named it, else NULL. Ownership: the registry's.
+/// Lifetime: the registry's. Thread: as streams. Errors: none.
+KILN_API const char *kiln_fuse_block_named_file(const kiln_fuse_engine *engine,
+                                                const kiln_plan_block *block);
 
 /// Says that the executor now builds or runs a program of the block, or has done so: if the process
 /// ends meanwhile, the next one knows whose program it was. Ownership: borrowed. Lifetime: n/a.

@@ -35,6 +35,10 @@ typedef struct kilni_fuse_map {
     uint32_t generation;
 } kilni_fuse_map;
 
+static inline bool kilni_fuse_map_has_room(const kilni_fuse_map *map, uint32_t more)
+{
+    return ((uint64_t)map->count + more) * 2 <= map->capacity;
+}
 /// Room for `more` keys without failing. `put` needs room and a key that is not there.
 bool kilni_fuse_map_reserve(kilni_fuse_map *map, const kiln_env *env, uint32_t more);
 uint32_t kilni_fuse_map_find(const kilni_fuse_map *map, uint64_t key);
@@ -333,6 +337,11 @@ typedef struct kilni_fuse_record {
 /// The record of a file's hash in a folder (or NULL); false and an empty one when there is none.
 bool kilni_fuse_record_read(const char *folder, const char *hash, kilni_fuse_record *out_record);
 bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_fuse_record *record);
+/// Likewise, to change the record: until `end` writes it and takes the lock back nobody else does,
+/// in no process.
+int kilni_fuse_record_begin(const char *folder, const char *hash, kilni_fuse_record *out_record);
+bool kilni_fuse_record_end(int lock, const char *folder, const char *hash,
+                           const kilni_fuse_record *record);
 uint32_t kilni_fuse_record_reset(const char *folder, const char *id);
 void kilni_fuse_record_ban(kilni_fuse_record *record, const char *key, const char *reason);
 
@@ -365,20 +374,33 @@ void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_
 bool kilni_fuse_scan(const kiln_env *env, const char *helper, const char *path, uint32_t limit_ms,
                      char *out_fault, size_t capacity);
 
-/// Why the configuration leaves a plugin out, or one of its fusers, or NULL; and whether it leaves
-/// out a program.
-const char *kilni_fuse_switched_off(const kiln_env *env, const kilni_fuse_plugin *plugin,
+/// Why the list of the knob `plugins` leaves a plugin out, or one of its fusers, or NULL; and
+/// whether it leaves out a program.
+const char *kilni_fuse_switched_off(const char *list, const kilni_fuse_plugin *plugin,
                                     const char *fuser);
-bool kilni_fuse_program_off(const kiln_env *env, kiln_hash128 key);
+bool kilni_fuse_program_off(const char *list, kiln_hash128 key);
 
 /// Nobody but root and this user may write the file, or put another into a folder above it; a
 /// sticky folder of root's protects its entries.
 kiln_status kilni_fuse_check_owner(const struct stat *info, const char *what, kiln_error *err);
 kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err);
+/// Errors: INVALID_ARGUMENT when the knob `plugin-mode` says none of its words.
+kiln_status kilni_fuse_check_mode(const kiln_env *env, kiln_error *err);
 /// Whether the knob `plugin-mode` lets in a file with these bytes. Errors: PERMISSION_DENIED with
 /// the reason.
 kiln_status kilni_fuse_check_trust(const kiln_env *env, kilni_fuse_trust trust, const char *path,
                                    const void *bytes, size_t length, kiln_error *err);
+/// Whether the file's bytes were judged, and somebody else could change it now.
+bool kilni_fuse_may_change(const kiln_env *env, kilni_fuse_trust trust, const char *path,
+                           const struct stat *info);
+/// Bytes under a path for as long as the copy is there; nobody can change them.
+typedef struct kilni_fuse_copy {
+    int fd;
+    char path[256]; ///< "": there is none
+} kilni_fuse_copy;
+kiln_status kilni_fuse_copy_create(const char *path, const void *bytes, size_t length,
+                                   kilni_fuse_copy *out_copy, kiln_error *err);
+void kilni_fuse_copy_destroy(kilni_fuse_copy *copy);
 /// The bytes of a file that the user named. The caller frees them, also on failure.
 kiln_status kilni_fuse_read_plugin(const kiln_env *env, const char *path, char **out_bytes,
                                    size_t *out_length, kiln_error *err);
@@ -404,7 +426,7 @@ struct kilni_fuse_plugin {
     char **fuser_ids;
     atomic_uint *strikes; ///< per fuser; KILNI_FUSE_STRIKES_MAX and more: disabled
     bool initialised;
-    bool ships; ///< with Kiln
+    kilni_fuse_trust trust; ///< how it came here
     kilni_fuse_operator *operators;
     uint32_t n_operators;
     uint32_t operator_slot; ///< of crumbs, for their rules and references
@@ -419,9 +441,11 @@ struct kiln_fuse_registry {
     char *scan_helper; ///< or NULL
     uint32_t scan_limit_ms;
     kilni_fuse_crumbs *crumbs; ///< or NULL
+    atomic_uint epoch; ///< raised when a fuser is disabled, for all engines
     kilni_fuse_plugin **plugins; ///< sorted by path
     uint32_t n_plugins;
     uint32_t plugins_capacity;
+    atomic_bool complete; ///< no more files come
 };
 
 /// Does the order of work of one candidate, up to the smoke test; what became of it is in
@@ -550,7 +574,8 @@ enum { ///< kilni_fuse_trial.marks
 
 enum {
     KILNI_FUSE_PATIENCE = 6, ///< operations that a builder may leave out in a row
-    KILNI_FUSE_MAX_FEEDS = 100000 ///< of one search; what is left then runs alone
+    KILNI_FUSE_MAX_FEEDS = 100000, ///< of one search; what is left then runs alone
+    KILNI_FUSE_MORE_FEEDS = 16 ///< beside these for each fuser and operation
 };
 
 typedef struct kilni_fuse_unit { ///< a block that was chosen before
@@ -573,7 +598,8 @@ typedef struct kilni_fuse_hazards {
     uint32_t n_units;
     uint8_t *reached; ///< scratch: per operation as kilni_fuse_trial.marks
     uint32_t reached_capacity;
-    uint32_t feeds; ///< operations shown so far
+    uint64_t feeds; ///< operations shown so far
+    bool spent; ///< no more may be shown
 } kilni_fuse_hazards;
 
 /// Learns the operations up to `end`, none of them in a block yet.
@@ -616,15 +642,13 @@ struct kiln_fuse_engine {
     kiln_device_info device;
     int64_t facts[KILN_FACT_COUNT];
     uint32_t max_segment;
-    uint32_t epoch; ///< raised when a fuser is disabled
     kilni_fuse_fuser *fusers;
     uint32_t n_fusers;
     kilni_fuse_host **hosts;
     uint32_t n_hosts;
     kilni_fuse_plan_store plans;
     kiln_store *store; ///< NULL: plans are not kept on disk
-    kiln_status (*admit)(void *user, const kiln_program *program, kiln_error *err);
-    void *admit_user;
+    kiln_fuse_engine_options options; ///< that it was made with
     kiln_hash128 disk_key; ///< of all that plans depend on beside the operations
     uint32_t disk_opset; ///< of the operators, part of the key
     kilni_fuse_position scratch; ///< for positions after the first
@@ -636,6 +660,7 @@ struct kiln_fuse_engine {
     uint32_t n_winners;
     uint32_t winners_capacity;
     bool deterministic; ///< nothing measured decides
+    const char *list; ///< the knob `plugins`, as it was when the engine was made
     uint32_t crumb_slot;
     kiln_fuse_stats stats;
 };
@@ -701,6 +726,7 @@ typedef struct kilni_fuse_candidate {
     uint32_t fuser;
     const char *plugin_id;
     const char *fuser_id;
+    bool ships;
     kilni_fuse_score score;
     kiln_program *program;
     const char *name; ///< of the optimisation, for people
@@ -748,7 +774,7 @@ typedef struct kilni_fuse_blocks {
     kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
     uint32_t guards_capacity;
-    bool lacking; ///< a candidate was not admitted, which another day may be
+    bool lacking; ///< a candidate was not admitted or had failed: another day may be different
 } kilni_fuse_blocks;
 
 typedef enum kilni_fuse_cover {
@@ -832,9 +858,6 @@ kiln_status kilni_fuse_formula_now(const kilni_fuse_translation *input, const ki
                                    int64_t *out_value, kiln_error *err);
 kiln_status kilni_fuse_program_check(const kilni_fuse_translation *input,
                                      const kiln_program *program, kiln_error *err);
-/// A formula of a fuser at the extents at hand. False when it is absent, malformed or has no value.
-bool kilni_fuse_formula_value(const kilni_fuse_translation *input, kf_expr expr,
-                              int64_t *out_value);
 
 /// A program as bytes, as it lies on disk.
 void kilni_fuse_write_number(kiln_string *s, uint64_t value);

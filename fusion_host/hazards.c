@@ -40,6 +40,7 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
     }
     hazards->n_units = 0;
     hazards->feeds = 0;
+    hazards->spent = false;
     return true;
 }
 
@@ -50,6 +51,7 @@ void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards)
     hazards->n_tensors = 0;
     hazards->n_units = 0;
     hazards->feeds = 0;
+    hazards->spent = false;
 }
 
 void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)

@@ -24,8 +24,10 @@ typedef struct loading {
     size_t length;
     kilni_fuse_manifest manifest;
     struct stat file; ///< as it was when it was read
+    kilni_fuse_copy copy; ///< that is loaded in its place
     kilni_fuse_record record; ///< of other processes
     kiln_error *err;
+    kilni_fuse_plugin *replaced; ///< of the same id, from the plugin path; or NULL
 } loading;
 
 // ---- the file
@@ -70,7 +72,8 @@ static kiln_status read_all(loading *l, int fd, size_t length)
 
 static kiln_status read_file(loading *l)
 {
-    int fd = open(l->plugin->info.path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int links = l->registry->developer ? 0 : O_NOFOLLOW; // a copy is one, for the helper
+    int fd = open(l->plugin->info.path, O_RDONLY | links | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return errno == ELOOP
                    ? kiln_fail(l->err, PERMISSION_DENIED, "a symbolic link")
@@ -137,10 +140,15 @@ static kiln_status check_manifest(loading *l)
 static kiln_status check_duplicate(loading *l)
 {
     for (uint32_t i = 0; i < l->registry->n_plugins; i++) {
-        const kiln_fuse_plugin_info *other = &l->registry->plugins[i]->info;
-        if (other->state == KILN_FUSE_TAKEN && strcmp(other->id, l->manifest.id) == 0) {
-            return kiln_fail(l->err, ALREADY_EXISTS, "id is taken by %.160s", other->path);
+        kilni_fuse_plugin *other = l->registry->plugins[i];
+        if (other->info.state != KILN_FUSE_TAKEN || strcmp(other->info.id, l->manifest.id) != 0) {
+            continue;
         }
+        if (l->trust != KILNI_FUSE_TRUST_ADDED || other->trust != KILNI_FUSE_TRUST_PATH) {
+            return kiln_fail(l->err, ALREADY_EXISTS, "id is taken by %.160s", other->info.path);
+        }
+        l->replaced = other; // what the user names goes before what lies in the plugin path
+        other->info.state = KILN_FUSE_REFUSED;
     }
     return KILN_STATUS_OK;
 }
@@ -262,9 +270,17 @@ static kf_query_fn query_of(kiln_dynlib *library)
     return query;
 }
 
+static const char *path_of(const loading *l)
+{
+    return l->copy.path[0] != 0 ? l->copy.path : l->plugin->info.path;
+}
+
 /* What was read, checked and hashed is what is loaded. */
 static kiln_status check_unchanged(loading *l)
 {
+    if (l->copy.path[0] != 0) {
+        return KILN_STATUS_OK;
+    }
     struct stat now;
     const struct stat *then = &l->file;
     bool same = stat(l->plugin->info.path, &now) == 0 && now.st_dev == then->st_dev &&
@@ -303,10 +319,15 @@ static kiln_status scan(loading *l)
         return KILN_STATUS_OK;
     }
     l->record.scanned =
-        kilni_fuse_scan(registry->env, registry->scan_helper, l->plugin->info.path,
-                        registry->scan_limit_ms, l->record.scan_fault, sizeof l->record.scan_fault);
+        kilni_fuse_scan(registry->env, registry->scan_helper, path_of(l), registry->scan_limit_ms,
+                        l->record.scan_fault, sizeof l->record.scan_fault);
     if (l->record.scanned) {
-        (void)kilni_fuse_record_write(registry->state_folder, l->plugin->info.hash, &l->record);
+        kilni_fuse_record now; // others may have changed it during the scan
+        int lock = kilni_fuse_record_begin(registry->state_folder, l->plugin->info.hash, &now);
+        memcpy(now.id, l->record.id, sizeof now.id);
+        memcpy(now.scan_fault, l->record.scan_fault, sizeof now.scan_fault);
+        now.scanned = true;
+        (void)kilni_fuse_record_end(lock, registry->state_folder, l->plugin->info.hash, &now);
     }
     return l->record.scan_fault[0] == 0
                ? KILN_STATUS_OK
@@ -320,8 +341,8 @@ static kiln_status open_plugin(loading *l)
     kilni_fuse_plugin *plugin = l->plugin;
     kiln_status status = check_unchanged(l);
     if (status == KILN_STATUS_OK) {
-        status = kiln_dynlib_open(l->registry->env, plugin->info.path, /*keep=*/true,
-                                  &plugin->library, l->err);
+        status =
+            kiln_dynlib_open(l->registry->env, path_of(l), /*keep=*/true, &plugin->library, l->err);
     }
     return status == KILN_STATUS_OK ? check_unchanged(l) : status;
 }
@@ -393,6 +414,11 @@ static kiln_status inspect(loading *l)
         status = kilni_fuse_check_trust(l->registry->env, l->trust, l->plugin->info.path, l->bytes,
                                         l->length, l->err);
     }
+    if (status == KILN_STATUS_OK && !l->registry->developer &&
+        kilni_fuse_may_change(l->registry->env, l->trust, l->plugin->info.path, &l->file)) {
+        status =
+            kilni_fuse_copy_create(l->plugin->info.path, l->bytes, l->length, &l->copy, l->err);
+    }
     if (status == KILN_STATUS_OK) {
         status = check_manifest(l);
     }
@@ -404,22 +430,43 @@ static kiln_status inspect(loading *l)
 /* Fusers that take no part, though their plugin does. */
 static void add_fusers(const loading *l, char *reason, size_t capacity)
 {
+    const char *list = kiln_config_string(l->registry->env->config, KILN_KNOB_PLUGINS);
     for (uint32_t i = 0; i < l->plugin->info.n_fusers; i++) {
         const kilni_fuse_strikes *strikes = &l->record.strikes[i];
         const char *fuser = l->plugin->fuser_ids[i];
-        const char *off = l->registry->developer
-                              ? NULL
-                              : kilni_fuse_switched_off(l->registry->env, l->plugin, fuser);
+        const char *off =
+            l->registry->developer ? NULL : kilni_fuse_switched_off(list, l->plugin, fuser);
         size_t at = strlen(reason);
         if (off != NULL) {
             snprintf(reason + at, capacity - at, "; fuser %s: %s", fuser, off);
         } else if (strikes->count >= KILNI_FUSE_STRIKES_MAX) {
             snprintf(reason + at, capacity - at,
-                     "; fuser %s: put away after %u failures, the last: %.60s (`kiln plugin reset "
+                     "; fuser %s: put away after %u failures, the last: %s (`kiln plugin reset "
                      "%s`)",
                      fuser, strikes->count, strikes->reason, l->manifest.id);
         }
     }
+}
+
+/* The plugin of the same id goes, or stays when the one that was named is not taken. */
+static void settle_replaced(const loading *l)
+{
+    if (l->replaced == NULL) {
+        return;
+    }
+    kiln_fuse_plugin_info *info = &l->replaced->info;
+    char reason[REASON_BYTES];
+    if (l->plugin->info.state != KILN_FUSE_TAKEN) {
+        info->state = KILN_FUSE_TAKEN;
+        return;
+    }
+    snprintf(reason, sizeof reason, "replaced by %.160s, which was named", l->plugin->info.path);
+    char *text = kiln_strdup(l->registry->env, reason);
+    if (text != NULL) {
+        kiln_free(l->registry->env, (void *)(uintptr_t)info->reason);
+        info->reason = text;
+    }
+    info->n_fusers = 0;
 }
 
 static kiln_status settle(loading *l, kiln_status status, const char *off, const kiln_error *why)
@@ -462,9 +509,8 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     kiln_error why = KILN_ERROR_INIT;
     uint64_t begin = kiln_time_ns();
     loading l = {.registry = registry, .plugin = plugin, .trust = trust, .err = &why};
-    *plugin = (kilni_fuse_plugin){.info.state = KILN_FUSE_REFUSED,
-                                  .ships = trust == KILNI_FUSE_TRUST_SHIPPED,
-                                  .state_folder = registry->state_folder};
+    *plugin = (kilni_fuse_plugin){
+        .info.state = KILN_FUSE_REFUSED, .trust = trust, .state_folder = registry->state_folder};
     plugin->info.path = kiln_strdup(registry->env, path);
     if (plugin->info.path == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
@@ -472,7 +518,8 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     const char *off = NULL;
     kiln_status status = inspect(&l);
     if (status == KILN_STATUS_OK && !registry->developer) {
-        off = kilni_fuse_switched_off(registry->env, plugin, NULL);
+        off = kilni_fuse_switched_off(kiln_config_string(registry->env->config, KILN_KNOB_PLUGINS),
+                                      plugin, NULL);
     }
     if (status == KILN_STATUS_OK && off == NULL) {
         status = check_duplicate(&l);
@@ -486,9 +533,12 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     if (status == KILN_STATUS_OK && off == NULL) {
         status = start_marked(&l);
     }
+    kilni_fuse_copy_destroy(&l.copy);
     kiln_free(registry->env, l.bytes);
     plugin->info.load_ns = kiln_time_ns() - begin;
-    if (settle(&l, status, off, &why) != KILN_STATUS_OK) {
+    kiln_status settled = settle(&l, status, off, &why);
+    settle_replaced(&l);
+    if (settled != KILN_STATUS_OK) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin");
     }
     if (off != NULL && trust == KILNI_FUSE_TRUST_ADDED) {

@@ -44,7 +44,7 @@ void kilni_fuse_map_put(kilni_fuse_map *map, uint64_t key, uint32_t value)
 bool kilni_fuse_map_reserve(kilni_fuse_map *map, const kiln_env *env, uint32_t more)
 {
     uint64_t need = ((uint64_t)map->count + more) * 2;
-    if (need <= map->capacity) {
+    if (kilni_fuse_map_has_room(map, more)) {
         return true;
     }
     uint64_t capacity = map->capacity == 0 ? SMALLEST : map->capacity;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Turns chosen blocks into a plan: the steps in order, and after which step each dropped tensor
-// dies. Every tensor whose drop the plan covers is in exactly one list. One that no step touches
-// dies at a step of its own, the drop, when nothing before it could carry it. Which blocks there
-// are was decided by search.c.
+// dies. What only makes values that nobody reads before they are dropped has no step. Every tensor
+// whose drop the plan covers is in exactly one list. One that no step touches dies at a step of its
+// own, the drop, when nothing before it could carry it. Which blocks there are was decided by
+// search.c.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -13,12 +14,76 @@ typedef struct builder {
     kiln_arena *arena;
     const uint32_t *order; ///< as kilni_fuse_order gives it
     uint32_t n_order;
+    bool *idle; ///< per entry of the order: nobody wants what it makes
     kiln_plan_step *steps;
     uint32_t n_steps;
     uint32_t *last_use; ///< per tape tensor: step that uses it last, or NONE
     uint32_t
         *drop_step; ///< per tape tensor: step current at its drop, or NONE when it is not dropped
 } builder;
+
+// ---- who is wanted -----------------------------------------------------------------------------
+
+enum { DROPPED = 1, READ = 2 }; ///< of a tensor
+
+/* Other devices wait for a collective operation. All others are pure, those of plugins too. */
+static bool is_wanted(const builder *b, uint32_t op, const uint8_t *tensors)
+{
+    const kiln_op_record *record = &b->tape->ops[op];
+    const uint32_t *outputs = b->tape->marks[op].refs + record->n_inputs;
+    if (record->op == KILN_OP_DROP) {
+        return false;
+    }
+    bool wanted = record->n_outputs == 0 ||
+                  kiln_op_info_of(record->op)->cls == KILN_CLASS_COLLECTIVE ||
+                  kiln_op_info_of(record->op)->cls == KILN_CLASS_CONTROL;
+    for (uint32_t i = 0; i < record->n_outputs; i++) {
+        wanted = wanted || tensors[outputs[i]] != DROPPED;
+    }
+    return wanted;
+}
+
+static void mark_read(const builder *b, uint32_t op, uint8_t *tensors)
+{
+    for (uint32_t i = 0; b->tape->ops[op].op != KILN_OP_DROP && i < b->tape->ops[op].n_inputs;
+         i++) {
+        tensors[b->tape->marks[op].refs[i]] |= READ;
+    }
+}
+
+/* From the last to the first: who reads a value comes after who makes it. */
+static bool find_idle(builder *b, uint32_t n_tensors)
+{
+    uint8_t *tensors = kiln_alloc(b->tape->env, n_tensors + 1);
+    b->idle = kiln_arena_alloc(b->arena, b->n_order * sizeof *b->idle);
+    if (tensors == NULL || b->idle == NULL) {
+        kiln_free(b->tape->env, tensors);
+        return false;
+    }
+    for (uint32_t op = 0; op < b->blocks->n_covered; op++) {
+        if (b->tape->ops[op].op == KILN_OP_DROP) {
+            tensors[b->tape->marks[op].refs[0]] = DROPPED;
+        }
+    }
+    for (uint32_t i = b->n_order; i-- > 0;) {
+        uint32_t single = b->order[i] & ~KILNI_FUSE_SINGLE;
+        bool alone = (b->order[i] & KILNI_FUSE_SINGLE) != 0;
+        const uint32_t *ops = alone ? &single : b->blocks->blocks[b->order[i]].ops;
+        uint32_t n_ops = alone ? 1 : b->blocks->blocks[b->order[i]].len;
+        bool wanted = false;
+        for (uint32_t k = 0; k < n_ops; k++) {
+            wanted = wanted || is_wanted(b, ops[k], tensors);
+        }
+        for (uint32_t k = 0; wanted && k < n_ops; k++) {
+            mark_read(b, ops[k], tensors);
+        }
+        b->idle[i] = !wanted;
+    }
+    kiln_free(b->tape->env, tensors);
+    return true;
+}
+
+// ---- steps -------------------------------------------------------------------------------------
 
 static uint32_t count_steps(const kilni_fuse_blocks *blocks)
 {
@@ -98,12 +163,16 @@ static void add_steps(builder *b)
     for (uint32_t i = 0; i < b->n_order; i++) {
         if ((b->order[i] & KILNI_FUSE_SINGLE) != 0) {
             uint32_t op = b->order[i] & ~KILNI_FUSE_SINGLE;
-            add_host_op(b, op, KILNI_FUSE_NONE);
+            if (!b->idle[i]) {
+                add_host_op(b, op, KILNI_FUSE_NONE);
+            }
             add_drops(b, op + 1);
             continue;
         }
         const kilni_fuse_block *block = &b->blocks->blocks[b->order[i]];
-        add_block(b, b->order[i]);
+        if (!b->idle[i]) {
+            add_block(b, b->order[i]);
+        }
         for (uint32_t k = 0; k < block->len; k++) {
             if (b->tape->ops[block->ops[k]].op != KILN_OP_DROP) {
                 add_drops(b, block->ops[k] + 1);
@@ -219,6 +288,9 @@ static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
     if (ok) {
         memset(b.last_use, 0xFF, (size_t)n_tensors * 2 * sizeof *b.last_use);
         b.drop_step = b.last_use + n_tensors;
+        ok = find_idle(&b, n_tensors);
+    }
+    if (ok) {
         add_steps(&b);
         ok = add_deaths(&b, n_tensors);
         plan->plan.steps = b.steps;

@@ -3,12 +3,13 @@
 // the blocks, their programs and what was said about them; tensors, order and deaths follow from
 // the recorded operations, as after a search. What is read is checked like a fuser's answer: a
 // damaged, foreign or unsuitable entry is a miss.
+#include <math.h>
 #include <string.h>
 
 #include "fusion_host_internal.h"
 
 enum {
-    FORMAT = 4, ///< of key and entry
+    FORMAT = 5, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -51,7 +52,7 @@ bool kilni_fuse_disk_init(kiln_fuse_engine *engine)
     add_device(&s, &engine->device);
     add_operators(&s, engine->disk_opset);
     kilni_fuse_write_number(&s, engine->max_segment);
-    kilni_fuse_write_number(&s, kiln_config_bool(engine->env->config, KILN_KNOB_DETERMINISTIC));
+    kilni_fuse_write_number(&s, engine->deterministic);
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
         const kilni_fuse_plugin *plugin = engine->fusers[i].plugin;
         kilni_fuse_write_text(&s, plugin->info.id);
@@ -70,17 +71,25 @@ static uint32_t word_count(const kilni_fuse_tape *tape, uint32_t n_ops)
     return tape->marks[n_ops - 1].words_end;
 }
 
+/* Who is out: what is chosen without them is not for those who have them. 0: nobody. */
+static uint64_t fusers_out(const kiln_fuse_engine *engine)
+{
+    uint64_t out = 0;
+    for (uint32_t i = 0; i < engine->n_fusers; i++) {
+        if (!kilni_fuse_fuser_enabled(&engine->fusers[i])) {
+            out = kiln_hash64(&i, sizeof i, out);
+        }
+    }
+    return out;
+}
+
 static kiln_hash128 key_of(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                            uint32_t n_ops, bool full, uint64_t size_class)
 {
     kiln_hash128 words = kiln_hash_bytes(tape->words, word_count(tape, n_ops) * sizeof(uint32_t));
-    const uint64_t all[] = {engine->disk_key.low,
-                            engine->disk_key.high,
-                            words.low,
-                            words.high,
-                            n_ops,
-                            full,
-                            size_class};
+    const uint64_t all[] = {
+        engine->disk_key.low, engine->disk_key.high, words.low, words.high, n_ops, full,
+        size_class,           fusers_out(engine)};
     return kiln_hash_bytes(all, sizeof all);
 }
 
@@ -233,7 +242,8 @@ static double real(reader *r)
     if (at != NULL) {
         memcpy(&value, at, sizeof value);
     }
-    return value;
+    r->bad = r->bad || isnan(value);
+    return r->bad ? 0 : value;
 }
 
 /* Cleared memory for `count` items; NULL, and the reader bad, when there is none. */
@@ -306,7 +316,10 @@ static void read_arg(reader *r, kiln_program_arg *arg)
     arg->group = below(r, UINT32_MAX + 1ull);
     arg->dtype = (kiln_dtype)below(r, KILN_DTYPE_LIMIT);
     arg->value = formula(r);
-    r->bad = r->bad || arg->kind == 0;
+    bool memory = arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
+    bool computed = arg->kind == KILN_ARG_FORMULA || arg->kind == KILN_ARG_LOCAL;
+    r->bad =
+        r->bad || arg->kind == 0 || (arg->access != 0 && !memory) || (arg->ref != 0 && computed);
 }
 
 static void read_launch(reader *r, const kiln_program *program, kiln_program_launch *launch)

@@ -182,27 +182,33 @@ static bool same_scalar(const kiln_attr *a, const kiln_attr *b)
     return a->type == b->type && a->v.i == b->v.i; // of an F64 its bits
 }
 
-static bool block_serves(const int64_t *facts, const kiln_plan_block *block,
+static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_block *block,
                          const kilni_fuse_tape *tape)
 {
-    enum { MANY = 64 };
-    int64_t values[MANY];
+    enum { FEW = 64 };
+    int64_t few[FEW];
+    int64_t *values = few;
     if (block->program->guard.count == 0) {
         return true;
     }
-    if (block->n_symbols > MANY) {
-        return false;
+    if (block->n_symbols > FEW) {
+        values = kiln_alloc_array(store->env, block->n_symbols, sizeof *values);
     }
-    for (uint32_t i = 0; i < block->n_symbols; i++) {
+    for (uint32_t i = 0; values != NULL && i < block->n_symbols; i++) {
         values[i] = tape->symbols[block->symbols[i]];
     }
     int64_t holds = 0;
-    kiln_status status = kiln_formula_eval(&block->program->guard, values, block->n_symbols, facts,
-                                           KILN_FACT_COUNT, &holds, NULL);
-    return status == KILN_STATUS_OK && holds != 0;
+    bool known = values != NULL &&
+                 kiln_formula_eval(&block->program->guard, values, block->n_symbols, store->facts,
+                                   KILN_FACT_COUNT, &holds, NULL) == KILN_STATUS_OK;
+    if (values != few) {
+        kiln_free(store->env, values);
+    }
+    return known && holds != 0;
 }
 
-static bool serves(const int64_t *facts, const kilni_fuse_plan *plan, const kilni_fuse_tape *tape)
+static bool serves(const kilni_fuse_plan_store *store, const kilni_fuse_plan *plan,
+                   const kilni_fuse_tape *tape)
 {
     if (!plan->guarded) {
         return true;
@@ -213,7 +219,7 @@ static bool serves(const int64_t *facts, const kilni_fuse_plan *plan, const kiln
         }
     }
     for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
-        if (!block_serves(facts, &plan->plan.blocks[i], tape)) {
+        if (!block_serves(store, &plan->plan.blocks[i], tape)) {
             return false;
         }
     }
@@ -252,7 +258,7 @@ kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_
                                             uint64_t size_class)
 {
     kilni_fuse_plan *plan = full ? node->full : node->now;
-    while (plan != NULL && (plan->size_class != size_class || !serves(store->facts, plan, tape))) {
+    while (plan != NULL && (plan->size_class != size_class || !serves(store, plan, tape))) {
         plan = plan->next_variant;
     }
     if (plan != NULL && plan != store->newest) {

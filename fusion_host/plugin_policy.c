@@ -72,12 +72,11 @@ static const char *fuser_off(const char *list, const char *id, const char *fuser
     return NULL;
 }
 
-const char *kilni_fuse_switched_off(const kiln_env *env, const kilni_fuse_plugin *plugin,
+const char *kilni_fuse_switched_off(const char *list, const kilni_fuse_plugin *plugin,
                                     const char *fuser)
 {
     const char *id = plugin->info.id;
-    const char *list = kiln_config_string(env->config, KILN_KNOB_PLUGINS);
-    if (list == NULL || list[0] == 0) {
+    if (list[0] == 0) {
         return NULL;
     }
     if (strcmp(list, "off") == 0) {
@@ -87,12 +86,11 @@ const char *kilni_fuse_switched_off(const kiln_env *env, const kilni_fuse_plugin
 }
 
 /* The third part of an item is the beginning of a program's key. */
-bool kilni_fuse_program_off(const kiln_env *env, kiln_hash128 key)
+bool kilni_fuse_program_off(const char *list, kiln_hash128 key)
 {
-    const char *list = kiln_config_string(env->config, KILN_KNOB_PLUGINS);
     char hex[33];
     list_item item;
-    if (list == NULL || strchr(list, '/') == NULL) {
+    if (strchr(list, '/') == NULL) {
         return false;
     }
     kiln_hash_hex(key, hex);

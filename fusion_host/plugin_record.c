@@ -2,12 +2,15 @@
 // What is remembered of a plugin between processes, under the hash of its file: what its scan said,
 // in which call it ended a process, how often its fusers failed and with which programs, so that no
 // plan on disk brings these back. One small text file for each, in the folder `plugins` of the
-// cache. Decides the form; what follows from it is loader.c's.
+// cache. Decides the form, and that of those who change one at the same time none undoes what
+// another did; what follows from it is loader.c's.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -154,10 +157,46 @@ bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_f
         return false;
     }
     write_lines(file, record);
-    bool ok = fclose(file) == 0 && rename(beside, path) == 0;
+    bool ok = fflush(file) == 0 && fsync(fileno(file)) == 0;
+    ok = fclose(file) == 0 && ok && rename(beside, path) == 0;
     if (!ok) {
         (void)unlink(beside);
     }
+    return ok;
+}
+
+/* One lock for all records of a folder; the system takes it back from a process that ends. */
+static int lock_folder(const char *folder)
+{
+    char path[4400];
+    int length = folder == NULL ? -1 : snprintf(path, sizeof path, "%s/lock", folder);
+    int lock = length > 0 && (size_t)length < sizeof path
+                   ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
+                   : -1;
+    while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR) {
+    }
+    return lock;
+}
+
+static void unlock_folder(int lock)
+{
+    if (lock >= 0) {
+        (void)close(lock);
+    }
+}
+
+int kilni_fuse_record_begin(const char *folder, const char *hash, kilni_fuse_record *out_record)
+{
+    int lock = lock_folder(folder);
+    (void)kilni_fuse_record_read(folder, hash, out_record);
+    return lock;
+}
+
+bool kilni_fuse_record_end(int lock, const char *folder, const char *hash,
+                           const kilni_fuse_record *record)
+{
+    bool ok = kilni_fuse_record_write(folder, hash, record);
+    unlock_folder(lock);
     return ok;
 }
 
@@ -169,6 +208,7 @@ static bool is_hash(const char *name)
 uint32_t kilni_fuse_record_reset(const char *folder, const char *id)
 {
     uint32_t count = 0;
+    int lock = lock_folder(folder);
     DIR *dir = opendir(folder);
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
         char hash[33], path[4400];
@@ -187,5 +227,6 @@ uint32_t kilni_fuse_record_reset(const char *folder, const char *id)
     if (dir != NULL) {
         closedir(dir);
     }
+    unlock_folder(lock);
     return count;
 }

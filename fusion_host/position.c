@@ -62,7 +62,7 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
     kilni_fuse_block_view_reset(&trial->view, tape);
     if (!kilni_fuse_fuser_enabled(f)) {
         trial->finished = true;
-        say(&trial->diag, "disabled after three failures");
+        say(&trial->diag, "disabled after three failures; `kiln plugin reset` forgets them");
         return;
     }
     if (builder == NULL) {
@@ -126,6 +126,30 @@ static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
     return KF_OK;
 }
 
+/* A number that a random operation draws, and has not drawn yet: it does at each run of a graph. */
+static bool is_drawn_later(const kilni_fuse_block_view *view, uint32_t scalar)
+{
+    uint32_t at = 0;
+    while (view->marks[at].n_scalars <= scalar) {
+        at++;
+    }
+    const kiln_op_record *record = &view->tape->ops[view->ops[at]];
+    const kiln_op_info *info = kiln_op_info_of(record->op);
+    uint32_t number = at > 0 ? view->marks[at - 1].n_scalars : 0;
+    if (info->cls != KILN_CLASS_CREATION) {
+        return false;
+    }
+    for (uint32_t i = 0; i < info->signature->n_attrs; i++) {
+        const kiln_attr_spec *spec = &info->signature->attrs[i];
+        if (spec->role == KILN_ROLE_SCALAR && number++ == scalar) {
+            return record->attrs[i].type == KILN_ATTR_NONE &&
+                   (spec->key == KILN_KEY_SEED || spec->key == KILN_KEY_STREAM ||
+                    spec->key == KILN_KEY_POSITION);
+        }
+    }
+    return false;
+}
+
 static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar *out)
 {
     kilni_fuse_trial *trial = block->ctx;
@@ -134,7 +158,8 @@ static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar 
         return KF_E_INVALID;
     }
     const kiln_attr *attr = &view->tape->scalars[view->scalars[scalar]];
-    if (!kilni_fuse_trial_ask(trial, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
+    if (is_drawn_later(view, scalar) ||
+        !kilni_fuse_trial_ask(trial, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
         return KF_E_UNSUPPORTED;
     }
     *out = (kf_scalar){.type = (uint32_t)attr->type};
@@ -255,14 +280,35 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
     return false;
 }
 
-static bool is_offered(const kilni_fuse_hazards *hazards, kilni_fuse_trial *trial, uint32_t op)
+/* Without a limit fusers that take much and are never ready make a search quadratic. */
+static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t end)
+{
+    uint64_t most = KILNI_FUSE_MAX_FEEDS + (uint64_t)KILNI_FUSE_MORE_FEEDS * engine->n_fusers * end;
+    if (hazards->feeds >= most && !hazards->spent) {
+        hazards->spent = true;
+        kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                       "search of %u operations stopped after showing %llu: the rest runs unfused",
+                       end, (unsigned long long)most);
+    }
+    return !hazards->spent;
+}
+
+/* Why the operation is not shown to the fuser; "" where that needs no word, NULL when it is. */
+static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards,
+                            kilni_fuse_trial *trial, uint32_t op, uint32_t end)
 {
     const kilni_fuse_tape *tape = hazards->tape;
     if (tape->ops[op].op == KILN_OP_DROP) {
-        return kilni_fuse_hazards_drop(hazards, trial, op);
+        return kilni_fuse_hazards_drop(hazards, trial, op) ? NULL : "";
     }
-    return kilni_fuse_hazards_allow(hazards, trial, op) && !tape->marks[op].empty_extent &&
-           hazards->unit[op] == KILNI_FUSE_NONE && hazards->feeds < KILNI_FUSE_MAX_FEEDS;
+    if (!kilni_fuse_hazards_allow(hazards, trial, op) || tape->marks[op].empty_extent ||
+        hazards->unit[op] != KILNI_FUSE_NONE) {
+        return "";
+    }
+    if (kiln_op_info_of(tape->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
+        return "is of several devices and runs alone"; // a block may run twice, to be measured
+    }
+    return may_show(engine, hazards, end) ? NULL : "the search had shown as many as it may";
 }
 
 static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t fuser,
@@ -272,13 +318,18 @@ static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t
         uint32_t op = trial->scanned++;
         bool is_drop = hazards->tape->ops[op].op == KILN_OP_DROP;
         bool seed = trial->view.n_ops == 0 && trial->idle == 0;
-        bool taken = is_offered(hazards, trial, op) && offer(engine, hazards, fuser, trial, op);
+        const char *why = withheld(engine, hazards, trial, op, end);
+        bool taken = why == NULL && offer(engine, hazards, fuser, trial, op);
         if (is_drop) {
             continue;
         }
         if (taken) {
             trial->idle = 0;
             continue;
+        }
+        if (why != NULL && *why != 0 && trial->idle == 0) {
+            say(&trial->diag, why);
+            trial->diag_op = op;
         }
         trial->idle++;
         kilni_fuse_hazards_leave_out(hazards, trial, op);

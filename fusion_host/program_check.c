@@ -2,6 +2,7 @@
 // Does a translated program do what its block asks? Sizes at the extents at hand are within the
 // device's limits, steps read only what was written before, nothing writes what the block does not
 // define, every result that lives on is written. Also the key that names a program's content.
+// A size that only these extents make too large is FAILED_PRECONDITION: nobody's fault.
 #include <inttypes.h>
 
 #include "fusion_host_internal.h"
@@ -10,6 +11,32 @@ enum { MAX_GLOBAL_LOG2 = 40 };
 
 // ---- sizes at the extents at hand --------------------------------------------------------------
 
+/* Asked extents may be in a formula as numbers. */
+static bool follows_extents(const kilni_fuse_translation *input, const kiln_formula *formula)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < formula->count; i++) {
+        found = found || formula->steps[i].code == KILN_F_SYM;
+    }
+    for (uint32_t i = 0; i < input->trial->n_asks; i++) {
+        found = found || !input->trial->asks[i].is_scalar;
+    }
+    return found;
+}
+
+/* A size past its limit, by the formula that it comes from. */
+static kiln_status blame(const kilni_fuse_translation *input, const kiln_formula *formula,
+                         kiln_status status, kiln_error *err)
+{
+    if (status != KILN_STATUS_INVALID_ARGUMENT || !follows_extents(input, formula)) {
+        return status;
+    }
+    if (err != NULL) {
+        err->code = KILN_STATUS_FAILED_PRECONDITION;
+    }
+    return KILN_STATUS_FAILED_PRECONDITION;
+}
+
 static kiln_status check_size(const kilni_fuse_translation *input, const kiln_formula *formula,
                               int64_t limit, const char *what, int64_t *out_value, kiln_error *err)
 {
@@ -17,6 +44,7 @@ static kiln_status check_size(const kilni_fuse_translation *input, const kiln_fo
     if (status == KILN_STATUS_OK && (*out_value < 1 || *out_value > limit)) {
         status = kiln_fail(err, INVALID_ARGUMENT, "%s is %" PRId64 ", not from 1 to %" PRId64, what,
                            *out_value, limit);
+        status = blame(input, formula, status, err);
     }
     return status;
 }
@@ -42,15 +70,16 @@ static kiln_status check_groups(const kilni_fuse_translation *input,
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        if (global % local != 0) {
+        if (global % local != 0) { // at other extents it may be by luck
             return kiln_fail(err, INVALID_ARGUMENT,
                              "global size %" PRId64 " is no multiple of local size %" PRId64,
                              global, local);
         }
         group *= local;
         if (group > max_group) {
-            return kiln_fail(err, INVALID_ARGUMENT, "work-group of %" PRId64 ", at most %" PRId64,
-                             group, max_group);
+            status = kiln_fail(err, INVALID_ARGUMENT, "work-group of %" PRId64 ", at most %" PRId64,
+                               group, max_group);
+            return blame(input, &launch->local[i], status, err);
         }
     }
     return KILN_STATUS_OK;
@@ -59,6 +88,8 @@ static kiln_status check_groups(const kilni_fuse_translation *input,
 static kiln_status check_values(const kilni_fuse_translation *input,
                                 const kiln_program_launch *launch, kiln_error *err)
 {
+    static const kiln_formula_step symbol = {.code = KILN_F_SYM};
+    const kiln_formula extent = {&symbol, 1};
     int64_t max_local = limit_or(input->device->local_bytes, INT64_MAX);
     int64_t local = 0;
     for (uint32_t i = 0; i < launch->n_args; i++) {
@@ -77,6 +108,7 @@ static kiln_status check_values(const kilni_fuse_translation *input,
         if (status == KILN_STATUS_OK && narrow && (value > INT32_MAX || value < INT32_MIN)) {
             status = kiln_fail(err, INVALID_ARGUMENT,
                                "argument %u is %" PRId64 ", which does not fit 32 bits", i, value);
+            status = blame(input, arg->kind == KILN_ARG_DIM ? &extent : &arg->value, status, err);
         }
         if (status != KILN_STATUS_OK) {
             return status;
@@ -138,6 +170,7 @@ static kiln_status check_guard(const kilni_fuse_translation *input, const kiln_p
     }
     if (status == KILN_STATUS_OK && holds == 0) {
         status = kiln_fail(err, INVALID_ARGUMENT, "guard does not hold for the shapes at hand");
+        status = blame(input, &program->guard, status, err);
     }
     return status;
 }
@@ -175,13 +208,17 @@ static kiln_status flow_access(flow *f, const kiln_program_arg *arg)
     return KILN_STATUS_OK;
 }
 
+static bool is_memory(const kiln_program_arg *arg)
+{
+    return arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
+}
+
 static kiln_status flow_launch(flow *f, uint32_t index)
 {
     const kiln_program_launch *launch = &f->program->launches[index];
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        bool memory = arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
-        kiln_status status = memory ? flow_access(f, arg) : KILN_STATUS_OK;
+        kiln_status status = is_memory(arg) ? flow_access(f, arg) : KILN_STATUS_OK;
         if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(f->err, "launch %u", index);
             return status;
@@ -189,7 +226,7 @@ static kiln_status flow_launch(flow *f, uint32_t index)
     }
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
-        if ((arg->access & KILN_ACCESS_WRITE) != 0) {
+        if (is_memory(arg) && (arg->access & KILN_ACCESS_WRITE) != 0) {
             *(arg->kind == KILN_ARG_TENSOR ? &f->tensors[arg->ref] : &f->temps[arg->ref]) = true;
         }
     }
@@ -233,8 +270,7 @@ static kiln_status flow_prepack(flow *f, uint32_t temp)
             (view->tape->infos[view->tensors[arg->ref]].facts & KILNI_FUSE_FACT_CONST) != 0;
         bool target =
             arg->kind == KILN_ARG_TEMP && arg->ref == temp && arg->access == KILN_ACCESS_WRITE;
-        bool memory = arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP;
-        if (memory && !constant && !target) {
+        if (is_memory(arg) && !constant && !target) {
             return kiln_fail(f->err, INVALID_ARGUMENT,
                              "launch %u packs temporary %u and touches more than constants", index,
                              temp);

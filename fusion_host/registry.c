@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fusion_host_internal.h"
 
@@ -86,14 +87,22 @@ static bool list_folder(const kiln_env *env, const char *folder, kilni_fuse_trus
     return ok;
 }
 
-static bool is_known(const kiln_fuse_registry *registry, const char *path)
+/* Position of the file among the plugins, or their count. */
+static uint32_t find_file(const kiln_fuse_registry *registry, const char *path)
 {
-    for (uint32_t i = 0; i < registry->n_plugins; i++) {
-        if (strcmp(registry->plugins[i]->info.path, path) == 0) {
-            return true;
-        }
+    uint32_t i = 0;
+    while (i < registry->n_plugins && strcmp(registry->plugins[i]->info.path, path) != 0) {
+        i++;
     }
-    return false;
+    return i;
+}
+
+static void forget_file(kiln_fuse_registry *registry, uint32_t at)
+{
+    kilni_fuse_plugin_destroy(registry->env, registry->plugins[at]);
+    registry->n_plugins--;
+    memmove((void *)(registry->plugins + at), (void *)(registry->plugins + at + 1),
+            (registry->n_plugins - at) * sizeof(kilni_fuse_plugin *));
 }
 
 /* Whoever named the folder expects its fusers, unless the mode is one that takes none. */
@@ -107,10 +116,13 @@ static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kiln
                             kiln_error *err)
 {
     const kiln_env *env = registry->env;
-    if (is_known(registry, path)) {
-        return trust == KILNI_FUSE_TRUST_ADDED
-                   ? kiln_fail(err, ALREADY_EXISTS, "plugin %s was looked at before", path)
-                   : KILN_STATUS_OK;
+    uint32_t before = find_file(registry, path);
+    if (before < registry->n_plugins) {
+        if (trust != KILNI_FUSE_TRUST_ADDED ||
+            registry->plugins[before]->info.state == KILN_FUSE_TAKEN) {
+            return KILN_STATUS_OK;
+        }
+        forget_file(registry, before); // what lies in the plugin path is judged again when named
     }
     kilni_fuse_plugin *plugin = kiln_alloc(env, sizeof *plugin);
     if (plugin == NULL ||
@@ -217,6 +229,13 @@ static void warn_of_unknown(const kiln_fuse_registry *registry)
     }
 }
 
+void kiln_fuse_registry_complete(kiln_fuse_registry *registry)
+{
+    if (!atomic_exchange(&registry->complete, true)) {
+        warn_of_unknown(registry);
+    }
+}
+
 /* Where plugins are remembered, and who looks at new ones. */
 static kiln_status take_places(kiln_fuse_registry *registry,
                                const kiln_fuse_registry_options *options, kiln_error *err)
@@ -248,6 +267,10 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
                                       kiln_fuse_registry **out_registry, kiln_error *err)
 {
     *out_registry = NULL;
+    kiln_status status = kilni_fuse_check_mode(env, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     kiln_fuse_registry *registry = kiln_alloc(env, sizeof *registry);
     if (registry == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
@@ -255,7 +278,7 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
     registry->env = env;
     registry->developer = options->developer != 0;
     registry->scan_limit_ms = options->scan_limit_ms != 0 ? options->scan_limit_ms : SCAN_LIMIT_MS;
-    kiln_status status = take_places(registry, options, err);
+    status = take_places(registry, options, err);
     if (status == KILN_STATUS_OK && options->shipped_folder != NULL) {
         status = add_folder(registry, options->shipped_folder, KILNI_FUSE_TRUST_SHIPPED, err);
     }
@@ -267,7 +290,6 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
         return status;
     }
     sort_plugins(registry);
-    warn_of_unknown(registry);
     *out_registry = registry;
     return KILN_STATUS_OK;
 }
@@ -290,9 +312,11 @@ void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
 kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry, const char *path, kiln_error *err)
 {
     char real[PATH_MAX];
-    kiln_status status = realpath(path, real) == NULL
+    // What a descriptor alone leads to has no other name.
+    bool named = realpath(path, real) != NULL && access(real, F_OK) == 0;
+    kiln_status status = access(path, F_OK) != 0
                              ? kiln_fail(err, NOT_FOUND, "plugin %s does not exist", path)
-                             : add_file(registry, real, KILNI_FUSE_TRUST_ADDED, err);
+                             : add_file(registry, named ? real : path, KILNI_FUSE_TRUST_ADDED, err);
     sort_plugins(registry);
     return status;
 }

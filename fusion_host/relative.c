@@ -69,16 +69,31 @@ static uint64_t attr_words(const kiln_op_record *record)
     return words;
 }
 
-/* Everything that one operation can need, so that nothing fails half way. */
-static bool reserve(kilni_fuse_tape *tape, const kiln_op_record *record)
+typedef struct room { ///< elements of the tape's arrays
+    uint64_t ops;
+    uint64_t tensors;
+    uint64_t symbols;
+    uint64_t scalars;
+    uint64_t words;
+    uint32_t operands;
+} room;
+
+/* On the hot path: what one operation needs is there. */
+static bool has_room(const kilni_fuse_tape *tape, const room *need)
+{
+    return need->ops <= tape->ops_capacity && need->ops <= tape->operands_capacity &&
+           need->ops <= tape->marks_capacity && need->tensors <= tape->tensors_capacity &&
+           need->tensors <= tape->tokens_capacity && need->tensors <= tape->infos_capacity &&
+           need->symbols <= tape->symbols_capacity && need->scalars <= tape->scalars_capacity &&
+           need->words <= tape->words_capacity &&
+           kilni_fuse_map_has_room(&tape->tensor_map, need->operands) &&
+           kilni_fuse_map_has_room(&tape->symbol_map, need->operands * KILN_MAX_RANK + 1);
+}
+
+static bool make_room(kilni_fuse_tape *tape, const room *need)
 {
     const kiln_env *env = tape->env;
-    uint64_t operands = (uint64_t)record->n_inputs + record->n_outputs;
-    uint64_t ops = (uint64_t)tape->n_ops + 1;
-    uint64_t tensors = tape->n_tensors + operands;
-    uint64_t symbols = tape->n_symbols + 1 + operands * KILN_MAX_RANK;
-    uint64_t words = tape->n_words + 1 + operands * (1 + KILN_MAX_RANK + 2);
-    words += record->n_attrs == 0 ? 0 : attr_words(record);
+    uint64_t ops = need->ops, tensors = need->tensors;
     return kilni_fuse_grow(env, &tape->ops, &tape->ops_capacity, ops, sizeof *tape->ops) &&
            kilni_fuse_grow(env, &tape->operands, &tape->operands_capacity, ops,
                            sizeof *tape->operands) &&
@@ -89,13 +104,28 @@ static bool reserve(kilni_fuse_tape *tape, const kiln_op_record *record)
                            sizeof *tape->tokens) &&
            kilni_fuse_grow(env, &tape->infos, &tape->infos_capacity, tensors,
                            sizeof *tape->infos) &&
-           kilni_fuse_grow(env, &tape->symbols, &tape->symbols_capacity, symbols,
+           kilni_fuse_grow(env, &tape->symbols, &tape->symbols_capacity, need->symbols,
                            sizeof *tape->symbols) &&
-           kilni_fuse_grow(env, &tape->scalars, &tape->scalars_capacity,
-                           (uint64_t)tape->n_scalars + record->n_attrs, sizeof *tape->scalars) &&
-           kilni_fuse_grow(env, &tape->words, &tape->words_capacity, words, sizeof *tape->words) &&
-           kilni_fuse_map_reserve(&tape->tensor_map, env, (uint32_t)operands) &&
-           kilni_fuse_map_reserve(&tape->symbol_map, env, (uint32_t)operands * KILN_MAX_RANK + 1);
+           kilni_fuse_grow(env, &tape->scalars, &tape->scalars_capacity, need->scalars,
+                           sizeof *tape->scalars) &&
+           kilni_fuse_grow(env, &tape->words, &tape->words_capacity, need->words,
+                           sizeof *tape->words) &&
+           kilni_fuse_map_reserve(&tape->tensor_map, env, need->operands) &&
+           kilni_fuse_map_reserve(&tape->symbol_map, env, need->operands * KILN_MAX_RANK + 1);
+}
+
+/* Everything that one operation can need, so that nothing fails half way. */
+static bool reserve(kilni_fuse_tape *tape, const kiln_op_record *record)
+{
+    uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
+    room need = {.ops = (uint64_t)tape->n_ops + 1,
+                 .tensors = (uint64_t)tape->n_tensors + operands,
+                 .symbols = (uint64_t)tape->n_symbols + 1 + (uint64_t)operands * KILN_MAX_RANK,
+                 .scalars = (uint64_t)tape->n_scalars + record->n_attrs,
+                 .words = tape->n_words + 1 + (uint64_t)operands * (1 + KILN_MAX_RANK + 2),
+                 .operands = operands};
+    need.words += record->n_attrs == 0 ? 0 : attr_words(record);
+    return has_room(tape, &need) || make_room(tape, &need);
 }
 
 static bool copy_attr(kiln_arena *arena, kiln_attr *attr)
@@ -147,7 +177,9 @@ static bool copy_op(kiln_arena *arena, const kiln_op_record *record, void *const
         return false;
     }
     kiln_tensor_desc *descs = (kiln_tensor_desc *)(void *)place;
-    memcpy(descs, record->inputs, n_inputs * sizeof *descs);
+    if (n_inputs > 0) {
+        memcpy(descs, record->inputs, n_inputs * sizeof *descs);
+    }
     if (record->n_outputs > 0) {
         memcpy(descs + n_inputs, record->outputs, record->n_outputs * sizeof *descs);
     }

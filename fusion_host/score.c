@@ -205,6 +205,9 @@ bool kilni_fuse_candidate_before(const kilni_fuse_candidate *a, const kilni_fuse
     if (a->score.len != b->score.len) {
         return a->score.len > b->score.len;
     }
+    if (a->ships != b->ships) { // known to hold what it claims
+        return a->ships;
+    }
     int order = strcmp(a->plugin_id, b->plugin_id);
     return order != 0 ? order < 0 : strcmp(a->fuser_id, b->fuser_id) < 0;
 }

@@ -3,6 +3,7 @@
 // gathers what it can (position.c); those that are ready are described, verified and scored, the
 // best takes its block, and the search goes on with what is left, holes inside blocks included.
 // What a program may contain is checked in translate.c.
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -178,10 +179,23 @@ static void score(contest *c, const kilni_fuse_translation *input, int64_t claim
     kilni_fuse_score_close(s);
 }
 
-static int64_t claimed_ns(const kilni_fuse_translation *input, const kf_state *state)
+/* An estimate that says nothing true is no claim, and the host's roofline would be the boldest. */
+static kiln_status read_claim(const kilni_fuse_translation *input, const kf_state *state,
+                              int64_t *out_ns, kiln_error *err)
 {
-    int64_t value = 0;
-    return kilni_fuse_formula_value(input, state->est_ns, &value) && value >= 0 ? value : -1;
+    kiln_formula formula;
+    *out_ns = -1;
+    kiln_status status = kilni_fuse_formula_translate(input, state->est_ns, &formula, err);
+    if (status == KILN_STATUS_OK && formula.count > 0) {
+        status = kilni_fuse_formula_now(input, &formula, out_ns, err);
+        if (status == KILN_STATUS_OK && *out_ns < 0) {
+            status = kiln_fail(err, INVALID_ARGUMENT, "%" PRId64 " ns are less than none", *out_ns);
+        }
+    }
+    if (status != KILN_STATUS_OK) {
+        (void)kiln_error_context(err, "its estimate of the time cannot be used");
+    }
+    return status;
 }
 
 static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
@@ -207,6 +221,7 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
         char text[224];
         snprintf(text, sizeof text, "this program failed before: %s", failure);
         verdict->reason = keep_text(c, text);
+        c->blocks->lacking = true; // another process may do without the failure
     } else if (!c->has_best || kilni_fuse_candidate_before(candidate, &c->best)) {
         c->best = *candidate;
         c->has_best = true;
@@ -261,11 +276,17 @@ static void judge(contest *c, uint32_t fuser)
     if (input.values == NULL) {
         return;
     }
-    kilni_fuse_candidate candidate = {
-        .fuser = fuser, .plugin_id = f->plugin->info.id, .fuser_id = f->id};
+    kilni_fuse_candidate candidate = {.fuser = fuser,
+                                      .plugin_id = f->plugin->info.id,
+                                      .fuser_id = f->id,
+                                      .ships = f->plugin->trust == KILNI_FUSE_TRUST_SHIPPED};
     kiln_error why = KILN_ERROR_INIT;
-    int64_t claim = claimed_ns(&input, &state); // its pointers die with the next call
+    int64_t claim = -1;
     variants others = {.count = 0};
+    if (read_claim(&input, &state, &claim, &why) != KILN_STATUS_OK) {
+        verdict->reason = keep_text(c, why.message);
+        return;
+    } // the pointers in the state die with the next call
     kiln_status status = take_program(c, fuser, &input, &candidate, &others, &why);
     if (status == KILN_STATUS_OK && candidate.program != NULL) {
         score(c, &input, claim, &candidate);
@@ -274,7 +295,8 @@ static void judge(contest *c, uint32_t fuser)
         return;
     }
     verdict->reason = keep_text(c, why.message);
-    if (status != KILN_STATUS_RESOURCE_EXHAUSTED && status != KILN_STATUS_UNIMPLEMENTED) {
+    if (status != KILN_STATUS_RESOURCE_EXHAUSTED && status != KILN_STATUS_UNIMPLEMENTED &&
+        status != KILN_STATUS_FAILED_PRECONDITION) {
         kilni_fuse_trial_break(c->engine, fuser, trial, why.message);
     }
 }
@@ -384,6 +406,12 @@ static void say_who_won(contest *c, uint32_t first_verdict)
                          "saves as much as the winner: decided by launches, length, id");
             }
             verdict->reason = keep_text(c, text);
+        }
+        if (!verdict->won) {
+            kiln_log_write(
+                c->engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE, "%s of %s at operation %u: %s",
+                c->position->trials[verdict->fuser].ready ? "no block" : "not ready",
+                c->engine->fusers[verdict->fuser].name, verdict->first_op, verdict->reason);
         }
     }
 }

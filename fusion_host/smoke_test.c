@@ -78,7 +78,10 @@ static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_tape *tape
 kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err)
 {
     kilni_fuse_plugin *plugins[1] = {plugin};
-    kiln_fuse_registry registry = {.env = env, .plugins = plugins, .n_plugins = 1};
+    kiln_fuse_registry registry = {.env = env,
+                                   .plugins = plugins,
+                                   .n_plugins = 1,
+                                   .complete = true}; // others may be named, too
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     kiln_fuse_engine *engine = NULL;
     kiln_fuse_plugin_state state = plugin->info.state;

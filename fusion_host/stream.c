@@ -62,17 +62,32 @@ size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream)
     return stream->tapes[running ? 1 - stream->active : stream->active].n_ops;
 }
 
-/* Puts the stream back to the beginning, with the other tape. */
-static void start_over(kiln_fuse_stream *stream)
+/* Nothing of the tape has been looked at yet. */
+static void walk_anew(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
 {
-    kiln_fuse_engine *engine = stream->engine;
-    kilni_fuse_position_reset(&stream->first, engine);
-    kilni_fuse_plan_store_leave(&engine->plans, stream->node);
+    kilni_fuse_position_reset(&stream->first, stream->engine);
+    kilni_fuse_plan_store_leave(&stream->engine->plans, stream->node);
+    stream->engine = engine;
     stream->node = engine->plans.root;
     stream->node->uses++;
     stream->walked = 0;
+}
+
+/* Puts the stream back to the beginning, with the other tape. */
+static void start_over(kiln_fuse_stream *stream)
+{
+    walk_anew(stream, stream->engine);
     kilni_fuse_tape_clear(&stream->tapes[stream->active]);
     stream->active = 1 - stream->active;
+}
+
+void kiln_fuse_stream_move(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
+{
+    if (stream->handed == NULL) {
+        kilni_fuse_position_fini(&stream->first, stream->engine);
+        kilni_fuse_position_init(&stream->first);
+        walk_anew(stream, engine);
+    }
 }
 
 void kiln_fuse_stream_discard(kiln_fuse_stream *stream, void (*each)(void *token, void *user),
@@ -165,7 +180,7 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
     }
     if (status == KILN_STATUS_OK && blocks.n_covered == 0) {
         stream->node->wait = KILNI_FUSE_WAIT_YES;
-        stream->node->wait_epoch = engine->epoch;
+        stream->node->wait_epoch = atomic_load(&engine->registry->epoch);
     } else if (status == KILN_STATUS_OK) {
         kilni_fuse_recall(engine, tape, &arena, &blocks);
         status = kilni_fuse_plan_build(engine, tape, &blocks, &arena, out_plan, err);
@@ -241,7 +256,8 @@ static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool f
         return status;
     }
     kilni_fuse_node *node = stream->node;
-    if (!full && node->wait == KILNI_FUSE_WAIT_YES && node->wait_epoch == engine->epoch) {
+    if (!full && node->wait == KILNI_FUSE_WAIT_YES &&
+        node->wait_epoch == atomic_load(&engine->registry->epoch)) {
         return KILN_STATUS_OK;
     }
     const kilni_fuse_tape *tape = &stream->tapes[stream->active];
@@ -298,4 +314,19 @@ void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *se
     kilni_fuse_plan_store_release(&engine->plans, stream->handed);
     stream->handed = NULL;
     start_over(stream);
+}
+
+void kiln_fuse_stream_return(kiln_fuse_stream *stream, const kiln_fuse_segment *segment)
+{
+    kiln_fuse_engine *engine = stream->engine;
+    if (segment == NULL || stream->handed == NULL) {
+        return;
+    }
+    engine->stats.segments--;
+    engine->stats.blocks_fused -= stream->handed->plan.n_blocks;
+    engine->stats.ops_fused -= stream->handed->n_ops_fused;
+    kilni_fuse_plan_store_release(&engine->plans, stream->handed);
+    stream->handed = NULL;
+    kilni_fuse_tape_clear(&stream->tapes[1 - stream->active]);
+    walk_anew(stream, engine);
 }

@@ -98,11 +98,3 @@ kiln_status kilni_fuse_formula_now(const kilni_fuse_translation *input, const ki
     return kiln_formula_eval(formula, input->values, n_symbols, input->facts, KILN_FACT_COUNT,
                              out_value, err);
 }
-
-bool kilni_fuse_formula_value(const kilni_fuse_translation *input, kf_expr expr, int64_t *out_value)
-{
-    kiln_formula formula;
-    return expr.n > 0 &&
-           kilni_fuse_formula_translate(input, expr, &formula, NULL) == KILN_STATUS_OK &&
-           kilni_fuse_formula_now(input, &formula, out_value, NULL) == KILN_STATUS_OK;
-}

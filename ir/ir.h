@@ -787,6 +787,7 @@ typedef struct kiln_plan {
     uint32_t n_steps;
     void *memory; ///< the executor's: which values share memory; it sets `memory_free` with it
     void (*memory_free)(void *memory);
+    uint64_t number; ///< the executor's: of no other plan of the device, ever; 0: not given yet
 } kiln_plan;
 
 // ---- explanations: what was decided for a segment and why, for people and their tools
@@ -1073,12 +1074,12 @@ typedef struct kiln_backend_ops {
                           kiln_error *err);
     /// Also optional, all three: when commands ran. `trace_set` waits for the queue and begins or
     /// ends noting; commands carry the number that `trace_tag` gave last; `trace_take` waits, and
-    /// hands over what was noted since, in order.
+    /// hands over what was noted since, in order, and how many there was no room for.
     kiln_status (*trace_set)(kiln_backend *backend, bool on, kiln_error *err);
     void (*trace_tag)(kiln_backend *backend, uint64_t tag);
     kiln_status (*trace_take)(kiln_backend *backend,
                               void (*take)(const kiln_device_span *span, void *user), void *user,
-                              kiln_error *err);
+                              uint64_t *out_lost, kiln_error *err);
     /// Also optional, both: a buffer to be cut into windows, as alloc_persistent (NULL: any buffer
     /// is); and `bytes` of one from `offset` on, a multiple of the device's `memory_align`, as a
     /// buffer of its own, in no statistics. It goes before that one. Windows may overlap: work in
@@ -1106,6 +1107,10 @@ typedef struct kiln_backend_ops {
     /// Also optional: the parts of a program as the device has them.
     kiln_status (*program_parts)(kiln_backend *backend, const kiln_program *program,
                                  kiln_program_part_fn take, void *user, kiln_error *err);
+    /// Also optional: whether the device has compiled anything. Some say that they do
+    /// (KILN_FEATURE_COMPILER) and refuse; with `ask`, what had to be known is found out: a device
+    /// that refuses loses the feature, and then gets KILN_FEATURE_PREPARED.
+    bool (*compiles)(kiln_backend *backend, bool ask);
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

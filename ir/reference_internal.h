@@ -61,6 +61,18 @@ typedef struct kilni_ref_walk {
     bool done;
 } kilni_ref_walk;
 
+/// Gives every element of a reduction of floats, with the place of the result that it goes into.
+kiln_status kilni_ref_reduction_each(const kiln_op_record *call, const kiln_view *input,
+                                     const kiln_view *output,
+                                     void (*see)(int64_t result, double x, void *user), void *user,
+                                     kiln_error *err);
+
+/// Which results of a sum, mean or product of floats depend on the order of its terms, for each
+/// element of a dense output; NULL of other operators.
+kiln_status kilni_judge_open_results(const kiln_op_record *record, const kiln_view *input,
+                                     const kiln_view *output, kiln_arena *arena, bool **out_open,
+                                     kiln_error *err);
+
 /// Begins over `dims`; `add` aligns a view to the last axes, with length 1 repeated.
 void kilni_ref_walk_init(kilni_ref_walk *walk, const int64_t *dims, uint32_t rank);
 void kilni_ref_walk_add(kilni_ref_walk *walk, const kiln_view *view);

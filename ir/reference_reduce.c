@@ -86,6 +86,29 @@ static kiln_status reduce(const kiln_op_record *call, const kiln_view *inputs,
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_ref_reduction_each(const kiln_op_record *call, const kiln_view *input,
+                                     const kiln_view *output,
+                                     void (*see)(int64_t result, double x, void *user), void *user,
+                                     kiln_error *err)
+{
+    uint32_t mask = 0;
+    reduction r;
+    kiln_status st = kilni_ir_axes_mask(call, input->rank, &mask, err);
+    if (st != KILN_STATUS_OK) {
+        return st;
+    }
+    reduction_init(&r, input, output, mask);
+    for (; !r.outer.done; kilni_ref_walk_next(&r.outer)) {
+        kilni_ref_walk walk;
+        kilni_ref_walk_init(&walk, r.inner.dims, r.inner.rank);
+        kilni_ref_walk_add(&walk, &r.inner);
+        for (; !walk.done; kilni_ref_walk_next(&walk)) {
+            see(r.outer.at[1], kilni_ref_load(&r.inner, r.outer.at[0] + walk.at[0]).f, user);
+        }
+    }
+    return st;
+}
+
 static kilni_ref_value plus(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype)
 {
     return kilni_ref_is_float(dtype) ? kilni_ref_of_float(so_far.f + x.f)

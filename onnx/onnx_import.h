@@ -70,6 +70,8 @@ struct kilni_onnx_row {
     const char *op_type;
     int32_t first; ///< versions of the operator set
     int32_t last;
+    uint32_t least; ///< inputs, those that may be left out among them
+    uint32_t most;
     void (*handler)(kilni_onnx_call *call);
     kiln_op op; ///< of a row that is one operator; KILN_OP_COUNT otherwise
 };
@@ -294,7 +296,7 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
 
 // ---- the operators (onnx_op_*.c), one declaration for each handler of the table
 
-#define KILN_ONNX_OP(type, first, last, handler, op)                                               \
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)                                  \
     void kilni_onnx_op_##handler(kilni_onnx_call *call);
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP

@@ -29,22 +29,22 @@ static kiln_status plan_body(builder *around, kiln_onnx_session *session, const 
                              kilni_onnx_plan **out_plan, kiln_error *err);
 
 static const kilni_onnx_row rows[] = {
-#define KILN_ONNX_OP(type, first, last, handler, op)                                               \
-    {#type, first, last, kilni_onnx_op_##handler, KILN_OP_##op},
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)                                  \
+    {#type, first, last, least, most, kilni_onnx_op_##handler, KILN_OP_##op},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
 };
 
 /* Nodes of foreign domains that a plugin serves. */
-static const kilni_onnx_row custom_row = {"custom", 1, INT32_MAX, kilni_onnx_op_custom,
-                                          KILN_OP_COUNT};
+static const kilni_onnx_row custom_row = {
+    "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
 
 /* Standard operators that are not served, and why. */
 static const struct {
     const char *op_type;
     const char *reason;
 } refused[] = {
-#define KILN_ONNX_OP(type, first, last, handler, op)
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)
 #define KILN_ONNX_REFUSED(type, reason) {#type, reason},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
@@ -235,6 +235,25 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
                      known ? "supported at this version" : "supported", hint);
 }
 
+/* An input without a name is left out; at the end of the list it does not count. */
+static kiln_status check_inputs(const builder *b, const kilni_onnx_node *node,
+                                const kilni_onnx_row *row)
+{
+    uint32_t named = node->n_inputs;
+    while (named > 0 && node->inputs[named - 1][0] == '\0') {
+        named--;
+    }
+    if (named > row->most) {
+        return kiln_fail(b->err, INVALID_ARGUMENT, "inputs: %u given, the operator takes %s%u",
+                         named, row->most > row->least ? "at most " : "", row->most);
+    }
+    if (node->n_inputs < row->least) {
+        return kiln_fail(b->err, INVALID_ARGUMENT, "inputs: %u given, the operator takes %s%u",
+                         node->n_inputs, row->most > row->least ? "at least " : "", row->least);
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
 {
     const kilni_onnx_node *node = step->node;
@@ -261,7 +280,8 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
         kiln_status st = kilni_onnx_find_custom(b->session->device, node, step->version, &op, NULL);
         step->row = st == KILN_STATUS_OK ? &custom_row : NULL;
     }
-    return step->row != NULL ? KILN_STATUS_OK : unknown_operator(b, node, step->version, known);
+    return step->row != NULL ? check_inputs(b, node, step->row)
+                             : unknown_operator(b, node, step->version, known);
 }
 
 /* Graphs in attributes: their free names are read by this node. */

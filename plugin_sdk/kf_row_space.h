@@ -74,6 +74,23 @@ static inline uint32_t kf_rows_is_full(const kf_rows *rows, uint32_t value)
     return (rows->places[value].mask & rows->reduced) != 0;
 }
 
+/// The axis of `value` that axis `axis` of the space is; -1 when it has none there.
+static inline int kf_rows_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis)
+{
+    uint32_t i;
+    for (i = 0; i < KF_MAX_RANK; i++) {
+        if (rows->places[value].axes[i] == axis) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static inline uint32_t kf_rows_is_reduction(const kf_chain_op *op)
+{
+    return op->row == NULL && op->kind != KF_CHAIN_ALIAS;
+}
+
 /// Pushes the product of the extents of the axes in `mask`.
 static inline void kf_rows_extent(kf_formula *f, const kf_rows *rows, uint32_t mask)
 {
@@ -606,6 +623,12 @@ static inline const char *kf_rows_reduction_name(uint32_t kind)
 static inline uint32_t kf_rows_partial_dtype(uint32_t dtype)
 {
     return dtype == KF_DTYPE_F16 || dtype == KF_DTYPE_BF16 ? (uint32_t)KF_DTYPE_F32 : dtype;
+}
+
+/// The type in which a reduction adds up.
+static inline kf_dtype kf_rows_partial(const kf_chain_op *op)
+{
+    return kf_dtype_of(kf_rows_partial_dtype(op->dtype));
 }
 
 /// Up to `n_inputs` operands of one type, understood, on this device and within limits?

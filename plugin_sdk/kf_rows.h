@@ -6,6 +6,7 @@
 //                     removes or repeats axes, a drop; else the reason is reported
 //   kf_rows_push_fitting  the same, given back when the fuser's own rule says no
 //   kf_rows_is_full   does a value vary along the reduced axes?
+//   kf_rows_value_axis  the axis of a value that an axis of the space is
 //   kf_rows_combine   text that joins two partial results; _identity what it starts from
 // A value's phase is the number of reductions that must be finished one after the other before it
 // can be computed. A softmax is taken apart into its five operations. f16 and bf16 are accumulated
@@ -185,21 +186,29 @@ static inline void kf_rows_identity(kf_text *text, uint32_t kind, uint32_t parti
     }
 }
 
-/// Joins the vectors named `a` and `b` of partial results; both orders give the same bits.
+/// Joins the vectors named `a` and `b` of partial results; both orders give the same bits, but for
+/// which NaN it is. That of `b` is put over the larger, so that the next join waits for one
+/// comparison only, with `a`.
 static inline void kf_rows_combine(kf_text *text, uint32_t kind, uint32_t partial, uint32_t width,
                                    const char *a, const char *b)
 {
     const char *operands[5];
-    uint32_t op = kind == KF_OP_SUM || kind == KF_OP_MEAN      ? KF_OP_ADD
-                  : kind == KF_OP_PROD                         ? KF_OP_MUL
-                  : kind == KF_OP_MAX || kind == KF_OP_MAX_ABS ? KF_OP_MAXIMUM
-                  : kind == KF_OP_MIN                          ? KF_OP_MINIMUM
-                  : kind == KF_OP_ANY                          ? KF_OP_LOGICAL_OR
-                                                               : KF_OP_LOGICAL_AND;
+    uint32_t most = kind == KF_OP_MAX || kind == KF_OP_MAX_ABS, least = kind == KF_OP_MIN;
+    uint32_t op = kind == KF_OP_SUM || kind == KF_OP_MEAN ? KF_OP_ADD
+                  : kind == KF_OP_PROD                    ? KF_OP_MUL
+                  : most                                  ? KF_OP_MAXIMUM
+                  : least                                 ? KF_OP_MINIMUM
+                  : kind == KF_OP_ANY                     ? KF_OP_LOGICAL_OR
+                                                          : KF_OP_LOGICAL_AND;
+    const char *expression = kf_ew_text(kf_ew_row_of(op), partial);
+    if ((most || least) && kf_dtype_of(partial).kind == KF_KIND_FLOAT) {
+        expression = most ? "as_$T(as_$M(select($a, $b, $b > $a)) | ($b != $b))"
+                          : "as_$T(as_$M(select($a, $b, $b < $a)) | ($b != $b))";
+    }
     operands[0] = a;
     operands[1] = b;
     operands[2] = operands[3] = operands[4] = "";
-    kf_ew_template(text, kf_ew_text(kf_ew_row_of(op), partial), partial, width, operands);
+    kf_ew_template(text, expression, partial, width, operands);
 }
 
 /// What one element brings in: its absolute value for max_abs.
@@ -324,6 +333,17 @@ static inline void kf_rows_traffic(kf_formula *f, const kf_rows *rows, uint32_t 
     kf_formula_imm(f, whole);
     kf_formula_op(f, KF_INS_MUL);
     kf_formula_op(f, KF_INS_ADD);
+}
+
+/// Pushes the operations where lines along the axes `line` are computed in vectors of `width`: the
+/// last vector of each is computed as a whole.
+static inline void kf_rows_work(kf_formula *f, const kf_rows *rows, uint32_t line, uint32_t width)
+{
+    kf_rows_extent(f, rows, line);
+    kf_formula_imm_op(f, width, KF_INS_ROUND_UP);
+    kf_rows_extent(f, rows, kf_rows_all(rows) & ~line);
+    kf_formula_op(f, KF_INS_MUL);
+    kf_formula_imm_op(f, rows->chain.flops, KF_INS_MUL);
 }
 
 #ifdef __cplusplus

@@ -202,12 +202,6 @@ static inline kf_dtype kf_dtype_of(uint32_t id)
     return unknown;
 }
 
-/// Can buffers of this type be used on the device?
-static inline uint32_t kf_device_stores(const kf_device *device, uint32_t dtype)
-{
-    return dtype < 64 && ((device->dtype_storage >> dtype) & 1u) != 0;
-}
-
 /// Elements of a vector register of `vector_bytes`: 1, 2, 4, 8 or 16, as in float4 and vload4.
 static inline uint32_t kf_vector_width(uint32_t vector_bytes, uint32_t element_bytes)
 {
@@ -294,44 +288,6 @@ static inline void kf_cl_prelude(kf_text *text, uint32_t uses_f64)
         kf_text_add(text, "#ifdef cl_khr_fp64\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
                           "#endif\n");
     }
-}
-
-/// Functions that round a float to f16 or bf16 and back, to nearest even, without cl_khr_fp16.
-static inline void kf_cl_round_functions(kf_text *text, uint32_t f16, uint32_t bf16)
-{
-    if (f16) {
-        kf_text_add(text, "static inline float round_f16(float x) {\n"
-                          "    ushort bits;\n"
-                          "    vstore_half_rte(x, 0, (__private half *)&bits);\n"
-                          "    return vload_half(0, (const __private half *)&bits);\n"
-                          "}\n");
-    }
-    if (bf16) {
-        kf_text_add(text, "static inline ushort bits_bf16(float x) {\n"
-                          "    uint u = as_uint(x);\n"
-                          "    if ((u & 0x7fffffffu) > 0x7f800000u) {\n"
-                          "        return (ushort)((u >> 16) | 0x40u);\n"
-                          "    }\n"
-                          "    return (ushort)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);\n"
-                          "}\n"
-                          "static inline float from_bf16(ushort bits) {\n"
-                          "    return as_float((uint)bits << 16);\n"
-                          "}\n"
-                          "static inline float round_bf16(float x) {\n"
-                          "    return from_bf16(bits_bf16(x));\n"
-                          "}\n");
-    }
-}
-
-/// A function that makes any index value safe: below 0 it counts from the end, and what is still
-/// outside is clamped. Device code must not trust the contents of index tensors; use this (or drop
-/// the access) for every index that was read from memory.
-static inline void kf_cl_index_function(kf_text *text)
-{
-    kf_text_add(text, "static inline long safe_index(long i, long extent) {\n"
-                      "    i = i < 0 ? i + extent : i;\n"
-                      "    return i < 0 ? 0 : i >= extent ? extent - 1 : i;\n"
-                      "}\n");
 }
 
 // ---- formulas ----------------------------------------------------------------------------------

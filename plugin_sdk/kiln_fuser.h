@@ -405,7 +405,7 @@ typedef struct kf_expr { // frozen; n == 0: absent
 /// took an operation whose input is still wanted should go on offering what it was. The pointers
 /// are views that live until the next call on the same
 /// builder. An absent est_ns means "no estimate": the host then takes its own roofline of the
-/// program.
+/// program. One that divides by zero, overflows or is negative makes the block no candidate.
 typedef struct kf_state {
     uint32_t struct_size;
     uint32_t status; // KF_OPEN or KF_CLOSED
@@ -515,8 +515,9 @@ KF_ASSERT(sizeof(kf_launch) == 152);
 #define KF_LAUNCH_SIZE_FIRST 144u // the host accepts any struct_size from here up
 
 // kf_temp.flags
-// Lives as long as the program with the same constants (weights packed once): `prepack` fills it
-// before the first step of the first run.
+// Outlives the run (weights packed once): `prepack` fills it before the first step, unless that was
+// done with the same constants and the same numbers. All that it depends on is an argument of
+// `prepack`. The host may drop it between runs.
 #define KF_TEMP_PERSISTENT 1u
 
 typedef struct kf_temp { // frozen

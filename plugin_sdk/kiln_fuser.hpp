@@ -207,7 +207,7 @@ struct tensor {
     /// The extent of an axis, counted from the end: 1 is the last. An axis that is not there is 1.
     expr extent_from_end(std::size_t axis) const
     {
-        return axis > symbols.size() ? expr(1) : sym(symbols[symbols.size() - axis]);
+        return axis == 0 || axis > symbols.size() ? expr(1) : sym(symbols[symbols.size() - axis]);
     }
 };
 
@@ -423,6 +423,7 @@ class sealed_program
             s.view.cl_c_version = 120;
             sources_.push_back(&s.view);
             add_key(s.code.data(), s.code.size());
+            add_key(&s.math_flags, sizeof(s.math_flags));
             for (auto &b : s.binaries) {
                 seal(b);
                 s.binary_views.push_back(&b.view);
@@ -439,11 +440,14 @@ class sealed_program
         for (const auto &t : p_.temps_) {
             temps_.push_back(kf_temp{t.bytes.view(), t.align, t.flags, t.prepack, 0});
             add_key(t.bytes);
+            add_key(&t.align, sizeof(t.align));
+            add_key(&t.flags, sizeof(t.flags));
             add_key(&t.prepack, sizeof(t.prepack));
         }
         add_key(p_.guard_);
         add_key(p_.steps_.data(), p_.steps_.size() * sizeof(kf_step));
         add_key(&p_.len_, sizeof(p_.len_));
+        add_key(&p_.flags_, sizeof(p_.flags_));
     }
     sealed_program(const sealed_program &) = delete;
     sealed_program &operator=(const sealed_program &) = delete;
@@ -499,8 +503,11 @@ class sealed_program
     }
     kf_launch &seal(const launch &l)
     {
+        const std::size_t counts[] = {l.args_.size(), l.global_.size(), l.local_.size()};
         args_.emplace_back();
+        add_key(&l.source_, sizeof(l.source_));
         add_key(l.kernel_.data(), l.kernel_.size());
+        add_key(counts, sizeof(counts));
         for (const auto &a : l.args_) {
             args_.back().push_back(a.arg);
             args_.back().back().value = a.value.view();

@@ -84,23 +84,23 @@
 #define KF_OP_SHIFT_RIGHT_SCALAR 88u /* v1: as shift_right with value */
 #define KF_OP_CLAMP 100u /* v1: min(max(x, min), max); NaN stays NaN */
 #define KF_OP_LEAKY_RELU 101u /* v1: x where x >= 0, else slope * x */
-#define KF_OP_GELU 106u /* v1: x * P(X <= x) of the normal distribution; approximate: by tanh */
+#define KF_OP_GELU 106u /* v1: x * P(X <= x) of the normal distribution; approximate: by tanh; composite, recorded as others: no fuser sees it */
 #define KF_OP_WHERE 102u /* v1: a where mask, else b; the mask is bool */
 #define KF_OP_MASK_FILL 103u /* v1: value where mask, else x; the mask is bool */
 #define KF_OP_CAST 104u /* v1: x as dtype; float to integer saturates and truncates, NaN gives 0; integers wrap; bool is x != 0 */
 #define KF_OP_CONTIGUOUS 105u /* v1: a copy of x with dense row-major layout */
-#define KF_OP_PRELU 107u /* v1: slope * x where x < 0, else x */
-#define KF_OP_HARD_SIGMOID 108u /* v1: min(max(alpha * x + beta, 0), 1) */
-#define KF_OP_LOG_SIGMOID 109u /* v1: logarithm of sigmoid, computed without it */
-#define KF_OP_RELU_BACKWARD 110u /* v1: grad where output = relu(x) is above 0, else 0 */
-#define KF_OP_GELU_BACKWARD 111u /* v1: grad * derivative of gelu at x */
-#define KF_OP_SIGMOID_BACKWARD 112u /* v1: grad * output * (1 - output), output = sigmoid(x) */
-#define KF_OP_LOG_SIGMOID_BACKWARD 113u /* v1: grad * sigmoid(-x) */
-#define KF_OP_SILU 114u /* v1: x * sigmoid(x), also called swish */
-#define KF_OP_SOFTPLUS 115u /* v1: log(1 + exp(x)) without overflow */
-#define KF_OP_ELU 116u /* v1: x where x > 0, else alpha * (exp(x) - 1) */
-#define KF_OP_MISH 117u /* v1: x * tanh(softplus(x)) */
-#define KF_OP_HARD_SWISH 118u /* v1: x * min(max(x / 6 + 1 / 2, 0), 1) */
+#define KF_OP_PRELU 107u /* v1: slope * x where x < 0, else x; composite, recorded as others: no fuser sees it */
+#define KF_OP_HARD_SIGMOID 108u /* v1: min(max(alpha * x + beta, 0), 1); composite, recorded as others: no fuser sees it */
+#define KF_OP_LOG_SIGMOID 109u /* v1: logarithm of sigmoid, computed without it; composite, recorded as others: no fuser sees it */
+#define KF_OP_RELU_BACKWARD 110u /* v1: grad where output = relu(x) is above 0, else 0; composite, recorded as others: no fuser sees it */
+#define KF_OP_GELU_BACKWARD 111u /* v1: grad * derivative of gelu at x; composite, recorded as others: no fuser sees it */
+#define KF_OP_SIGMOID_BACKWARD 112u /* v1: grad * output * (1 - output), output = sigmoid(x); composite, recorded as others: no fuser sees it */
+#define KF_OP_LOG_SIGMOID_BACKWARD 113u /* v1: grad * sigmoid(-x); composite, recorded as others: no fuser sees it */
+#define KF_OP_SILU 114u /* v1: x * sigmoid(x), also called swish; composite, recorded as others: no fuser sees it */
+#define KF_OP_SOFTPLUS 115u /* v1: log(1 + exp(x)) without overflow; composite, recorded as others: no fuser sees it */
+#define KF_OP_ELU 116u /* v1: x where x > 0, else alpha * (exp(x) - 1); composite, recorded as others: no fuser sees it */
+#define KF_OP_MISH 117u /* v1: x * tanh(softplus(x)); composite, recorded as others: no fuser sees it */
+#define KF_OP_HARD_SWISH 118u /* v1: x * min(max(x / 6 + 1 / 2, 0), 1); composite, recorded as others: no fuser sees it */
 #define KF_OP_RESHAPE 120u /* v1: x with other lengths, same elements in row-major order; one length may be -1 */
 #define KF_OP_EXPAND 121u /* v1: x broadcast to shape; -1 keeps a length */
 #define KF_OP_PERMUTE 122u /* v1: axis i of the result is axis axes[i] of x; empty: reversed */
@@ -118,23 +118,23 @@
 #define KF_OP_ALL 147u /* v1: whether all are true; of nothing: true */
 #define KF_OP_ARGMAX 150u /* v1: index of the largest along axis; NaN counts as largest */
 #define KF_OP_ARGMIN 151u /* v1: index of the smallest along axis; NaN counts as smallest */
-#define KF_OP_MAX_WITH_INDICES 288u /* v1: largest along axis and its index, the first of equals; NaN counts as largest */
-#define KF_OP_MIN_WITH_INDICES 289u /* v1: smallest along axis and its index, the first of equals; NaN counts as smallest */
+#define KF_OP_MAX_WITH_INDICES 288u /* v1: largest along axis and its index, the first of equals; NaN counts as largest; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_MIN_WITH_INDICES 289u /* v1: smallest along axis and its index, the first of equals; NaN counts as smallest; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_MATMUL 160u /* v1: matrix product over the last two axes, the others broadcast; rank 1 as in NumPy */
 #define KF_OP_CONV 161u /* v1: cross-correlation of x [n,c,..] with weight [o,c/groups,..], plus bias [o] */
 #define KF_OP_CONV_INTEGER 308u /* v1: conv of (x - x_zero) with (weight - weight_zero), each i8 or u8, in i32; x_zero is one number, weight_zero one or one for each of its o; padding is x_zero */
-#define KF_OP_CONV_TRANSPOSE 164u /* v1: what conv gives back to its x: x [n,c,..], weight [c,o/groups,..], plus bias [o]; padding is cut off, output_padding appended */
-#define KF_OP_CONV_X_BACKWARD 167u /* v1: gradient of conv for its x, which has the shape */
-#define KF_OP_CONV_WEIGHT_BACKWARD 168u /* v1: gradient of conv for its weight, which has the shape */
-#define KF_OP_CONV_BIAS_BACKWARD 169u /* v1: gradient of conv and conv_transpose for their bias: the sum over all axes but channels */
-#define KF_OP_CONV_TRANSPOSE_X_BACKWARD 170u /* v1: gradient of conv_transpose for its x, which has the shape */
-#define KF_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD 171u /* v1: gradient of conv_transpose for its weight, which has the shape */
+#define KF_OP_CONV_TRANSPOSE 164u /* v1: what conv gives back to its x: x [n,c,..], weight [c,o/groups,..], plus bias [o]; padding is cut off, output_padding appended; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_CONV_X_BACKWARD 167u /* v1: gradient of conv for its x, which has the shape; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_CONV_WEIGHT_BACKWARD 168u /* v1: gradient of conv for its weight, which has the shape; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_CONV_BIAS_BACKWARD 169u /* v1: gradient of conv and conv_transpose for their bias: the sum over all axes but channels; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_CONV_TRANSPOSE_X_BACKWARD 170u /* v1: gradient of conv_transpose for its x, which has the shape; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD 171u /* v1: gradient of conv_transpose for its weight, which has the shape; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_IM2COL 304u /* v1: the windows of x [n,c,..] as columns [n,c*kernel,windows]; 0 in the padding */
 #define KF_OP_COL2IM 305u /* v1: sums of columns [n,c*kernel,windows] at their places in [n,c,output_size]; what im2col gives back to its x */
 #define KF_OP_DEFORM_IM2COL 309u /* v1: im2col of x [n,c,h,w] with each element read at its place plus offset [n,offset_groups*kernel*2,..], between elements, 0 outside, times mask [n,offset_groups*kernel,..] or one number */
 #define KF_OP_DEFORM_IM2COL_BACKWARD 310u /* v1: gradients of deform_im2col for x, offset and mask */
-#define KF_OP_DEFORM_CONV 165u /* v1: conv of two spatial axes over deform_im2col; without a mask but with a bias, the mask is one 1 */
-#define KF_OP_DEFORM_CONV_BACKWARD 166u /* v1: gradients of deform_conv for x, offset, weight, mask and bias */
+#define KF_OP_DEFORM_CONV 165u /* v1: conv of two spatial axes over deform_im2col; without a mask but with a bias, the mask is one 1; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_DEFORM_CONV_BACKWARD 166u /* v1: gradients of deform_conv for x, offset, weight, mask and bias; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_MAX_POOL 162u /* v1: largest of each window of x [n,c,..]; padding never wins; NaN propagates */
 #define KF_OP_AVG_POOL 163u /* v1: mean of each window of x [n,c,..] */
 #define KF_OP_LP_POOL 179u /* v1: (sum of |x|^p)^(1/p) of each window of x [n,c,..] */
@@ -152,19 +152,19 @@
 #define KF_OP_SOFTMAX 180u /* v1: exp(x - max) / sum of it along axis */
 #define KF_OP_LOG_SOFTMAX 181u /* v1: logarithm of softmax, computed without it */
 #define KF_OP_BATCH_NORM 182u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, each of length x.dims[1] */
-#define KF_OP_SOFTMIN 183u /* v1: softmax of -x along axis */
-#define KF_OP_SOFTMAX_BACKWARD 184u /* v1: output * (grad - sum of grad * output along axis), output = softmax(x) */
-#define KF_OP_LOG_SOFTMAX_BACKWARD 185u /* v1: grad - exp(output) * sum of grad along axis, output = log_softmax(x) */
-#define KF_OP_LAYER_NORM 186u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from axis on; scale and bias broadcast to them */
-#define KF_OP_RMS_NORM 187u /* v1: x / sqrt(mean of x * x + epsilon) * scale, over the axes from axis on; scale broadcasts to them */
-#define KF_OP_GROUP_NORM 188u /* v1: as layer_norm over each group of channels (axis 1) and the axes after; scale and bias for each channel */
-#define KF_OP_INSTANCE_NORM 189u /* v1: group_norm with a group for each channel */
-#define KF_OP_LAYER_NORM_BACKWARD 190u /* v1: derivatives of layer_norm by x, scale and bias; scale of rank 0 stands for the same everywhere */
-#define KF_OP_RMS_NORM_BACKWARD 191u /* v1: derivatives of rms_norm by x and scale */
-#define KF_OP_GROUP_NORM_BACKWARD 192u /* v1: derivatives of group_norm by x, scale and bias */
-#define KF_OP_INSTANCE_NORM_BACKWARD 193u /* v1: derivatives of instance_norm by x, scale and bias */
-#define KF_OP_BATCH_NORM_TRAIN 194u /* v1: batch_norm with mean and variance of this x; and running * momentum + this * (1 - momentum) of both */
-#define KF_OP_BATCH_NORM_BACKWARD 195u /* v1: derivatives of batch_norm_train by x, scale and bias */
+#define KF_OP_SOFTMIN 183u /* v1: softmax of -x along axis; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_SOFTMAX_BACKWARD 184u /* v1: output * (grad - sum of grad * output along axis), output = softmax(x); composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LOG_SOFTMAX_BACKWARD 185u /* v1: grad - exp(output) * sum of grad along axis, output = log_softmax(x); composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LAYER_NORM 186u /* v1: (x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from axis on; scale and bias broadcast to them; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_RMS_NORM 187u /* v1: x / sqrt(mean of x * x + epsilon) * scale, over the axes from axis on; scale broadcasts to them; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_GROUP_NORM 188u /* v1: as layer_norm over each group of channels (axis 1) and the axes after; scale and bias for each channel; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_INSTANCE_NORM 189u /* v1: group_norm with a group for each channel; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LAYER_NORM_BACKWARD 190u /* v1: derivatives of layer_norm by x, scale and bias; scale of rank 0 stands for the same everywhere; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_RMS_NORM_BACKWARD 191u /* v1: derivatives of rms_norm by x and scale; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_GROUP_NORM_BACKWARD 192u /* v1: derivatives of group_norm by x, scale and bias; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_INSTANCE_NORM_BACKWARD 193u /* v1: derivatives of instance_norm by x, scale and bias; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_BATCH_NORM_TRAIN 194u /* v1: batch_norm with mean and variance of this x; and running * momentum + this * (1 - momentum) of both; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_BATCH_NORM_BACKWARD 195u /* v1: derivatives of batch_norm_train by x, scale and bias; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_GATHER 200u /* v1: out[i][j].. = x[..indices[i][j]..] along axis; indices (i32, i64) as long as x elsewhere or shorter */
 #define KF_OP_SELECT 201u /* v1: x at indices (i32, i64, rank 1) along axis */
 #define KF_OP_GATHER_ND 267u /* v1: x at the tuples that indices (i32, i64) hold along their last axis; batch_dims leading axes are shared */
@@ -172,17 +172,17 @@
 #define KF_OP_SCATTER_ND 269u /* v1: x with parts at the tuples of indices replaced by values, or combined with them by mode, in order; a tuple outside is dropped */
 #define KF_OP_SELECT_ASSIGN 270u /* v1: x with its parts at indices (rank 1) along axis replaced by values, or combined with them by mode, in order; an index outside is dropped */
 #define KF_OP_SLICE_ASSIGN 271u /* v1: x with x[starts:ends:steps] replaced by value */
-#define KF_OP_EMBEDDING 272u /* v1: rows of weights [n,d] at indices of any shape */
-#define KF_OP_EMBEDDING_BACKWARD 273u /* v1: count rows, each the sum of the rows of grad whose index names it, in order; an index outside is dropped */
-#define KF_OP_ONE_HOT 265u /* v1: values[1] where the place along the new axis of length count is the index, else values[0]; an index outside hits nothing */
-#define KF_OP_REVERSE_SEQUENCE 266u /* v1: the first lengths[b] elements along axis reversed for each b along batch_axis; lengths are clamped */
-#define KF_OP_REPEAT 260u /* v1: x beside itself repeats[i] times along axis i (tile) */
-#define KF_OP_ROLL 261u /* v1: x moved by shifts[i] places along axes[i]; what leaves at the end comes in at the beginning */
-#define KF_OP_TRIL 262u /* v1: x with 0 above diagonal offset of its last two axes */
-#define KF_OP_TRIU 263u /* v1: x with 0 below diagonal offset of its last two axes */
-#define KF_OP_EYE 264u /* v1: a matrix of 0 with 1 on diagonal offset */
-#define KF_OP_DEPTH_TO_SPACE 291u /* v1: x [n,c,h,w]: each size * size channels become a block of the plane; mode dcr: the place in the block is the outer part of the channel, crd: the inner */
-#define KF_OP_SPACE_TO_DEPTH 292u /* v1: x [n,c,h,w]: each block of size * size places becomes channels; the inverse of depth_to_space */
+#define KF_OP_EMBEDDING 272u /* v1: rows of weights [n,d] at indices of any shape; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_EMBEDDING_BACKWARD 273u /* v1: count rows, each the sum of the rows of grad whose index names it, in order; an index outside is dropped; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_ONE_HOT 265u /* v1: values[1] where the place along the new axis of length count is the index, else values[0]; an index outside hits nothing; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_REVERSE_SEQUENCE 266u /* v1: the first lengths[b] elements along axis reversed for each b along batch_axis; lengths are clamped; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_REPEAT 260u /* v1: x beside itself repeats[i] times along axis i (tile); composite, recorded as others where a device has no kernel for it */
+#define KF_OP_ROLL 261u /* v1: x moved by shifts[i] places along axes[i]; what leaves at the end comes in at the beginning; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_TRIL 262u /* v1: x with 0 above diagonal offset of its last two axes; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_TRIU 263u /* v1: x with 0 below diagonal offset of its last two axes; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_EYE 264u /* v1: a matrix of 0 with 1 on diagonal offset; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_DEPTH_TO_SPACE 291u /* v1: x [n,c,h,w]: each size * size channels become a block of the plane; mode dcr: the place in the block is the outer part of the channel, crd: the inner; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_SPACE_TO_DEPTH 292u /* v1: x [n,c,h,w]: each block of size * size places becomes channels; the inverse of depth_to_space; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_CUM_SUM 280u /* v1: sum of the elements up to each one; exclusive: without it; reverse: from it on */
 #define KF_OP_CUM_PROD 281u /* v1: product of the elements up to each one; exclusive and reverse as cum_sum */
 #define KF_OP_CUM_MAX 282u /* v1: largest of the elements up to each one, NaN once one is NaN; of none: as max */
@@ -191,7 +191,7 @@
 #define KF_OP_ARGSORT 285u /* v1: indices that put x in order along axis; equals keep their order */
 #define KF_OP_SORT_WITH_INDICES 286u /* v1: x in order along axis and where each element was; equals keep their order */
 #define KF_OP_TOP_K 287u /* v1: the count largest along axis from the largest down, or the smallest up, and their indices; of equals the first */
-#define KF_OP_CROSS 290u /* v1: cross product along axis, of length 3 in both; the others broadcast */
+#define KF_OP_CROSS 290u /* v1: cross product along axis, of length 3 in both; the others broadcast; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_ARGWHERE 460u /* v1: [count, rank]: indices of the first `count` true elements in row-major order; 0 beyond the last */
 #define KF_OP_NMS 461u /* v1: [b, classes, min(count, n)]: boxes [b,n,4] (y1, x1, y2, x2) by falling score [b,classes,n] that none before covers; -1 beyond the last */
 #define KF_OP_CONCAT 220u /* v1: inputs one after the other along axis */
@@ -202,28 +202,28 @@
 #define KF_OP_RANDOM_INT 401u /* v1: uniform integers, min <= x <= max */
 #define KF_OP_RANDOM_NORMAL 402u /* v1: normally distributed numbers */
 #define KF_OP_RANDOM_BERNOULLI 403u /* v1: 1 with a probability, else 0 */
-#define KF_OP_LINEAR 340u /* v1: x [.., i] times weight [i, o], plus bias [o] */
-#define KF_OP_LINEAR_X_BACKWARD 341u /* v1: derivative of linear by x: grad [.., o] times weight [i, o] turned */
-#define KF_OP_LINEAR_WEIGHT_BACKWARD 342u /* v1: derivative of linear by weight: the sum of x [.., i] turned times grad [.., o] */
-#define KF_OP_LINEAR_BIAS_BACKWARD 343u /* v1: derivative of linear by bias: the sum of grad [.., o] over all axes but the last */
-#define KF_OP_ATTENTION 344u /* v1: softmax of query [.., q, d] times key [.., k, d] turned and scaled, times value [.., k, v]; where mask (false of rank 0 where only bias is given) is true, a key is not seen; bias is added to the scores; who sees nothing gets NaN */
-#define KF_OP_EINSUM 345u /* v1: sum of products over all letters that the result has not, as NumPy's einsum; a repeated letter runs along the diagonal */
-#define KF_OP_LSTM 350u /* v1: x [t, b, i], weight [d, 4h, i], recurrence [d, 4h, h], gates in the order input, output, forget, cell; bias [d, 8h] of x and then of the state; states [d, b, h]; peephole [d, 3h]: input, output, forget; an input to be skipped is 0 of rank 0; lengths [b] end sequences early, whose values are 0 then */
-#define KF_OP_GRU 351u /* v1: as lstm, gates in the order update, reset, hidden */
-#define KF_OP_RNN 352u /* v1: as lstm with one gate, whose activation is the state */
+#define KF_OP_LINEAR 340u /* v1: x [.., i] times weight [i, o], plus bias [o]; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LINEAR_X_BACKWARD 341u /* v1: derivative of linear by x: grad [.., o] times weight [i, o] turned; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LINEAR_WEIGHT_BACKWARD 342u /* v1: derivative of linear by weight: the sum of x [.., i] turned times grad [.., o]; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LINEAR_BIAS_BACKWARD 343u /* v1: derivative of linear by bias: the sum of grad [.., o] over all axes but the last; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_ATTENTION 344u /* v1: softmax of query [.., q, d] times key [.., k, d] turned and scaled, times value [.., k, v]; where mask (false of rank 0 where only bias is given) is true, a key is not seen; bias is added to the scores; who sees nothing gets NaN; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_EINSUM 345u /* v1: sum of products over all letters that the result has not, as NumPy's einsum; a repeated letter runs along the diagonal; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LSTM 350u /* v1: x [t, b, i], weight [d, 4h, i], recurrence [d, 4h, h], gates in the order input, output, forget, cell; bias [d, 8h] of x and then of the state; states [d, b, h]; peephole [d, 3h]: input, output, forget; an input to be skipped is 0 of rank 0; lengths [b] end sequences early, whose values are 0 then; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_GRU 351u /* v1: as lstm, gates in the order update, reset, hidden; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_RNN 352u /* v1: as lstm with one gate, whose activation is the state; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_FFT 355u /* v1: discrete Fourier transform along axis; imaginary absent: 0 */
-#define KF_OP_RFFT 356u /* v1: the first length / 2 + 1 elements of fft of a real signal, which is cut or filled with zeros to length */
-#define KF_OP_IRFFT 357u /* v1: the real signal of length elements, 2 * (n - 1) when not given, of which this is rfft */
+#define KF_OP_RFFT 356u /* v1: the first length / 2 + 1 elements of fft of a real signal, which is cut or filled with zeros to length; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_IRFFT 357u /* v1: the real signal of length elements, 2 * (n - 1) when not given, of which this is rfft; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_CTC_LOSS 360u /* v1: connectionist temporal classification: -log of the probability of targets [b, s] under log_probs [t, b, classes]; infinite where no path gives them; lengths are clamped to t and s, labels to the classes */
 #define KF_OP_CTC_LOSS_BACKWARD 361u /* v1: derivative of ctc_loss by log_probs, each an input of its own; 0 where the loss is infinite */
 #define KF_OP_DET 362u /* v1: determinant of the square matrices in the last two axes; of no rows: 1 */
-#define KF_OP_RANDOM_PERMUTATION 404u /* v1: 0 to count - 1 in random order: the order of as many 64-bit numbers */
+#define KF_OP_RANDOM_PERMUTATION 404u /* v1: 0 to count - 1 in random order: the order of as many 64-bit numbers; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_QUANTIZE 410u /* v1: x / scale of its block (/ global) to the nearest value of dtype, halves to even, outside clamped; NaN and x/0 are 0 */
 #define KF_OP_DEQUANTIZE 411u /* v1: values times the scale of their block (times global), rounded once to dtype */
-#define KF_OP_QUANTIZE_DYNAMIC 412u /* v1: quantize with the scales 2 r / (highest - lowest), r of each block by mode: min_max (largest magnitude) or abs_mean */
+#define KF_OP_QUANTIZE_DYNAMIC 412u /* v1: quantize with the scales 2 r / (highest - lowest), r of each block by mode: min_max (largest magnitude) or abs_mean; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_QUANTIZED_SCALES 413u /* v1: the scales of the blocks of x, one axis of blocks for each axis */
-#define KF_OP_MATMUL_QUANTIZED 414u /* v1: matmul in dtype of operands of which any may be quantised */
-#define KF_OP_LINEAR_QUANTIZED 415u /* v1: linear with a quantised weight [i, o] */
+#define KF_OP_MATMUL_QUANTIZED 414u /* v1: matmul in dtype of operands of which any may be quantised; composite, recorded as others where a device has no kernel for it */
+#define KF_OP_LINEAR_QUANTIZED 415u /* v1: linear with a quantised weight [i, o]; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_ALL_REDUCE 440u /* v1: x of all members of a group combined; not to be used before collective_sync; of a group of one: x */
 #define KF_OP_COLLECTIVE_SYNC 441u /* v1: x, the result of an all_reduce, which the device waits for */
 #define KF_OP_CUSTOM 470u /* v1: the operator of a plugin with this name and version; as many outputs as it says */

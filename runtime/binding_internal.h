@@ -2,8 +2,8 @@
 #ifndef KILN_RUNTIME_BINDING_INTERNAL_H
 #define KILN_RUNTIME_BINDING_INTERNAL_H
 
-/// What capturing a graph (kiln_graph.c) and binding it to shapes and running it (graph_binding.c)
-/// share.
+/// What capturing a graph (kiln_graph.c), binding it to shapes and running it (graph_binding.c) and
+/// carrying results over to the next run (graph_carry.c) share.
 
 #include "memory_internal.h"
 
@@ -13,7 +13,7 @@ typedef struct kilni_graph_binding {
     const kiln_fuse_segment *segment; ///< NULL when nothing was recorded
     uint32_t n_tensors;
     kiln_tensor **inputs; ///< the tensors of begin, or placeholders; held
-    kiln_tensor **outputs; ///< captured tensors; held
+    kiln_tensor **outputs; ///< captured tensors, then the next values of what is carried; held
     kilni_place *locals; ///< per segment tensor, for values inside a run
     kilni_place **places; ///< per segment tensor, as the executor sees it
     uint32_t *draws; ///< operations that draw random numbers at each run
@@ -22,15 +22,34 @@ typedef struct kilni_graph_binding {
     struct kilni_graph_binding *next;
 } kilni_graph_binding;
 
+/// An input whose next value a run makes.
+typedef struct kilni_carry {
+    uint32_t input;
+    uint32_t pins; ///< of the captured input, from the capture
+    bool passed_on; ///< the input is an output, too: its value stays
+    bool in_place; ///< of this run: nobody but the caller has the input's value
+    kiln_tensor *other; ///< while a run advances, not in place: the next value's, then the input
+} kilni_carry;
+
 struct kiln_graph {
     kiln_device *device;
     size_t n_inputs;
     size_t n_outputs;
+    size_t *input_of; ///< per output: the input that it is; n_inputs: none
+    uint32_t *carry_of; ///< per input: its carry; UINT32_MAX: none
+    kilni_carry *carries;
+    uint32_t n_carries;
     bool fixed; ///< bound to no other shapes
     kilni_graph_binding *bindings; ///< the first is what was captured
     kiln_tensor **leftover_inputs; ///< of a binding that failed, released without the lock
     kiln_tensor **leftover_outputs;
 };
+
+/// What each run makes: outputs and next values.
+static inline size_t kilni_graph_results(const kiln_graph *graph)
+{
+    return graph->n_outputs + graph->n_carries;
+}
 
 static inline const kiln_env *kilni_graph_env(const kiln_device *device)
 {
@@ -57,5 +76,24 @@ void kilni_graph_binding_free(kiln_graph *graph, kilni_graph_binding *bound);
 /// also on failure.
 kiln_status kilni_graph_binding_create(kiln_device *device, kilni_stream *stream,
                                        kilni_graph_binding **out_bound, kiln_error *err);
+
+// ---- what is carried (graph_carry.c; all but release under the lock) ----
+
+/// At the end of a capture: what is carried dies with its last use.
+kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err);
+/// Fills in `carry_of` and `carries` for the inputs that have a next value in `next`, or NULL.
+kiln_status kilni_carry_adopt(kiln_graph *graph, kiln_tensor *const *next, kiln_error *err);
+/// With the captured binding: its pins are counted.
+void kilni_carry_count(kiln_graph *graph);
+/// Decides what this run may write over, and makes tensors for the next values of the others.
+kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_binding *bound,
+                                kiln_tensor *const *tensors, kiln_error *err);
+/// From here the run has the only share in what it may write over: it cannot fail any more.
+void kilni_carry_take(kiln_graph *graph, kiln_tensor *const *tensors);
+/// Puts the next value of carry `k` in its input's place.
+void kilni_carry_give(kiln_graph *graph, uint32_t k, const kilni_place *place,
+                      kiln_tensor **tensors);
+/// Without the lock: lets go of what was replaced, or made in vain.
+void kilni_carry_release(kiln_graph *graph);
 
 #endif

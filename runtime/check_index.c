@@ -16,9 +16,12 @@ struct kilni_index_places {
     uint32_t count;
 };
 
+/* Not by its address: the next plan may lie where one was freed. */
 static uint64_t key_of(const kilni_run *run, uint32_t op, size_t input)
 {
-    const uint64_t words[] = {(uint64_t)(uintptr_t)run->segment->plan, op, input};
+    kiln_plan *plan = run->segment->plan;
+    plan->number = plan->number != 0 ? plan->number : ++run->device->last_plan;
+    const uint64_t words[] = {plan->number, op, input};
     return kiln_hash64(words, sizeof(words), 0) | 1;
 }
 

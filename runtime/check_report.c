@@ -83,8 +83,10 @@ static void write_down(kilni_check *check, char *out_text, size_t capacity)
     } else if (kiln_replay_write(chosen, path, &err) != KILN_STATUS_OK) {
         snprintf(out_text, capacity, "not written: %s", err.message);
     } else {
-        snprintf(out_text, capacity, "%zu of %zu operations show it: kiln replay %s",
-                 count_ops(chosen), count_ops(check->stream), path);
+        const char *file = kiln_fuse_block_named_file(check->run->engine, check->block);
+        snprintf(out_text, capacity, "%zu of %zu operations show it: kiln replay --compare%s%s %s",
+                 count_ops(chosen), count_ops(check->stream), file != NULL ? " --plugin " : "",
+                 file != NULL ? file : "", path);
     }
     kiln_replay_destroy(small);
 }
@@ -92,10 +94,10 @@ static void write_down(kilni_check *check, char *out_text, size_t capacity)
 void kilni_check_report(kilni_check *check)
 {
     kiln_error cause = KILN_ERROR_INIT;
-    char where[4300];
+    char where[8400];
     write_down(check, where, sizeof(where));
     (void)kiln_fail(&cause, DATA_LOSS, "wrong result: %s", check->text);
     kiln_log_write(check->env, KILN_LOG_WARN, "runtime", "block of %s is wrong: %s; %s",
                    check->block->fuser, check->text, where);
-    kiln_fuse_block_failed(check->run->engine, check->block, &cause);
+    (void)kiln_fuse_block_failed(check->run->engine, check->block, &cause);
 }

@@ -375,12 +375,15 @@ kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *
     if (record->op == KILN_OP_COLLECTIVE_SYNC) {
         bool open = false;
         kilni_place_share(output, input, &input->view);
-        (void)kilni_waits_status(kilni_place_waits(input), &open, NULL);
-        if (open && !kilni_device_gates(device)) { // recording has waited; a graph cannot
-            return kiln_fail(err, FAILED_PRECONDITION, "%s cannot wait for a call in its queue",
-                             device->address);
+        if (kilni_device_gates(device)) {
+            return kilni_place_gate(device, output, err);
         }
-        return kilni_place_gate(device, output, err);
+        // Recording has waited; a graph cannot. Nor may the lock be given up here: what a run has
+        // in the device would be another's.
+        (void)kilni_waits_status(kilni_place_waits(input), &open, NULL);
+        return !open ? KILN_STATUS_OK
+                     : kiln_fail(err, FAILED_PRECONDITION, "%s cannot wait for a call in its queue",
+                                 device->address);
     }
     kiln_error cause = KILN_ERROR_INIT;
     kiln_status status = find_rank(device, record, &how, err);

@@ -326,7 +326,7 @@ static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln
     for (uint16_t i = 0; i <= n_inputs; i++) {
         const kiln_view *view = i < n_inputs ? &inputs[i] : output;
         descs[i] = (kiln_tensor_desc){
-            .id = kilni_tensor_next_id(), .dtype = view->dtype, .rank = 1, .dims = {view->dims[0]}};
+            .id = kilni_tensor_ids(1), .dtype = view->dtype, .rank = 1, .dims = {view->dims[0]}};
     }
     const kiln_op_record record = {.op = op,
                                    .n_inputs = n_inputs,

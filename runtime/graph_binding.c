@@ -26,7 +26,7 @@ void kilni_graph_binding_free(kiln_graph *graph, kilni_graph_binding *bound)
     kilni_stream_destroy(bound->stream);
     pthread_mutex_unlock(&device->lock);
     kilni_graph_release_all(device, bound->inputs, graph->n_inputs);
-    kilni_graph_release_all(device, bound->outputs, graph->n_outputs);
+    kilni_graph_release_all(device, bound->outputs, kilni_graph_results(graph));
     kiln_free(kilni_graph_env(device), bound->locals);
     kiln_free(kilni_graph_env(device), bound->places);
     kiln_free(kilni_graph_env(device), bound->draws);
@@ -170,15 +170,10 @@ static kiln_status map_outside(kiln_graph *graph, const kilni_graph_binding *bas
     return KILN_STATUS_OK;
 }
 
-/// Which input `tensor` is; n_inputs when it is none.
-static size_t find_input(const kiln_graph *graph, const kilni_graph_binding *bound,
-                         const kiln_tensor *tensor)
+/// Which input a result is; n_inputs when it is none.
+static size_t find_input(const kiln_graph *graph, size_t result)
 {
-    size_t i = 0;
-    while (i < graph->n_inputs && bound->inputs[i] != tensor) {
-        i++;
-    }
-    return i;
+    return result < graph->n_outputs ? graph->input_of[result] : graph->n_inputs;
 }
 
 /// The recorder gave each result a hold; only outputs keep theirs.
@@ -190,7 +185,7 @@ static void drop_holds(const kilni_graph_binding *base, kiln_tensor **map)
             kiln_device *device = map[i]->device;
             if (atomic_fetch_sub(&map[i]->refs, 1) == 1) {
                 kilni_tensor_disown(map[i]);
-                atomic_fetch_sub(&device->refs, 1); // the graph holds the device
+                kilni_tensor_unhold(device); // the graph holds the device
             }
         }
     }
@@ -206,7 +201,8 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs,
     kiln_tensor **map =
         kiln_alloc_array(kilni_graph_env(device), base->n_tensors + 1u, sizeof(*map));
     scratch.inputs = kiln_alloc_array(kilni_graph_env(device), graph->n_inputs + 1, sizeof(*map));
-    scratch.outputs = kiln_alloc_array(kilni_graph_env(device), graph->n_outputs + 1, sizeof(*map));
+    scratch.outputs =
+        kiln_alloc_array(kilni_graph_env(device), kilni_graph_results(graph) + 1, sizeof(*map));
     kiln_status status = KILN_STATUS_OK;
     if (map == NULL || scratch.inputs == NULL || scratch.outputs == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to bind a graph");
@@ -215,9 +211,9 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs,
     KILN_TRY(out, status, map_outside(graph, base, inputs, &scratch, map, err));
     KILN_TRY(out, status, kilni_stream_create(device, /*whole=*/true, &stream, err));
     status = record_again(base, stream, map, err);
-    for (size_t i = 0; i < graph->n_outputs && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < kilni_graph_results(graph) && status == KILN_STATUS_OK; i++) {
         kiln_tensor *output = base->outputs[i];
-        size_t input = find_input(graph, base, output);
+        size_t input = find_input(graph, i);
         scratch.outputs[i] = kiln_retain(input < graph->n_inputs ? scratch.inputs[input]
                                          : output->captured      ? map[output->slot]
                                                                  : output);
@@ -324,6 +320,15 @@ static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs,
     return KILN_STATUS_OK;
 }
 
+static void share(kiln_device *device, kilni_place *target, const kilni_place *source)
+{
+    if (source->fault != NULL) {
+        kilni_place_fail(device, target, source->fault);
+    } else {
+        kilni_place_share(target, source, &source->view);
+    }
+}
+
 /// An input that is not dense, or not at its buffer's start, is copied: the plan was made for
 /// those.
 static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
@@ -336,18 +341,8 @@ static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place
         *out_place = &input->place;
         return KILN_STATUS_OK;
     }
-    const kiln_op_record record = {.op = KILN_OP_CONTIGUOUS,
-                                   .n_inputs = 1,
-                                   .n_outputs = 1,
-                                   .inputs = &input->desc,
-                                   .outputs = &input->desc};
-    kiln_status status = kilni_place_alloc(device, &input->desc, local, err);
-    if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->execute(device->backend, &record, &input->place.view,
-                                               &local->view, err);
-    }
     *out_place = local;
-    return status;
+    return kilni_place_dense(device, &input->desc, &input->place, local, err);
 }
 
 static kiln_status fill_places(kiln_graph *graph, kilni_graph_binding *bound,
@@ -364,46 +359,60 @@ static kiln_status fill_places(kiln_graph *graph, kilni_graph_binding *bound,
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < graph->n_inputs && status == KILN_STATUS_OK; i++) {
         uint32_t slot = bound->inputs[i]->slot;
-        if (slot != UINT32_MAX) {
-            status = take_input(graph, inputs[i], &bound->locals[slot], &bound->places[slot], err);
+        if (slot == UINT32_MAX) {
+            continue;
+        }
+        status = take_input(graph, inputs[i], &bound->locals[slot], &bound->places[slot], err);
+        if (graph->carry_of[i] != UINT32_MAX && bound->places[slot] == &inputs[i]->place) {
+            // The plan drops it: that may not reach the caller's tensor.
+            share(graph->device, &bound->locals[slot], &inputs[i]->place);
+            bound->places[slot] = &bound->locals[slot];
         }
     }
     return status;
 }
 
-/// Where an output of a run is and what it is: an input that is passed on is as long as that run's.
-static const kilni_place *find_output(const kiln_graph *graph, const kilni_graph_binding *bound,
-                                      kiln_tensor *const *inputs, size_t output,
-                                      const kiln_tensor_desc **out_desc)
+/// Where a result of a run is.
+static const kilni_place *find_result(const kiln_graph *graph, const kilni_graph_binding *bound,
+                                      kiln_tensor *const *inputs, size_t result)
 {
-    const kiln_tensor *tensor = bound->outputs[output];
-    size_t input = find_input(graph, bound, tensor);
+    const kiln_tensor *tensor = bound->outputs[result];
+    size_t input = find_input(graph, result);
     if (input < graph->n_inputs) {
-        *out_desc = &inputs[input]->desc;
         return &inputs[input]->place;
     }
-    *out_desc = &tensor->desc;
     return tensor->captured ? bound->places[tensor->slot] : &tensor->place;
 }
 
-static kiln_status take_outputs(kiln_graph *graph, kilni_graph_binding *bound,
+/// The tensors of a run's outputs, before there are values: an input that is passed on is as long
+/// as that run's.
+static kiln_status make_outputs(const kiln_graph *graph, const kilni_graph_binding *bound,
                                 kiln_tensor *const *inputs, kiln_tensor **out_tensors,
                                 kiln_error *err)
 {
     for (size_t i = 0; i < graph->n_outputs; i++) {
-        const kiln_tensor_desc *desc = NULL;
-        const kilni_place *place = find_output(graph, bound, inputs, i, &desc);
-        out_tensors[i] = kilni_tensor_new(bound->outputs[i]->handle, desc);
+        size_t input = find_input(graph, i);
+        out_tensors[i] = kilni_tensor_new(bound->outputs[i]->handle,
+                                          input < graph->n_inputs ? &inputs[input]->desc
+                                                                  : &bound->outputs[i]->desc);
         if (out_tensors[i] == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
-        if (place->fault != NULL) {
-            kilni_place_fail(graph->device, &out_tensors[i]->place, place->fault);
-        } else {
-            kilni_place_share(&out_tensors[i]->place, place, &place->view);
-        }
     }
     return KILN_STATUS_OK;
+}
+
+static void give_results(kiln_graph *graph, const kilni_graph_binding *bound,
+                         kiln_tensor *const *inputs, kiln_tensor **advancing,
+                         kiln_tensor **out_tensors)
+{
+    for (size_t i = 0; i < graph->n_outputs; i++) {
+        kilni_tensor_settle(out_tensors[i], find_result(graph, bound, inputs, i));
+    }
+    for (uint32_t k = 0; advancing != NULL && k < graph->n_carries; k++) {
+        const kilni_place *place = find_result(graph, bound, inputs, graph->n_outputs + k);
+        kilni_carry_give(graph, k, place, advancing);
+    }
 }
 
 /// Gives each random operation of a run its place in the device's numbers. Without `on` they are
@@ -451,9 +460,10 @@ static void take_better_plan(kiln_graph *graph, kilni_graph_binding *bound,
     *out_old = bound;
 }
 
+/// `advancing`: NULL, or the inputs, where the next values of those that are carried go.
 static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
-                              kiln_tensor **out_tensors, kilni_graph_binding **out_evicted,
-                              kiln_error *err)
+                              kiln_tensor **advancing, kiln_tensor **out_tensors,
+                              kilni_graph_binding **out_evicted, kiln_error *err)
 {
     kiln_device *device = graph->device;
     kilni_graph_binding *bound = NULL;
@@ -467,9 +477,18 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = fill_places(graph, bound, inputs, err);
+    status = make_outputs(graph, bound, inputs, out_tensors, err);
+    if (status == KILN_STATUS_OK && advancing != NULL) {
+        status = kilni_carry_prepare(graph, bound, inputs, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = fill_places(graph, bound, inputs, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = set_draws(bound, /*on=*/true, err);
+    }
+    if (status == KILN_STATUS_OK && advancing != NULL) {
+        kilni_carry_take(graph, inputs);
     }
     if (status == KILN_STATUS_OK && bound->segment != NULL) {
         kilni_run run = {.device = device,
@@ -481,7 +500,7 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
         kilni_trace_span(device, KILNI_SPAN_RUN, "graph", start_ns);
     }
     if (status == KILN_STATUS_OK) {
-        status = take_outputs(graph, bound, inputs, out_tensors, err);
+        give_results(graph, bound, inputs, advancing, out_tensors);
     }
     (void)set_draws(bound, /*on=*/false, NULL);
     for (uint32_t i = 0; i < bound->n_tensors; i++) {
@@ -516,8 +535,9 @@ static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inp
     return kilni_graph_check_tensors(graph->device, inputs, n_inputs, "input", err);
 }
 
-kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_inputs,
-                           kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err)
+static kiln_status run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_inputs,
+                       kiln_tensor **advancing, kiln_tensor **out_tensors, size_t n_outputs,
+                       kiln_error *err)
 {
     for (size_t i = 0; i < n_outputs; i++) {
         out_tensors[i] = NULL;
@@ -528,18 +548,31 @@ kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t
     }
     kilni_graph_binding *evicted = NULL;
     pthread_mutex_lock(&graph->device->lock);
-    status = run_locked(graph, inputs, out_tensors, &evicted, err);
+    status = run_locked(graph, inputs, advancing, out_tensors, &evicted, err);
     kiln_tensor **leftover_inputs = graph->leftover_inputs;
     kiln_tensor **leftover_outputs = graph->leftover_outputs;
     graph->leftover_inputs = NULL;
     graph->leftover_outputs = NULL;
     pthread_mutex_unlock(&graph->device->lock);
     kilni_graph_release_all(graph->device, leftover_inputs, graph->n_inputs);
-    kilni_graph_release_all(graph->device, leftover_outputs, graph->n_outputs);
+    kilni_graph_release_all(graph->device, leftover_outputs, kilni_graph_results(graph));
     kilni_graph_binding_free(graph, evicted);
+    kilni_carry_release(graph);
     for (size_t i = 0; status != KILN_STATUS_OK && i < n_outputs; i++) {
         kiln_release(out_tensors[i]);
         out_tensors[i] = NULL;
     }
     return status;
+}
+
+kiln_status kiln_graph_run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_inputs,
+                           kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err)
+{
+    return run(graph, inputs, n_inputs, /*advancing=*/NULL, out_tensors, n_outputs, err);
+}
+
+kiln_status kiln_graph_advance(kiln_graph *graph, kiln_tensor **tensors, size_t n_tensors,
+                               kiln_tensor **out_tensors, size_t n_outputs, kiln_error *err)
+{
+    return run(graph, tensors, n_tensors, tensors, out_tensors, n_outputs, err);
 }

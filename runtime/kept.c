@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Temporaries that live with their plan: weights packed once and used in every later run with the
 // same weights, by every plan with the same program. What is the same is decided by the memory,
-// which is held while it is compared with.
+// which is held while it is compared with, and by the numbers that the launch gets: it sees no
+// more. They go when nobody else holds the weights, and when memory is short.
 
 #include "runtime_internal.h"
 
@@ -11,18 +12,14 @@ static bool is_planned(const kilni_place *place)
     return place->storage != NULL && place->storage->planned;
 }
 
-bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const *sources,
-                       uint32_t n_sources)
+bool kilni_kept_serves(const kilni_kept *kept, const kilni_kept_from *from)
 {
-    if (!kept->temp.placed || kept->bytes != bytes || kept->n_sources != n_sources) {
+    if (!kept->temp.placed || kept->numbers.low != from->numbers.low ||
+        kept->numbers.high != from->numbers.high || kept->n_sources != from->n_sources) {
         return false;
     }
-    for (uint32_t i = 0; i < n_sources; i++) {
-        const kiln_view *old = &kept->sources[i].view;
-        if (sources[i]->storage != kept->sources[i].storage || is_planned(sources[i]) ||
-            sources[i]->view.offset_bytes != old->offset_bytes ||
-            memcmp(sources[i]->view.strides, old->strides, old->rank * sizeof(old->strides[0])) !=
-                0) {
+    for (uint32_t i = 0; i < from->n_sources; i++) {
+        if (from->sources[i]->storage != kept->sources[i].storage || is_planned(from->sources[i])) {
             return false;
         }
     }
@@ -30,12 +27,11 @@ bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const
 }
 
 const kilni_kept *kilni_kept_find(const kiln_device *device, kiln_hash128 program, uint32_t number,
-                                  int64_t bytes, kilni_place *const *sources, uint32_t n_sources)
+                                  const kilni_kept_from *from)
 {
     for (const kilni_kept *kept = device->kept; kept != NULL; kept = kept->next) {
-        if (kept->number == number && kept->program.low == program.low &&
-            kept->program.high == program.high &&
-            kilni_kept_serves(kept, bytes, sources, n_sources)) {
+        if (kept->number == number && kiln_hash_same(kept->program, program) &&
+            kilni_kept_serves(kept, from)) {
             return kept;
         }
     }
@@ -60,23 +56,26 @@ static void unlink_kept(kiln_device *device, kilni_kept *kept)
     }
 }
 
-void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp, int64_t bytes,
-                    kilni_place *const *sources, uint32_t n_sources)
+void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp,
+                    const kilni_kept_from *from)
 {
     kilni_kept_clear(device, kept);
-    bool keeps = n_sources <= KILNI_KEPT_SOURCES;
-    for (uint32_t i = 0; keeps && i < n_sources; i++) {
-        keeps = !is_planned(sources[i]);
+    bool keeps = from->n_sources <= KILNI_KEPT_SOURCES;
+    for (uint32_t i = 0; keeps && i < from->n_sources; i++) {
+        keeps = !is_planned(from->sources[i]);
     }
     if (!keeps) {
         return;
     }
-    for (uint32_t i = 0; i < n_sources; i++) {
-        kilni_place_share(&kept->sources[i], sources[i], &sources[i]->view);
+    for (uint32_t i = 0; i < from->n_sources; i++) {
+        kilni_place_share(&kept->sources[i], from->sources[i], &from->sources[i]->view);
+        if (kept->sources[i].storage != NULL) {
+            kept->sources[i].storage->kept++;
+        }
     }
     kilni_place_share(&kept->temp, temp, &temp->view);
-    kept->n_sources = n_sources;
-    kept->bytes = bytes;
+    kept->n_sources = from->n_sources;
+    kept->numbers = from->numbers;
     link_kept(device, kept);
 }
 
@@ -86,8 +85,45 @@ void kilni_kept_clear(kiln_device *device, kilni_kept *kept)
         unlink_kept(device, kept);
     }
     for (uint32_t i = 0; i < kept->n_sources; i++) {
+        kilni_storage *storage = kept->sources[i].storage;
+        if (storage != NULL && storage->kept > 0) { // 0: it is being forgotten
+            storage->kept--;
+        }
         kilni_place_clear(device, &kept->sources[i]);
     }
     kilni_place_clear(device, &kept->temp);
     kept->n_sources = 0;
+}
+
+static bool is_source(const kilni_kept *kept, const kilni_storage *storage)
+{
+    for (uint32_t i = 0; i < kept->n_sources; i++) {
+        if (kept->sources[i].storage == storage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void kilni_kept_forget(kiln_device *device, kilni_storage *source)
+{
+    source->kept = 0; // so that giving them back one by one does not lead here again
+    kilni_kept *kept = device->kept;
+    while (kept != NULL) {
+        if (is_source(kept, source)) {
+            kilni_kept_clear(device, kept);
+            kept = device->kept; // with it others may have gone
+        } else {
+            kept = kept->next;
+        }
+    }
+}
+
+bool kilni_kept_drop(kiln_device *device)
+{
+    bool any = device->kept != NULL;
+    while (device->kept != NULL) {
+        kilni_kept_clear(device, device->kept);
+    }
+    return any;
 }

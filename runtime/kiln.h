@@ -58,9 +58,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_context_create(const kiln_context_optio
 /// Ownership: ends the caller's. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_context_destroy(kiln_context *context);
 
-/// Sets a knob by name, as a command-line flag does. Takes effect for what is opened afterwards.
-/// Ownership: the text is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND,
-/// INVALID_ARGUMENT.
+/// The user ends the process, by Ctrl-C for one: later ones do not hold it against the plugin that
+/// is in a call now. Safe in a signal handler. Ownership: borrowed. Lifetime: n/a. Thread: any,
+/// while none destroys the context. Errors: none.
+KILN_API void kiln_context_interrupted(kiln_context *context);
+
+/// Sets a knob by name, as a command-line flag does. Takes effect for what is opened afterwards;
+/// log and cache-limit at once. Ownership: the text is copied. Lifetime: n/a. Thread: one at a
+/// time, while others use the context. Errors: NOT_FOUND, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_context_set(kiln_context *context, const char *name,
                                                      const char *value, kiln_error *err);
 
@@ -99,7 +104,8 @@ typedef struct kiln_plugin_info {
         .struct_size = (uint32_t)sizeof(kiln_plugin_info)                                          \
     }
 
-/// Loads one more fuser by path, before the first device is opened.
+/// Loads one more fuser by path, before the first device is opened. One that was taken stays; one
+/// that was refused is judged again, as named; one of the same id from the plugin path goes.
 /// Ownership: the path is copied. Lifetime: loaded for the process. Thread: any.
 /// Errors: as the loader finds, with its reason; FAILED_PRECONDITION after a device was opened.
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_load(kiln_context *context, const char *path,
@@ -213,6 +219,7 @@ typedef struct kiln_device_stats {
     uint64_t values_planned; ///< values whose memory was assigned with their plan
     uint64_t early_runs; ///< times that queued work was run for lack of memory
     uint64_t indices_outside; ///< index operands with values outside, found in checked mode
+    uint64_t blocks_measured; ///< whose candidates have competed
 } kiln_device_stats;
 
 #define KILN_DEVICE_STATS_INIT                                                                     \
@@ -243,7 +250,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_sync(kiln_device *device, kiln_error *e
 KILN_API void kiln_device_trim(kiln_device *device);
 
 /// Bytes that the device may hold from now on, pool and arena included; 0: what it has. At first
-/// the knob `memory-budget`. What is held already stays. When queued results and what is held pass
+/// the knob `memory-budget`. Queues of collective calls may hold as much beside it, each for the
+/// temporaries of its calls. What is held already stays. When queued results and what is held pass
 /// seven eighths of it, queued work is run early if that frees what was released; an allocation
 /// that does not fit takes idle memory back first, then fails. The device goes on after that:
 /// release tensors and try again. Ownership: n/a. Lifetime: until the device closes. Thread: any.
@@ -579,6 +587,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_begin(kiln_device *device,
                                                      kiln_tensor *const *inputs, size_t n_inputs,
                                                      kiln_error *err);
 
+/// Says within a capture what `input`, one of begin's, becomes with each kiln_graph_advance:
+/// `next`, recorded in this capture, of its shape and dtype (an optimiser's step: parameters and
+/// moments). It need not be an output besides. Ownership: the graph holds `next`. Lifetime: the
+/// capture. Thread: that of begin. Errors: FAILED_PRECONDITION without begin, INVALID_ARGUMENT for
+/// a tensor that is no input, has a next value already, or another shape; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_graph_carry(kiln_device *device, kiln_tensor *input,
+                                                     kiln_tensor *next, kiln_error *err);
+
 /// Ends the capture; `outputs` are the tensors that each run produces. The captured tensors
 /// themselves never get values. Ownership: `*out_graph` is the caller's (kiln_graph_destroy).
 /// Lifetime: until destroyed. Thread: that of begin. Errors: FAILED_PRECONDITION without begin,
@@ -607,14 +623,24 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_run(kiln_graph *graph, kiln_tenso
                                                    size_t n_inputs, kiln_tensor **out_tensors,
                                                    size_t n_outputs, kiln_error *err);
 
+/// kiln_graph_run, and puts the next value of each input that is carried in its place in `tensors`.
+/// What nobody else holds, and no queued operation mentions, is written over where it lies; others
+/// keep the value that they have. Ownership: a carried input's hold is taken and replaced by one on
+/// its next value, on success only; other inputs are borrowed; each out_tensors[i] is the caller's
+/// hold. Lifetime: until released. Thread: one at a time for a graph. Errors: as kiln_graph_run.
+KILN_NODISCARD KILN_API kiln_status kiln_graph_advance(kiln_graph *graph, kiln_tensor **tensors,
+                                                       size_t n_tensors, kiln_tensor **out_tensors,
+                                                       size_t n_outputs, kiln_error *err);
+
 typedef struct kiln_graph_info {
     uint32_t struct_size;
     uint32_t reserved;
     uint64_t ops; ///< operations, drops not counted
-    uint64_t blocks; ///< fused blocks
+    uint64_t blocks; ///< fused blocks, without those that failed
     uint64_t ops_fused; ///< operations in them
     uint64_t steps; ///< what one run enqueues: launches and single operations
     uint64_t blocks_open; ///< fused blocks whose candidates were never measured for these shapes
+    uint64_t blocks_failed; ///< run as single operations: a capture anew asks the next fuser
 } kiln_graph_info;
 
 #define KILN_GRAPH_INFO_INIT                                                                       \

@@ -66,6 +66,10 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
 #endif
     context->providers[context->n_providers++] = kiln_ir_reference_provider();
     context->providers[context->n_providers++] = kiln_ir_null_provider();
+    if (options->ignore_environment == 0) {
+        kiln_config_warn_environment(&context->env);
+    }
+    kiln_config_warn_log(&context->env);
     *out_context = context;
     return KILN_STATUS_OK;
 }
@@ -106,7 +110,18 @@ kiln_status kiln_context_set(kiln_context *context, const char *name, const char
     if (context == NULL || name == NULL || value == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context, name and value must not be NULL");
     }
-    return kiln_config_set(context->env.config, name, value, KILN_ORIGIN_FLAG, err);
+    kiln_status status = kiln_config_set(context->env.config, name, value, KILN_ORIGIN_FLAG, err);
+    if (status == KILN_STATUS_OK && strcmp(name, kiln_knob_name(KILN_KNOB_LOG)) == 0) {
+        kiln_config_warn_log(&context->env);
+    }
+    return status;
+}
+
+void kiln_context_interrupted(kiln_context *context)
+{
+    if (context->registry != NULL) { // without the lock, which the interrupted thread may hold
+        kiln_fuse_registry_interrupted(context->registry);
+    }
 }
 
 const kiln_env *kiln_context_env(const kiln_context *context)
@@ -242,7 +257,9 @@ static kiln_status registry_locked(kiln_context *context, kiln_error *err)
     kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
     options.shipped_folder = find_beside("kiln/plugins", folder, sizeof(folder)) ? folder : NULL;
     char state[4200], helper[4096];
-    options.state_folder = state_folder(context, state, sizeof(state)) ? state : NULL;
+    bool remembered = kiln_config_bool(context->env.config, KILN_KNOB_PLUGIN_FAILURES) &&
+                      state_folder(context, state, sizeof(state));
+    options.state_folder = remembered ? state : NULL;
     options.scan_helper =
         find_beside("kiln/kiln-plugin-scan", helper, sizeof(helper)) ? helper : NULL;
     return kiln_fuse_registry_create(&context->env, &options, &context->registry, err);
@@ -320,7 +337,8 @@ static kiln_status describe_plugin(kiln_context *context, size_t index, kiln_plu
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    const kiln_fuse_registry *registry = context->registry;
+    kiln_fuse_registry *registry = context->registry;
+    kiln_fuse_registry_complete(registry);
     if (index >= kiln_fuse_registry_count(registry)) {
         return kiln_fail(err, NOT_FOUND, "there are %zu plugin files",
                          kiln_fuse_registry_count(registry));

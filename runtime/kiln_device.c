@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Devices: opening by address, the streams of each thread, flush and sync, statistics. Decides
-// which stream a thread records on and when a device ends; planning is fusion_host's, running a
-// plan is plan_exec.c's.
+// Devices: opening by address, descriptions and statistics, flush and sync. Decides which provider
+// an address means and when a device ends; its streams are thread_streams.c's.
 
 #include "runtime_internal.h"
 
@@ -12,10 +11,6 @@
 #ifndef KILN_RUNTIME_REMOTE
 #define KILN_RUNTIME_REMOTE "libkiln_remote.so.0"
 #endif
-
-// Streams of threads that have nothing queued are kept up to this number, so that a thread that
-// comes back finds its own; beyond it they are made again when needed.
-enum { IDLE_STREAMS = 32 };
 
 // ---- open and close
 // ------------------------------------------------------------------------------
@@ -81,57 +76,11 @@ static kiln_device *find_open(kiln_context *context, const char *address)
     return NULL;
 }
 
-/// Asked under the device's lock, as the engine is.
-static kiln_status admit(void *user, const kiln_program *program, kiln_error *err)
-{
-    kiln_backend *backend = user;
-    return backend->ops->program_ready != NULL ? backend->ops->program_ready(backend, program, err)
-                                               : KILN_STATUS_OK;
-}
-
-static kiln_status create_engines(kiln_device *device, kiln_error *err)
-{
-    kiln_fuse_registry *registry = NULL;
-    kiln_context *context = device->context;
-    const kiln_device_info *info = device->backend->ops->info(device->backend);
-    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
-    options.fusion_off = 1;
-    options.admit = admit;
-    options.admit_user = device->backend;
-    kilni_tune tune = KILNI_TUNE_OFF;
-    kiln_status status = kilni_tune_mode(context, &tune, err);
-    device->tune = tune;
-    kilni_check_mode check = KILNI_CHECK_OFF;
-    if (status == KILN_STATUS_OK) {
-        status = kilni_check_mode_of(context, &check, err);
-    }
-    device->check = check;
-    device->records = kiln_config_string(context->env.config, KILN_KNOB_RECORD)[0] != '\0';
-    if (status == KILN_STATUS_OK) {
-        status = kilni_context_registry(context, &registry, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kiln_fuse_engine_create(registry, info, &options, &device->plain, err);
-    }
-    device->fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
-                     device->backend->ops->program_launch != NULL;
-    if (status == KILN_STATUS_OK && device->fusion) {
-        options.fusion_off = 0;
-        options.store = kiln_context_store(context);
-        status = kiln_fuse_engine_create(registry, info, &options, &device->engine, err);
-    }
-    device->facts[KILN_FACT_COMPUTE_UNITS] = info->compute_units;
-    device->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)info->max_work_group;
-    device->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)info->local_bytes;
-    return status;
-}
-
 static void free_device(kiln_device *device)
 {
     kiln_context *context = device->context;
     kilni_trace_leave(device);
-    kiln_fuse_engine_destroy(device->engine);
-    kiln_fuse_engine_destroy(device->plain);
+    kilni_engines_destroy(device);
     (void)kilni_arena_drop(device);
     while (device->free_tensors != NULL) {
         kiln_tensor *tensor = device->free_tensors;
@@ -142,7 +91,7 @@ static void free_device(kiln_device *device)
     kiln_free(&context->env, device->recorded);
     kiln_free(&context->env, device->index_places);
     kiln_free(&context->env, device->full);
-    kilni_random_fini(device);
+    kiln_free(&context->env, device->threads.places);
     if (device->fault != NULL) {
         kilni_fault_release(device, device->fault);
     }
@@ -187,7 +136,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     if (status == KILN_STATUS_OK) {
         kilni_device_set_names(device);
         kilni_trace_join(device, kilni_context_trace(context));
-        status = create_engines(device, err);
+        status = kilni_engines_create(device, err);
         kilni_pressure_init(device);
     }
     if (status != KILN_STATUS_OK) {
@@ -198,16 +147,19 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     return KILN_STATUS_OK;
 }
 
-static kiln_status default_address(kiln_context *context, char out_address[KILNI_ADDRESS_BYTES],
-                                   kiln_error *err)
+/// The address that number 0 of the first kind that lists its devices has. To ask it would load its
+/// driver before the opening does, which has better things to do meanwhile.
+static bool guess_first(kiln_context *context, char out_address[KILNI_ADDRESS_BYTES])
 {
-    const char *configured = kiln_config_string(context->env.config, KILN_KNOB_DEVICE);
-    char line[192];
-    if (configured != NULL && configured[0] != '\0') {
-        snprintf(out_address, KILNI_ADDRESS_BYTES, "%s", configured);
-        return KILN_STATUS_OK;
+    const kiln_backend_provider *providers[KILNI_PROVIDERS];
+    size_t n_providers = kilni_context_providers(context, providers);
+    for (size_t i = 0; i < n_providers; i++) {
+        if (providers[i]->describe != NULL) {
+            snprintf(out_address, KILNI_ADDRESS_BYTES, "%s:0", providers[i]->scheme);
+            return true;
+        }
     }
-    return kiln_device_describe(context, 0, out_address, line, err);
+    return false;
 }
 
 /// Lists a device that was just made. Gives the one that another thread has opened in the meantime,
@@ -275,6 +227,69 @@ kiln_status kiln_device_open(kiln_context *context, const char *address, kiln_de
     return kiln_device_open_with(context, address, NULL, out_device, err);
 }
 
+static kiln_status open_at(kiln_context *context, const char *address,
+                           const kiln_device_options *wanted, kiln_device **out_device,
+                           kiln_error *err)
+{
+    pthread_mutex_lock(&context->lock);
+    const kiln_backend_provider *provider = find_provider(context, address);
+    kiln_device *device = find_open(context, address);
+    pthread_mutex_unlock(&context->lock);
+    if (device != NULL) {
+        kiln_status status = check_defaults(device, wanted, err);
+        *out_device = status == KILN_STATUS_OK ? device : NULL;
+        return status;
+    }
+    if (provider == NULL && is_remote(address)) {
+        kiln_status loaded = load_remote(context, err);
+        if (loaded != KILN_STATUS_OK) {
+            return kiln_error_context(err, "opening %s", address);
+        }
+        pthread_mutex_lock(&context->lock);
+        provider = find_provider(context, address);
+        pthread_mutex_unlock(&context->lock);
+    }
+    if (provider == NULL) {
+        return kiln_fail(err, NOT_FOUND,
+                         "no kind of device answers to \"%s\"; try opencl:0, grpc://HOST:PORT, "
+                         "reference or null",
+                         address);
+    }
+    kiln_status status = kilni_device_create(context, address, provider, &device, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = set_defaults(device, wanted, err);
+    if (status != KILN_STATUS_OK) {
+        free_device(device);
+        return status;
+    }
+    device = list_add(context, device);
+    status = check_defaults(device, wanted, err);
+    *out_device = status == KILN_STATUS_OK ? device : NULL;
+    return status;
+}
+
+static kiln_status open_default(kiln_context *context, const kiln_device_options *wanted,
+                                kiln_device **out_device, kiln_error *err)
+{
+    const char *configured = kiln_config_string(context->env.config, KILN_KNOB_DEVICE);
+    char address[KILNI_ADDRESS_BYTES];
+    char line[192];
+    if (configured != NULL && configured[0] != '\0') {
+        snprintf(address, sizeof(address), "%s", configured);
+        return open_at(context, address, wanted, out_device, err);
+    }
+    if (guess_first(context, address)) {
+        kiln_status status = open_at(context, address, wanted, out_device, err);
+        if (status != KILN_STATUS_NOT_FOUND) {
+            return status;
+        }
+    }
+    kiln_status status = kiln_device_describe(context, 0, address, line, err);
+    return status == KILN_STATUS_OK ? open_at(context, address, wanted, out_device, err) : status;
+}
+
 kiln_status kiln_device_open_with(kiln_context *context, const char *address,
                                   const kiln_device_options *options, kiln_device **out_device,
                                   kiln_error *err)
@@ -290,49 +305,12 @@ kiln_status kiln_device_open_with(kiln_context *context, const char *address,
                options->struct_size < sizeof(wanted) ? options->struct_size : sizeof(wanted));
     }
     if (address == NULL) {
-        kiln_status status = default_address(context, chosen, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-    } else if ((size_t)snprintf(chosen, sizeof(chosen), "%s", address) >= sizeof(chosen)) {
+        return open_default(context, &wanted, out_device, err);
+    }
+    if ((size_t)snprintf(chosen, sizeof(chosen), "%s", address) >= sizeof(chosen)) {
         return kiln_fail(err, INVALID_ARGUMENT, "device address \"%.40s...\" is too long", address);
     }
-    pthread_mutex_lock(&context->lock);
-    const kiln_backend_provider *provider = find_provider(context, chosen);
-    kiln_device *device = find_open(context, chosen);
-    pthread_mutex_unlock(&context->lock);
-    if (device != NULL) {
-        kiln_status status = check_defaults(device, &wanted, err);
-        *out_device = status == KILN_STATUS_OK ? device : NULL;
-        return status;
-    }
-    if (provider == NULL && is_remote(chosen)) {
-        kiln_status loaded = load_remote(context, err);
-        if (loaded != KILN_STATUS_OK) {
-            return kiln_error_context(err, "opening %s", chosen);
-        }
-        pthread_mutex_lock(&context->lock);
-        provider = find_provider(context, chosen);
-        pthread_mutex_unlock(&context->lock);
-    }
-    if (provider == NULL) {
-        return kiln_fail(err, NOT_FOUND,
-                         "no kind of device answers to \"%s\"; try opencl:0, reference or null",
-                         chosen);
-    }
-    kiln_status status = kilni_device_create(context, chosen, provider, &device, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    status = set_defaults(device, &wanted, err);
-    if (status != KILN_STATUS_OK) {
-        free_device(device);
-        return status;
-    }
-    device = list_add(context, device);
-    status = check_defaults(device, &wanted, err);
-    *out_device = status == KILN_STATUS_OK ? device : NULL;
-    return status;
+    return open_at(context, chosen, &wanted, out_device, err);
 }
 
 kiln_device *kiln_device_retain(kiln_device *device)
@@ -356,9 +334,7 @@ static void close_device(kiln_device *device)
     }
     pthread_mutex_unlock(&context->lock);
     pthread_mutex_lock(&device->lock);
-    while (device->moves > 0) {
-        pthread_cond_wait(&device->arrived, &device->lock);
-    }
+    kilni_await_moves(device);
     while (device->streams != NULL) {
         kilni_stream *stream = device->streams;
         device->streams = stream->next;
@@ -422,19 +398,11 @@ kiln_context *kiln_device_context(const kiln_device *device)
 
 void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
 {
-    kiln_fuse_stats with = {0};
-    kiln_fuse_stats without = {0};
     kiln_device_stats stats = {.struct_size = out_stats->struct_size};
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    if (device->engine != NULL) {
-        kiln_fuse_engine_stats(device->engine, &with);
-    }
-    kiln_fuse_engine_stats(device->plain, &without);
+    kilni_engines_count(device, &stats);
     device->backend->ops->stats(device->backend, &stats.backend);
-    stats.ops_recorded = with.ops_recorded + without.ops_recorded;
-    stats.plans_searched = with.plans_searched + without.plans_searched;
-    stats.plans_found = with.plans_found + without.plans_found;
     stats.blocks_fused = device->blocks_fused;
     stats.ops_fused = device->ops_fused;
     stats.tensors_live = device->tensors_live;
@@ -472,248 +440,8 @@ kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
     pthread_mutex_unlock(&device->lock);
     return status;
 }
-
-// ---- streams
-// -------------------------------------------------------------------------------------
-
-kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
-{
-    if (device->current != NULL && device->current->id == id) {
-        return device->current;
-    }
-    kilni_stream *stream = id != 0 ? device->streams : NULL;
-    while (stream != NULL && stream->id != id) {
-        stream = stream->next;
-    }
-    return stream;
-}
-
-kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
-                                kiln_error *err)
-{
-    kilni_stream *stream = kiln_alloc(&device->context->env, sizeof(*stream));
-    if (stream == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
-    }
-    stream->id = ++device->last_stream;
-    stream->device = device;
-    stream->thread = kiln_thread_id();
-    stream->capturing = whole;
-    stream->engine = kilni_device_engine(device);
-    kiln_status status = kiln_fuse_stream_create(stream->engine, whole, &stream->queue, err);
-    if (status != KILN_STATUS_OK) {
-        kiln_free(&device->context->env, stream);
-        return status;
-    }
-    *out_stream = stream;
-    return KILN_STATUS_OK;
-}
-
-void kilni_segment_unpin(const kiln_fuse_segment *segment)
-{
-    for (uint32_t i = 0; i < segment->plan->n_ops; i++) {
-        const kiln_op_record *record = &segment->ops[i];
-        size_t n = (size_t)record->n_inputs + record->n_outputs;
-        for (size_t k = 0; k < n; k++) {
-            kilni_tensor_unpin(segment->operands[i][k]);
-        }
-    }
-}
-
-static void unpin_token(void *token, void *user)
-{
-    (void)user;
-    kilni_tensor_unpin(token);
-}
-
-/// What is still queued is let go without being planned or run.
-void kilni_stream_destroy(kilni_stream *stream)
-{
-    if (stream == NULL) {
-        return;
-    }
-    if (!stream->replaying) {
-        kiln_fuse_stream_discard(stream->queue, unpin_token, NULL);
-    }
-    if (stream->device->current == stream) {
-        stream->device->current = NULL;
-    }
-    kiln_fuse_stream_destroy(stream->queue);
-    kiln_free(&stream->device->context->env, stream);
-}
-
-static void prune_idle(kiln_device *device)
-{
-    kilni_stream **link = &device->streams;
-    while (*link != NULL) {
-        kilni_stream *stream = *link;
-        if (!stream->capturing && !stream->named && stream->persistent == 0 &&
-            kiln_fuse_stream_pending(stream->queue) == 0) {
-            *link = stream->next;
-            device->n_streams--;
-            kilni_stream_destroy(stream);
-        } else {
-            link = &stream->next;
-        }
-    }
-}
-
-void kilni_stream_enlist(kilni_stream *stream)
-{
-    kiln_device *device = stream->device;
-    stream->next = device->streams;
-    device->streams = stream;
-    device->n_streams++;
-    device->current = NULL;
-}
-
-static bool chose(const kilni_stream *stream, uint64_t thread)
-{
-    const kilni_choice *choice = stream->named ? stream->device->choices : NULL;
-    while (choice != NULL && (choice->thread != thread || choice->stream != stream)) {
-        choice = choice->next;
-    }
-    return choice != NULL;
-}
-
-bool kilni_stream_is_mine(const kilni_stream *stream)
-{
-    uint64_t thread = kiln_thread_id();
-    return stream->thread == thread || chose(stream, thread);
-}
-
-/// A capture comes before the stream that the thread chose, and that before its own.
-static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
-{
-    kilni_stream *own = NULL;
-    kilni_stream *chosen = NULL;
-    for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
-        if (s->thread == thread && s->capturing) {
-            return s;
-        }
-        own = s->thread == thread ? s : own;
-        chosen = chose(s, thread) ? s : chosen;
-    }
-    return chosen != NULL ? chosen : own;
-}
-
-kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err)
-{
-    uint64_t thread = kiln_thread_id();
-    kilni_stream *stream = device->current;
-    if (stream != NULL && device->current_thread == thread) {
-        *out_stream = stream;
-        return KILN_STATUS_OK;
-    }
-    stream = find_for_thread(device, thread);
-    if (stream == NULL) {
-        if (device->n_streams >= IDLE_STREAMS) {
-            prune_idle(device);
-        }
-        kiln_status status = kilni_stream_create(device, /*whole=*/false, &stream, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        kilni_stream_enlist(stream);
-    }
-    device->current = stream;
-    device->current_thread = thread;
-    *out_stream = stream;
-    return KILN_STATUS_OK;
-}
-
-static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error *err)
-{
-    if (count <= device->places_capacity) {
-        return KILN_STATUS_OK;
-    }
-    size_t capacity = count * 2;
-    kilni_place **places =
-        kiln_realloc(&device->context->env, device->places,
-                     device->places_capacity * sizeof(*places), capacity * sizeof(*places));
-    if (places == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu tensors of a segment", count);
-    }
-    device->places = places;
-    device->places_capacity = capacity;
-    return KILN_STATUS_OK;
-}
-
-/// A segment that cannot even be started: its results are failed tensors.
-static void lose_segment(kiln_device *device, const kiln_fuse_segment *segment)
-{
-    for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
-        kiln_tensor *tensor = segment->tokens[i];
-        if (!tensor->place.placed) {
-            kilni_place_fail(device, &tensor->place, &device->no_memory);
-        }
-    }
-}
-
-kiln_status kilni_stream_next(kilni_stream *stream, bool drain,
-                              const kiln_fuse_segment **out_segment, kiln_error *err)
-{
-    kiln_fuse_stats before = {0}, after = {0};
-    uint64_t start_ns = kilni_trace_now(stream->device);
-    if (start_ns != 0) {
-        kiln_fuse_engine_stats(stream->engine, &before);
-    }
-    kiln_status status = kiln_fuse_stream_next(stream->queue, drain, out_segment, err);
-    if (start_ns != 0) {
-        kiln_fuse_engine_stats(stream->engine, &after);
-        bool searched = after.plans_searched != before.plans_searched;
-        kilni_trace_span(stream->device, searched ? KILNI_SPAN_SEARCH : KILNI_SPAN_PLAN, NULL,
-                         start_ns);
-    }
-    return status;
-}
-
-kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
-{
-    kiln_device *device = stream->device;
-    for (;;) {
-        const kiln_fuse_segment *segment = NULL;
-        kiln_status status = kilni_stream_next(stream, drain, &segment, err);
-        if (status != KILN_STATUS_OK || segment == NULL) {
-            return status;
-        }
-        status = reserve_places(device, segment->plan->n_tensors, err);
-        if (status != KILN_STATUS_OK) {
-            lose_segment(device, segment);
-            kilni_segment_unpin(segment);
-            kiln_fuse_stream_done(stream->queue, segment);
-            return status;
-        }
-        for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
-            kiln_tensor *tensor = segment->tokens[i];
-            tensor->slot = i;
-            kilni_tensor_unpend(tensor);
-            device->places[i] = &tensor->place;
-        }
-        kilni_run run = {.device = device,
-                         .engine = stream->engine,
-                         .segment = segment,
-                         .places = device->places};
-        device->persistent = stream->persistent > 0;
-        uint64_t start_ns = kilni_trace_now(device);
-        kilni_plan_run(&run);
-        kilni_trace_span(device, KILNI_SPAN_RUN, "segment", start_ns);
-        device->persistent = false;
-        kilni_segment_unpin(segment);
-        kiln_fuse_stream_done(stream->queue, segment);
-    }
-}
-
-kiln_status kilni_device_drain(kiln_device *device, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
-        if (!s->capturing) {
-            status = kilni_stream_run(s, /*drain=*/true, err);
-        }
-    }
-    return status;
-}
+// ---- flush and sync
+// ------------------------------------------------------------------------------
 
 /// Streams that are left have run all they had, and go on with another engine.
 static kiln_status renew_named(kiln_device *device, kiln_fuse_engine *engine, kiln_error *err)
@@ -749,7 +477,7 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
                            "%s takes no programs, so nothing can be fused", device->address);
     }
     if (status == KILN_STATUS_OK && device->fusion != on) {
-        prune_idle(device);
+        kilni_streams_prune(device);
         status = renew_named(device, on ? device->engine : device->plain, err);
     }
     if (status == KILN_STATUS_OK) {
@@ -796,9 +524,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    while (device->moves > 0) { // they are work too; a failure stays with the tensor
-        pthread_cond_wait(&device->arrived, &device->lock);
-    }
+    kilni_await_moves(device); // they are work too; a failure stays with the tensor
     kiln_status status = kilni_device_drain(device, err);
     kilni_waits *gates = NULL;
     if (status == KILN_STATUS_OK) {
@@ -832,6 +558,7 @@ void kiln_device_trim(kiln_device *device)
     pthread_mutex_lock(&device->lock);
     kilni_device_sweep(device);
     (void)kilni_arena_drop(device);
+    (void)kilni_kept_drop(device);
     if (device->backend->ops->trim != NULL) {
         device->backend->ops->trim(device->backend);
     }

@@ -137,6 +137,7 @@ void kiln_graph_cancel(kiln_device *device)
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
     kiln_tensor **inputs = stream != NULL ? stream->inputs : NULL;
+    kiln_tensor **carried = stream != NULL ? stream->carried : NULL;
     size_t n_inputs = stream != NULL ? stream->n_inputs : 0;
     if (stream != NULL) {
         unlist(device, stream);
@@ -144,6 +145,7 @@ void kiln_graph_cancel(kiln_device *device)
     }
     pthread_mutex_unlock(&device->lock);
     kilni_graph_release_all(device, inputs, n_inputs);
+    kilni_graph_release_all(device, carried, n_inputs);
 }
 
 static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const *outputs,
@@ -158,6 +160,46 @@ static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const 
     return KILN_STATUS_OK;
 }
 
+/// Which outputs are inputs: they are passed on.
+static kiln_status find_passed(kiln_graph *graph, const kilni_stream *stream,
+                               kiln_tensor *const *outputs, kiln_error *err)
+{
+    graph->input_of = kiln_alloc_array(kilni_graph_env(graph->device), graph->n_outputs + 1,
+                                       sizeof(*graph->input_of));
+    if (graph->input_of == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
+    }
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        stream->inputs[i]->slot = UINT32_MAX;
+    }
+    for (size_t i = 0; i < graph->n_outputs; i++) {
+        outputs[i]->slot = UINT32_MAX;
+    }
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        stream->inputs[i]->slot = (uint32_t)i;
+    }
+    for (size_t i = 0; i < graph->n_outputs; i++) {
+        uint32_t input = outputs[i]->slot;
+        graph->input_of[i] = input != UINT32_MAX ? input : graph->n_inputs;
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Holds on all results: outputs, and the next values of what is carried.
+static kiln_tensor **hold_results(const kiln_graph *graph, kiln_tensor *const *outputs,
+                                  kiln_tensor *const *next)
+{
+    kiln_tensor **held = kiln_alloc_array(kilni_graph_env(graph->device),
+                                          kilni_graph_results(graph) + 1, sizeof(*held));
+    for (size_t i = 0; held != NULL && i < graph->n_outputs; i++) {
+        held[i] = kiln_retain(outputs[i]);
+    }
+    for (uint32_t k = 0; held != NULL && k < graph->n_carries; k++) {
+        held[graph->n_outputs + k] = kiln_retain(next[graph->carries[k].input]);
+    }
+    return held;
+}
+
 kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, size_t n_outputs,
                            kiln_graph **out_graph, kiln_error *err)
 {
@@ -169,6 +211,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
     }
     kiln_tensor **orphans = NULL; // inputs of a capture that no binding took over
+    kiln_tensor **carried = NULL;
     pthread_mutex_lock(&device->lock);
     if (status == KILN_STATUS_OK) {
         status = kilni_await_arrivals(device, outputs, n_outputs, err);
@@ -181,24 +224,37 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         status = check_outputs(stream, outputs, n_outputs, err);
     }
     if (status == KILN_STATUS_OK) {
-        kiln_tensor **inputs = stream->inputs;
         graph->device = kiln_device_retain(device);
         graph->n_inputs = stream->n_inputs;
         graph->n_outputs = n_outputs;
         graph->fixed = stream->fixed;
+        status = find_passed(graph, stream, outputs, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_carry_adopt(graph, stream->carried, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_carry_record(stream, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        kiln_tensor **inputs = stream->inputs;
+        carried = stream->carried;
         stream->inputs = NULL;
+        stream->carried = NULL;
         unlist(device, stream);
         status = kilni_graph_binding_create(device, stream, &graph->bindings, err);
         if (graph->bindings != NULL) {
             graph->bindings->inputs = inputs;
-            graph->bindings->outputs = hold_all(device, outputs, n_outputs);
+            graph->bindings->outputs = hold_results(graph, outputs, carried);
+            kilni_carry_count(graph);
         } else {
             orphans = inputs;
         }
     }
     pthread_mutex_unlock(&device->lock);
-    if (orphans != NULL) {
+    if (orphans != NULL || carried != NULL) {
         kilni_graph_release_all(device, orphans, graph->n_inputs);
+        kilni_graph_release_all(device, carried, graph->n_inputs);
     }
     if (status == KILN_STATUS_OK && (graph->bindings == NULL || graph->bindings->outputs == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
@@ -238,6 +294,9 @@ void kiln_graph_destroy(kiln_graph *graph)
         graph->bindings = bound->next;
         kilni_graph_binding_free(graph, bound);
     }
+    kiln_free(kilni_graph_env(device), graph->input_of);
+    kiln_free(kilni_graph_env(device), graph->carry_of);
+    kiln_free(kilni_graph_env(device), graph->carries);
     kiln_free(kilni_graph_env(device), graph);
     kiln_device_release(device);
 }
@@ -277,6 +336,10 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
     }
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_blocks; i++) {
         const kiln_plan_block *block = &segment->plan->blocks[i];
+        if (kilni_plan_block_failed(block)) {
+            info.blocks_failed++;
+            continue;
+        }
         info.blocks++;
         for (uint32_t k = 0; k < block->n_ops; k++) {
             kiln_op op = segment->ops[block->ops[k]].op;

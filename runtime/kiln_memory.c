@@ -126,13 +126,47 @@ kiln_status kilni_tensor_around(kiln_device *handle, const kiln_tensor_desc *des
     return KILN_STATUS_OK;
 }
 
+typedef struct lent_memory {
+    void *memory;
+    void (*release)(void *user);
+    void *user;
+} lent_memory;
+
+/// The tensor comes before its buffer: once there is a buffer nothing can fail, and giving one back
+/// would call `release`.
+static kiln_status wrap(kiln_device *handle, const kiln_tensor_desc *desc, const lent_memory *lent,
+                        kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_backend *backend = kilni_core(handle)->backend;
+    kiln_buffer *buffer = NULL;
+    kiln_tensor *tensor = NULL;
+    kiln_error refused = KILN_ERROR_INIT;
+    kiln_status status = kilni_tensor_around(handle, desc, NULL, 0, &tensor, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = backend->ops->wrap_host(backend, lent->memory, (size_t)kiln_desc_bytes(desc),
+                                     lent->release, lent->user, &buffer, &refused);
+    if (status == KILN_STATUS_OK) {
+        tensor->place.storage->buffer = buffer;
+        tensor->place.view.buffer = buffer;
+        *out_tensor = tensor;
+        return status;
+    }
+    kiln_free(&kilni_core(handle)->context->env, tensor->place.storage);
+    tensor->place = (kilni_place){0};
+    kilni_tensor_release(tensor);
+    if (status != KILN_STATUS_UNIMPLEMENTED && err != NULL) {
+        *err = refused;
+    }
+    return status;
+}
+
 kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
                              const int64_t *dims, void *memory, void (*release)(void *user),
                              void *user, kiln_tensor **out_tensor, kiln_error *err)
 {
     kiln_tensor_desc desc;
-    kiln_buffer *buffer = NULL;
-    kiln_error refused = KILN_ERROR_INIT;
     kiln_device *handle = device;
     *out_tensor = NULL;
     device = kilni_core(device);
@@ -145,19 +179,12 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
         return status;
     }
     const kiln_backend_ops *ops = device->backend->ops;
-    int64_t bytes = kiln_desc_bytes(&desc);
+    const lent_memory lent = {memory, release, user};
     status = KILN_STATUS_UNIMPLEMENTED;
     pthread_mutex_lock(&device->lock);
-    if (ops->wrap_host != NULL && bytes > 0 &&
+    if (ops->wrap_host != NULL && kiln_desc_bytes(&desc) > 0 &&
         (ops->dtype_usage(device->backend, dtype) & KILN_USAGE_STORAGE) != 0) {
-        status = ops->wrap_host(device->backend, memory, (size_t)bytes, release, user, &buffer,
-                                &refused);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_around(handle, &desc, buffer, 0, out_tensor, err);
-        if (status != KILN_STATUS_OK) {
-            ops->free(device->backend, buffer);
-        }
+        status = wrap(handle, &desc, &lent, out_tensor, err);
     }
     pthread_mutex_unlock(&device->lock);
     if (status == KILN_STATUS_UNIMPLEMENTED) {
@@ -165,8 +192,6 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
         if (status == KILN_STATUS_OK) {
             release(user);
         }
-    } else if (refused.code != KILN_STATUS_OK && err != NULL) {
-        *err = refused;
     }
     return status;
 }

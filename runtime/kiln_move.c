@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Moving tensors between devices, of whatever kind. The call prepares both ends and returns; a
-// context's mover carries moves out in their order, each when both devices have done what was
-// queued before it, so that nobody waits with a device's lock: one thread reads chunks from the
-// source into two stages, another writes them to the target meanwhile. Backends pin their own
-// staging. A mover never gives up the last hold of a device: closing one waits for its moves
-// instead.
+// context's mover carries moves out, the earliest first of those whose devices have done what was
+// queued before, so that nobody waits with a device's lock and none waits for another: one thread
+// reads chunks from the source into two stages, another writes them to the target meanwhile.
+// Backends pin their own staging. A mover never gives up the last hold of a device: closing one
+// waits for its moves instead.
 
 #include "runtime_internal.h"
 
@@ -15,14 +15,25 @@
 enum { STAGES = 2 };
 static const size_t chunk_bytes = 4u << 20;
 
+/// The queue that an end's bytes travel in, and its lock.
+typedef struct way {
+    kiln_backend *backend;
+    pthread_mutex_t *lock;
+} way;
+
 /// What both ends keep until a move has ended.
 typedef struct move {
     kilni_mover *mover;
     uint32_t waits; ///< ends whose earlier work goes on; the mover's lock
+    bool lost; ///< an end's has failed; the mover's lock
     kiln_device *source;
     kiln_device *target;
+    kilni_moving leaving; ///< at the source
+    kilni_moving coming; ///< and at the target
     kilni_place input;
     kilni_place output;
+    way from; ///< these two from when the move begins
+    way to;
     kilni_arrival *arrival;
     size_t bytes;
     struct move *next;
@@ -61,8 +72,8 @@ static void end_is_ready(kiln_status status, void *user)
 {
     move *self = user;
     kilni_mover *mover = self->mover;
-    (void)status;
     pthread_mutex_lock(&mover->lock);
+    self->lost = self->lost || status != KILN_STATUS_OK;
     self->waits--;
     pthread_cond_broadcast(&mover->changed);
     pthread_mutex_unlock(&mover->lock);
@@ -101,18 +112,93 @@ static void await_ends(kilni_mover *mover, const move *self)
     }
 }
 
+/// Takes the first move whose ends are ready, or NULL. Under the mover's lock.
+static move *take_ready(kilni_mover *mover)
+{
+    move *before = NULL;
+    move *found = mover->first;
+    while (found != NULL && found->waits > 0) {
+        before = found;
+        found = found->next;
+    }
+    if (found != NULL) {
+        *(before != NULL ? &before->next : &mover->first) = found->next;
+        mover->last = mover->last == found ? before : mover->last;
+    }
+    return found;
+}
+
+// ---- moves of a device (under its lock)
+// --------------------------------------------------------------------------------
+
+static void enter(kiln_device *device, kilni_moving *end)
+{
+    *end = (kilni_moving){.number = device->next_move++, .before = device->last_move};
+    *(end->before != NULL ? &end->before->next : &device->first_move) = end;
+    device->last_move = end;
+}
+
+/// Who syncs or closes the device waits for this.
+static void leave(kiln_device *device, const kilni_moving *end)
+{
+    *(end->before != NULL ? &end->before->next : &device->first_move) = end->next;
+    *(end->next != NULL ? &end->next->before : &device->last_move) = end->before;
+    pthread_cond_broadcast(&device->arrived);
+}
+
+void kilni_await_moves(kiln_device *device)
+{
+    uint64_t end = device->next_move; // others may go on moving for ever
+    while (device->first_move != NULL && device->first_move->number < end) {
+        pthread_cond_wait(&device->arrived, &device->lock);
+    }
+}
+
+// ---- ways
+// --------------------------------------------------------------------------------
+
+/// Since the move was begun a gate may have come into the device's own queue, but none into a lane.
+/// Of a device that was lost only its own queue says so.
+static way way_of(const move *current, kiln_device *device, kilni_lane *lane)
+{
+    pthread_mutex_lock(&device->lock);
+    bool has_lane = lane->backend != NULL;
+    pthread_mutex_unlock(&device->lock);
+    return has_lane && !current->lost ? (way){lane->backend, &lane->lock}
+                                      : (way){device->backend, &device->lock};
+}
+
+/// Waits for a read, or with `bytes` 0 for all that was queued, and without the lock where it can.
+static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, void *out_data,
+                         size_t bytes, kiln_error *err)
+{
+    kiln_backend *backend = from->backend;
+    kiln_pending *pending = NULL;
+    pthread_mutex_lock(from->lock);
+    kiln_status status =
+        backend->ops->read_begin(backend, buffer, offset, out_data, bytes, &pending, err);
+    pthread_mutex_unlock(from->lock);
+    if (pending != NULL) {
+        backend->ops->read_wait(pending, /*cancel=*/false);
+        pthread_mutex_lock(from->lock);
+        status = backend->ops->read_end(backend, pending, err);
+        pthread_mutex_unlock(from->lock);
+    }
+    return status;
+}
+
 // ---- the writer
 // ----------------------------------------------------------------------------------
 
 static kiln_status write_chunk(const move *current, const chunk *part, kiln_error *err)
 {
-    kiln_device *device = current->target;
     const kiln_view *view = &current->output.view;
-    pthread_mutex_lock(&device->lock);
-    kiln_status status = device->backend->ops->upload(device->backend, view->buffer,
-                                                      (size_t)view->offset_bytes + part->offset,
-                                                      part->data, part->bytes, err);
-    pthread_mutex_unlock(&device->lock);
+    kiln_backend *backend = current->to.backend;
+    pthread_mutex_lock(current->to.lock);
+    kiln_status status =
+        backend->ops->upload(backend, view->buffer, (size_t)view->offset_bytes + part->offset,
+                             part->data, part->bytes, err);
+    pthread_mutex_unlock(current->to.lock);
     return status;
 }
 
@@ -173,14 +259,17 @@ static kiln_status read_chunk(kilni_mover *mover, const move *current, chunk *pa
     if (*stage == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", chunk_bytes);
     }
-    kiln_device *device = current->source;
     const kiln_view *view = &current->input.view;
+    size_t offset = (size_t)view->offset_bytes + part->offset;
+    kiln_backend *backend = current->from.backend;
     part->data = *stage;
-    pthread_mutex_lock(&device->lock);
-    kiln_status status = device->backend->ops->read(device->backend, view->buffer,
-                                                    (size_t)view->offset_bytes + part->offset,
-                                                    *stage, part->bytes, err);
-    pthread_mutex_unlock(&device->lock);
+    if (backend != current->source->backend) {
+        return fetch(&current->from, view->buffer, offset, *stage, part->bytes, err);
+    }
+    pthread_mutex_lock(current->from.lock);
+    kiln_status status =
+        backend->ops->read(backend, view->buffer, offset, *stage, part->bytes, err);
+    pthread_mutex_unlock(current->from.lock);
     return status;
 }
 
@@ -190,16 +279,16 @@ static kiln_status map_source(const move *current, unsigned char **out_data, kil
 {
     *out_data = NULL;
 #ifdef KILN_RUNTIME_CL
-    kiln_backend *backend = current->source->backend;
+    kiln_backend *backend = current->from.backend;
     bool is_shared = kiln_cl_is(backend) &&
                      (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if (is_shared) {
         void *data = NULL;
         const kiln_view *view = &current->input.view;
-        pthread_mutex_lock(&current->source->lock);
+        pthread_mutex_lock(current->from.lock);
         kiln_status status = kiln_cl_map(backend, view->buffer, (size_t)view->offset_bytes,
                                          current->bytes, KILN_CL_MAP_READ, &data, err);
-        pthread_mutex_unlock(&current->source->lock);
+        pthread_mutex_unlock(current->from.lock);
         *out_data = data;
         return status;
     }
@@ -212,10 +301,10 @@ static kiln_status unmap_source(const move *current, void *data, kiln_error *err
 {
 #ifdef KILN_RUNTIME_CL
     if (data != NULL) {
-        kiln_device *device = current->source;
-        pthread_mutex_lock(&device->lock);
-        kiln_status status = kiln_cl_unmap(device->backend, current->input.view.buffer, data, err);
-        pthread_mutex_unlock(&device->lock);
+        pthread_mutex_lock(current->from.lock);
+        kiln_status status =
+            kiln_cl_unmap(current->from.backend, current->input.view.buffer, data, err);
+        pthread_mutex_unlock(current->from.lock);
         return status;
     }
 #endif
@@ -245,6 +334,9 @@ static kiln_status copy_chunks(kilni_mover *mover, const move *current, unsigned
     if (!await_writer(mover, /*behind=*/0) && status == KILN_STATUS_OK) {
         *err = mover->failure;
         status = (kiln_status)err->code;
+    }
+    if (status == KILN_STATUS_OK && current->to.backend != current->target->backend) {
+        status = fetch(&current->to, NULL, 0, NULL, 0, err); // another queue than who uses it
     }
     return status;
 }
@@ -290,6 +382,8 @@ static kiln_status carry_out(kilni_mover *mover, move *current, kiln_error *err)
     mover->written = 0;
     mover->failure = (kiln_error)KILN_ERROR_INIT;
     pthread_mutex_unlock(&mover->lock);
+    current->from = way_of(current, current->source, &current->source->out);
+    current->to = way_of(current, current->target, &current->target->in);
     pthread_mutex_lock(&current->source->lock); // what it was computed from has come, or failed
     kiln_status status = kilni_place_status(&current->input, err);
     pthread_mutex_unlock(&current->source->lock);
@@ -309,42 +403,32 @@ static kiln_status carry_out(kilni_mover *mover, move *current, kiln_error *err)
     return status;
 }
 
-/// One move less on the device; who closes it waits for this.
-static void leave(kiln_device *device)
-{
-    device->moves--;
-    pthread_cond_broadcast(&device->arrived);
-    pthread_mutex_unlock(&device->lock);
-}
-
 static void finish(kilni_mover *mover, move *ended, const kiln_error *result)
 {
     kiln_device *source = ended->source;
     kiln_device *target = ended->target;
     pthread_mutex_lock(&source->lock);
     kilni_place_clear(source, &ended->input);
-    leave(source);
+    leave(source, &ended->leaving);
+    pthread_mutex_unlock(&source->lock);
     pthread_mutex_lock(&target->lock);
     kilni_place_clear(target, &ended->output);
     kilni_arrival_end(ended->arrival, result);
+    leave(target, &ended->coming);
     kiln_free(mover->env, ended);
-    leave(target);
+    pthread_mutex_unlock(&target->lock);
 }
 
 static void *read_all(void *user)
 {
     kilni_mover *mover = user;
     pthread_mutex_lock(&mover->lock);
-    for (;;) {
-        while (mover->first == NULL && !mover->closing) {
-            pthread_cond_wait(&mover->changed, &mover->lock);
-        }
-        move *current = mover->first;
+    while (mover->first != NULL || !mover->closing) {
+        move *current = take_ready(mover);
         if (current == NULL) {
-            break;
+            pthread_cond_wait(&mover->changed, &mover->lock);
+            continue;
         }
-        mover->first = current->next;
-        await_ends(mover, current);
         pthread_mutex_unlock(&mover->lock);
         kiln_error err = KILN_ERROR_INIT;
         err.code = (int32_t)carry_out(mover, current, &err);
@@ -454,7 +538,7 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
         status = device->backend->ops->flush(device->backend, err);
     }
     if (status == KILN_STATUS_OK) {
-        device->moves++;
+        enter(device, &self->leaving);
         wait_for_work(device, self);
     } else {
         kilni_place_clear(device, &self->input);
@@ -489,7 +573,7 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
     }
     tensor->arrival = self->arrival;
     kilni_place_share(&self->output, &tensor->place, &tensor->place.view);
-    device->moves++;
+    enter(device, &self->coming);
     wait_for_work(device, self);
     return KILN_STATUS_OK;
 }
@@ -535,7 +619,8 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
             pthread_mutex_unlock(&mover->lock);
             pthread_mutex_lock(&self->source->lock);
             kilni_place_clear(self->source, &self->input);
-            leave(self->source);
+            leave(self->source, &self->leaving);
+            pthread_mutex_unlock(&self->source->lock);
         }
     }
     if (status != KILN_STATUS_OK) {

@@ -278,8 +278,8 @@ static kiln_status map_locked(kiln_mapping *mapping, kiln_tensor *tensor, size_t
     const kiln_backend_ops *ops = device->backend->ops;
     kiln_request request = {.device = device};
     kiln_status status = take_place(&request, tensor, err);
+    mapping->place = request.place;
     if (status == KILN_STATUS_OK) {
-        mapping->place = request.place;
         status = kilni_device_wait(device, err);
     }
     if (status == KILN_STATUS_OK) {

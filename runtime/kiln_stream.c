@@ -51,24 +51,6 @@ kiln_stream *kiln_stream_retain(kiln_stream *stream)
     return stream;
 }
 
-/// Unlinks the choices of `thread`, or of all threads when it is 0, that are for `stream`, or for
-/// any when it is NULL.
-static void forget_choices(kiln_device *device, uint64_t thread, const kilni_stream *stream)
-{
-    kilni_choice **link = &device->choices;
-    while (*link != NULL) {
-        kilni_choice *choice = *link;
-        if ((thread == 0 || choice->thread == thread) &&
-            (stream == NULL || choice->stream == stream)) {
-            *link = choice->next;
-            kiln_free(&device->context->env, choice);
-        } else {
-            link = &choice->next;
-        }
-    }
-    device->current = NULL;
-}
-
 void kiln_stream_release(kiln_stream *stream)
 {
     if (stream == NULL || atomic_fetch_sub(&stream->refs, 1) != 1) {
@@ -76,22 +58,30 @@ void kiln_stream_release(kiln_stream *stream)
     }
     kiln_device *device = stream->device;
     pthread_mutex_lock(&device->lock);
-    forget_choices(device, 0, stream->inner);
+    for (size_t i = 0; i < device->threads.capacity; i++) {
+        kilni_thread *thread = &device->threads.places[i];
+        thread->chosen = thread->chosen == stream->inner ? NULL : thread->chosen;
+    }
+    device->current = NULL;
     stream->inner->named = false; // goes once nothing is queued on it
     pthread_mutex_unlock(&device->lock);
     kiln_free(&device->context->env, stream);
     kiln_device_release(device);
 }
 
+/// `stream` NULL: its own again.
 static kiln_status choose(kiln_device *device, kilni_stream *stream, kiln_error *err)
 {
-    kilni_choice *choice = kiln_alloc(&device->context->env, sizeof(*choice));
-    if (choice == NULL) {
+    uint64_t id = kiln_thread_id();
+    kilni_thread *thread =
+        stream != NULL ? kilni_thread_get(device, id) : kilni_thread_find(device, id);
+    if (thread == NULL && stream != NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to choose a stream");
     }
-    forget_choices(device, kiln_thread_id(), NULL);
-    *choice = (kilni_choice){.thread = kiln_thread_id(), .stream = stream, .next = device->choices};
-    device->choices = choice;
+    if (thread != NULL) {
+        thread->chosen = stream;
+    }
+    device->current = NULL;
     return KILN_STATUS_OK;
 }
 
@@ -105,13 +95,8 @@ kiln_status kiln_stream_set(kiln_device *handle, kiln_stream *stream, kiln_error
         return kiln_fail(err, INVALID_ARGUMENT, "the stream is of %s, not of %s",
                          stream->device->address, device->address);
     }
-    kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&device->lock);
-    if (stream == NULL) {
-        forget_choices(device, kiln_thread_id(), NULL);
-    } else {
-        status = choose(device, stream->inner, err);
-    }
+    kiln_status status = choose(device, stream != NULL ? stream->inner : NULL, err);
     pthread_mutex_unlock(&device->lock);
     return status;
 }

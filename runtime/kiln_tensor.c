@@ -5,13 +5,45 @@
 
 #include "runtime_internal.h"
 
-// Tensor records kept for reuse on each device.
-enum { KEPT_TENSORS = 256 };
+// Tensor records kept for reuse on each device, and how many numbers it takes of the process's.
+enum { KEPT_TENSORS = 256, IDS_AT_ONCE = 1024 };
 
-uint64_t kilni_tensor_next_id(void)
+uint64_t kilni_tensor_ids(uint64_t count)
 {
     static atomic_uint_fast64_t last;
-    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    return atomic_fetch_add_explicit(&last, count, memory_order_relaxed) + 1;
+}
+
+static uint64_t next_id(kiln_device *device)
+{
+    if (device->next_id == device->end_id) {
+        device->next_id = kilni_tensor_ids(IDS_AT_ONCE);
+        device->end_id = device->next_id + IDS_AT_ONCE;
+    }
+    return device->next_id++;
+}
+
+void kilni_tensor_unhold(kiln_device *device)
+{
+    if (--device->tensors_held == 0) {
+        atomic_fetch_sub(&device->refs, 1); // not the last
+    }
+}
+
+/// What a record that was used before starts with; the view follows from `placed`.
+static void clear(kiln_tensor *tensor)
+{
+    tensor->pins = 0;
+    tensor->stream = 0;
+    tensor->arrival = NULL;
+    tensor->next_free = NULL;
+    tensor->slot = 0;
+    tensor->shared = tensor->pending = tensor->doomed = false;
+    tensor->captured = tensor->unresolved = false;
+    tensor->param = 0;
+    tensor->place.placed = tensor->place.described = false;
+    tensor->place.storage = NULL;
+    tensor->place.fault = NULL;
 }
 
 kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
@@ -21,23 +53,43 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
     if (tensor != NULL) {
         device->free_tensors = tensor->next_free;
         device->n_free_tensors--;
-        memset(tensor, 0, offsetof(kiln_tensor, place.view));
-        tensor->next_free = NULL;
+        clear(tensor);
     } else {
         tensor = kiln_alloc(&device->context->env, sizeof(*tensor));
         if (tensor == NULL) {
             return NULL;
         }
     }
+    if (device->tensors_held++ == 0) {
+        (void)kiln_device_retain(device);
+    }
     atomic_init(&tensor->refs, 1);
     tensor->held = true;
-    tensor->device = kiln_device_retain(device);
+    tensor->device = device;
     tensor->handle = handle;
     tensor->desc = *desc;
-    tensor->desc.id = kilni_tensor_next_id();
+    tensor->desc.id = next_id(device);
     tensor->desc.flags = 0;
+    tensor->bytes = (uint64_t)kiln_desc_bytes(desc);
     device->tensors_live++;
     return tensor;
+}
+
+void kilni_tensor_settle(kiln_tensor *tensor, const kilni_place *place)
+{
+    if (place->fault != NULL) {
+        kilni_place_fail(tensor->device, &tensor->place, place->fault);
+    } else {
+        kilni_place_share(&tensor->place, place, &place->view);
+    }
+}
+
+void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place)
+{
+    tensor->desc.id = next_id(tensor->device);
+    tensor->desc.flags = 0;
+    tensor->param = 0;
+    kilni_tensor_settle(tensor, place);
 }
 
 static void free_tensor(kiln_tensor *tensor)
@@ -100,9 +152,8 @@ static void let_go(kiln_tensor *tensor)
     kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
     bool outside = stream != NULL && stream->capturing && tensor->place.placed;
     if (stream != NULL && !tensor->shared && !outside) {
-        kiln_error ignored = KILN_ERROR_INIT;
         // Without memory for the record the tensor only lives until the queue has run.
-        (void)kilni_stream_drop(stream, tensor, &ignored);
+        (void)kilni_stream_drop(stream, tensor, /*err=*/NULL);
     }
     kilni_tensor_disown(tensor);
 }
@@ -112,20 +163,33 @@ void kilni_tensor_release(kiln_tensor *tensor)
     if (atomic_fetch_sub(&tensor->refs, 1) == 1) {
         kiln_device *device = tensor->device;
         let_go(tensor);
-        atomic_fetch_sub(&device->refs, 1); // not the last: the caller holds the device
+        kilni_tensor_unhold(device);
     }
+}
+
+/// Gives up a hold. Who has the only one shares it with nobody, and needs no atomic subtraction.
+static bool is_last(kiln_tensor *tensor)
+{
+    if (atomic_load_explicit(&tensor->refs, memory_order_acquire) == 1) {
+        atomic_store_explicit(&tensor->refs, 0, memory_order_relaxed);
+        return true;
+    }
+    return atomic_fetch_sub(&tensor->refs, 1) == 1;
 }
 
 void kiln_release(kiln_tensor *tensor)
 {
-    if (tensor == NULL || atomic_fetch_sub(&tensor->refs, 1) != 1) {
+    if (tensor == NULL || !is_last(tensor)) {
         return;
     }
     kiln_device *device = tensor->device;
     pthread_mutex_lock(&device->lock);
     let_go(tensor);
+    bool last = --device->tensors_held == 0;
     pthread_mutex_unlock(&device->lock);
-    kiln_device_release(device);
+    if (last) {
+        kiln_device_release(device);
+    }
 }
 
 // ---- description

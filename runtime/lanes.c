@@ -65,6 +65,19 @@ static void trim_lane(kilni_lane *lane)
     }
 }
 
+void kilni_lanes_set_budget(kiln_device *device, uint64_t bytes)
+{
+    kilni_lane *lanes[] = {&device->in, &device->out};
+    pthread_mutex_lock(&device->lock); // those that come later take it from the device
+    bool has_lanes = device->out.backend != NULL;
+    pthread_mutex_unlock(&device->lock);
+    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]) && has_lanes; i++) {
+        pthread_mutex_lock(&lanes[i]->lock);
+        lanes[i]->backend->ops->set_budget(lanes[i]->backend, bytes);
+        pthread_mutex_unlock(&lanes[i]->lock);
+    }
+}
+
 void kilni_lanes_trim(kiln_device *device)
 {
     trim_lane(&device->in);

@@ -2,14 +2,15 @@
 // Where what shares memory lies: every object of the arena gets an offset, so that those alive at
 // once do not meet, or a place at the beginning of a result that is not written yet. Largest first,
 // each into the smallest gap that takes it (as in Pisarchyk and Lee, "Efficient Memory Management
-// for Deep Neural Net Inference", 2020); a second order is tried, and the shorter arena taken.
+// for Deep Neural Net Inference", 2020); a second order is tried, and the shorter arena taken. Of
+// very many objects only those alive at once are compared, in the order of time.
 
 #include "memory_internal.h"
 
 #include <stdlib.h>
 
 enum {
-    MAX_OBJECTS = 8192, ///< the work grows with their square
+    MANY_OBJECTS = 8192, ///< up to here the work may grow with their square
     MAX_HOSTS = 16 ///< results that others may lie in
 };
 
@@ -183,6 +184,41 @@ static void pack_best(packing *p, sort_key *keys)
     pack(p, best % 2 == 0);
 }
 
+/// Keeps of those with an offset the ones that are alive at the step or later.
+static void pass_over(packing *p, uint32_t step)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->n_placed; i++) {
+        if (p->objects[p->placed[i]].last >= step) {
+            p->placed[kept++] = p->placed[i];
+        }
+    }
+    p->n_placed = kept;
+}
+
+/// Each into a gap between those that live when it begins.
+static void pack_in_time(packing *p, sort_key *keys)
+{
+    sort(p, keys, BY_TIME);
+    for (uint32_t i = 0; i < p->n_order; i++) {
+        kilni_object *object = &p->objects[p->order[i]];
+        object->home = KILNI_HOME_ARENA;
+        object->host = KILNI_NO_VALUE;
+        pass_over(p, object->first);
+        place_at_offset(p, p->order[i]);
+    }
+    for (uint32_t i = 0; i < p->n_order; i++) {
+        const kilni_object *object = &p->objects[p->order[i]];
+        keys[i] = (sort_key){.major = object->offset,
+                             .minor = (uint32_t)(object->bytes / p->align),
+                             .number = p->order[i]};
+    }
+    qsort(keys, p->n_order, sizeof(*keys), compare);
+    for (p->n_placed = 0; p->n_placed < p->n_order; p->n_placed++) {
+        p->placed[p->n_placed] = keys[p->n_placed].number;
+    }
+}
+
 /// Objects at the same offset and as long share a window.
 static void share_windows(packing *p)
 {
@@ -206,9 +242,6 @@ bool kilni_layout_pack(kilni_layout *layout, uint64_t align)
 {
     kiln_arena memory;
     packing p = {.objects = layout->objects, .align = align};
-    if (layout->n_objects > MAX_OBJECTS) {
-        return false;
-    }
     size_t n = (size_t)layout->n_objects + 1;
     kiln_arena_init(&memory, &layout->device->context->env);
     p.order = kiln_arena_alloc(&memory, n * sizeof(*p.order));
@@ -222,8 +255,12 @@ bool kilni_layout_pack(kilni_layout *layout, uint64_t align)
         }
     }
     if (room && p.n_order > 0) {
-        choose_hosts(&p, layout->n_objects);
-        pack_best(&p, keys);
+        if (layout->n_objects <= MANY_OBJECTS) {
+            choose_hosts(&p, layout->n_objects);
+            pack_best(&p, keys);
+        } else {
+            pack_in_time(&p, keys);
+        }
         share_windows(&p);
         layout->arena_bytes = p.length;
     }

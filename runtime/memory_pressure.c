@@ -48,6 +48,7 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
         kilni_relieve(device);
     }
     pthread_mutex_unlock(&device->lock);
+    kilni_lanes_set_budget(device, bytes);
     return KILN_STATUS_OK;
 }
 

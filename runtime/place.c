@@ -39,6 +39,7 @@ static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_p
 static bool make_room(kiln_device *device)
 {
     bool dropped = kilni_arena_drop(device);
+    dropped = kilni_kept_drop(device) || dropped;
     if (device->in.backend != NULL) {
         kilni_device_sweep(device);
         kilni_lanes_trim(device);
@@ -106,9 +107,12 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
             device->backend->ops->free(device->backend, storage->buffer);
             kiln_free(&device->context->env, storage);
         }
+    } else if (storage != NULL && storage->kept > 0 && storage->refs == storage->kept) {
+        kilni_kept_forget(device, storage);
     }
     kilni_fault_release(device, place->fault);
     place->storage = NULL;
     place->fault = NULL;
     place->placed = false;
+    place->described = false;
 }

@@ -9,6 +9,7 @@ static void block_state_free(void *pointer)
 {
     kilni_block_state *state = pointer;
     kilni_scores_fini(&state->scores, &state->device->context->env);
+    kilni_plan_heirs_fini(state);
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
     }
@@ -28,37 +29,94 @@ bool kilni_plan_block_failed(const kiln_plan_block *block)
 // ---- blocks
 // --------------------------------------------------------------------------------------
 
+static kilni_block_state *make_state(kiln_device *device, kiln_plan_block *block)
+{
+    kilni_block_state *state = kiln_alloc(&device->context->env, sizeof(*state));
+    if (state != NULL) {
+        state->device = device;
+        block->state = state;
+        block->state_free = block_state_free;
+    }
+    return state;
+}
+
+kiln_status kilni_plan_block_build(kiln_device *device, kiln_fuse_engine *engine,
+                                   kiln_plan_block *block, kiln_error *err)
+{
+    kiln_built *built = NULL;
+    kilni_block_state *state = block->state;
+    if (state != NULL && (state->built != NULL || state->failed)) {
+        return KILN_STATUS_OK;
+    }
+    uint64_t start_ns = kilni_trace_now(device);
+    kiln_fuse_block_doing(engine, block, KILN_FUSE_BUILDS);
+    kiln_status status =
+        device->backend->ops->program_build(device->backend, block->program, &built, err);
+    kiln_fuse_block_doing(engine, block, KILN_FUSE_DOES_NOTHING);
+    kilni_trace_span(device, KILNI_SPAN_BUILD, block->fuser, start_ns);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    state = state != NULL ? state : make_state(device, block);
+    if (state == NULL) {
+        device->backend->ops->program_free(device->backend, built);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a block");
+    }
+    state->built = built;
+    return KILN_STATUS_OK;
+}
+
+/// A sample needs more memory than the run that it is for: that it found none says nothing about
+/// the program.
+static bool starves(const kilni_run *run, const kiln_error *cause)
+{
+    kiln_device *device = run->device;
+    bool starved = device->measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
+    device->starved = device->starved || starved;
+    return starved;
+}
+
+/// A block could not be built or launched. Is its program to blame, it is not tried again; was
+/// memory short, only after some runs, twice as many each time.
+static void block_failed(const kilni_run *run, const kiln_plan_block *block,
+                         const kiln_error *cause)
+{
+    enum { MOST_SHORTAGES = 10 };
+    kilni_block_state *state = block->state;
+    if (state == NULL || starves(run, cause)) {
+        return;
+    }
+    state->failed = kiln_fuse_block_failed(run->engine, block, cause);
+    if (!state->failed) {
+        state->shortages += state->shortages < MOST_SHORTAGES;
+        state->runs_out = (1u << state->shortages) - 2;
+    }
+}
+
 static kiln_status prepare_block(const kilni_block_view *view, kiln_error *err)
 {
     kiln_plan_block *block = (kiln_plan_block *)(uintptr_t)view->block;
     kiln_device *device = view->run->device;
     kilni_block_state *state = block->state;
-    if (state == NULL) {
-        state = kiln_alloc(&device->context->env, sizeof(*state));
-        if (state == NULL) {
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a block");
-        }
-        state->device = device;
-        block->state = state;
-        block->state_free = block_state_free;
-        uint64_t start_ns = kilni_trace_now(device);
-        kiln_fuse_block_doing(view->run->engine, block, KILN_FUSE_BUILDS);
-        kiln_status status = device->backend->ops->program_build(device->backend, block->program,
-                                                                 &state->built, err);
-        kiln_fuse_block_doing(view->run->engine, block, KILN_FUSE_DOES_NOTHING);
-        kilni_trace_span(device, KILNI_SPAN_BUILD, block->fuser, start_ns);
-        if (status != KILN_STATUS_OK) {
-            state->failed = true;
-            kiln_fuse_block_failed(view->run->engine, block, err);
-            return status;
-        }
+    if (state != NULL && state->runs_out > 0) {
+        state->runs_out--;
+        return kiln_fail(err, FAILED_PRECONDITION, "memory was short for it before");
     }
+    kiln_status status = kilni_plan_block_build(device, view->run->engine, block, err);
+    if (status != KILN_STATUS_OK) {
+        if (state == NULL) {
+            (void)make_state(device, block);
+        }
+        block_failed(view->run, block, err);
+        return status;
+    }
+    state = block->state;
     if (state->failed) {
         return kiln_fail(err, FAILED_PRECONDITION, "the block failed before");
     }
     if (block->program->guard.count > 0) {
         int64_t holds = 0;
-        kiln_status status = kilni_plan_evaluate(view, &block->program->guard, &holds, err);
+        status = kilni_plan_evaluate(view, &block->program->guard, &holds, err);
         if (status != KILN_STATUS_OK || holds == 0) {
             return kiln_fail(err, FAILED_PRECONDITION, "the program's guard does not hold");
         }
@@ -111,8 +169,10 @@ static void block_end(const kilni_run *run, block_run *current)
 {
     const kiln_env *env = &run->device->context->env;
     drop_temps(run, current);
-    if (current->started && !current->unseen && current->lost == NULL) {
-        ((kilni_block_state *)current->view.block->state)->proven = true;
+    if (current->started && !current->unfused && current->lost == NULL) {
+        kilni_block_state *state = current->view.block->state;
+        state->proven = state->proven || !current->unseen;
+        state->shortages = 0;
     }
     current->unseen = false;
     kilni_waits_release(current->waits);
@@ -149,41 +209,44 @@ static kilni_kept *kept_of(const block_run *current, uint32_t temp)
     return state->kept == NULL ? NULL : &state->kept[temp];
 }
 
-/// The constants that a temporary is made from; more than there is room for are only counted.
-static uint32_t sources_of(const block_run *current, uint32_t temp, kilni_place **out_sources)
+/// What a temporary of `bytes` is made from.
+static kiln_status made_from(const block_run *current, uint32_t temp, int64_t bytes,
+                             kilni_kept_from *out_from, kiln_error *err)
 {
     const kiln_program *program = current->view.block->program;
     const kiln_program_launch *launch = &program->launches[program->temps[temp].prepack_launch];
-    uint32_t count = 0;
+    *out_from = (kilni_kept_from){.n_sources = KILNI_KEPT_SOURCES + 1};
+    if (launch->n_args > KILN_LAUNCH_ARGS_MAX) {
+        return KILN_STATUS_OK; // it will not run
+    }
+    out_from->n_sources = 0;
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
-            if (count < KILNI_KEPT_SOURCES) {
-                out_sources[count] =
+            if (out_from->n_sources < KILNI_KEPT_SOURCES) {
+                out_from->sources[out_from->n_sources] =
                     current->view.run->places[kilni_plan_slot_of(&current->view, arg->ref)];
             }
-            count++;
+            out_from->n_sources++;
         }
     }
-    return count;
+    return kilni_plan_launch_numbers(&current->view, launch, bytes, &out_from->numbers, err);
 }
 
 /// Gives a temporary the memory where it was kept, by this plan or another. False: it was not.
-static bool place_kept(block_run *current, uint32_t temp, int64_t bytes, kilni_kept *kept)
+static bool place_kept(block_run *current, uint32_t temp, kilni_kept *kept,
+                       const kilni_kept_from *from)
 {
-    kilni_place *sources[KILNI_KEPT_SOURCES];
     kiln_device *device = current->view.run->device;
-    uint32_t n_sources = sources_of(current, temp, sources);
-    if (n_sources > KILNI_KEPT_SOURCES) {
+    if (from->n_sources > KILNI_KEPT_SOURCES) {
         return false;
     }
-    if (!kilni_kept_serves(kept, bytes, sources, n_sources)) {
-        const kilni_kept *other =
-            kilni_kept_find(device, kept->program, temp, bytes, sources, n_sources);
+    if (!kilni_kept_serves(kept, from)) {
+        const kilni_kept *other = kilni_kept_find(device, kept->program, temp, from);
         if (other == NULL) {
             return false;
         }
-        kilni_kept_set(device, kept, &other->temp, bytes, sources, n_sources);
+        kilni_kept_set(device, kept, &other->temp, from);
     }
     kilni_place_share(&current->temps.places[temp], &kept->temp, &kept->temp.view);
     return true;
@@ -193,8 +256,11 @@ static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, 
 {
     kilni_kept *kept = kept_of(current, temp);
     kilni_place *place = &current->temps.places[temp];
-    if (kept != NULL && place_kept(current, temp, bytes, kept)) {
-        return KILN_STATUS_OK;
+    kilni_kept_from from = {0};
+    kiln_status status =
+        kept != NULL ? made_from(current, temp, bytes, &from, err) : KILN_STATUS_OK;
+    if (status != KILN_STATUS_OK || (kept != NULL && place_kept(current, temp, kept, &from))) {
+        return status;
     }
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
     if (kilni_layout_place_temp(current->view.run, current->block, temp, &desc, place)) {
@@ -225,7 +291,7 @@ static kiln_status launch_watched(block_run *current, const kiln_plan_step *step
 static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
 {
     const kiln_program_temp *t = &current->view.block->program->temps[temp];
-    kilni_place *sources[KILNI_KEPT_SOURCES];
+    kilni_kept_from from = {0};
     kilni_kept *kept = kept_of(current, temp);
     const kilni_place *place = &current->temps.places[temp];
     if ((t->flags & KILN_TEMP_PERSISTENT) == 0) {
@@ -248,9 +314,10 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
         status = kilni_plan_follow_launch(&current->view, launch, &current->waits, err);
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
-        uint32_t n_sources = sources_of(current, temp, sources);
-        kilni_kept_set(current->view.run->device, kept, place, place->view.dims[0], sources,
-                       n_sources);
+        status = made_from(current, temp, place->view.dims[0], &from, err);
+    }
+    if (status == KILN_STATUS_OK && kept != NULL) {
+        kilni_kept_set(current->view.run->device, kept, place, &from);
     }
     return status;
 }
@@ -340,21 +407,15 @@ static void count_block(const kilni_run *run, block_run *current)
     }
 }
 
-/// A sample needs more memory than the run that it is for: that it found none says nothing about
-/// the program.
-static bool starves(const kilni_run *run, const kiln_error *cause)
-{
-    kiln_device *device = run->device;
-    bool starved = device->measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
-    device->starved = device->starved || starved;
-    return starved;
-}
-
 static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause)
 {
-    kiln_log_write(&run->device->context->env, starves(run, cause) ? KILN_LOG_DEBUG : KILN_LOG_WARN,
-                   "runtime", "block of %s runs unfused: %s", current->view.block->fuser,
-                   cause->message);
+    kilni_block_state *state = current->view.block->state;
+    bool known = starves(run, cause) || (state != NULL && state->told);
+    kiln_log_write(&run->device->context->env, known ? KILN_LOG_DEBUG : KILN_LOG_WARN, "runtime",
+                   "block of %s runs unfused: %s", current->view.block->fuser, cause->message);
+    if (state != NULL && !run->device->measuring) {
+        state->told = true;
+    }
     current->unfused = true;
     drop_temps(run, current); // the operations alone may need the memory
     run_block_unfused(&current->view);
@@ -377,6 +438,7 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     drop_temps(run, current); // the operations alone may need the memory
     run_block_unfused(&current->view);
     state->failed = !kilni_check_end(check);
+    state->told = state->failed; // with what is wrong
 }
 
 /// Makes `block` the current one. False: it runs unfused, or has done so.
@@ -442,6 +504,39 @@ static void fail_hung(const kilni_run *run, block_run *current, const kiln_progr
     kilni_fault_release(run->device, fault);
 }
 
+/// Whether an operation of the block before its `end`th makes the value.
+static bool is_made_before(const kilni_run *run, const kiln_plan_block *block, uint32_t end,
+                           uint32_t slot)
+{
+    for (uint32_t at = 0; at < end; at++) {
+        const kiln_op_record *record = &run->segment->ops[block->ops[at]];
+        for (size_t i = 0; i < record->n_outputs; i++) {
+            if (kilni_plan_operand_slot(run, block->ops[at], record->n_inputs + i) == slot) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/// Whether the block's operations can still run alone: only what dies is written over, and it loses
+/// its place with that.
+static bool inputs_are_whole(const block_run *current)
+{
+    const kilni_run *run = current->view.run;
+    const kiln_plan_block *block = current->view.block;
+    for (uint32_t at = 0; at < block->n_ops; at++) {
+        uint32_t op = block->ops[at];
+        for (size_t i = 0; i < run->segment->ops[op].n_inputs; i++) {
+            uint32_t slot = kilni_plan_operand_slot(run, op, i);
+            if (!is_made_before(run, block, at, slot) && !run->places[slot]->placed) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_run *current)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -473,13 +568,10 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
             return;
         }
     }
-    // Nothing of this launch was enqueued, so its inputs are whole. Later launches may have lost
-    // theirs.
-    if (!starves(run, &err)) {
-        kiln_fuse_block_failed(run->engine, current->view.block, &err);
-        ((kilni_block_state *)current->view.block->state)->failed = true;
-    }
-    if (!current->started) {
+    // Nothing of this launch was enqueued, so its inputs are whole; the block's may have died.
+    block_failed(run, current->view.block, &err);
+    current->unseen = true;
+    if (!current->started || inputs_are_whole(current)) {
         give_up_fusion(run, current, &err);
         return;
     }

@@ -30,6 +30,14 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
 
 // ---- one launch of a block (plan_launch.c) ----
 
+/// Whose memory each result of a launch may take: tensor `ref` of the block that of the segment's
+/// slots[first[ref]] to slots[first[ref + 1] - 1], which die at the step and give way to it.
+typedef struct kilni_heirs {
+    const kiln_plan_step *step; ///< NULL: not known yet
+    uint32_t *first;
+    uint32_t *slots;
+} kilni_heirs;
+
 /// What the executor keeps with a block of a plan.
 typedef struct kilni_block_state {
     kiln_device *device;
@@ -37,11 +45,20 @@ typedef struct kilni_block_state {
     bool failed; ///< never tried again
     bool tuned; ///< measured, or never to be
     bool checked; ///< compared with its operations alone
+    bool told; ///< that it runs unfused
     bool proven; ///< all of its launches have been seen to end
+    uint32_t shortages; ///< tries in a row for which memory was short
+    uint32_t runs_out; ///< runs that it is left out of before it is tried again
     kilni_scores scores;
+    kilni_heirs *heirs; ///< per launch of the program; NULL: none was run yet
+    uint32_t n_launches;
     kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
 } kilni_block_state;
+
+/// Makes the block's state, its program built; where that fails there is none.
+kiln_status kilni_plan_block_build(kiln_device *device, kiln_fuse_engine *engine,
+                                   kiln_plan_block *block, kiln_error *err);
 
 /// A block's numbers resolved to values: what formulas and arguments refer to.
 typedef struct kilni_block_view {
@@ -64,6 +81,12 @@ kiln_status kilni_plan_evaluate(const kilni_block_view *view, const kiln_formula
                                 int64_t *out_value, kiln_error *err);
 kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_step *step,
                                uint32_t index, const kilni_temp_list *temps, kiln_error *err);
+/// What a launch sees beside memory, with the size of the temporary that it fills. It has at most
+/// KILN_LAUNCH_ARGS_MAX arguments.
+kiln_status kilni_plan_launch_numbers(const kilni_block_view *view,
+                                      const kiln_program_launch *launch, int64_t bytes,
+                                      kiln_hash128 *out_numbers, kiln_error *err);
+void kilni_plan_heirs_fini(kilni_block_state *state);
 /// A launch that would write only tensors without elements is left out.
 bool kilni_plan_writes_something(const kilni_block_view *view, const kiln_program_launch *launch);
 /// The first fault among what a launch reads, or NULL.

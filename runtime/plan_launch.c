@@ -32,6 +32,96 @@ static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, in
     memcpy(&arg->bytes, &integer, 8); // little-endian: the low bytes come first
 }
 
+// ---- in place
+// ------------------------------------------------------------------------------------
+
+void kilni_plan_heirs_fini(kilni_block_state *state)
+{
+    const kiln_env *env = &state->device->context->env;
+    for (uint32_t i = 0; i < state->n_launches; i++) {
+        kiln_free(env, state->heirs[i].first);
+        kiln_free(env, state->heirs[i].slots);
+    }
+    kiln_free(env, state->heirs);
+    state->heirs = NULL;
+    state->n_launches = 0;
+}
+
+/// The slots that die at the step and may be written over by a result of their argument's group;
+/// UINT32_MAX for other arguments.
+static void list_givers(const kilni_block_view *view, const kiln_plan_step *step,
+                        const kiln_program_launch *launch, uint32_t *givers)
+{
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        givers[i] = UINT32_MAX;
+        if (kilni_arg_gives_way(launch, i, arg->group)) {
+            uint32_t slot = kilni_plan_slot_of(view, arg->ref);
+            givers[i] = kilni_plan_is_dying(step, slot) ? slot : UINT32_MAX;
+        }
+    }
+}
+
+/// Counts, and lists when there is an array for it, whose memory each tensor may take.
+static uint32_t list_heirs(const kilni_block_view *view, const kiln_program_launch *launch,
+                           const uint32_t *givers, kilni_heirs *heirs)
+{
+    uint32_t count = 0;
+    for (uint32_t ref = 0; ref < view->block->n_tensors; ref++) {
+        uint32_t group = kilni_arg_group(launch, ref);
+        heirs->first[ref] = count;
+        for (uint32_t i = 0; i < launch->n_args; i++) {
+            if (givers[i] == UINT32_MAX || launch->args[i].group != group) {
+                continue;
+            }
+            if (heirs->slots != NULL) {
+                heirs->slots[count] = givers[i];
+            }
+            count++;
+        }
+    }
+    heirs->first[view->block->n_tensors] = count;
+    return count;
+}
+
+/// Who inherits from whom is the same at each run of a plan, so it is found out once. Without host
+/// memory for it nothing is done in place.
+static const kilni_heirs *heirs_of(const kilni_block_view *view, const kiln_plan_step *step,
+                                   const kiln_program_launch *launch)
+{
+    const kiln_env *env = &view->run->device->context->env;
+    const kiln_program *program = view->block->program;
+    kilni_block_state *state = view->block->state;
+    if (state->heirs == NULL) {
+        state->heirs = kiln_alloc_array(env, program->n_launches, sizeof(*state->heirs));
+        state->n_launches = state->heirs != NULL ? program->n_launches : 0;
+    }
+    if (state->heirs == NULL) {
+        return NULL;
+    }
+    kilni_heirs *heirs = &state->heirs[launch - program->launches];
+    if (heirs->step == step) {
+        return heirs;
+    }
+    uint32_t givers[KILN_LAUNCH_ARGS_MAX];
+    kiln_free(env, heirs->first);
+    kiln_free(env, heirs->slots);
+    *heirs = (kilni_heirs){0};
+    heirs->first = kiln_alloc_array(env, view->block->n_tensors + 1u, sizeof(*heirs->first));
+    if (heirs->first == NULL) {
+        return NULL;
+    }
+    list_givers(view, step, launch, givers);
+    uint32_t count = list_heirs(view, launch, givers, heirs);
+    heirs->slots = kiln_alloc_array(env, count + 1u, sizeof(*heirs->slots));
+    if (heirs->slots == NULL) {
+        return NULL;
+    }
+    (void)list_heirs(view, launch, givers, heirs);
+    heirs->step = step;
+    return heirs;
+}
+
 /// Memory for a tensor that the launch writes: that of an input in its last use when the program
 /// allows it.
 static kiln_status place_written(const kilni_block_view *view, const kiln_plan_step *step,
@@ -44,15 +134,12 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
         return KILN_STATUS_OK;
     }
     bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
-    uint32_t group = kilni_arg_group(launch, ref);
-    for (uint32_t i = 0; in_place && i < launch->n_args; i++) {
-        const kiln_program_arg *arg = &launch->args[i];
-        if (!kilni_arg_gives_way(launch, i, group)) {
-            continue;
-        }
-        uint32_t source = kilni_plan_slot_of(view, arg->ref);
-        if (kilni_plan_is_dying(step, source) && kilni_plan_can_reuse(run->places[source], desc)) {
-            kilni_plan_reuse(run->places[slot], run->places[source], desc);
+    const kilni_heirs *heirs = in_place && step != NULL ? heirs_of(view, step, launch) : NULL;
+    for (uint32_t i = heirs != NULL ? heirs->first[ref] : 0;
+         heirs != NULL && i < heirs->first[ref + 1]; i++) {
+        const kilni_place *source = run->places[heirs->slots[i]];
+        if (kilni_plan_can_reuse(source, desc)) {
+            kilni_plan_reuse(run->places[slot], source, desc);
             kilni_layout_note(run, slot, run->places[slot]);
             return KILN_STATUS_OK;
         }
@@ -64,7 +151,9 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
     return status;
 }
 
-/// One temporary of a program while a segment runs.
+// ---- arguments
+// -----------------------------------------------------------------------------------
+
 static kiln_status set_arg(const kilni_block_view *view, const kiln_plan_step *step,
                            const kiln_program_launch *launch, const kiln_program_arg *arg,
                            const kilni_temp_list *temps, kiln_launch_arg *out_arg, kiln_error *err)
@@ -92,8 +181,10 @@ static kiln_status set_arg(const kilni_block_view *view, const kiln_plan_step *s
         *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER,
                                      .buffer = temps->places[arg->ref].view.buffer};
         return KILN_STATUS_OK;
-    case KILN_ARG_OFFSET:
-        value = place->view.offset_bytes / (int64_t)kiln_dtype_size(place->view.dtype);
+    case KILN_ARG_OFFSET: // a tensor that failed has no view: its block fails before it is launched
+        value = place->fault != NULL || place->view.buffer == NULL
+                    ? 0
+                    : place->view.offset_bytes / (int64_t)kiln_dtype_size(place->view.dtype);
         break;
     case KILN_ARG_STRIDE:
         value = place->view.strides[arg->axis];
@@ -175,6 +266,33 @@ kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_ste
     }
     const kilni_block_state *state = view->block->state;
     return device->backend->ops->program_launch(device->backend, state->built, &ready, err);
+}
+
+kiln_status kilni_plan_launch_numbers(const kilni_block_view *view,
+                                      const kiln_program_launch *launch, int64_t bytes,
+                                      kiln_hash128 *out_numbers, kiln_error *err)
+{
+    uint64_t numbers[KILN_LAUNCH_ARGS_MAX + 7];
+    size_t sizes[6] = {0};
+    uint32_t count = 0;
+    kiln_status status = evaluate_size(view, launch->global, launch->n_dims, sizes, err);
+    if (status == KILN_STATUS_OK && launch->local[0].count > 0) {
+        status = evaluate_size(view, launch->local, launch->n_dims, sizes + 3, err);
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        numbers[count++] = sizes[i];
+    }
+    numbers[count++] = (uint64_t)bytes;
+    for (uint32_t i = 0; i < launch->n_args && status == KILN_STATUS_OK; i++) {
+        const kiln_program_arg *arg = &launch->args[i];
+        if (arg->kind != KILN_ARG_TENSOR && arg->kind != KILN_ARG_TEMP) {
+            kiln_launch_arg value = {0};
+            status = set_arg(view, NULL, launch, arg, NULL, &value, err);
+            numbers[count++] = value.bytes;
+        }
+    }
+    *out_numbers = kiln_hash_bytes(numbers, count * sizeof(numbers[0]));
+    return status;
 }
 
 bool kilni_plan_writes_something(const kilni_block_view *view, const kiln_program_launch *launch)

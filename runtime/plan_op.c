@@ -150,9 +150,11 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
 
 kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_place *place)
 {
+    if (place->fault != NULL || kilni_place_waits(place) == NULL) {
+        return place->fault;
+    }
     kiln_error err = KILN_ERROR_INIT;
-    if (place->fault == NULL && kilni_place_waits(place) != NULL &&
-        kilni_waits_status(kilni_place_waits(place), NULL, &err) != KILN_STATUS_OK) {
+    if (kilni_waits_status(kilni_place_waits(place), NULL, &err) != KILN_STATUS_OK) {
         kilni_fault *fault = kilni_fault_create(run->device, &err);
         kilni_place_fail(run->device, place, fault);
         kilni_fault_release(run->device, fault);

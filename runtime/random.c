@@ -20,61 +20,33 @@ bool kilni_random_draws(const kiln_op_info *info, uint32_t *out_attr)
     return false;
 }
 
-static kilni_random_stream *find(kilni_random *random, uint64_t thread)
+static kiln_status find_stream(kiln_device *device, kilni_thread **out_thread, kiln_error *err)
 {
-    for (size_t i = 0; i < random->n_streams; i++) {
-        if (random->streams[i].thread == thread) {
-            return &random->streams[i];
-        }
+    kilni_thread *thread = kilni_thread_get(device, kiln_thread_id());
+    if (thread == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream of random numbers");
     }
-    return NULL;
-}
-
-static kilni_random_stream *find_or_add(kiln_device *device, kiln_error *err)
-{
-    kilni_random *random = &device->random;
-    uint64_t thread = kiln_thread_id();
-    kilni_random_stream *found = find(random, thread);
-    if (found != NULL) {
-        return found;
+    if (!thread->draws) {
+        thread->draws = true;
+        thread->random_number = device->random.next_number++;
+        thread->random_position = 0;
     }
-    if (random->n_streams == random->capacity) {
-        size_t capacity = random->capacity == 0 ? 4 : random->capacity * 2;
-        kilni_random_stream *grown =
-            kiln_realloc(&device->context->env, random->streams, random->capacity * sizeof(*grown),
-                         capacity * sizeof(*grown));
-        if (grown == NULL) {
-            (void)kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream of random numbers");
-            return NULL;
-        }
-        random->streams = grown;
-        random->capacity = capacity;
-    }
-    found = &random->streams[random->n_streams++];
-    *found = (kilni_random_stream){.thread = thread, .number = random->next_number++};
-    return found;
+    *out_thread = thread;
+    return KILN_STATUS_OK;
 }
 
 kiln_status kilni_random_next(kiln_device *device, kiln_attr out_attrs[3], kiln_error *err)
 {
-    kiln_error local = KILN_ERROR_INIT;
-    kilni_random_stream *stream = find_or_add(device, &local);
-    if (stream == NULL) {
-        if (err != NULL) {
-            *err = local;
-        }
-        return (kiln_status)local.code;
+    kilni_thread *thread = NULL;
+    kiln_status status = find_stream(device, &thread, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     out_attrs[0] = kilni_attr_i64(device->random.seed);
-    out_attrs[1] = kilni_attr_i64((int64_t)stream->number);
-    out_attrs[2] = kilni_attr_i64(stream->position);
-    stream->position = (stream->position + 1) & (((int64_t)1 << 48) - 1);
+    out_attrs[1] = kilni_attr_i64((int64_t)thread->random_number);
+    out_attrs[2] = kilni_attr_i64(thread->random_position);
+    thread->random_position = (thread->random_position + 1) & (((int64_t)1 << 48) - 1);
     return KILN_STATUS_OK;
-}
-
-void kilni_random_fini(kiln_device *device)
-{
-    kiln_free(&device->context->env, device->random.streams);
 }
 
 kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
@@ -86,8 +58,10 @@ kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_device_drain(device, err);
     device->random.seed = seed;
-    device->random.n_streams = 0;
     device->random.next_number = 0;
+    for (size_t i = 0; i < device->threads.capacity; i++) {
+        device->threads.places[i].draws = false;
+    }
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -99,14 +73,12 @@ kiln_status kiln_random_stream(kiln_device *device, uint32_t number, kiln_error 
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
     pthread_mutex_lock(&device->lock);
-    kiln_error local = KILN_ERROR_INIT;
-    kilni_random_stream *stream = find_or_add(device, &local);
-    if (stream != NULL) {
-        stream->number = number;
-        stream->position = 0;
-    } else if (err != NULL) {
-        *err = local;
+    kilni_thread *thread = NULL;
+    kiln_status status = find_stream(device, &thread, err);
+    if (status == KILN_STATUS_OK) {
+        thread->random_number = number;
+        thread->random_position = 0;
     }
     pthread_mutex_unlock(&device->lock);
-    return (kiln_status)local.code;
+    return status;
 }

@@ -11,27 +11,37 @@ typedef struct call {
     void *tokens[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
 } call;
 
+static void describe(kilni_place *place)
+{
+    place->described = true;
+    place->flags = KILN_TENSOR_PLACED;
+    place->align_log2 = 0;
+    if (place->fault != NULL) {
+        return;
+    }
+    if (kiln_view_is_contiguous(&place->view)) {
+        place->flags |= KILN_TENSOR_CONTIGUOUS;
+        place->flags |= place->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
+    }
+    uint64_t offset = (uint64_t)place->view.offset_bytes;
+    place->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes
+    while (place->align_log2 > 0 && (offset & ((1u << place->align_log2) - 1)) != 0) {
+        place->align_log2--;
+    }
+}
+
 /// Brings the facts about a tensor's memory into its description.
-static void snapshot(const kiln_tensor *tensor, kiln_tensor_desc *out_desc)
+static void snapshot(kiln_tensor *tensor, kiln_tensor_desc *out_desc)
 {
     *out_desc = tensor->desc;
     if (!tensor->place.placed) {
         return;
     }
-    out_desc->flags |= KILN_TENSOR_PLACED;
-    if (tensor->place.fault != NULL) {
-        return;
+    if (!tensor->place.described) {
+        describe(&tensor->place);
     }
-    if (kiln_view_is_contiguous(&tensor->place.view)) {
-        out_desc->flags |= KILN_TENSOR_CONTIGUOUS;
-        out_desc->flags |= tensor->place.view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
-    }
-    uint64_t offset = (uint64_t)tensor->place.view.offset_bytes;
-    uint8_t align = 7; // what every backend gives the start of a buffer: 128 bytes
-    while (align > 0 && (offset & ((1u << align) - 1)) != 0) {
-        align--;
-    }
-    out_desc->align_log2 = align;
+    out_desc->flags |= tensor->place.flags;
+    out_desc->align_log2 = tensor->place.align_log2;
 }
 
 /// A value that another stream has yet to compute is computed first.
@@ -60,7 +70,7 @@ static void undo(kiln_tensor **tensors, size_t count)
         atomic_store(&tensor->refs, 0);
         kiln_device *device = tensor->device;
         kilni_tensor_disown(tensor);
-        atomic_fetch_sub(&device->refs, 1); // the caller holds the device
+        kilni_tensor_unhold(device); // the caller holds the device
     }
 }
 
@@ -173,7 +183,9 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
         stream->recorded++;
         kilni_tensor_pin(tensor, stream);
         kilni_tensor_unpend(tensor);
-        kilni_tensor_doom(tensor);
+        if (!stream->capturing) {
+            kilni_tensor_doom(tensor);
+        }
     }
     return status;
 }
@@ -255,8 +267,10 @@ static kiln_status record_call(kiln_device *handle, kiln_op op, kiln_tensor *con
     }
     kilni_trace_span(device, KILNI_SPAN_RECORD, info->name, start_ns);
     if (status == KILN_STATUS_OK && !stream->capturing) {
-        // The operation is recorded whatever becomes of the planning of those before it.
-        kiln_error later = KILN_ERROR_INIT;
+        // The operation is recorded whatever becomes of the planning of those before it. On the hot
+        // path the record is not zeroed; a failure fills it.
+        kiln_error later;
+        later.struct_size = (uint32_t)sizeof(later);
         if (kilni_stream_run(stream, /*drain=*/false, &later) != KILN_STATUS_OK) {
             kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                            later.message);

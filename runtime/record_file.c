@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Streams into files: what a program lets run, segment by segment, as replayable files in the
-// folder that the knob `record` names. Each kind of stream (operators, dtypes, extents) is written
-// once by a process, before it runs, with its inputs; large inputs of floats go without their
-// elements, which a replay invents.
+// folder that the knob `record` names. Each kind of stream (operators and what they are told,
+// dtypes, extents, strides) is written once by a process, before it runs, with its inputs; large
+// inputs of floats go without their elements, which a replay invents.
 
 #include "runtime_internal.h"
 
@@ -29,20 +29,53 @@ static uint32_t slot_of(const kilni_run *run, uint32_t op, size_t operand)
     return tensor->slot;
 }
 
-/* Equal for streams that differ in values alone. */
+static uint64_t add_tensor(uint64_t hash, const kilni_run *run, uint32_t slot)
+{
+    const kiln_tensor_desc *desc = &run->segment->tensors[slot];
+    const kilni_place *place = run->places[slot];
+    const uint64_t facts[] = {slot, (uint64_t)desc->dtype, desc->scheme};
+    size_t bytes = desc->rank * sizeof(desc->dims[0]);
+    hash = kiln_hash64(facts, sizeof(facts), hash);
+    hash = kiln_hash64(desc->dims, bytes, hash);
+    bool lies = place->placed && place->fault == NULL && place->view.rank == desc->rank;
+    return lies ? kiln_hash64(place->view.strides, bytes, hash) : hash;
+}
+
+static uint64_t add_attr(uint64_t hash, const kiln_attr *attr)
+{
+    const uint64_t facts[] = {(uint64_t)attr->type, attr->count};
+    hash = kiln_hash64(facts, sizeof(facts), hash);
+    switch (attr->type) {
+    case KILN_ATTR_NONE:
+        return hash;
+    case KILN_ATTR_I64_LIST:
+    case KILN_ATTR_F64_LIST:
+        return kiln_hash64(attr->v.ints, attr->count * sizeof(attr->v.ints[0]), hash);
+    case KILN_ATTR_STRING:
+        return kiln_hash64(attr->v.text, attr->count, hash);
+    case KILN_ATTR_TENSOR:
+        return kiln_hash64(attr->v.tensor->data, (size_t)kiln_desc_bytes(&attr->v.tensor->desc),
+                           hash);
+    default: // the floats' bits
+        return kiln_hash64(&attr->v.i, sizeof(attr->v.i), hash);
+    }
+}
+
+/* Equal for streams that differ in values alone: of elements, of numbers that plans do not know. */
 static uint64_t kind_of(const kilni_run *run)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = 0;
     for (uint32_t op = 0; op < run->segment->plan->n_ops; op++) {
         const kiln_op_record *record = &run->segment->ops[op];
-        hash = (hash ^ (uint64_t)record->op) * 0x100000001b3u;
+        const kiln_op_signature *signature = kiln_op_info_of(record->op)->signature;
+        const uint64_t facts[] = {(uint64_t)record->op, record->n_inputs, record->n_outputs};
+        hash = kiln_hash64(facts, sizeof(facts), hash);
         for (size_t i = 0; i < (size_t)record->n_inputs + record->n_outputs; i++) {
-            uint32_t slot = slot_of(run, op, i);
-            const kiln_tensor_desc *desc = &run->segment->tensors[slot];
-            hash = (hash ^ slot) * 0x100000001b3u;
-            hash = (hash ^ (uint64_t)desc->dtype) * 0x100000001b3u;
-            for (uint32_t d = 0; d < desc->rank; d++) {
-                hash = (hash ^ (uint64_t)desc->dims[d]) * 0x100000001b3u;
+            hash = add_tensor(hash, run, slot_of(run, op, i));
+        }
+        for (uint32_t i = 0; i < record->n_attrs; i++) {
+            if (i >= signature->n_attrs || signature->attrs[i].role == KILN_ROLE_IDENTITY) {
+                hash = add_attr(hash, &record->attrs[i]);
             }
         }
     }
@@ -207,7 +240,7 @@ static kiln_status make_replay(taping *t, kiln_replay **out_replay, kiln_error *
 static kiln_status write_file(const kilni_run *run, uint64_t kind, kiln_replay *replay,
                               kiln_error *err)
 {
-    const char *folder = kiln_config_string(run->device->context->env.config, KILN_KNOB_RECORD);
+    const char *folder = run->device->records;
     char path[4200];
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return kiln_fail(err, NOT_FOUND, "%s cannot be made: %s", folder, strerror(errno));

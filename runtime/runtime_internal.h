@@ -77,6 +77,7 @@ typedef struct kilni_guards kilni_guards;
 /// A buffer shared by views. Counted under the device's lock.
 typedef struct kilni_storage {
     uint32_t refs;
+    uint32_t kept; ///< of these, those of temporaries made from it
     kiln_buffer *buffer;
     kilni_waits *waits; ///< of results of collective calls and what was computed from them; or NULL
     bool foreign; ///< others may see it too: never written over
@@ -87,6 +88,9 @@ typedef struct kilni_storage {
 /// Where a tensor's elements are, once it is placed; with a fault there are none.
 typedef struct kilni_place {
     bool placed;
+    bool described; ///< the next two are known
+    uint8_t flags; ///< of a record's tensor here: KILN_TENSOR_*
+    uint8_t align_log2;
     kilni_storage *storage; ///< NULL for a tensor without elements
     kilni_fault *fault;
     kiln_view view;
@@ -100,7 +104,7 @@ typedef struct kilni_place {
 typedef struct kilni_stream {
     uint64_t id; ///< never used again, so that a tensor may name a stream that has ended
     kiln_device *device;
-    uint64_t thread; ///< 0: of no thread's own; kilni_choice says who records on it
+    uint64_t thread; ///< 0: of no thread's own; kilni_thread says who records on it
     uint64_t recorded; ///< operations and drops so far
     bool named; ///< a kiln_stream stands for it
     kiln_fuse_engine *engine; ///< that plans it
@@ -111,50 +115,52 @@ typedef struct kilni_stream {
     uint32_t persistent; ///< open scopes of persistent allocations
     kiln_tensor **inputs; ///< of a capture, held
     size_t n_inputs;
+    kiln_tensor **carried; ///< per input its next value, held, or NULL; NULL: none has one
     struct kilni_stream *next;
 } kilni_stream;
 
-/// A thread that records on another stream than its own.
-typedef struct kilni_choice {
-    uint64_t thread;
-    kilni_stream *stream;
-    struct kilni_choice *next;
-} kilni_choice;
+/// What a device remembers of a thread beside its stream.
+typedef struct kilni_thread {
+    uint64_t id; ///< 0: a free place of the table
+    kilni_stream *chosen; ///< on which it records instead of its own, or NULL
+    bool draws; ///< has a stream of random numbers
+    uint32_t random_number; ///< of that stream
+    int64_t random_position; ///< of its next draw
+} kilni_thread;
 
+/// By id, with open addressing. Threads of which there is nothing to remember go when it grows.
+typedef struct kilni_threads {
+    kilni_thread *places;
+    size_t capacity; ///< 0 or a power of two
+    size_t count;
+} kilni_threads;
+
+/// Recording is bound by the cache lines of tensors that it touches: what it looks at comes first.
 struct kiln_tensor {
     atomic_uint refs; ///< the user's holds; while there are some, the device is held too
+    // From here: the device's lock, save device and handle, which stay.
+    uint32_t pins; ///< occurrences in queued operations
     kiln_device *device;
     kiln_device *handle; ///< of the device, with which the tensor was made; lives as long
-    // From here: the device's lock.
-    bool held; ///< the user's last release has not been seen under the lock
-    uint32_t pins; ///< occurrences in queued operations
+    uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
+    kilni_arrival *arrival; ///< of a move; NULL: the value is here, or will be computed here
+    kiln_tensor *next_free;
     uint32_t slot; ///< number in the segment that runs now
+    bool held; ///< the user's last release has not been seen under the lock
     bool shared; ///< queued on more than one stream: its last use is not known
     bool pending; ///< counted in the device's bytes_pending
     bool doomed; ///< counted in its bytes_doomed
     bool captured; ///< stands for a value of a graph: never placed itself
-    uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
-    kiln_param_id param; ///< 0: stands for no parameter
     bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
-    kilni_arrival *arrival; ///< of a move; NULL: the value is here, or will be computed here
+    kiln_tensor_desc desc; ///< dtype, rank and dims never change, the id only with the value
+    uint64_t bytes; ///< of its elements
+    kiln_param_id param; ///< 0: stands for no parameter
     kilni_place place;
-    kiln_tensor_desc desc; ///< id, dtype, rank and dims never change
-    kiln_tensor *next_free;
 };
-
-/// Where a thread's next random numbers on a device come from.
-typedef struct kilni_random_stream {
-    uint64_t thread;
-    uint32_t number;
-    int64_t position; ///< of the next draw
-} kilni_random_stream;
 
 typedef struct kilni_random {
     int64_t seed;
-    kilni_random_stream *streams; ///< in the order in which threads drew first
-    size_t n_streams;
-    size_t capacity;
-    uint32_t next_number;
+    uint32_t next_number; ///< of a thread's stream, in the order in which threads draw first
 } kilni_random;
 
 /// A queue beside the device's own; its lock guards all calls of its backend.
@@ -162,6 +168,13 @@ typedef struct kilni_lane {
     kiln_backend *backend; ///< NULL: none; once it is there it stays
     pthread_mutex_t lock;
 } kilni_lane;
+
+/// One end of a move that is under way.
+typedef struct kilni_moving {
+    uint64_t number; ///< in the order in which moves from and to the device began
+    struct kilni_moving *before;
+    struct kilni_moving *next;
+} kilni_moving;
 
 /// Which values of a plan share memory (memory_internal.h).
 typedef struct kilni_layout kilni_layout;
@@ -199,6 +212,10 @@ struct kiln_device {
     // From here: the device's lock.
     kiln_fuse_engine *engine; ///< with fusers
     kiln_fuse_engine *plain; ///< one operation at a time
+    kiln_fuse_engine *former_engine; ///< these two from before the device refused to compile, or
+    kiln_fuse_engine *former_plain; ///< NULL
+    uint32_t planned_for; ///< features of the device that the engines know
+    bool settled; ///< whether it compiles is known, or does not matter
     bool fusion;
     bool persistent; ///< what is allocated now lives long
     kilni_stream *streams;
@@ -207,7 +224,7 @@ struct kiln_device {
     kilni_stream *current; ///< the stream found last
     uint64_t current_thread; ///< and who records on it
     struct kilni_kept *kept; ///< temporaries that plans keep
-    kilni_choice *choices;
+    kilni_threads threads;
     kilni_place **places; ///< scratch of the executor
     size_t places_capacity;
     kiln_tensor *free_tensors;
@@ -218,9 +235,11 @@ struct kiln_device {
     uint32_t trace_number; ///< of this device in it
     unsigned tune; ///< kilni_tune
     unsigned check; ///< kilni_check_mode
-    bool records; ///< streams go to files
+    const char *records; ///< folder into which streams go, or NULL
+    int64_t watchdog_ms; ///< knob `watchdog`
     uint64_t *recorded; ///< what has been written, sorted by nothing
     size_t n_recorded;
+    uint64_t last_plan; ///< number given to a plan
     struct kilni_index_places *index_places; ///< looked at, or found to be outside; NULL: none
     uint64_t indices_outside;
     kilni_guards *guards; ///< around what is allocated now, or NULL
@@ -230,6 +249,9 @@ struct kiln_device {
     uint64_t blocks_fused;
     uint64_t ops_fused;
     uint64_t tensors_live;
+    uint64_t tensors_held; ///< by the user; together they hold the device once
+    uint64_t next_id; ///< of a tensor; those before end_id are this device's
+    uint64_t end_id;
     kilni_arena arena;
     uint64_t bytes_live; ///< of buffers that tensors and the arena hold
     uint64_t bytes_live_peak;
@@ -238,7 +260,9 @@ struct kiln_device {
     uint64_t pressure; ///< live and pending bytes from which queues are run early; 0: never
     uint64_t bytes_doomed; ///< of tensors that only queued operations still hold
     uint64_t early_runs;
-    uint64_t moves; ///< begun and not ended, from and to this device; closing waits for them
+    kilni_moving *first_move; ///< of those begun and not ended, from and to this device
+    kilni_moving *last_move;
+    uint64_t next_move; ///< number
     kilni_random random;
 };
 
@@ -266,18 +290,20 @@ kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **
 void kilni_stream_destroy(kilni_stream *stream);
 /// Lists a stream that was created, so that it is found and ends with the device. Under the lock.
 void kilni_stream_enlist(kilni_stream *stream);
+/// Ends the streams of threads that have nothing queued. Under the lock.
+void kilni_streams_prune(kiln_device *device);
 
 /// A queued result is counted, and no longer: it was placed, dropped, or will never be computed.
 static inline void kilni_tensor_pend(kiln_tensor *tensor)
 {
     tensor->pending = true;
-    tensor->device->bytes_pending += (uint64_t)kiln_desc_bytes(&tensor->desc);
+    tensor->device->bytes_pending += tensor->bytes;
 }
 static inline void kilni_tensor_unpend(kiln_tensor *tensor)
 {
     if (tensor->pending) {
         tensor->pending = false;
-        tensor->device->bytes_pending -= (uint64_t)kiln_desc_bytes(&tensor->desc);
+        tensor->device->bytes_pending -= tensor->bytes;
     }
 }
 /// A tensor with memory is dropped, and gone.
@@ -285,27 +311,45 @@ static inline void kilni_tensor_doom(kiln_tensor *tensor)
 {
     if (!tensor->doomed && tensor->place.placed) {
         tensor->doomed = true;
-        tensor->device->bytes_doomed += (uint64_t)kiln_desc_bytes(&tensor->desc);
+        tensor->device->bytes_doomed += tensor->bytes;
     }
 }
 static inline void kilni_tensor_undoom(kiln_tensor *tensor)
 {
     if (tensor->doomed) {
         tensor->doomed = false;
-        tensor->device->bytes_doomed -= (uint64_t)kiln_desc_bytes(&tensor->desc);
+        tensor->device->bytes_doomed -= tensor->bytes;
     }
 }
 
 /// Takes back the pins that queueing the segment's operations gave.
 void kilni_segment_unpin(const kiln_fuse_segment *segment);
 
-/// kiln_fuse_stream_next; in a trace, finding a plan and searching one are told apart.
+// engines.c
+kiln_status kilni_engines_create(kiln_device *device, kiln_error *err);
+void kilni_engines_destroy(kiln_device *device);
+/// Adds up what they have planned. Under the lock.
+void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats);
+/// Gives the stream an engine that knows what the device has become. Under the lock.
+kiln_status kilni_engines_follow(kilni_stream *stream, kiln_error *err);
+/// Sees to it that the device does not first refuse to compile while the segment runs. False: it
+/// has refused, and the segment is to be planned again. Under the lock.
+bool kilni_engines_settled(const kilni_stream *stream, const kiln_fuse_segment *segment,
+                           bool searched);
+
+/// kiln_fuse_stream_next, for what the device is known to be; in a trace, finding a plan and
+/// searching one are told apart.
 kiln_status kilni_stream_next(kilni_stream *stream, bool drain,
                               const kiln_fuse_segment **out_segment, kiln_error *err);
 
 /// Runs what is ready on a stream; with `drain`, all of it. Under the lock. Failures of the
 /// operations stay with their tensors; what is returned is a failure of the planning itself.
 kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err);
+
+/// What the device remembers of a thread, or NULL; made now, or NULL: no memory. Good until another
+/// is made. Under the lock.
+kilni_thread *kilni_thread_find(const kiln_device *device, uint64_t id);
+kilni_thread *kilni_thread_get(kiln_device *device, uint64_t id);
 
 /// Runs what all threads have recorded. Under the lock; errors as kilni_stream_run.
 kiln_status kilni_device_drain(kiln_device *device, kiln_error *err);
@@ -334,9 +378,16 @@ void kilni_tensor_unpin(kiln_tensor *tensor);
 /// The user's last hold is gone and no drop is recorded: freed now, or with the last pin. Under the
 /// lock; the device's count is the caller's.
 void kilni_tensor_disown(kiln_tensor *tensor);
+/// Gives a tensor that nobody else mentions the value, or the fault, at `place`; `renew` makes it
+/// another tensor in the same record.
+void kilni_tensor_settle(kiln_tensor *tensor, const kilni_place *place);
+void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place);
+/// One hold of the user's on a tensor is over, for who has the lock and holds the device otherwise.
+void kilni_tensor_unhold(kiln_device *device);
 /// kiln_release for who has the lock and holds the device otherwise.
 void kilni_tensor_release(kiln_tensor *tensor);
-uint64_t kilni_tensor_next_id(void);
+/// The first of `count` ids that no other tensor of the process has. Any thread.
+uint64_t kilni_tensor_ids(uint64_t count);
 
 /// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
@@ -396,7 +447,6 @@ kiln_status kilni_record_handed_over(kiln_tensor *tensor, kiln_device *handle,
 bool kilni_random_draws(const kiln_op_info *info, uint32_t *out_attr);
 /// The calling thread's next draw, as attributes in the order seed, stream, position.
 kiln_status kilni_random_next(kiln_device *device, kiln_attr out_attrs[3], kiln_error *err);
-void kilni_random_fini(kiln_device *device);
 
 // ---- places (all under the lock)
 // -------------------------------------------------------------------
@@ -434,6 +484,9 @@ kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensor
 /// Likewise, with a deadline on kiln_time_ns(), and DEADLINE_EXCEEDED.
 kiln_status kilni_await_arrivals_until(kiln_device *device, kiln_tensor *const *tensors,
                                        size_t count, uint64_t deadline_ns, kiln_error *err);
+
+/// Waits for the moves from and to the device that have begun by now, giving the lock up meanwhile.
+void kilni_await_moves(kiln_device *device);
 
 /// From now on the storage's value depends on what `more` (or NULL) stands for, or on `arrival`.
 /// False: no memory.
@@ -486,6 +539,8 @@ kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kil
 /// Makes the device's lanes where it can have some. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_lanes_open(kiln_device *device, kiln_error *err);
 void kilni_lanes_close(kiln_device *device);
+/// What each may hold from now on. Without the device's lock.
+void kilni_lanes_set_budget(kiln_device *device, uint64_t bytes);
 /// Gives their unused memory back.
 void kilni_lanes_trim(kiln_device *device);
 
@@ -493,28 +548,39 @@ void kilni_lanes_trim(kiln_device *device);
 
 enum { KILNI_KEPT_SOURCES = 8 };
 
+/// What a PERSISTENT temporary is made from: the memory of constants, and numbers. Equal in both,
+/// equal in content.
+typedef struct kilni_kept_from {
+    kiln_hash128 numbers; ///< of all that its launch sees beside memory, and of its own size
+    uint32_t n_sources; ///< more than there is room for: not kept
+    kilni_place *sources[KILNI_KEPT_SOURCES];
+} kilni_kept_from;
+
 /// A PERSISTENT temporary and the constants that it was made from. These are held, so that memory
 /// at the same address is the same memory. All under the device's lock.
 typedef struct kilni_kept {
     kilni_place temp; ///< placed: there is one
-    int64_t bytes;
     kiln_hash128 program; ///< whose temporary it is: other plans with this program share it
     uint32_t number; ///< of the temporary
     struct kilni_kept *next; ///< of the device's
     struct kilni_kept *before;
+    kiln_hash128 numbers;
     kilni_place sources[KILNI_KEPT_SOURCES];
     uint32_t n_sources;
 } kilni_kept;
 
-bool kilni_kept_serves(const kilni_kept *kept, int64_t bytes, kilni_place *const *sources,
-                       uint32_t n_sources);
+bool kilni_kept_serves(const kilni_kept *kept, const kilni_kept_from *from);
 /// What another plan with the same program keeps of the same constants, or NULL.
 const kilni_kept *kilni_kept_find(const kiln_device *device, kiln_hash128 program, uint32_t number,
-                                  int64_t bytes, kilni_place *const *sources, uint32_t n_sources);
+                                  const kilni_kept_from *from);
 /// Keeps the temporary instead of what was kept before; not with too many sources.
-void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp, int64_t bytes,
-                    kilni_place *const *sources, uint32_t n_sources);
+void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp,
+                    const kilni_kept_from *from);
 void kilni_kept_clear(kiln_device *device, kilni_kept *kept);
+/// Drops what was made from this memory, which nobody else holds any more.
+void kilni_kept_forget(kiln_device *device, kilni_storage *source);
+/// Drops everything; what is needed again is made again. False: there was nothing.
+bool kilni_kept_drop(kiln_device *device);
 
 // ---- executor
 // ------------------------------------------------------------------------------------
@@ -637,15 +703,8 @@ typedef struct kilni_scores {
 bool kilni_scores_begin(kilni_scores *scores, const kiln_env *env, uint32_t n_entries);
 void kilni_scores_fini(kilni_scores *scores, const kiln_env *env);
 
-/// How many times as long `a` took as `b`, over the rounds that both played: the median, and where
-/// the true one lies with 95 % certainty, whatever the noise is like (by order statistics).
-typedef struct kilni_ratio {
-    double median; ///< 0: they met in no round
-    double low;
-    double high;
-} kilni_ratio;
-
-kilni_ratio kilni_score_ratio(const kilni_score *a, const kilni_score *b, uint32_t rounds);
+/// How many times as long `a` took as `b`, over the rounds that both played.
+kiln_ratio kilni_score_ratio(const kilni_score *a, const kilni_score *b, uint32_t rounds);
 /// Who is the fastest, by medians of pairs; `n_entries` when all failed.
 uint32_t kilni_scores_fastest(const kilni_scores *scores);
 /// Whether more rounds would change nothing: each of the others is slower than the fastest, or so

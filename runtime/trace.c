@@ -206,13 +206,15 @@ static void take_all(kiln_device *device)
     kilni_trace *trace = kilni_trace_of(device);
     const kiln_backend_ops *ops = device->backend->ops;
     kiln_error err = KILN_ERROR_INIT;
+    uint64_t lost = 0;
     if (ops->trace_take == NULL) {
         return;
     }
     pthread_mutex_lock(&trace->lock);
-    if (ops->trace_take(device->backend, take_span, device, &err) != KILN_STATUS_OK) {
+    if (ops->trace_take(device->backend, take_span, device, &lost, &err) != KILN_STATUS_OK) {
         kiln_log_write(trace->env, KILN_LOG_WARN, "runtime", "trace: %s", err.message);
     }
+    trace->n_lost += lost;
     pthread_mutex_unlock(&trace->lock);
 }
 

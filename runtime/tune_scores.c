@@ -4,7 +4,6 @@
 // beside them: by the ratios of pairs, their median, and the order statistics around it. When to
 // play a round is tune.c's business.
 #include <math.h>
-#include <stdlib.h>
 
 #include "runtime_internal.h"
 
@@ -26,33 +25,16 @@ void kilni_scores_fini(kilni_scores *scores, const kiln_env *env)
     *scores = (kilni_scores){.runs = scores->runs, .extents = scores->extents};
 }
 
-static int by_size(const void *a, const void *b)
+kiln_ratio kilni_score_ratio(const kilni_score *a, const kilni_score *b, uint32_t rounds)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-kilni_ratio kilni_score_ratio(const kilni_score *a, const kilni_score *b, uint32_t rounds)
-{
-    float ratios[KILNI_TUNE_ROUNDS];
-    uint32_t n = 0;
+    double ratios[KILNI_TUNE_ROUNDS];
+    size_t n = 0;
     for (uint32_t i = 0; i < rounds; i++) {
         if (a->ns[i] > 0 && b->ns[i] > 0) {
-            ratios[n++] = a->ns[i] / b->ns[i];
+            ratios[n++] = (double)a->ns[i] / (double)b->ns[i];
         }
     }
-    if (n == 0) {
-        return (kilni_ratio){0, 0, HUGE_VAL};
-    }
-    qsort(ratios, n, sizeof ratios[0], by_size);
-    double median = n % 2 != 0 ? (double)ratios[n / 2]
-                               : sqrt((double)ratios[n / 2 - 1] * (double)ratios[n / 2]);
-    if (n < 6) { // fewer cannot be 95 % sure
-        return (kilni_ratio){median, 0, HUGE_VAL};
-    }
-    uint32_t rank = (uint32_t)((n - 1.96 * sqrt(n)) / 2); // from 1, of the interval's lower end
-    uint32_t at = rank > 1 ? rank - 1 : 0;
-    return (kilni_ratio){median, (double)ratios[at], (double)ratios[n - 1 - at]};
+    return kiln_ratio_of(ratios, n);
 }
 
 uint32_t kilni_scores_fastest(const kilni_scores *scores)
@@ -79,7 +61,7 @@ bool kilni_scores_sure(const kilni_scores *scores)
         if (i == best || entry->failed || entry->out) {
             continue;
         }
-        kilni_ratio r = kilni_score_ratio(entry, &scores->entries[best], scores->rounds);
+        kiln_ratio r = kilni_score_ratio(entry, &scores->entries[best], scores->rounds);
         if (!(r.low > 1 || r.high < enough)) {
             return false;
         }

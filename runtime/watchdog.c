@@ -51,15 +51,14 @@ uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block
 {
     kiln_device *device = run->device;
     const kiln_backend_ops *ops = device->backend->ops;
-    int64_t knob_ms = kiln_config_int(device->context->env.config, KILN_KNOB_WATCHDOG);
     kiln_status status = KILN_STATUS_OK;
     // A gate may open only by what this thread does later.
-    if (knob_ms <= 0 || ops->abandon == NULL || ops->read_begin == NULL || device->gates != NULL ||
-        kiln_fuse_block_ships(run->engine, block) || !wait_for_queue(device, earlier_ns, &status) ||
-        status != KILN_STATUS_OK) {
+    if (device->watchdog_ms <= 0 || ops->abandon == NULL || ops->read_begin == NULL ||
+        device->gates != NULL || kiln_fuse_block_ships(run->engine, block) ||
+        !wait_for_queue(device, earlier_ns, &status) || status != KILN_STATUS_OK) {
         return 0;
     }
-    uint64_t least = (uint64_t)knob_ms * 1000000;
+    uint64_t least = (uint64_t)device->watchdog_ms * 1000000;
     uint64_t most = least * limits;
     uint64_t estimate =
         block->predicted_ns < most / estimates ? block->predicted_ns * estimates : most;

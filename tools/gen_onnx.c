@@ -16,7 +16,7 @@ typedef struct row {
 } row;
 
 static row rows[] = {
-#define KILN_ONNX_OP(type, first, last, handler, op) {#type, first, last},
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op) {#type, first, last},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
 };
@@ -28,14 +28,14 @@ typedef struct reason {
 } reason;
 
 static const reason refused[] = {
-#define KILN_ONNX_OP(type, first, last, handler, op)
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)
 #define KILN_ONNX_REFUSED(type, text) {#type, NULL, text},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
 };
 
 static const reason unread[] = {
-#define KILN_ONNX_OP(type, first, last, handler, op)
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)
 #define KILN_ONNX_UNREAD(type, attribute, text) {#type, #attribute, text},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP

@@ -321,6 +321,17 @@ static void write_builders_source(FILE *file)
 // ---- kiln_fuser_ops.h
 // ------------------------------------------------------------------------------
 
+/// For fusers: what never arrives, or only from some devices. `kiln ops NAME` says as what it does.
+static const char *composite_note(const kiln_op_info *info)
+{
+    if (info->decompose == NULL) {
+        return "";
+    }
+    return info->cls == KILN_CLASS_ELEMENTWISE
+               ? "; composite, recorded as others: no fuser sees it"
+               : "; composite, recorded as others where a device has no kernel for it";
+}
+
 static void write_fuser_header(FILE *file)
 {
     fprintf(file,
@@ -333,7 +344,8 @@ static void write_fuser_header(FILE *file)
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         fprintf(file, "#define KF_OP_");
         print_upper(file, info->name);
-        fprintf(file, " %uu /* v%u: %s */\n", info->wire, info->since, info->doc);
+        fprintf(file, " %uu /* v%u: %s%s */\n", info->wire, info->since, info->doc,
+                composite_note(info));
         largest = info->wire > largest ? info->wire : largest;
     }
     fprintf(file, "\n#define KF_OPSET_MAX %uu /* the largest number above */\n\n", largest);
@@ -455,6 +467,8 @@ static void write_coverage(FILE *file)
             "conformance case agrees with the\nreference, - where the reference alone has it, "
             "nothing where the operator is not for it. Masks and\nindices are not data. f16 and "
             "bf16 are computed in f32; f64 needs a device with double precision.\n"
+            "By simpler operators: it is recorded as these, and a fuser never sees it; "
+            "`kiln ops NAME` names them.\n"
             "`conformance/opencl` and `opencl_other_dtypes` fail where they see something else.\n\n"
             "| operator | OpenCL by |");
     for (int dtype = 1; dtype <= KILN_DTYPE_F64; dtype++) {

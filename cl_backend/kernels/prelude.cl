@@ -124,6 +124,15 @@ static inline float k_bf16_load(ushort bits)
     return as_float((uint)bits << 16);
 }
 
+// PoCL keeps a NaN's payload where it stores several elements, and loses it where it stores one.
+static inline ushort k_f16_store(float x)
+{
+    uint u = as_uint(x);
+    ushort rounded;
+    vstore_half_rte(x, 0, (__private half *)&rounded);
+    return x != x ? (ushort)(((u >> 16) & 0x8000u) | 0x7e00u | ((u >> 13) & 0x3ffu)) : rounded;
+}
+
 static inline ushort k_bf16_store(float x)
 {
     uint u = as_uint(x);
@@ -165,7 +174,7 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 #define K_ST_i16(p, x) (*(p) = (short)(x))
 #define K_ST_i32(p, x) (*(p) = (x))
 #define K_ST_i64(p, x) (*(p) = (x))
-#define K_ST_f16(p, x) vstore_half_rte((x), 0, (p))
+#define K_ST_f16(p, x) (*(__global ushort *)(p) = k_f16_store(x))
 #define K_ST_bf16(p, x) (*(p) = k_bf16_store(x))
 #define K_ST_f32(p, x) (*(p) = (x))
 #define K_ST_f64(p, x) (*(p) = (x))

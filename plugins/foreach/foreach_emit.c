@@ -190,6 +190,22 @@ static void emit_load(const emitter *e, uint32_t local, uint32_t partial)
     }
 }
 
+/// Asks for what is read a little later: a processor's prefetcher begins anew on each page, and
+/// here are many tensors of few pages.
+static void emit_ahead(const emitter *e)
+{
+    enum { LINE = 64, AHEAD = 2048 };
+    for (uint32_t l = 0; l < e->split->n_values; l++) {
+        uint32_t bytes = dtype_of(e, l).bytes;
+        if (!is_input(e, l) || e->split->locals[l].repeat) {
+            continue;
+        }
+        for (uint32_t at = 0; at < e->shape.width; at += LINE / bytes) {
+            kf_text_addf(e->text, "        AHEAD(p%u + i + %u);\n", l, AHEAD / bytes + at);
+        }
+    }
+}
+
 static void emit_vector(const emitter *e, uint32_t partial)
 {
     for (uint32_t l = 0; l < e->split->n_values; l++) {
@@ -214,6 +230,7 @@ static void emit_loop(const emitter *e)
     if (e->shape.local == 1) {
         kf_text_addf(e->text, "    idx i = first;\n    for (; i <= last - %u; i += %u) {\n", width,
                      width);
+        emit_ahead(e);
         emit_vector(e, 0);
         kf_text_add(e->text, "    }\n    if (i < last) {\n"
                              "        const int count = (int)(last - i);\n");
@@ -241,6 +258,9 @@ void fe_emit_kernel(kf_text *text, const fe_split *split, const kf_chain *form,
         written |= split->locals[l].output ? 1ull << split->locals[l].dtype : 0;
     }
     kf_chain_functions(text, form, e.shape.width, split->wide, read, written, 0);
+    if (e.shape.local == 1) {
+        kf_ew_ahead_macro(text);
+    }
     emit_signature(&e);
     emit_place(&e);
     emit_member(&e);

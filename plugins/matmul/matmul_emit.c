@@ -175,14 +175,28 @@ void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
     if (plan->fold) { // the rows of all batches lie one behind the other
         snprintf(row, sizeof(row), "(long)k");
     }
+    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
     kf_text_addf(text,
                  "    for (int s = first; s < last; s++) {\n"
                  "        const int count = min(%u, k - s * %u);\n"
+                 "        if (count == %u && (tile + 1) * %u <= m) {\n"
+                 "            __global const %s *line = a + tile * %u * %s + (long)s * %u * %s;\n",
+                 w, w, w, plan->rows, storage, plan->rows, row, w, step);
+    for (uint32_t i = 0; i < plan->rows; i++, kf_text_add(text, "            }\n")) {
+        kf_text_addf(text, "            {\n                __global const %s *p = line;\n",
+                     storage);
+        mm_emit_load(text, plan, left, stride, NULL, "                ");
+        kf_text_addf(text, "                vstore%u(v%u, %u, to);\n                line += %s;\n",
+                     w, left->value, i, row);
+    }
+    kf_text_addf(text,
+                 "            to += %u;\n"
+                 "            continue;\n"
+                 "        }\n"
                  "        for (int i = 0; i < %u; i++, to += %u) {\n"
                  "            const long row = min(tile * %u + i, (long)m - 1);\n"
                  "            __global const %s *p = a + row * %s + (long)s * %u * %s;\n",
-                 w, w, plan->rows, w, plan->rows,
-                 kf_dtype_of(plan->block->chain.values[left->source].dtype).storage, row, w, step);
+                 plan->rows * w, plan->rows, w, plan->rows, storage, row, w, step);
     mm_emit_load(text, plan, left, stride, "count", "            ");
     kf_text_addf(text,
                  "            vstore%u(v%u, 0, to);\n"
@@ -209,27 +223,33 @@ static void emit_pack_left(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "}\n");
 }
 
-/// By vectors along the columns.
+/// By vectors along the columns; `whole`: all of the panel's are there.
 static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *column,
-                              const char *step)
+                              const char *step, uint32_t whole)
 {
     const mm_operand *right = &plan->block->right;
     uint32_t w = plan->width;
     kf_text_addf(text,
-                 "    for (int t = first; t < last; t++) {\n"
-                 "        for (int j = 0; j < %u; j += %u, to += %u) {\n"
-                 "            const long col = panel * %u + j;\n"
-                 "            const int count = (int)max(min(n - col, (long)%u), (long)0);\n"
-                 "            __global const %s *p = b + t * (long)%s + col * %s;\n",
-                 plan->columns, w, w, plan->columns, w,
-                 kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, step, column);
-    mm_emit_load(text, plan, right, strcmp(column, "1") == 0 ? NULL : column, "count",
-                 "            ");
-    kf_text_addf(text,
-                 "            vstore%u(v%u, 0, to);\n"
-                 "        }\n"
-                 "    }\n",
-                 w, right->value);
+                 "    for (int t = first; t < last; t++, to += %u) {\n"
+                 "        __global const %s *line = b + t * (long)%s + panel * %u * %s;\n",
+                 plan->columns, kf_dtype_of(plan->block->chain.values[right->source].dtype).storage,
+                 step, plan->columns, column);
+    for (uint32_t j = 0; j < plan->columns; j += w) {
+        kf_text_addf(text, "        {\n            __global const %s *p = line + %u * (long)%s;\n",
+                     kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, j,
+                     column);
+        if (!whole) {
+            kf_text_addf(text,
+                         "            const int count = (int)clamp(n - panel * %u - %u, (long)0, "
+                         "(long)%u);\n",
+                         plan->columns, j, w);
+        }
+        mm_emit_load(text, plan, right, strcmp(column, "1") == 0 ? NULL : column,
+                     whole ? NULL : "count", "            ");
+        kf_text_addf(text, "            vstore%u(v%u, 0, to + %u);\n        }\n", w, right->value,
+                     j);
+    }
+    kf_text_add(text, "    }\n");
 }
 
 /// By vectors along the sum, which lies dense in memory: squares are turned in private memory.
@@ -270,7 +290,11 @@ void mm_emit_right_panel(kf_text *text, const mm_plan *plan)
     if (strcmp(column, "1") != 0 && strcmp(step, "1") == 0) {
         emit_pack_turned(text, plan, column);
     } else {
-        emit_pack_columns(text, plan, column, step);
+        kf_text_addf(text, "    if ((panel + 1) * %u <= n) {\n", plan->columns);
+        emit_pack_columns(text, plan, column, step, 1);
+        kf_text_add(text, "    } else {\n");
+        emit_pack_columns(text, plan, column, step, 0);
+        kf_text_add(text, "    }\n");
     }
 }
 

@@ -64,9 +64,9 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     const mm_operand *operands[2] = {&plan->block->left, &plan->block->right};
     if (plan->form == MM_FORM_DIRECT) {
         own_panels(f, plan);
-        return;
+    } else {
+        kf_formula_imm(f, 0);
     }
-    kf_formula_imm(f, 0);
     for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
         if (!mm_is_kept(plan, operands[i])) {
             mm_formula_packed(f, plan, operands[i]);

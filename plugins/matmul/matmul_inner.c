@@ -111,10 +111,10 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
     emit_tiles(text, plan);
     kf_text_addf(text,
                  "    %s right[%u], left[%u];\n"
-                 "    for (int part = from; part < to_term; part += %u) {\n"
-                 "        const int end = min(part + %u, to_term);\n"
+                 "    for (int begin = from; begin < to_term; begin += %u) {\n"
+                 "        const int end = min(begin + %u, to_term);\n"
                  "        {\n"
-                 "    const int first = part, last = end;\n"
+                 "    const int first = begin, last = end;\n"
                  "    %s *to = right;\n",
                  plan->type, plan->columns * plan->depth, plan->rows * plan->depth, plan->depth,
                  plan->depth, plan->type);
@@ -123,12 +123,12 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
                  "        }\n"
                  "        for (int number = 0; number < here; number++) {\n"
                  "    const long tile = first_tile + number;\n"
-                 "    const int first = part / %u, last = (end + %u) / %u;\n"
+                 "    const int first = begin / %u, last = (end + %u) / %u;\n"
                  "    %s *to = left;\n",
                  w, w - 1, w, plan->type);
     mm_emit_left_panel(text, plan);
     kf_text_addf(text,
-                 "            tile_sums(left, right, end - part, sums + number * %u);\n"
+                 "            tile_sums(left, right, end - begin, sums + number * %u);\n"
                  "        }\n"
                  "    }\n",
                  vectors);

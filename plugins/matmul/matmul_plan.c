@@ -281,6 +281,14 @@ static void combine_kernel(mm_plan *plan)
 
 // ---- form and sizes ----------------------------------------------------------------------------
 
+/// Panels that are packed once for ever are better than none; otherwise few tiles are not worth a
+/// launch and a way through memory for their panels.
+static mm_form panel_form(const mm_plan *plan, uint32_t small)
+{
+    uint32_t kept = plan->block->left.constant | plan->block->right.constant;
+    return small || (plan->split && !kept) ? MM_FORM_DIRECT : MM_FORM_PACKED;
+}
+
 static mm_form choose_form(const mm_plan *plan, uint32_t small)
 {
     const mm_block *block = plan->block;
@@ -290,7 +298,7 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small)
     }
     // The combining of parts and the folding of rows are for tiles only.
     if (plan->split || plan->fold || mm_outer_symbol(block, &block->left) != 0) {
-        return small ? MM_FORM_DIRECT : MM_FORM_PACKED;
+        return panel_form(plan, small);
     }
     if (mm_is_unit(block, right->source, right->outer)) {
         return MM_FORM_ROW;

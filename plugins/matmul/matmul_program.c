@@ -6,8 +6,7 @@
 enum {
     PACKED_TERMS = 256, // of a work-item that packs
     ITEMS_PER_UNIT = 8,
-    TILES_PER_UNIT_BLOCK = 4, // below which the sum is taken in parts
-    TILES_PER_UNIT_ITEMS = 2,
+    TILES_PER_UNIT = 2, // below which the sum is taken in parts
     PART_TERMS = 256, // at least, of a part
     PART_STEP = 16, // parts are multiples of it: of every vector and of every tile's depth
     MAX_SCALARS = 16 // formulas of arguments of one kernel
@@ -115,12 +114,19 @@ static void units(kf_formula *f, int64_t factor)
     kf_formula_imm_op(f, factor, KF_INS_MUL);
 }
 
-/// Terms of a part: so many parts that the tiles of all parts keep every unit busy.
+/// Terms of a part: so many parts that the work-items of all parts keep every unit busy. A
+/// work-item of the block shape takes all the tiles that it can, so that what a part reads stays
+/// in a unit's caches.
 static void part_terms(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_k(f, plan);
-    units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT_ITEMS : TILES_PER_UNIT_BLOCK);
-    mm_formula_tiles(f, plan);
+    units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT : ITEMS_PER_UNIT);
+    row_tiles(f, plan);
+    kf_formula_imm_op(f, plan->chunk, KF_INS_CEIL_DIV);
+    panels(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_batch(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_imm_op(f, PART_TERMS, KF_INS_MAX);

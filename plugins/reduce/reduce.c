@@ -2,8 +2,8 @@
 // The reduction fusers as a plugin: reductions over any axes with what is computed before and after
 // them, several at once, in one pass over the data. "reduce" finishes each result in one launch,
 // "reduce-split" cuts few long ones into parts. Here are the ABI's objects and nothing else: which
-// operations join is in kf_rows.h and reduce_plan.c, the kernels in reduce_emit.c, the program in
-// reduce_program.c.
+// operations join is in kf_rows.h and reduce_plan.c, the kernels in reduce_emit.c and
+// reduce_walk.c, the program in reduce_program.c.
 #include "reduce_internal.h"
 
 enum { SPLIT = 1 }; // index of "reduce-split"

@@ -3,7 +3,8 @@
 #define KILN_PLUGINS_REDUCE_INTERNAL_H
 
 /// What the files of the reduction fuser share: how the axes are walked (reduce_plan.c), the
-/// kernels' text (reduce_emit.c) and the program around them (reduce_program.c).
+/// kernels' text (reduce_emit.c, how they go over the data in reduce_walk.c) and the program around
+/// them (reduce_program.c).
 
 #include "kf_rows.h"
 
@@ -52,7 +53,7 @@ typedef struct rd_plan {
     const kf_rows *rows;
     const kf_chain_device *device;
     uint32_t width; ///< elements of a vector
-    uint32_t wide; ///< 1: 64-bit indices
+    uint32_t wide; ///< 1: 64-bit indices; what is never in memory is walked, too
     uint32_t group; ///< work-items of a work-group, 0 in block shape
     uint32_t columns; ///< 1: vectors lie along a kept axis; 0: along a reduced one
     uint32_t vectors; ///< of one item, in column form, at most
@@ -67,13 +68,55 @@ typedef struct rd_plan {
 
 uint32_t rd_fits(const kf_rows *rows, const kf_host *host, uint32_t position);
 uint32_t rd_is_ready(const kf_rows *rows);
-uint32_t rd_is_reduction(const kf_chain_op *op);
 void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *device,
                   uint32_t split);
-/// The axis of `value` that axis `axis` of the space is; -1 when it has none there.
-int rd_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis);
+
+// ---- the kernels' text -------------------------------------------------------------------------
 
 void rd_emit_kernels(kf_text *text, const rd_plan *plan);
+
+/// What its two files write with.
+typedef struct rd_emitter {
+    kf_text *text;
+    const rd_plan *plan;
+    const kf_rows *rows;
+} rd_emitter;
+
+static inline const kf_chain_value *rd_value_of(const rd_emitter *e, uint32_t i)
+{
+    return &e->rows->chain.values[i];
+}
+
+static inline kf_dtype rd_dtype_of(const rd_emitter *e, uint32_t i)
+{
+    return kf_dtype_of(rd_value_of(e, i)->dtype);
+}
+
+static inline const kf_chain_op *rd_result_of(const rd_emitter *e, uint32_t i)
+{
+    return &e->rows->chain.ops[e->plan->results[i]];
+}
+
+static inline uint32_t rd_is_full(const rd_emitter *e, uint32_t value)
+{
+    return kf_rows_is_full(e->rows, value);
+}
+
+/// Takes `from` apart into the coordinates of the kept or the reduced groups before `end`.
+void rd_emit_coordinates(const rd_emitter *e, const char *from, uint32_t reduced, uint32_t end);
+/// How many elements those inputs have that are read whole past a line's end.
+void rd_emit_totals(const rd_emitter *e);
+/// What lies on kept axes alone and needs no result: inputs, and what follows from them.
+void rd_emit_kept(const rd_emitter *e, const char *indent);
+/// The operations on what is as large as the space (`full`) or not; phase 1 follows from results.
+void rd_emit_ops(const rd_emitter *e, uint32_t full, uint32_t phase, const char *indent);
+/// Opens the loop over an item's vectors of columns.
+void rd_emit_column(const rd_emitter *e);
+/// Joins the units from `begin` to `end` into partial results: of a row, or of a block of columns.
+void rd_emit_rows(const rd_emitter *e);
+void rd_emit_columns(const rd_emitter *e);
+
+// ---- the program -------------------------------------------------------------------------------
 
 typedef struct rd_program rd_program;
 rd_program *rd_program_create(const kf_rows *rows, const kf_chain_device *device, uint32_t split);

@@ -7,30 +7,14 @@
 
 enum {
     GPU_GROUP = 256,
-    COLUMN_BYTES =
-        8192, // of partial results of one item in column form, to stay in the first cache
-    MIN_COLUMN_VECTORS = 4, // whole cache lines
-    MAX_COLUMN_VECTORS = 64,
-    BLOCKS_PER_UNIT = 4,
+    COLUMN_BYTES = 16384, // of partial results of one item in column form: near the first cache
+    FEW_COLUMN_VECTORS = 4, // whole cache lines
+    MIN_COLUMN_VECTORS = 32, // long lines of memory, where parts give every unit work
+    MAX_COLUMN_VECTORS = 128,
     PART_ELEMENTS = 8192, // of a part, at least
     PART_ROWS = 32,
     MAX_PARTS = 1024
 };
-
-int rd_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis)
-{
-    for (uint32_t i = 0; i < KF_MAX_RANK; i++) {
-        if (rows->places[value].axes[i] == axis) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
-
-uint32_t rd_is_reduction(const kf_chain_op *op)
-{
-    return op->row == NULL && op->kind != KF_CHAIN_ALIAS;
-}
 
 // ---- what can be done --------------------------------------------------------------------------
 
@@ -38,7 +22,7 @@ uint32_t rd_fits(const kf_rows *rows, const kf_host *host, uint32_t position)
 {
     uint32_t results = 0;
     for (uint32_t i = 0; i < rows->chain.n_ops; i++) {
-        results += rd_is_reduction(&rows->chain.ops[i]);
+        results += kf_rows_is_reduction(&rows->chain.ops[i]);
     }
     if (rows->phases > 1) {
         return kf_decline(host, KF_CODE_SHAPE, position, "it needs a second pass over the data");
@@ -81,7 +65,7 @@ static uint32_t joins(const kf_rows *rows, uint32_t last, uint32_t axis)
 {
     for (uint32_t i = 0; i < rows->chain.n_values; i++) {
         const kf_chain_value *value = &rows->chain.values[i];
-        int before = rd_value_axis(rows, i, last), now = rd_value_axis(rows, i, axis);
+        int before = kf_rows_value_axis(rows, i, last), now = kf_rows_value_axis(rows, i, axis);
         if (!value->computed && ((before >= 0) != (now >= 0) || (now >= 0 && !value->contiguous))) {
             return 0;
         }
@@ -124,7 +108,7 @@ static void add_input(const rd_plan *plan, rd_launch *launch, uint32_t value)
         add_param(launch, RD_PARAM_OFFSET, value, 0);
     }
     for (uint32_t g = 0; g < plan->n_groups && !v->contiguous; g++) {
-        int axis = rd_value_axis(plan->rows, value, plan->groups[g].first);
+        int axis = kf_rows_value_axis(plan->rows, value, plan->groups[g].first);
         if (axis >= 0) {
             add_param(launch, RD_PARAM_STRIDE, value, (uint32_t)axis);
         }
@@ -187,10 +171,10 @@ static uint32_t most_vectors(const rd_plan *plan)
     uint32_t bytes = 0, vectors;
     for (uint32_t i = 0; i < plan->n_results; i++) {
         const kf_chain_op *op = &plan->rows->chain.ops[plan->results[i]];
-        bytes += plan->width * kf_dtype_of(kf_rows_partial_dtype(op->dtype)).bytes;
+        bytes += plan->width * kf_rows_partial(op).bytes;
     }
     vectors = COLUMN_BYTES / (bytes == 0 ? 1 : bytes);
-    return vectors < MIN_COLUMN_VECTORS   ? MIN_COLUMN_VECTORS
+    return vectors < FEW_COLUMN_VECTORS   ? FEW_COLUMN_VECTORS
            : vectors > MAX_COLUMN_VECTORS ? MAX_COLUMN_VECTORS
                                           : vectors;
 }
@@ -208,14 +192,12 @@ void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *dev
         }
     }
     for (uint32_t i = 0; i < rows->chain.n_values; i++) {
-        const kf_chain_value *value = &rows->chain.values[i];
-        uint32_t in_memory = !value->computed || kf_chain_is_output(value);
-        plan->wide = plan->wide || (in_memory && !value->fits_i32);
+        plan->wide = plan->wide || !rows->chain.values[i].fits_i32;
     }
     merge_axes(plan);
     plan->columns = plan->n_groups > 0 && !plan->groups[plan->n_groups - 1].reduced;
     for (uint32_t i = 0; i < rows->chain.n_ops; i++) {
-        if (rd_is_reduction(&rows->chain.ops[i]) && plan->n_results < RD_MAX_RESULTS) {
+        if (kf_rows_is_reduction(&rows->chain.ops[i]) && plan->n_results < RD_MAX_RESULTS) {
             plan->results[plan->n_results++] = (uint16_t)i;
         }
     }
@@ -239,8 +221,8 @@ static void outer_extent(kf_formula *f, const rd_plan *plan, uint32_t reduced)
     kf_rows_extent(f, plan->rows, mask);
 }
 
-/// block = max(least, min(round_up(ceil(results / (4 * units of the device)), vector), most)):
-/// every unit has work, and beyond that lines are long.
+/// block = min(max(least, round_up(ceil(results / units of the device), vector)), most): every unit
+/// has work, and beyond that lines are long.
 void rd_block_formula(kf_formula *f, const rd_plan *plan)
 {
     if (plan->vectors == 1) {
@@ -249,12 +231,11 @@ void rd_block_formula(kf_formula *f, const rd_plan *plan)
     }
     kf_rows_extent(f, plan->rows, kf_rows_all(plan->rows) & ~plan->rows->reduced);
     kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    kf_formula_imm(f, BLOCKS_PER_UNIT);
-    kf_formula_op(f, KF_INS_MUL);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_imm(f, plan->width);
     kf_formula_op(f, KF_INS_ROUND_UP);
-    kf_formula_imm(f, (int64_t)plan->width * MIN_COLUMN_VECTORS);
+    kf_formula_imm(f,
+                   (int64_t)plan->width * (plan->split ? MIN_COLUMN_VECTORS : FEW_COLUMN_VECTORS));
     kf_formula_op(f, KF_INS_MAX);
     kf_formula_imm(f, (int64_t)plan->width * plan->vectors);
     kf_formula_op(f, KF_INS_MIN);

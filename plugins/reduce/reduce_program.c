@@ -7,6 +7,8 @@ enum {
     ITEM_ELEMENTS = 16384, // of a work-item in block shape, when results are short
     CHUNKS_PER_UNIT = 8,
     ROW_PERCENT = 112, // of the roofline, walking rows on a processor
+    LINE_START = 2, // vectors
+    PAGES = 1024,
     SECOND_GROUP = 64
 };
 
@@ -211,7 +213,7 @@ static void make_temps(rd_program *p)
 {
     for (uint32_t i = 0; p->plan.split && i < p->plan.n_results; i++) {
         const kf_chain_op *op = &p->rows->chain.ops[p->plan.results[i]];
-        kf_dtype partial = kf_dtype_of(kf_rows_partial_dtype(op->dtype));
+        kf_dtype partial = kf_rows_partial(op);
         kf_formula_append(&p->bytes[i], kf_formula_expr(&p->results));
         kf_formula_append(&p->bytes[i], kf_formula_expr(&p->parts));
         kf_formula_op(&p->bytes[i], KF_INS_MUL);
@@ -372,13 +374,29 @@ static void idle_factor(kf_formula *f, const rd_plan *plan)
     kf_formula_op(f, KF_INS_CEIL_DIV);
 }
 
+/// A line of columns takes as long as one that is LINE_START vectors longer where there are more of
+/// them than a processor keeps pages in mind: measured, blocks of 4 vectors against blocks of 128.
+static void line_factor(kf_formula *f, const rd_plan *plan)
+{
+    rd_units_formula(f, plan);
+    kf_formula_imm_op(f, PAGES, KF_INS_MIN);
+    kf_formula_imm_op(f, 100 * (int64_t)LINE_START * plan->width, KF_INS_MUL);
+    rd_block_formula(f, plan);
+    kf_formula_imm_op(f, PAGES, KF_INS_MUL);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, 100, KF_INS_ADD);
+    kf_formula_op(f, KF_INS_MUL);
+    kf_formula_imm_op(f, 100, KF_INS_FLOOR_DIV);
+}
+
 void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain_device *device,
                       uint32_t split)
 {
-    kf_formula bytes;
+    kf_formula bytes, work;
     rd_plan plan;
     kf_estimate_init(estimate);
     memset(&bytes, 0, sizeof(bytes));
+    memset(&work, 0, sizeof(work));
     rd_plan_make(&plan, rows, device, split);
     kf_rows_traffic(&estimate->read, rows, 0, 40);
     kf_rows_traffic(&estimate->written, rows, 1, 40);
@@ -395,9 +413,13 @@ void rd_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain
         kf_formula_append(&bytes, kf_formula_expr(&estimate->temp));
         kf_formula_op(&bytes, KF_INS_ADD);
     }
+    kf_rows_work(&work, rows, plan.groups[plan.n_groups - 1].mask, device->is_cpu ? plan.width : 1);
     kf_formula_roofline(&estimate->ns, &device->cost, kf_formula_expr(&bytes),
-                        kf_formula_expr(&estimate->flops), 0);
+                        kf_formula_expr(&work), 0);
     idle_factor(&estimate->ns, &plan);
+    if (plan.vectors > 1 && !split) { // lines of parts are long
+        line_factor(&estimate->ns, &plan);
+    }
     if (plan.group == 0 &&
         !plan.columns) { // measured: what rowwise needs less, where it takes the rows
         kf_formula_imm_op(&estimate->ns, ROW_PERCENT, KF_INS_MUL);

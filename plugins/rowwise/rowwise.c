@@ -2,7 +2,7 @@
 // The row-wise fuser as a plugin: chains of reductions over the last axes and of rowwise
 // operators between them, softmax included, become one kernel that keeps to a row. Here are the
 // ABI's objects and nothing else: which operations join is in kf_rows.h and rowwise_plan.c, the
-// kernel in rowwise_emit.c, the program in rowwise_program.c.
+// kernel in rowwise_emit.c and rowwise_pass.c, the program in rowwise_program.c.
 #include "rowwise_internal.h"
 
 struct kf_fuser {

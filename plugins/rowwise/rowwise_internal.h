@@ -3,7 +3,8 @@
 #define KILN_PLUGINS_ROWWISE_INTERNAL_H
 
 /// What the files of the row-wise fuser share: what the kernel looks like (rowwise_plan.c), its
-/// text (rowwise_emit.c) and the program around it (rowwise_program.c).
+/// text (rowwise_emit.c; that of its passes: rowwise_pass.c) and the program around it
+/// (rowwise_program.c).
 
 #include "kf_rows.h"
 
@@ -52,6 +53,8 @@ typedef struct rw_plan {
     uint32_t n_groups;
     rw_group groups[KF_MAX_RANK]; ///< outermost first
     uint32_t loops; ///< passes over a row
+    uint16_t running; ///< value that a running maximum stands for while the first two passes take
+                      ///< turns, span by span; RW_NO_VALUE: they do not
     uint32_t slot_bytes; ///< for each element of a row; 0: nothing is kept
     uint32_t slot_limit; ///< elements
     uint32_t stream; ///< elements from which stores bypass the cache, 0: never
@@ -65,6 +68,11 @@ typedef struct rw_plan {
 uint32_t rw_fits(const kf_rows *rows, const kf_host *host, uint32_t position);
 /// Is there a reduction, and can every result be written?
 uint32_t rw_is_ready(const kf_rows *rows);
+/// On a processor, e to the power of x - max(x) becomes a quicker function of what is at most 0.
+void rw_quicken(kf_rows *rows, const kf_chain_device *device);
+/// The exponential that computes `value` for a sum only, and is done as it is added (`plus_exp_` of
+/// kf_elementwise.h); NULL where there is none.
+const kf_chain_op *rw_summed_op(const kf_rows *rows, uint32_t value);
 void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *device);
 
 /// Marks the values that loop `loop` needs, those behind `cached` left out (RW_NO_VALUE: none).
@@ -80,7 +88,31 @@ int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis);
 /// Is it a parameter that runs along axes of the space's second shape?
 uint32_t rw_is_turned(const kf_rows *rows, uint32_t value);
 
+// ---- text --------------------------------------------------------------------------------------
+
+// Names in it: pN inputs, qN outputs, oN offsets, tN_A strides along the value's axis A, aK
+// scalars, eG extents of merged axes; rN where input N's row starts; vN values, kN one that may
+// come from the slot, mN partial results of a reduction, gN and hN those of one stretch of a row,
+// yN the first of two vectors, nN where a NaN was met; of a parameter of the space's second shape
+// fN elements, each for bN neighbours; where passes take turns, `base` is what is taken off
+// before a power, `lost` what rounding took from their sum.
+
+typedef struct rw_emitter {
+    kf_text *text;
+    const rw_plan *plan;
+    const kf_rows *rows;
+} rw_emitter;
+
+static inline kf_dtype rw_dtype_of(const rw_emitter *e, uint32_t value)
+{
+    return kf_dtype_of(e->rows->chain.values[value].dtype);
+}
+
 void rw_emit_kernel(kf_text *text, const rw_plan *plan);
+/// The pass of loop `loop`, as far as its partial results.
+void rw_emit_pass(const rw_emitter *e, uint32_t loop);
+
+// ---- program and costs -------------------------------------------------------------------------
 
 typedef struct rw_program rw_program;
 rw_program *rw_program_create(const kf_rows *rows, const kf_chain_device *device);

@@ -9,12 +9,7 @@ enum { GPU_GROUP = 256, SLOT_GPU = 32768, SLOT_CPU = 131072, SLOT_LEAST = 4096 }
 
 int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis)
 {
-    for (uint32_t i = 0; i < KF_MAX_RANK && !rw_is_turned(rows, value); i++) {
-        if (rows->places[value].axes[i] == axis) {
-            return (int)i;
-        }
-    }
-    return -1;
+    return rw_is_turned(rows, value) ? -1 : kf_rows_value_axis(rows, value, axis);
 }
 
 uint32_t rw_is_turned(const kf_rows *rows, uint32_t value)
@@ -97,21 +92,16 @@ uint32_t rw_is_written(const kf_rows *rows, uint32_t value, uint32_t loop)
            rows->places[value].phase == loop;
 }
 
-static uint32_t is_reduction(const kf_chain_op *op)
-{
-    return op->row == NULL && op->kind != KF_CHAIN_ALIAS;
-}
-
 uint32_t rw_is_reduced(const kf_rows *rows, const kf_chain_op *op, uint32_t loop)
 {
-    return is_reduction(op) && rows->places[op->inputs[0]].phase == loop;
+    return kf_rows_is_reduction(op) && rows->places[op->inputs[0]].phase == loop;
 }
 
 static void close_over_inputs(const kf_rows *rows, uint32_t cached, uint8_t *needs)
 {
     for (uint32_t i = rows->chain.n_ops; i > 0; i--) {
         const kf_chain_op *op = &rows->chain.ops[i - 1];
-        if (!needs[op->result] || op->result == cached || is_reduction(op) ||
+        if (!needs[op->result] || op->result == cached || kf_rows_is_reduction(op) ||
             !kf_rows_is_full(rows, op->result)) {
             continue;
         }
@@ -141,6 +131,119 @@ void rw_derives(const kf_rows *rows, uint32_t value, uint8_t *needs)
     memset(needs, 0, KF_CHAIN_VALUES);
     needs[value] = 1;
     close_over_inputs(rows, RW_NO_VALUE, needs);
+}
+
+// ---- functions of what is at most 0 ------------------------------------------------------------
+
+/// The operation that computes the value, views left out; NULL for one that is read.
+static const kf_chain_op *maker_of(const kf_rows *rows, uint32_t value)
+{
+    for (uint32_t i = rows->chain.n_ops; i > 0; i--) {
+        const kf_chain_op *op = &rows->chain.ops[i - 1];
+        if (op->result != value) {
+            continue;
+        }
+        if (op->row != NULL || op->kind != KF_CHAIN_ALIAS) {
+            return op;
+        }
+        value = op->inputs[0];
+    }
+    return NULL;
+}
+
+/// Is it x - max(x), which is at most 0 or NaN?
+static uint32_t is_below_largest(const kf_rows *rows, uint32_t value)
+{
+    const kf_chain_op *sub = maker_of(rows, value), *most;
+    if (sub == NULL || sub->row == NULL || sub->row->op != KF_OP_SUB) {
+        return 0;
+    }
+    most = maker_of(rows, sub->inputs[1]);
+    return most != NULL && kf_rows_is_reduction(most) && most->kind == KF_OP_MAX &&
+           most->inputs[0] == sub->inputs[0];
+}
+
+static const kf_ew_row decay = {KF_OP_EXP,  12, 1,     0,
+                                KF_EW_SAME, 0,  "EXP", {"decay_$C($a)", NULL, NULL, NULL}};
+static const kf_ew_row summed = {KF_OP_EXP,  10, 1,     0,
+                                 KF_EW_SAME, 0,  "EXP", {"plus_exp_$C", NULL, NULL, NULL}};
+
+/// Is a sum all that the value is for?
+static uint32_t is_only_summed(const kf_rows *rows, uint32_t value)
+{
+    uint32_t sums = 0, uses = 0;
+    for (uint32_t i = 0; i < rows->chain.n_ops; i++) {
+        const kf_chain_op *op = &rows->chain.ops[i];
+        for (uint32_t k = 0; k < op->n_inputs; k++) {
+            uses += op->inputs[k] == value;
+        }
+        sums += kf_rows_is_reduction(op) && (op->kind == KF_OP_SUM || op->kind == KF_OP_MEAN) &&
+                op->inputs[0] == value;
+    }
+    return sums == 1 && uses == 1 && !kf_chain_is_output(&rows->chain.values[value]) &&
+           rows->chain.values[value].dtype == KF_DTYPE_F32;
+}
+
+void rw_quicken(kf_rows *rows, const kf_chain_device *device)
+{
+    for (uint32_t i = 0; i < rows->chain.n_ops && device->is_cpu; i++) {
+        kf_chain_op *op = &rows->chain.ops[i];
+        kf_dtype dtype = kf_dtype_of(op->dtype);
+        if (op->row != NULL && op->row->op == KF_OP_EXP && kf_ew_compute_bytes(&dtype) == 4 &&
+            is_below_largest(rows, op->inputs[0])) {
+            op->row = is_only_summed(rows, op->result) ? &summed : &decay;
+        }
+    }
+}
+
+const kf_chain_op *rw_summed_op(const kf_rows *rows, uint32_t value)
+{
+    for (uint32_t i = 0; i < rows->chain.n_ops; i++) {
+        const kf_chain_op *op = &rows->chain.ops[i];
+        if (op->result == value && op->row == &summed) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+// ---- the first two loops in one ----------------------------------------------------------------
+
+/// The only reduction over what loop `loop` computes; NULL when there are none or several.
+static const kf_chain_op *only_reduction(const kf_rows *rows, uint32_t loop)
+{
+    const kf_chain_op *found = NULL;
+    for (uint32_t i = 0; i < rows->chain.n_ops; i++) {
+        if (rw_is_reduced(rows, &rows->chain.ops[i], loop)) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = &rows->chain.ops[i];
+        }
+    }
+    return found;
+}
+
+/// Where the second loop is the sum of e to the power of x - max(x), max(x) that of the first loop,
+/// and nothing else: the value max(x). A maximum of what was seen so far can stand for it then, and
+/// the sum follows it (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+static uint16_t running_maximum(const kf_rows *rows)
+{
+    const kf_chain_op *most = only_reduction(rows, 0), *sum = only_reduction(rows, 1);
+    const kf_chain_op *power = sum == NULL ? NULL : rw_summed_op(rows, sum->inputs[0]);
+    const kf_chain_op *sub = power == NULL ? NULL : maker_of(rows, power->inputs[0]);
+    uint8_t needs[KF_CHAIN_VALUES];
+    if (sub == NULL || sub->result != power->inputs[0] || maker_of(rows, sub->inputs[1]) != most) {
+        return RW_NO_VALUE;
+    }
+    rw_needs(rows, 1, RW_NO_VALUE, needs);
+    for (uint32_t i = 0; i < rows->chain.n_values; i++) {
+        uint32_t known = i == sub->inputs[1] || i == sub->result || i == power->result;
+        if (rw_is_written(rows, i, 1) || (needs[i] && rows->places[i].phase > 0 && !known)) {
+            return RW_NO_VALUE;
+        }
+    }
+    return sub->inputs[1];
 }
 
 // ---- what is kept from loop to loop ------------------------------------------------------------
@@ -180,6 +283,7 @@ static void choose_cached(rw_plan *plan)
         rw_needs(rows, loop, plan->cached[loop], needs);
         for (uint32_t i = 0; i < rows->chain.n_values; i++) {
             uint32_t there = (needs[i] && kf_rows_is_full(rows, i)) || i == plan->cached[loop];
+            there = there && (plan->running == RW_NO_VALUE || rows->places[i].phase != 1);
             uint32_t cost = there ? loop_cost(plan, loop + 1, i) : UINT32_MAX;
             if (cost < best) {
                 best = cost;
@@ -344,11 +448,10 @@ void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *dev
     plan->kept = kf_rows_all(rows) & ~rows->reduced;
     plan->loops = rows->phases;
     for (uint32_t i = 0; i < rows->chain.n_values; i++) {
-        const kf_chain_value *value = &rows->chain.values[i];
-        uint32_t in_memory = !value->computed || kf_chain_is_output(value);
-        plan->wide = plan->wide || (in_memory && !value->fits_i32);
+        plan->wide = plan->wide || !rows->chain.values[i].fits_i32;
         plan->loops = rw_is_written(rows, i, rows->phases) ? rows->phases + 1 : plan->loops;
     }
+    plan->running = plan->group == 0 ? running_maximum(rows) : RW_NO_VALUE;
     merge_axes(plan);
     choose_cached(plan);
     size_slot(plan);

@@ -249,6 +249,7 @@ rw_program *rw_program_create(const kf_rows *rows, const kf_chain_device *device
         return NULL;
     }
     kf_rows_copy(p->rows, rows);
+    rw_quicken(p->rows, device);
     rw_plan_make(&p->plan, p->rows, device);
     rw_emit_kernel(&p->code, &p->plan);
     kf_chain_name(&p->name, "rowwise", rows->shown, rows->n_shown);
@@ -299,7 +300,6 @@ void rw_program_info(const rw_program *program, kf_opt_info *out)
 
 // ---- estimates ---------------------------------------------------------------------------------
 
-/// Pushes the bytes of all inputs, or of all results. When the formula would grow too long, the
 /// Few rows leave most of the device idle: the time grows by units / min(units, rows).
 static void idle_factor(kf_formula *f, const kf_rows *rows)
 {
@@ -313,9 +313,10 @@ static void idle_factor(kf_formula *f, const kf_rows *rows)
 
 void rw_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain_device *device)
 {
-    kf_formula bytes;
+    kf_formula bytes, work;
     kf_estimate_init(estimate);
     memset(&bytes, 0, sizeof(bytes));
+    memset(&work, 0, sizeof(work));
     kf_rows_traffic(&estimate->read, rows, 0, 48);
     kf_rows_traffic(&estimate->written, rows, 1, 48);
     kf_rows_extent(&estimate->flops, rows, kf_rows_all(rows));
@@ -323,8 +324,9 @@ void rw_estimate_make(kf_estimate *estimate, const kf_rows *rows, const kf_chain
     kf_formula_append(&bytes, kf_formula_expr(&estimate->read));
     kf_formula_append(&bytes, kf_formula_expr(&estimate->written));
     kf_formula_op(&bytes, KF_INS_ADD);
+    kf_rows_work(&work, rows, rows->reduced, device->is_cpu ? kf_chain_width(device) : 1);
     kf_formula_roofline(&estimate->ns, &device->cost, kf_formula_expr(&bytes),
-                        kf_formula_expr(&estimate->flops), 0);
+                        kf_formula_expr(&work), 0);
     idle_factor(&estimate->ns, rows);
     kf_formula_imm_op(&estimate->ns, device->cost.launch_ns, KF_INS_ADD);
 }

@@ -84,7 +84,7 @@ class Reader(threading.Thread):
             self.lines.append((time.monotonic(), line.rstrip()))
 
 
-def kill_one(name, command):
+def kill_one(name, command, tries=3):
     if shutil.which(command[0]) is None:
         tell("skipped", name, f"{command[0]} is not installed")
         return
@@ -105,6 +105,11 @@ def kill_one(name, command):
     job.stdout.read()
     job.wait(timeout=60)
     errors.join()
+    if tries > 1 and any("process_vm_readv" in line[1] for line in errors.lines):
+        # UCX, below MPICH, ends who is just reading the killed process's memory.
+        print(f"{name}: UCX ended a survivor, tried again")
+        kill_one(name, command, tries - 1)
+        return
     said = [line for line in errors.lines if line[1].startswith("kiln coll:")]
     took = max([line[0] for line in said], default=killed + 1000) - killed
     words = {line[1] for line in said}

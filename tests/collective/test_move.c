@@ -2,9 +2,12 @@
 // Moving tensors: every pair of devices times every dtype and several lengths, a program that goes
 // over all of them, uses before the bytes have come, and failures on the way.
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective.h"
 #include "device_set.h"
 #include "harness.h"
 #include "runtime_internal.h"
@@ -202,6 +205,111 @@ static void test_nobody_waits(void)
     kiln_release(there);
     device_set_close(&set);
 }
+
+/// A sum of the first two devices' tensors in which the second has no part yet: the first one's
+/// queue waits for it.
+static kiln_collective *half_a_sum(device_set *set, kiln_tensor *x, kiln_tensor **out_sum)
+{
+    kiln_collective *group = NULL;
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    options.deadline_ns = 30000000000u;
+    (void)(KILN_CHECK_INT(kiln_collective_create(set->devices, 2, &options, &group, NULL), 0) &&
+           KILN_CHECK_INT(kiln_all_reduce(x, "sum", kiln_collective_id(group), 0, out_sum, NULL),
+                          0) &&
+           KILN_CHECK_INT(kiln_collective_resolve(*out_sum, NULL), 0));
+    return group;
+}
+
+/// Moves behind a gate, and moves that were begun before it, keep none that could open it.
+static void test_behind_a_gate(void)
+{
+    enum { BEFORE = 16, BYTES = 4 << 20 };
+    static const char *const three[] = {"opencl:0", "opencl:1", "reference:0"};
+    static unsigned char data[BYTES], back[BYTES];
+    const int64_t count = BYTES;
+    device_set set;
+    kiln_tensor *x = NULL, *part = NULL, *sums[2] = {NULL}, *moved = NULL, *gated = NULL;
+    kiln_tensor *before[BEFORE] = {NULL};
+    fill(KILN_DTYPE_U8, data, BYTES);
+    if (!device_set_open(&set, three, 3) ||
+        !KILN_CHECK_INT(
+            kiln_tensor_create(set.devices[0], KILN_DTYPE_U8, 1, &count, data, &x, NULL), 0) ||
+        !KILN_CHECK_INT(
+            kiln_tensor_create(set.devices[2], KILN_DTYPE_U8, 1, &count, data, &part, NULL), 0)) {
+        device_set_close(&set);
+        return;
+    }
+    for (int i = 0; i < BEFORE; i++) {
+        KILN_CHECK_INT(kiln_to_device(x, set.devices[2], &before[i], NULL), 0);
+    }
+    uint64_t begin = kiln_time_ns();
+    kiln_collective *group = half_a_sum(&set, x, &sums[0]);
+    KILN_CHECK_INT(kiln_to_device(sums[0], set.devices[2], &gated, NULL), 0);
+    KILN_CHECK_INT(kiln_to_device(part, set.devices[1], &moved, NULL), 0);
+    KILN_CHECK_INT(kiln_all_reduce(moved, "sum", kiln_collective_id(group), 1, &sums[1], NULL), 0);
+    KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+    KILN_CHECK_INT(kiln_read(gated, back, BYTES, NULL), 0);
+    KILN_CHECK(kiln_time_ns() - begin < 25000000000u); // not the deadline
+    KILN_CHECK(back[7] == (unsigned char)(2 * data[7]));
+    for (int i = 0; i < BEFORE; i++) {
+        KILN_CHECK_INT(kiln_read(before[i], back, BYTES, NULL), 0);
+        KILN_CHECK(memcmp(data, back, BYTES) == 0);
+        kiln_release(before[i]);
+    }
+    kiln_tensor *const all[] = {x, part, sums[0], sums[1], moved, gated};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        kiln_release(all[i]);
+    }
+    kiln_collective_destroy(group);
+    device_set_close(&set);
+}
+
+/// What comes from the host behind a gate is taken and waits there, however much it is.
+static void test_uploads_behind_a_gate(void)
+{
+    enum { MANY = 3000, LARGE = 1 << 20, SMALL = 2000 };
+    static unsigned char data[LARGE], back[LARGE];
+    static kiln_tensor *small[MANY];
+    const int64_t count = LARGE, some = SMALL;
+    device_set set;
+    kiln_tensor *x[2] = {NULL}, *sums[2] = {NULL}, *large = NULL;
+    fill(KILN_DTYPE_U8, data, LARGE);
+    bool ok = device_set_open(&set, &addresses[2], 2);
+    for (int i = 0; i < 2 && ok; i++) {
+        ok = KILN_CHECK_INT(
+            kiln_tensor_create(set.devices[i], KILN_DTYPE_U8, 1, &some, data, &x[i], NULL), 0);
+    }
+    if (ok) {
+        uint64_t begin = kiln_time_ns();
+        kiln_collective *group = half_a_sum(&set, x[0], &sums[0]);
+        KILN_CHECK_INT(
+            kiln_tensor_create(set.devices[0], KILN_DTYPE_U8, 1, &count, data, &large, NULL), 0);
+        for (int i = 0; i < MANY; i++) {
+            KILN_CHECK_INT(kiln_tensor_create(set.devices[0], KILN_DTYPE_U8, 1, &some, data + i,
+                                              &small[i], NULL),
+                           0);
+        }
+        data[5] ^= 1; // it was taken
+        KILN_CHECK_INT(kiln_all_reduce(x[1], "sum", kiln_collective_id(group), 1, &sums[1], NULL),
+                       0);
+        KILN_CHECK_INT(kiln_collective_resolve(sums[1], NULL), 0);
+        KILN_CHECK_INT(kiln_read(large, back, LARGE, NULL), 0);
+        KILN_CHECK(kiln_time_ns() - begin < 25000000000u); // not the deadline
+        data[5] ^= 1;
+        KILN_CHECK(memcmp(data, back, LARGE) == 0);
+        for (int i = 0; i < MANY; i++) {
+            KILN_CHECK_INT(kiln_read(small[i], back, SMALL, NULL), 0);
+            KILN_CHECK(memcmp(data + i, back, SMALL) == 0);
+            kiln_release(small[i]);
+        }
+        kiln_collective_destroy(group);
+    }
+    kiln_tensor *const all[] = {x[0], x[1], sums[0], sums[1], large};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        kiln_release(all[i]);
+    }
+    device_set_close(&set);
+}
 #endif
 
 typedef struct crosser {
@@ -261,6 +369,71 @@ static void test_sync_waits(void)
         kiln_release(x);
         kiln_release(y);
     }
+    device_set_close(&set);
+}
+
+enum { UNDER_WAY = 4, MOVED = 1 << 18 };
+
+typedef struct mover_thread {
+    device_set *set;
+    kiln_tensor *x;
+    atomic_bool *stop;
+    atomic_uint *begun;
+    uint64_t end_ns;
+} mover_thread;
+
+/// Begins a move before the one that was begun UNDER_WAY ago has surely ended.
+static void *move_on(void *user)
+{
+    mover_thread *self = user;
+    kiln_tensor *moved[UNDER_WAY] = {NULL};
+    float *back = malloc(MOVED * sizeof(float));
+    for (size_t i = 0; !atomic_load(self->stop) && kiln_time_ns() < self->end_ns; i++) {
+        kiln_tensor **at = &moved[i % UNDER_WAY];
+        if (*at != NULL) {
+            KILN_CHECK_INT(kiln_read(*at, back, MOVED * sizeof(float), NULL), 0);
+            kiln_release(*at);
+        }
+        KILN_CHECK_INT(kiln_to_device(self->x, self->set->devices[1], at, NULL), 0);
+        atomic_fetch_add(self->begun, 1);
+    }
+    for (size_t i = 0; i < UNDER_WAY; i++) {
+        kiln_release(moved[i]);
+    }
+    free(back);
+    return NULL;
+}
+
+/// A sync is for what there was when it was called: others may go on moving.
+static void test_sync_ends(void)
+{
+    enum { THREADS = 6 };
+    device_set set;
+    pthread_t threads[THREADS];
+    atomic_bool stop = false;
+    atomic_uint begun = 0;
+    const int64_t count = MOVED;
+    kiln_tensor *x = NULL;
+    if (device_set_open(&set, addresses, 2) &&
+        KILN_CHECK_INT(
+            kiln_tensor_create(set.devices[0], KILN_DTYPE_F32, 1, &count, NULL, &x, NULL), 0)) {
+        mover_thread self = {&set, x, &stop, &begun, kiln_time_ns() + 30000000000u};
+        for (int i = 0; i < THREADS; i++) {
+            KILN_CHECK_INT(pthread_create(&threads[i], NULL, move_on, &self), 0);
+        }
+        while (atomic_load(&begun) < 100) {
+            sched_yield();
+        }
+        for (int i = 0; i < 10; i++) {
+            KILN_CHECK_INT(kiln_sync(set.devices[i % 2], NULL), 0);
+        }
+        KILN_CHECK(kiln_time_ns() < self.end_ns - 10000000000u); // they have not given up
+        atomic_store(&stop, true);
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+        }
+    }
+    kiln_release(x);
     device_set_close(&set);
 }
 
@@ -413,11 +586,13 @@ int main(int argc, char **argv)
     static const kiln_test_case cases[] = {
 #ifdef TEST_WITH_OPENCL
         KILN_TEST(test_nobody_waits),   KILN_TEST(test_staging_is_pinned),
+        KILN_TEST(test_behind_a_gate),  KILN_TEST(test_uploads_behind_a_gate),
 #endif
         KILN_TEST(test_chunks_overlap), KILN_TEST(test_pairs),
         KILN_TEST(test_long),           KILN_TEST(test_program_over_all),
         KILN_TEST(test_threads_cross),  KILN_TEST(test_sync_waits),
         KILN_TEST(test_let_go),         KILN_TEST(test_failures),
+        KILN_TEST(test_sync_ends),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
     return kiln_test_run("collective/move", cases, sizeof cases / sizeof cases[0], argc, argv);

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Holds the importer against ONNX's own schemas (onnx_schemas.txt): every operator is served at every version or refused
-with a reason; every attribute is asked for by the handler, or by what it calls, or stands in the table with a reason;
-and every version from 18 on has a case of our own (make_cases.py).
+with a reason; a row takes as many inputs as its versions have; every attribute is asked for by the handler, or by what
+it calls, or stands in the table with a reason; and every version from 18 on has a case of our own (make_cases.py).
 
 usage: coverage.py
 """
@@ -18,7 +18,7 @@ NEWEST, DEBIANS = 21, 17  # of ours; of libonnx-testdata, which has cases up to 
 
 
 def schemas(text):
-    """[(operator, version, flags, attributes)]"""
+    """[(operator, version, flags, attributes)], the first flag its numbers of inputs"""
     out = []
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -28,12 +28,16 @@ def schemas(text):
     return out
 
 
+def limit(word):
+    return float("inf") if word in ("*", "MANY") else int(word)
+
+
 def table(text):
-    """Rows [(operator, first, last, handler)], the refused, and the attributes that nobody reads."""
-    rows = [(m[1], int(m[2]), int(m[3]), m[4]) for m in re.finditer(
-        r"^KILN_ONNX_WAY\((\w+),\s*(\d+),\s*(\d+),\s*(\w+)\)", text, re.M)]
-    simple = {"UNARY": "unary", "BINARY": "binary", "FOLD": "variadic"}
-    rows += [(m[2], 1, NEWEST, simple[m[1]]) for m in re.finditer(
+    """Rows [(operator, first, last, handler, inputs)], the refused, and the attributes that nobody reads."""
+    rows = [(m[1], int(m[2]), int(m[3]), m[6], (int(m[4]), limit(m[5]))) for m in re.finditer(
+        r"^KILN_ONNX_WAY\((\w+),\s*(\d+),\s*(\d+),\s*(\d+),\s*(\w+),\s*(\w+)\)", text, re.M)]
+    simple = {"UNARY": ("unary", (1, 1)), "BINARY": ("binary", (2, 2)), "FOLD": ("variadic", (1, limit("MANY")))}
+    rows += [(m[2], 1, NEWEST, *simple[m[1]]) for m in re.finditer(
         r"^KILN_ONNX_(UNARY|BINARY|FOLD)\((\w+),\s*\w+\)", text, re.M)]
     refused = re.findall(r"^KILN_ONNX_REFUSED\((\w+),", text, re.M)
     unread = re.findall(r"^KILN_ONNX_UNREAD\((\w+),\s*(\w+),", text, re.M)
@@ -67,11 +71,23 @@ def texts_of(known, handler):
     return literals
 
 
+def inputs_of(facts, row):
+    """The range over the versions that a row serves."""
+    found = []
+    for name, version, flags, _ in facts:
+        end = min([v for n, v, _, _ in facts if n == name and v > version], default=NEWEST + 1) - 1
+        if name == row[0] and "deprecated" not in flags and version <= row[2] and end >= row[1]:
+            found.append([limit(word) for word in flags[0].split("-")])
+    return min((f[0] for f in found), default=0), max((f[1] for f in found), default=0)
+
+
 def problems(facts, rows, refused, unread, known, cases):
     found = []
     names = {name for name, _, _, _ in facts}
     found += [f"onnx_ops.def has {name}, which ONNX has not" for name in
               sorted({r[0] for r in rows} | refused) if name not in names]
+    found += [f"{r[0]} from version {r[1]} on takes {r[4]} inputs, which ONNX says otherwise: {inputs_of(facts, r)}"
+              for r in rows if r[0] in names and r[4] != inputs_of(facts, r)]
     literals = {row[3]: texts_of(known, row[3]) for row in rows}
     read = set()
     for name, version, flags, attributes in facts:
@@ -118,7 +134,8 @@ def main():
     # the check can fail: one row, one attribute, one case, one refusal less
     blind = [what for what, less in (
         ("a row", problems(facts, [r for r in rows if r[0] != "Gelu"], refused, unread, *rest)),
-        ("an attribute", problems(facts + [("Gelu", 20, [], ["nonesuch"])], rows, refused, unread, *rest)),
+        ("an attribute", problems(facts + [("Gelu", 20, ["1-1"], ["nonesuch"])], rows, refused, unread, *rest)),
+        ("an input", problems(facts, [(*r[:4], (1, 2)) if r[0] == "Gelu" else r for r in rows], refused, unread, *rest)),
         ("a case", problems(facts, rows, refused, unread, rest[0], cases - {("Gelu", 20)})),
         ("a refusal", problems(facts, rows, refused - {"StringSplit"}, unread, *rest)),
     ) if len(less) <= len(found)]

@@ -78,6 +78,7 @@ struct kf_opt {
     block block;
     kf_formula global;
     kf_formula guard;
+    kf_formula bytes;
     kf_ins bad_ins[2];
     char code[512];
     char name[64];
@@ -202,6 +203,14 @@ static uint32_t take(kf_builder *builder, const kf_block *context, const kf_op *
         }
         return 1;
     }
+    if (FAULT == FAULT_PRIES && op->kind == KF_OP_ALL_REDUCE) {
+        return kf_decline(host, KF_CODE_UNKNOWN_OP, op->position, "was shown a collective");
+    }
+    if (FAULT == FAULT_PRIES && op->kind == KF_OP_RANDOM_UNIFORM) {
+        kf_scalar seed; // behind min and max
+        return kf_decline(host, KF_CODE_UNKNOWN_OP, op->position, "was%s told the seed",
+                          context->scalar_value(context, 2, &seed) == KF_OK ? "" : " not");
+    }
     if (!is_known(op->kind) || !kf_op_understood(op, 1, keys, 1)) {
         return kf_decline(host, KF_CODE_UNKNOWN_OP, op->position, "operator %u is not one of mine",
                           op->kind);
@@ -249,6 +258,10 @@ static void set_claim(kf_builder *builder)
     kf_formula_op(f, KF_INS_FLOOR_DIV);
     kf_formula_imm(f, CHAIN_NS);
     kf_formula_op(f, KF_INS_ADD);
+    if (FAULT == FAULT_CLAIM_DIVIDES || FAULT == FAULT_CLAIM_NEGATIVE) {
+        kf_formula_imm(f, FAULT == FAULT_CLAIM_DIVIDES ? 0 : -1);
+        kf_formula_op(f, FAULT == FAULT_CLAIM_DIVIDES ? KF_INS_FLOOR_DIV : KF_INS_MUL);
+    }
 }
 
 static uint32_t misbehaves(const block *b)
@@ -335,6 +348,14 @@ static void set_args(kf_opt *opt)
         opt->args[n].kind = KF_ARG_TEMP;
         opt->args[n].access = FAULT == FAULT_READS_TEMP ? KF_ACCESS_READ : KF_ACCESS_WRITE;
         n++;
+    }
+    if (FAULT == FAULT_NARROW) { // 2^21 elements, and the number no longer fits
+        kf_formula_product(&opt->bytes, b->symbols, b->rank);
+        kf_formula_imm(&opt->bytes, 1024);
+        kf_formula_op(&opt->bytes, KF_INS_MUL);
+        opt->args[n].kind = KF_ARG_VALUE;
+        opt->args[n].dtype = KF_DTYPE_I32;
+        opt->args[n++].value = kf_formula_expr(&opt->bytes);
     }
     opt->launch.n_args = n;
 }

@@ -5,10 +5,12 @@ Kiln and nothing else, checked at level 4, winning the blocks that its example.j
 example.json: "plugin" is the library's path in the folder once it is built, "winners" has for each model or replayable
 file beside it the fuser that must win a block of it. Every *.replay is run and compared with the reference: with all of
 the plugin's fusers, and with each alone; one of these must fuse a block of it.
+"forms" are compiler flags that make it write the kernels of another kind of device: these are only checked for their results.
 CMakeLists.txt or Cargo.toml says how it is built."""
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -89,6 +91,20 @@ def follow(work, prefix):
     assert streams, "no stream to run"
     for stream in streams:
         compare(plugin, stream, sorted(set(wanted["winners"].values())), env, folder)
+    other_forms(wanted, env, folder)
+
+
+def other_forms(wanted, env, folder):
+    """The kernels for GPUs, on a processor: slow, but with the right results."""
+    for number, flag in enumerate(wanted.get("forms", [])):
+        forced, place = {**env, "CFLAGS": flag, "CXXFLAGS": flag}, f"form{number}"
+        run(["cmake", "-B", place], forced, folder)
+        run(["cmake", "--build", place], forced, folder)
+        plugin = os.path.join(folder, place, os.path.basename(wanted["plugin"]))
+        told = run(["kiln", "plugin", "check", "--level", "4", "--include", "results|guards", "--timeout", "300", plugin],
+                   env, folder, 1500)
+        fused = [int(count) for count in re.findall(r"(\d+) fused blocks of", told)]
+        assert " 2 passed, 0 failed" in told and len(fused) == 2 and min(fused) > 0, f"{flag}: {told}"
 
 
 def compare(plugin, stream, fusers, env, folder):

@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A fuser with a temporary that lives with the plan: x * w + s for a constant w, which a launch of
-// its own copies once. For the test of the executor.
+// its own copies once. For the test of the executor. Others from this source: s is packed, too
+// (NUMBERS); the copy is a step of each run, and the second step takes another number of arguments
+// (ARGS), or work-groups that it does not get (GROUP).
 #include "kf_util.h"
+
+#define FORM_ONCE 0
+#define FORM_NUMBERS 1
+#define FORM_ARGS 2
+#define FORM_GROUP 3
+#ifndef FORM
+#define FORM FORM_ONCE
+#define FORM_ID "test.prepack"
+#endif
+#define IN_STEPS (FORM == FORM_ARGS || FORM == FORM_GROUP)
 
 struct kf_fuser {
     const kf_host *host;
@@ -20,23 +32,44 @@ struct kf_opt {
     uint32_t len;
     kf_ins size[1];
     kf_ins bytes[3];
-    kf_karg args[2][5];
+    kf_karg args[2][4];
     kf_source source;
     kf_launch launches[2];
     kf_temp temp;
-    kf_step step;
+    kf_step steps[2];
     const kf_source *sources[1];
     const kf_launch *launch_list[2];
 };
 
-static const char code[] = "__kernel void pack(__global const float *w, __global float *t) {\n"
-                           "    t[get_global_id(0)] = w[get_global_id(0)];\n"
-                           "}\n"
-                           "__kernel void apply(__global const float *x, __global const float *t,\n"
-                           "                    __global float *y, const float s) {\n"
-                           "    const size_t i = get_global_id(0);\n"
-                           "    y[i] = x[i] * t[i] + s;\n"
-                           "}\n";
+#if FORM == FORM_ARGS
+#define APPLY_EXTRA ", const int extra"
+#else
+#define APPLY_EXTRA ""
+#endif
+#if FORM == FORM_GROUP
+#define APPLY "__attribute__((reqd_work_group_size(7, 1, 1))) "
+#else
+#define APPLY ""
+#endif
+#if FORM == FORM_NUMBERS
+#define PACK ", const float s"
+#define PACK_MORE "t[get_global_size(0) + get_global_id(0)] = s;"
+#define SUM "t[get_global_size(0) + i]"
+#else
+#define PACK ""
+#define PACK_MORE ""
+#define SUM "s"
+#endif
+
+static const char code[] =
+    "__kernel void pack(__global const float *w, __global float *t" PACK ") {\n"
+    "    t[get_global_id(0)] = w[get_global_id(0)];" PACK_MORE "\n"
+    "}\n"
+    "__kernel " APPLY "void apply(__global const float *x, __global const float *t,\n"
+    "                    __global float *y, const float s" APPLY_EXTRA ") {\n"
+    "    const size_t i = get_global_id(0);\n"
+    "    y[i] = x[i] * t[i] + " SUM ";\n"
+    "}\n";
 
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
@@ -101,7 +134,7 @@ static uint32_t builder_is_ready(const kf_builder *builder)
 static void builder_estimate(kf_builder *builder, kf_state *state)
 {
     state->len = builder->len;
-    state->launches = 1;
+    state->launches = 1 + IN_STEPS;
 }
 
 static void bind(kf_karg *arg, uint32_t kind, uint32_t access, uint32_t ref)
@@ -132,7 +165,7 @@ static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
     opt->size[0].op = opt->bytes[0].op = KF_INS_SYM;
     opt->size[0].sym = opt->bytes[0].sym = builder->symbol;
     opt->bytes[1].op = KF_INS_IMM;
-    opt->bytes[1].imm = 4;
+    opt->bytes[1].imm = FORM == FORM_NUMBERS ? 8 : 4;
     opt->bytes[2].op = KF_INS_MUL;
     bind(&opt->args[0][0], KF_ARG_TENSOR, KF_ACCESS_READ, builder->ids[1]);
     bind(&opt->args[0][1], KF_ARG_TEMP, KF_ACCESS_WRITE, 0);
@@ -140,7 +173,8 @@ static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
     bind(&opt->args[1][1], KF_ARG_TEMP, KF_ACCESS_READ, 0);
     bind(&opt->args[1][2], KF_ARG_TENSOR, KF_ACCESS_WRITE, builder->ids[3]);
     bind(&opt->args[1][3], KF_ARG_SCALAR, 0, 0);
-    launch(opt, 0, "pack", 2);
+    bind(&opt->args[0][2], KF_ARG_SCALAR, 0, 0);
+    launch(opt, 0, "pack", FORM == FORM_NUMBERS ? 3 : 2);
     launch(opt, 1, "apply", 4);
     opt->source.struct_size = (uint32_t)sizeof(opt->source);
     opt->source.format = KF_FORMAT_OPENCL_C;
@@ -151,10 +185,12 @@ static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
     opt->temp.bytes.ins = opt->bytes;
     opt->temp.bytes.n = 3;
     opt->temp.align = 16;
-    opt->temp.flags = KF_TEMP_PERSISTENT;
-    opt->temp.prepack = 0;
-    opt->step.kind = KF_STEP_LAUNCH;
-    opt->step.index = 1;
+    opt->temp.flags = IN_STEPS ? 0 : KF_TEMP_PERSISTENT;
+    opt->temp.prepack = IN_STEPS ? KF_NONE : 0;
+    for (uint32_t i = 0; i < 1 + IN_STEPS; i++) {
+        opt->steps[i].kind = KF_STEP_LAUNCH;
+        opt->steps[i].index = IN_STEPS ? i : 1;
+    }
     return KF_OK;
 }
 
@@ -183,8 +219,8 @@ static void opt_program(const kf_opt *opt, kf_program *out)
     view.n_launches = 2;
     view.temps = &opt->temp;
     view.n_temps = 1;
-    view.steps = &opt->step;
-    view.n_steps = 1;
+    view.steps = opt->steps;
+    view.n_steps = 1 + IN_STEPS;
     KF_OUT(out, &view);
 }
 
@@ -193,7 +229,7 @@ static void opt_fini(kf_opt *opt)
     (void)opt;
 }
 
-#define KF_PLUGIN_ID "test.prepack"
+#define KF_PLUGIN_ID FORM_ID
 #define KF_PLUGIN_VERSION "1.0"
 #define KF_PLUGIN_VENDOR "Kiln"
 #define KF_PLUGIN_FUSERS KF_STR_INIT("prepack")

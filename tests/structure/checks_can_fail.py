@@ -81,6 +81,12 @@ VIOLATIONS = {
              "globbed"),
     "long line": (source_rules.formatted_text,
                   {"ir/a.c": C_HEAD + "// " + "x" * 100 + "\n"}, "columns"),
+    "unknown environment": (source_rules.environment_names,
+                            {"cli/a.sh": "x=${KILN_" "ODD:-1}\n",
+                             "base/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),
+    "unknown for a script": (source_rules.environment_names,
+                             {"dev": "export KILN_TEST_A=1 KILN_" "ODD=1\n",
+                              "base/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),
 }
 
 

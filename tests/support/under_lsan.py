@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs a test program of the address sanitizer build, and once more when LeakSanitizer itself died.
+"""Runs a test of the address sanitizer build, and once more when LeakSanitizer itself died, in the
+test's program or in one that its script started.
 
 At the end of a process its tracer now and then meets a thread that is just going, and is killed by its
 own read ("Tracer caught signal 11"; seen once in some 300 programs). Nothing was looked

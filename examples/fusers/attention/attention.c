@@ -24,9 +24,11 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
-    if (device->code_shape != KF_SHAPE_BLOCK) {
-        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE,
-                   "only for devices that want one block of work for each work-item");
+    fuser->facts.items =
+        (ATTENTION_FORM != 0 ? ATTENTION_FORM : device->code_shape) == KF_SHAPE_NDRANGE;
+    fuser->facts.local_bytes = device->local_bytes;
+    if (fuser->facts.items && device->max_group_size < GROUP) {
+        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "work-groups of %d are too large", GROUP);
         return KF_DECLINED;
     }
     fuser->facts.host = fuser->host;

@@ -2,6 +2,7 @@
 // Scaled dot-product attention as one program: what a block of it holds, and what is made of it.
 //   block.c       which operations make an attention, in which order
 //   kernels.c     the two kernels' text and arguments
+//   items.c       what is else where work-groups share the work
 //   plan.c        their sizes, temporaries and cost
 //   attention.c   the plugin interface around both
 #ifndef ATTENTION_H
@@ -9,10 +10,16 @@
 
 #include "kf_chain.h"
 
+// KF_SHAPE_BLOCK or KF_SHAPE_NDRANGE: that form on any device, for tests; 0: what the device wants.
+#ifndef ATTENTION_FORM
+#define ATTENTION_FORM 0
+#endif
+
 enum {
+    GROUP = 128, // work-items that share a block of queries, on GPUs
     MAX_HEAD = 256, // longest rows of q, k and v: they are unrolled over
     MAX_ARGS = 128,
-    MAX_FORMULAS = 8
+    MAX_FORMULAS = 12
 };
 
 /// Where the next operation stands in `softmax(chain(q' k)) v`, q' = q or q times a number.
@@ -34,6 +41,8 @@ typedef struct block { // what was accepted so far
 typedef struct fuser_facts { // of the device; read-only
     const kf_host *host;
     kf_chain_device device;
+    uint32_t items; // work-groups with local memory, as on GPUs
+    uint64_t local_bytes;
 } fuser_facts;
 
 void block_init(block *b);
@@ -51,8 +60,9 @@ typedef struct shape { // of the loops
     uint32_t vectors; // of a block of keys
     uint32_t keys; // in a block
     uint32_t rows; // queries in registers at once
-    uint32_t queries; // of a work-item
+    uint32_t queries; // of a work-item, or of a work-group
     uint32_t padded; // columns of a packed value
+    uint32_t group; // work-items of a work-group
 } shape;
 
 shape shape_of(const block *b, const fuser_facts *facts);
@@ -62,6 +72,7 @@ uint32_t is_operand(const block *b, uint32_t v);
 typedef struct estimate {
     kf_estimate parts;
     kf_formula bytes; // read and written
+    kf_formula work; // flops, those of idle compute units too
 } estimate;
 
 typedef struct arguments {
@@ -86,6 +97,21 @@ typedef struct plan { // all that kf_program points into
     const kf_source *sources[1];
     const kf_launch *launch_list[2];
 } plan;
+
+// kernels.c for items.c
+/// The start of the kernel `attention`: where this matrix and the operands of the scores lie.
+void begin_text(plan *p, const block *b);
+/// The operation on scores that masks them last of all, or NULL.
+const kf_chain_op *masked_last(const block *b);
+/// The operations on one vector of scores, of the query `row` and `here` keys from `at` on; it is
+/// loaded from `cell`, a pointer, and stored there.
+void cell_text(kf_text *t, const block *b, const shape *s);
+
+// items.c
+extern const char items_pack_body[];
+void items_text(plan *p, const block *b, const shape *s);
+/// Local memory of a work-group.
+uint64_t items_bytes(const block *b, const shape *s);
 
 /// Fills in the text and the arguments.
 void write_kernels(plan *p, const block *b, const fuser_facts *facts);

@@ -145,6 +145,10 @@ static uint32_t take_product(block *b, const fuser_facts *facts, const kf_op *op
     if (op->outputs[0]->dims[op->outputs[0]->rank - 1].symbol == 0) {
         return kf_decline(facts->host, KF_CODE_COST, op->position, "a single key");
     }
+    if (op->outputs[0]->dims[op->outputs[0]->rank - 2].symbol == 0) {
+        return kf_decline(facts->host, KF_CODE_COST, op->position,
+                          "a single query: packing the keys costs more than its scores");
+    }
     if (b->stage == STAGE_START) {
         b->query = b->scaled = kf_chain_add_value(&b->chain, op->inputs[0], 0);
     }
@@ -214,6 +218,11 @@ static uint32_t ask_extents(block *b, const fuser_facts *facts, const kf_block *
     if (!extent_of(values, symbol_from_end(query, 1), &b->head) ||
         !extent_of(values, columns, &b->columns)) {
         return kf_decline(facts->host, KF_CODE_DATA, op->position, "the host gave no extent");
+    }
+    shape s = shape_of(b, facts);
+    if (facts->items && items_bytes(b, &s) > facts->local_bytes) {
+        return kf_decline(facts->host, KF_CODE_LIMIT, op->position,
+                          "heads of %u elements need more local memory", b->head);
     }
     if (b->head > MAX_HEAD || b->columns > MAX_HEAD) {
         return kf_decline(facts->host, KF_CODE_LIMIT, op->position,

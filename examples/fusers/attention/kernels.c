@@ -17,6 +17,11 @@
 shape shape_of(const block *b, const fuser_facts *facts)
 {
     shape s;
+    if (facts->items) {
+        shape shared = {4, 32, 128, 4, 32, (b->columns + 3) / 4 * 4, GROUP};
+        return shared;
+    }
+    s.group = 1;
     s.width = kf_chain_width(&facts->device);
     s.vectors = s.width >= 16 ? 4 : 2;
     s.rows = s.width >= 16 ? 6 : 4;
@@ -174,7 +179,7 @@ static const char pack_body[] =
     "    finite[place] = is_finite;\n"
     "}\n";
 
-static void pack_text(plan *p, const block *b)
+static void pack_text(plan *p, const block *b, const shape *s)
 {
     const kf_chain_value *key = block_value(b, b->key), *value = block_value(b, b->value);
     const kf_chain_value *scores = block_value(b, b->product);
@@ -189,8 +194,8 @@ static void pack_text(plan *p, const block *b)
     temp_argument(a, 0, KF_ACCESS_WRITE, "float", "kp");
     temp_argument(a, 1, KF_ACCESS_WRITE, "float", "vp");
     temp_argument(a, 2, KF_ACCESS_WRITE, "int", "finite");
-    kf_text_addf(t, "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\nvoid pack(%s)\n{\n",
-                 a->text.ptr == NULL ? "" : a->text.ptr);
+    kf_text_addf(t, "__kernel __attribute__((reqd_work_group_size(%u, 1, 1)))\nvoid pack(%s)\n{\n",
+                 s->group, a->text.ptr == NULL ? "" : a->text.ptr);
     batch_text(t, scores);
     place_text(t, scores, key, "k");
     place_text(t, scores, value, "v");
@@ -198,7 +203,7 @@ static void pack_text(plan *p, const block *b)
     step_text(t, key, b->transposed_k ? 1 : 2, "k", "inner");
     step_text(t, value, b->transposed_v ? 1 : 2, "v", "key");
     step_text(t, value, b->transposed_v ? 2 : 1, "v", "inner");
-    kf_text_add(t, pack_body);
+    kf_text_add(t, s->group > 1 ? items_pack_body : pack_body);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -289,7 +294,7 @@ static void main_arguments(plan *p, const block *b)
     }
 }
 
-static void begin_text(plan *p, const block *b)
+void begin_text(plan *p, const block *b)
 {
     const kf_chain_value *scores = block_value(b, b->product), *query = block_value(b, b->query);
     kf_text *t = &p->source_text;
@@ -386,31 +391,37 @@ static void operand_text(kf_text *t, const kf_chain_value *value, uint32_t v, ui
     }
 }
 
-/// Operations on the scores, vector by vector; what lies past the last key becomes -inf.
-static void chain_text(kf_text *t, const block *b, const shape *s)
+void cell_text(kf_text *t, const block *b, const shape *s)
 {
     uint32_t i;
-    kf_text_add(t, "            for (int r = 0; r < R; r++) {\n"
-                   "                const long row = min(first + g + r, n_queries - 1);\n"
-                   "                V top = (V)(-INFINITY);\n"
-                   "                for (int j = 0; j < NV; j++) {\n"
-                   "                    const long at = min(kb * KB + j * W, n_keys - 1);\n"
-                   "                    const int here = clamp(count - j * W, 0, W);\n");
     for (i = 0; i < b->chain.n_values; i++) {
         if (is_operand(b, i)) {
             operand_text(t, &b->chain.values[i], i, s->width);
         }
     }
-    kf_text_addf(t, "                    const V v%u = LOAD(0, w + r * KB + j * W);\n", b->product);
+    kf_text_addf(t, "                    const V v%u = LOAD(0, cell);\n", b->product);
     for (i = 0; i < b->chain.n_ops; i++) {
         kf_chain_op_text(t, &b->chain, &b->chain.ops[i], s->width, "                    ");
     }
     kf_text_addf(t,
                  "                    V x = select((V)(-INFINITY), v%u, LANES < (INTS)(here));\n"
-                 "                    STORE(x, 0, w + r * KB + j * W);\n"
-                 "                    top = fmax(top, x);\n"
-                 "                }\n",
+                 "                    STORE(x, 0, cell);\n",
                  b->scores);
+}
+
+/// Operations on the scores, vector by vector; what lies past the last key becomes -inf.
+static void chain_text(kf_text *t, const block *b, const shape *s)
+{
+    kf_text_add(t, "            for (int r = 0; r < R; r++) {\n"
+                   "                const long row = min(first + g + r, n_queries - 1);\n"
+                   "                V top = (V)(-INFINITY);\n"
+                   "                for (int j = 0; j < NV; j++) {\n"
+                   "                    const long at = min(kb * KB + j * W, n_keys - 1);\n"
+                   "                    const int here = clamp(count - j * W, 0, W);\n"
+                   "                    float *cell = w + r * KB + j * W;\n");
+    cell_text(t, b, s);
+    kf_text_add(t, "                    top = fmax(top, x);\n"
+                   "                }\n");
 }
 
 static const char softmax_text[] =
@@ -471,12 +482,18 @@ static const char end_text[] = "        }\n"
                                "    }\n"
                                "}\n";
 
+const kf_chain_op *masked_last(const block *b)
+{
+    const kf_chain_op *last = b->chain.n_ops == 0 ? NULL : &b->chain.ops[b->chain.n_ops - 1];
+    return last != NULL && last->row->op == KF_OP_MASK_FILL ? last : NULL;
+}
+
 /// Where masked scores become -inf last: leaves a block out whose scores are all masked.
 static void skip_text(kf_text *t, const block *b)
 {
-    const kf_chain_op *last = b->chain.n_ops == 0 ? NULL : &b->chain.ops[b->chain.n_ops - 1];
+    const kf_chain_op *last = masked_last(b);
     uint32_t mask;
-    if (last == NULL || last->row->op != KF_OP_MASK_FILL) {
+    if (last == NULL) {
         return;
     }
     mask = last->inputs[1];
@@ -502,10 +519,6 @@ static void main_text(plan *p, const block *b, const shape *s)
 {
     kf_text *t = &p->source_text;
     uint32_t at, n;
-    main_arguments(p, b);
-    kf_text_addf(t,
-                 "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\nvoid attention(%s)\n{\n",
-                 p->main.text.ptr == NULL ? "" : p->main.text.ptr);
     begin_text(p, b);
     kf_chain_numbers(t, &b->chain, s->width);
     kf_text_add(t, rows_text);
@@ -537,8 +550,17 @@ void write_kernels(plan *p, const block *b, const fuser_facts *facts)
     kf_chain_functions(&p->source_text, &b->chain, s.width, /*wide=*/1, read, /*written=*/0,
                        /*stream=*/0);
     constants_text(&p->source_text, b, &s);
-    pack_text(p, b);
+    pack_text(p, b, &s);
     kf_text_add(&p->source_text, functions_text);
     reduce_text(&p->source_text, s.width);
-    main_text(p, b, &s);
+    main_arguments(p, b);
+    kf_text_addf(&p->source_text,
+                 "__kernel __attribute__((reqd_work_group_size(%u, 1, 1)))\n"
+                 "void attention(%s)\n{\n",
+                 s.group, p->main.text.ptr == NULL ? "" : p->main.text.ptr);
+    if (s.group > 1) {
+        items_text(p, b, &s);
+    } else {
+        main_text(p, b, &s);
+    }
 }

@@ -39,11 +39,39 @@ static void tensor_bytes(kf_formula *f, const kf_chain_value *value)
     kf_formula_op(f, KF_INS_ADD);
 }
 
-/// Bytes: every tensor once, the packed copies written and read. Time: measured on a CPU, one flop
-/// of the products costs twice what the device's fastest does, a score 60 flops on top.
+/// Where work-groups are few, compute units wait: measured, as if there were four for each.
+static void groups_formula(kf_formula *f, const block *b, const shape *s)
+{
+    batch_formula(f, b);
+    blocks_formula(f, block_queries(b), s->queries);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+static void work_formula(kf_formula *f, const block *b, const shape *s, const kf_formula *flops)
+{
+    f->n = f->failed = 0;
+    if (ATTENTION_FORM != 0) { // a test of its results, which should not lose by its time
+        kf_formula_imm(f, 0);
+        return;
+    }
+    kf_formula_append(f, kf_formula_expr(flops));
+    if (s->group == 1) {
+        return;
+    }
+    groups_formula(f, b, s);
+    kf_formula_op(f, KF_INS_FLOOR_DIV);
+    groups_formula(f, b, s);
+    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    times(f, 4);
+    kf_formula_op(f, KF_INS_MAX);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+/// Bytes: every tensor once, the packed copies written and read. Time, measured: one flop of the
+/// products costs twice what a CPU's fastest does, six times a GPU's, a score 60 flops on top;
+/// scores are of whole blocks of queries and keys.
 void make_estimate(estimate *e, const block *b, const fuser_facts *facts)
 {
-    const kf_chain_value *scores = block_value(b, b->product);
     kf_estimate *p = &e->parts;
     shape s = shape_of(b, facts);
     uint32_t i;
@@ -64,10 +92,17 @@ void make_estimate(estimate *e, const block *b, const fuser_facts *facts)
     kf_formula_append(&e->bytes, kf_formula_expr(&p->read));
     kf_formula_append(&e->bytes, kf_formula_expr(&p->written));
     kf_formula_op(&e->bytes, KF_INS_ADD);
-    kf_formula_product(&p->flops, scores->symbols, scores->rank);
-    times(&p->flops, 2 * ((int64_t)b->head + b->columns) * 2 + 60 + b->chain.flops);
+    batch_formula(&p->flops, b);
+    blocks_formula(&p->flops, block_queries(b), s.rows);
+    kf_formula_op(&p->flops, KF_INS_MUL);
+    blocks_formula(&p->flops, block_keys(b), s.keys);
+    kf_formula_op(&p->flops, KF_INS_MUL);
+    times(&p->flops, (int64_t)s.rows * s.keys);
+    times(&p->flops,
+          2 * ((int64_t)b->head + b->columns) * (facts->items ? 6 : 2) + 60 + b->chain.flops);
+    work_formula(&e->work, b, &s, &p->flops);
     kf_formula_roofline(&p->ns, &facts->device.cost, kf_formula_expr(&e->bytes),
-                        kf_formula_expr(&p->flops), 2);
+                        kf_formula_expr(&e->work), 2);
 }
 
 static kf_expr keep_formula(plan *p, const kf_formula *f)
@@ -77,12 +112,12 @@ static kf_expr keep_formula(plan *p, const kf_formula *f)
 }
 
 static void add_launch(plan *p, uint32_t index, const char *kernel, const arguments *a,
-                       const block *b, uint32_t symbol, uint32_t each)
+                       const block *b, uint32_t symbol, uint32_t each, uint32_t group)
 {
     kf_launch *l = &p->launches[index];
-    kf_formula f, one;
-    memset(&one, 0, sizeof(one));
-    kf_formula_imm(&one, 1);
+    kf_formula f, local;
+    memset(&local, 0, sizeof(local));
+    kf_formula_imm(&local, group);
     l->struct_size = (uint32_t)sizeof(*l);
     l->dims = 2;
     l->n_args = a->n;
@@ -91,11 +126,15 @@ static void add_launch(plan *p, uint32_t index, const char *kernel, const argume
     l->kernel.len = strlen(kernel);
     memset(&f, 0, sizeof(f));
     blocks_formula(&f, symbol, each);
+    times(&f, group);
     l->global[0] = keep_formula(p, &f);
     memset(&f, 0, sizeof(f));
     batch_formula(&f, b);
     l->global[1] = keep_formula(p, &f);
-    l->local[0] = l->local[1] = index == 0 ? keep_formula(p, &one) : p->launches[0].local[0];
+    l->local[0] = keep_formula(p, &local);
+    local.n = local.failed = 0;
+    kf_formula_imm(&local, 1);
+    l->local[1] = keep_formula(p, &local);
     p->launch_list[index] = l;
     p->steps[index].kind = KF_STEP_LAUNCH;
     p->steps[index].index = index;
@@ -134,8 +173,8 @@ uint32_t make_plan(plan *p, const block *b, const fuser_facts *facts)
     add_temp(p, 0, b, &s, (int64_t)s.keys * b->head);
     add_temp(p, 1, b, &s, (int64_t)s.keys * s.padded);
     add_temp(p, 2, b, &s, 1);
-    add_launch(p, 0, "pack", &p->pack, b, block_keys(b), s.keys);
-    add_launch(p, 1, "attention", &p->main, b, block_queries(b), s.queries);
+    add_launch(p, 0, "pack", &p->pack, b, block_keys(b), s.keys, s.group);
+    add_launch(p, 1, "attention", &p->main, b, block_queries(b), s.queries, s.group);
     p->source.struct_size = (uint32_t)sizeof(p->source);
     p->source.format = KF_FORMAT_OPENCL_C;
     p->source.code.ptr = p->source_text.ptr;

@@ -2,17 +2,23 @@
 // Products of f32 matrices with a constant right side, split along the inner axis (split-K), in
 // C++:
 //   pack    once: the constant, in panels of as many columns as fit into registers; kept
-//   partial each work-item sums a slice of the inner axis for some rows of one panel
+//   partial sums a slice of the inner axis for some rows of one panel: a work-item alone, or on
+//           GPUs a work-group with tiles in local memory
 //   join    adds the slices in order, then the bias, then relu
 // Few rows and columns with a long inner axis leave a processor's cores idle otherwise. How many
 // slices there are follows from the extents and the number of compute units by a formula, so that
 // one program serves all sizes, and the same sizes always give the same bits.
 #include "kiln_fuser.hpp"
 
+// KF_SHAPE_BLOCK or KF_SHAPE_NDRANGE: that form on any device, for tests; 0: what the device wants.
+#ifndef MATMUL_FORM
+#define MATMUL_FORM 0
+#endif
+
 namespace
 {
 
-const char source[] = R"(
+const char block_source[] = R"(
 #if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define FMA fma
 #else
@@ -113,6 +119,82 @@ void join(__global const float *parts, BIAS __global float *out, long rows, long
 }
 )";
 
+// Work-groups of 128 have tiles of 64 rows, 64 columns and 16 terms in local memory; each
+// work-item keeps 8 x 4 sums in registers. The left side is turned on its way in, so that both
+// are read as vectors. What lies outside is 0 in both tiles and adds nothing.
+const char items_source[] = R"(
+#define PANEL (4 * W)
+#define DEPTH 16
+
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
+void pack(__global const float *b, __global float *packed, long inner, long columns, long step_inner,
+          long step_column)
+{
+    long at = get_global_id(0), k = at / PANEL % inner;
+    long c = at / PANEL / inner * PANEL + at % PANEL;
+    if (c < (columns + PANEL - 1) / PANEL * PANEL) {
+        packed[at] = c < columns ? b[k * step_inner + c * step_column] : 0.0f;
+    }
+}
+
+#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define ZERO(r) float4 x##r = (float4)(0.0f);
+#define ADD(r) x##r = fma((float4)(s##r), y, x##r);
+#define STORE_SUM(r) \
+    if (row + r < rows) { \
+        vstore4(x##r, 0, parts + ((part * rows + row + r) * panels + panel) * PANEL + column); \
+    }
+
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
+void partial(__global const float *a, __global const float *packed, __global float *parts, long rows,
+             long inner, long slice)
+{
+    __local float left[DEPTH * (ROWS + 4)], right[DEPTH * PANEL];
+    int item = get_local_id(0), column = item % 16 * 4, top = item / 16 * 8;
+    long first = get_group_id(0) * ROWS, panel = get_group_id(1), part = get_group_id(2);
+    long panels = get_num_groups(1), row = first + top, from = part * slice;
+    long end = min(inner, from + slice);
+    EACH(ZERO)
+    packed += panel * inner * PANEL;
+    for (; from < end; from += DEPTH) {
+        for (int i = item; i < DEPTH * ROWS; i += 128) {
+            int k = i % DEPTH, r = i / DEPTH;
+            left[k * (ROWS + 4) + r] =
+                from + k < end && first + r < rows ? a[(first + r) * inner + from + k] : 0.0f;
+        }
+        for (int i = item; i < DEPTH * PANEL / 4; i += 128) {
+            float4 y = from + i * 4 / PANEL < end ? vload4(i, packed + from * PANEL) : (float4)(0.0f);
+            vstore4(y, i, right);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int k = 0; k < DEPTH; k++) {
+            float4 y = vload4(0, right + k * PANEL + column);
+            float4 u = vload4(0, left + k * (ROWS + 4) + top);
+            float4 v = vload4(1, left + k * (ROWS + 4) + top);
+            float s0 = u.x, s1 = u.y, s2 = u.z, s3 = u.w, s4 = v.x, s5 = v.y, s6 = v.z, s7 = v.w;
+            EACH(ADD)
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    EACH(STORE_SUM)
+}
+
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
+void join(__global const float *parts, BIAS __global float *out, long rows, long columns,
+          long n_parts, long each)
+{
+    long at = get_global_id(0), row = at / columns, c = at % columns;
+    long stride = (columns + PANEL - 1) / PANEL * PANEL;
+    if (row < rows) {
+        float sum = parts[row * stride + c];
+        for (long p = 1; p < n_parts; p++) {
+            sum += parts[(p * rows + row) * stride + c];
+        }
+        out[at] = FINISH(sum, BIAS_AT(c));
+    }
+}
+)";
+
 class matmul_fuser;
 
 /// A product and what may follow it. Plain data: a copy is a clone.
@@ -161,37 +243,43 @@ class matmul_fuser : public kiln::fuser
   public:
     matmul_fuser(const kf_host *to, const kf_device &device)
         : host(to), cost(kf_cost_of(&device)),
-          width(kf_vector_width(device.vector_bytes, sizeof(float)))
+          width(kf_vector_width(device.vector_bytes, sizeof(float))),
+          items((MATMUL_FORM != 0 ? MATMUL_FORM : device.code_shape) == KF_SHAPE_NDRANGE)
     {
         if (!kf_has_compiler(to, &device)) {
             throw kiln::declined();
         }
-        if (device.code_shape != KF_SHAPE_BLOCK) {
-            kf_decline(to, KF_CODE_DEVICE, KF_NONE,
-                       "only for devices that want one block of work for each work-item");
+        if (items && (device.max_group_size < group || device.local_bytes < 16384)) {
+            kf_decline(to, KF_CODE_DEVICE, KF_NONE, "work-groups of 128 with 16 KiB are too large");
             throw kiln::declined();
         }
-        width = width < 4 ? 4 : width;
+        width = items ? 16 : width < 4 ? 4 : width;
     }
     std::unique_ptr<kiln::builder> start() const override
     {
         return std::make_unique<matmul_builder>(this);
     }
 
+    static constexpr std::uint32_t group = 128; // work-items, where they share tiles
     const kf_host *host;
     kf_cost cost;
-    std::uint32_t width; // elements of a vector
+    std::uint32_t width; // elements of a vector; a panel has four
+    bool items;
 };
 
 /// Loops and sizes of a block on a device.
 struct plan {
     static constexpr std::int64_t k_block =
         256; // of the inner axis, so that a panel stays in cache
+    bool items;
     std::int64_t width, registers, rows_each;
     kiln::expr rows, inner, columns, panels, row_blocks, parts, slice, padded;
 
     plan(const block &block, const matmul_fuser &fuser)
-        : width(fuser.width), registers(width >= 16 ? 6 : 2), rows_each(registers * 8), rows(1)
+        : items(fuser.items), width(fuser.width), registers(items         ? 8
+                                                            : width >= 16 ? 6
+                                                                          : 2),
+          rows_each(registers * 8), rows(1)
     {
         kiln::tensor leading = block.a;
         inner = leading.extent_from_end(1);
@@ -201,8 +289,10 @@ struct plan {
         panels = ceil_div(columns, 4 * width);
         row_blocks = ceil_div(rows, rows_each);
         const kiln::expr units = kiln::device_fact(KF_DEVICE_FACT_COMPUTE_UNITS);
-        parts = max(1, min(ceil_div(inner, k_block), ceil_div(units * 2, panels * row_blocks)));
-        slice = round_up(ceil_div(inner, parts), 8);
+        // A GPU hides its latencies behind other work-groups: more and shorter slices.
+        parts = max(1, min(ceil_div(inner, items ? 64 : k_block),
+                           ceil_div(units * (items ? 4 : 2), panels * row_blocks)));
+        slice = round_up(ceil_div(inner, parts), 16);
         padded = panels * (4 * width);
     }
     kiln::expr part_bytes() const
@@ -326,7 +416,8 @@ void matmul_builder::fuse(const kiln::values &, const kf_op &op)
 }
 
 /// Bytes: the left side for every panel, the packed right side, the parts written and read, the
-/// result. Time: one flop costs 1.25 times what the device's fastest does, as measured.
+/// result. Time: one flop costs 1.25 times what the device's fastest does, as measured, 6 times on
+/// a GPU.
 kiln::answer matmul_builder::state() const
 {
     kiln::answer answer;
@@ -342,7 +433,7 @@ kiln::answer matmul_builder::state() const
         answer.flops = round_up(p.rows, p.registers) * p.padded * p.inner * 2;
         const kiln::expr once = ready_.a.bytes() + p.packed_bytes() + ready_.out.bytes();
         answer.ns = kiln::roofline_ns(fuser_->cost, once + p.part_bytes() * 2,
-                                      floor_div(answer.flops * 5, 4), 2);
+                                      floor_div(answer.flops * (p.items ? 24 : 5), 4), 2);
     }
     return answer;
 }
@@ -350,9 +441,10 @@ kiln::answer matmul_builder::state() const
 std::string constants(const plan &p, const block &block)
 {
     const std::string w = std::to_string(p.width);
-    std::string text = "#define W " + w + "\n#define V float" + w + "\n#define LOAD vload" + w +
-                       "\n#define STORE vstore" + w + "\n#define R " + std::to_string(p.registers) +
-                       "\n#define ROWS " + std::to_string(p.rows_each) + "\n#define BLOCK " +
+    std::string text = "#define W " + w + "\n#define V float" + (p.items ? "" : w) +
+                       "\n#define LOAD vload" + w + "\n#define STORE vstore" + w + "\n#define R " +
+                       std::to_string(p.registers) + "\n#define ROWS " +
+                       std::to_string(p.rows_each) + "\n#define BLOCK " +
                        std::to_string(plan::k_block) + "\n";
     text += std::string("#define PLUS_BIAS(x, y) ") + (block.biased ? "(x) + (y)\n" : "(x)\n");
     text += std::string("#define BIAS ") + (block.biased ? "__global const float *bias,\n" : "\n");
@@ -368,11 +460,13 @@ kiln::program matmul_builder::finish() const
 {
     const plan p(ready_, *fuser_);
     kiln::program program("matmul-split", ready_.len);
-    const std::uint32_t text = program.source(constants(p, ready_) + source);
+    const std::uint32_t text =
+        program.source(constants(p, ready_) + (p.items ? items_source : block_source));
+    const kiln::expr group = p.items ? matmul_fuser::group : 1;
     std::uint32_t packed = 0;
     program.packed(text, "pack", p.packed_bytes(), packed)
-        .global({p.panels})
-        .local({1})
+        .global({p.items ? round_up(p.padded * p.inner, group) : p.panels})
+        .local({group})
         .read(ready_.b)
         .temp(packed, KF_ACCESS_WRITE)
         .value(p.inner)
@@ -381,8 +475,8 @@ kiln::program matmul_builder::finish() const
         .value(ready_.transposed ? p.inner : kiln::expr(1));
     const std::uint32_t parts = program.temporary(p.part_bytes());
     program.run(text, "partial")
-        .global({p.row_blocks, p.panels, p.parts})
-        .local({1, 1, 1})
+        .global({p.row_blocks * group, p.panels, p.parts})
+        .local({group, 1, 1})
         .read(ready_.a)
         .temp(packed, KF_ACCESS_READ)
         .temp(parts, KF_ACCESS_WRITE)
@@ -390,7 +484,9 @@ kiln::program matmul_builder::finish() const
         .value(p.inner)
         .value(p.slice);
     kiln::launch &join = program.run(text, "join");
-    join.global({ceil_div(p.rows, 4)}).local({1}).temp(parts, KF_ACCESS_READ);
+    join.global({p.items ? round_up(p.rows * p.columns, group) : ceil_div(p.rows, 4)})
+        .local({group})
+        .temp(parts, KF_ACCESS_READ);
     if (ready_.biased) {
         join.read(ready_.bias);
     }

@@ -47,23 +47,39 @@ static uint32_t is_plain(const kf_tensor *tensor)
     return tensor->dtype == KF_DTYPE_F32 && (tensor->facts & needed) == needed;
 }
 
-/// Is the result of the operation before among the inputs?
-static uint32_t continues(const block *b, const kf_op *op)
+static uint32_t is_of_block(const block *b, uint32_t id)
 {
-    uint32_t i;
-    for (i = 0; b->n_ops > 0 && i < op->n_inputs; i++) {
-        if (op->inputs[i]->id == b->results[b->n_ops - 1]) {
+    uint32_t k;
+    for (k = 0; k < b->n_ops; k++) {
+        if (b->results[k] == id) {
             return 1;
         }
     }
-    return b->n_ops == 0;
+    return 0;
+}
+
+/// Does one operand, and only one, come from the block, from the operation before? Then the kernel
+/// always has the same arguments. Yours reads other results as well? Allow it here, and have
+/// fuser_fits say which operand must be which: mul(x, x) is not mul(x, y).
+static uint32_t continues(const block *b, const kf_op *op)
+{
+    uint32_t i, from_block = 0, from_last = 0;
+    for (i = 0; i < op->n_inputs; i++) {
+        from_block += is_of_block(b, op->inputs[i]->id);
+        from_last += b->n_ops > 0 && b->results[b->n_ops - 1] == op->inputs[i]->id;
+    }
+    return b->n_ops == 0 || (from_block == 1 && from_last == 1);
 }
 
 static uint32_t takes(const kf_host *host, const block *b, const kf_op *op)
 {
     uint32_t i;
-    if (b->n_ops == fuser_n_ops || op->kind != fuser_ops[b->n_ops] || !continues(b, op)) {
+    if (b->n_ops == fuser_n_ops || op->kind != fuser_ops[b->n_ops]) {
         return kf_decline(host, KF_CODE_UNKNOWN_OP, op->position, "not the next operation");
+    }
+    if (!continues(b, op)) {
+        return kf_decline(host, KF_CODE_UNKNOWN_OP, op->position,
+                          "does not read the result before, once, and no other of the block");
     }
     if (!kf_op_understood(op, 1, fuser_attrs, fuser_n_attrs) || op->n_outputs != 1) {
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, op->position,
@@ -85,13 +101,9 @@ static uint32_t takes(const kf_host *host, const block *b, const kf_op *op)
 
 static void record(block *b, const kf_op *op)
 {
-    uint32_t i, k;
+    uint32_t i;
     for (i = 0; i < op->n_inputs; i++) {
-        uint32_t id = op->inputs[i]->id, inside = 0;
-        for (k = 0; k < b->n_ops; k++) {
-            inside = inside || b->results[k] == id;
-        }
-        if (!inside) {
+        if (!is_of_block(b, op->inputs[i]->id)) {
             take_value(&b->inputs[b->n_inputs++], op->inputs[i]);
         }
     }
@@ -212,6 +224,10 @@ static void make_program(kf_opt *opt)
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
     if (!kf_has_compiler(fuser->host, device)) {
+        return KF_DECLINED;
+    }
+    if (fuser_n_ops > MAX_OPS) {
+        kf_decline(fuser->host, KF_CODE_LIMIT, KF_NONE, "fuser_ops has more than MAX_OPS (abi.h)");
         return KF_DECLINED;
     }
     fuser->cost = kf_cost_of(device);

@@ -10,7 +10,7 @@
 #define PLUGIN_VERSION "0.1.0"
 #define FUSER_NAME "my-fuser"
 
-enum { MAX_OPS = 8, MAX_INPUTS = 8, MAX_NUMBERS = 8 };
+enum { MAX_OPS = 16, MAX_INPUTS = 16, MAX_NUMBERS = 8 }; // at most 31 operations: block.dropped
 
 typedef struct value { // a tensor of the block
     uint32_t id;

@@ -3,8 +3,8 @@
 // shape. This file is yours to change; abi.c keeps the rules of the plugin interface around it.
 #include "abi.h"
 
-/// The operations of a block. Each takes the result of the one before, and only the last result is
-/// still needed after the block.
+/// The operations of a block. Each reads the result of the one before, in one operand, and only the
+/// last result is still needed after the block.
 const uint32_t fuser_ops[] = {KF_OP_ADD, KF_OP_RELU};
 const uint32_t fuser_n_ops = 2;
 

@@ -19,12 +19,12 @@ __kernel void my_kernel(__global const float *a, __global const float *b, __glob
 }
 )";
 
-class my_fuser;
+class own_fuser;
 
 class my_builder : public kiln::copyable_builder<my_builder>
 {
   public:
-    explicit my_builder(const my_fuser *fuser) : fuser_(fuser)
+    explicit my_builder(const own_fuser *fuser) : fuser_(fuser)
     {
     }
     void fuse(const kiln::values &, const kf_op &op) override;
@@ -38,7 +38,7 @@ class my_builder : public kiln::copyable_builder<my_builder>
         return n_ops_ == 2 && sum_dropped_;
     }
 
-    const my_fuser *fuser_;
+    const own_fuser *fuser_;
     bool open_ = true;
     bool sum_dropped_ = false;
     unsigned n_ops_ = 0;
@@ -46,10 +46,10 @@ class my_builder : public kiln::copyable_builder<my_builder>
     kiln::tensor a_, b_, sum_, out_;
 };
 
-class my_fuser : public kiln::fuser
+class own_fuser : public kiln::fuser
 {
   public:
-    my_fuser(const kf_host *to, const kf_device &device)
+    own_fuser(const kf_host *to, const kf_device &device)
         : host(to), cost(kf_cost_of(&device)), on_cpu(device.code_shape == KF_SHAPE_BLOCK)
     {
         if ((device.features & KF_FEATURE_COMPILER) == 0) {
@@ -143,4 +143,4 @@ kiln::program my_builder::finish() const
 
 } // namespace
 
-KILN_PLUGIN("org.example.my-fuser", "0.1.0", "Example", kiln::fuser_named<my_fuser>("my-fuser"))
+KILN_PLUGIN("org.example.my-fuser", "0.1.0", "Example", kiln::fuser_named<own_fuser>("my-fuser"))

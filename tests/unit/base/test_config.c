@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Knobs: precedence, types, the file's grammar, and every allocation failing once.
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,6 +160,52 @@ static void test_bad_files(void)
     clear_environment();
 }
 
+typedef struct setter {
+    kiln_config *config;
+    atomic_bool done;
+} setter;
+
+static void *set_often(void *user)
+{
+    setter *self = user;
+    for (int i = 0; i < 2000; i++) {
+        KILN_CHECK_INT(kiln_config_set(self->config, "plugins", i % 2 == 0 ? "off" : "a,b",
+                                       KILN_ORIGIN_FLAG, NULL),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_config_set(self->config, "watchdog", i % 2 == 0 ? "2" : "1",
+                                       KILN_ORIGIN_FLAG, NULL),
+                       KILN_STATUS_OK);
+    }
+    atomic_store(&self->done, true);
+    return NULL;
+}
+
+/// What was read stays as it was, and others may read while one sets.
+static void test_read_while_set(void)
+{
+    pthread_t thread;
+    setter self = {0};
+    clear_environment();
+    KILN_CHECK_INT(create(NULL, false, &self.config, NULL), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_config_set(self.config, "plugins", "a,b", KILN_ORIGIN_FLAG, NULL),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_config_set(self.config, "watchdog", "1", KILN_ORIGIN_FLAG, NULL),
+                   KILN_STATUS_OK);
+    const char *before = kiln_config_string(self.config, KILN_KNOB_PLUGINS);
+    KILN_CHECK_INT(pthread_create(&thread, NULL, set_often, &self), 0);
+    bool sound = true;
+    while (!atomic_load(&self.done)) {
+        const char *text = kiln_config_string(self.config, KILN_KNOB_PLUGINS);
+        int64_t number = kiln_config_int(self.config, KILN_KNOB_WATCHDOG);
+        sound = sound && (strcmp(text, "off") == 0 || strcmp(text, "a,b") == 0) &&
+                (number == 1 || number == 2);
+    }
+    pthread_join(thread, NULL);
+    KILN_CHECK(sound);
+    KILN_CHECK_STR(before, "a,b");
+    kiln_config_destroy(self.config);
+}
+
 static void test_no_memory(void)
 {
     kiln_faults faults;
@@ -176,4 +224,4 @@ static void test_no_memory(void)
 
 KILN_TEST_MAIN("unit/base/config", KILN_TEST(test_defaults), KILN_TEST(test_precedence),
                KILN_TEST(test_types), KILN_TEST(test_file_grammar), KILN_TEST(test_bad_files),
-               KILN_TEST(test_no_memory))
+               KILN_TEST(test_read_while_set), KILN_TEST(test_no_memory))

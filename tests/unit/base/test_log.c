@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The log: levels by module, one line, silence without a sink.
+#include <stdlib.h>
 #include <string.h>
 
 #include "base.h"
@@ -52,6 +53,51 @@ static void test_levels(void)
     check_levels("ir=trace,error", KILN_LOG_TRACE, KILN_LOG_ERROR);
 }
 
+static void check_modules(const char *levels, const char *unknown)
+{
+    heard ear = {0};
+    kiln_env env = env_with(levels, &ear);
+    kiln_config_warn_log(&env);
+    KILN_CHECK_INT(ear.count, unknown != NULL);
+    if (unknown != NULL) {
+        KILN_CHECK_CONTAINS(ear.message, unknown);
+    }
+    kiln_config_destroy(env.config);
+}
+
+static void test_unknown_modules(void)
+{
+    check_modules("debug", NULL);
+    check_modules("runtime=debug,cl_backend=warn,warn", NULL);
+    check_modules("fusion=debug", "no module is named fusion;");
+    check_modules("warn,runtim=debug", "no module is named runtim;");
+}
+
+static void check_variable(const char *name, bool unknown)
+{
+    heard ear = {0};
+    kiln_env env = env_with("warn", &ear);
+    kiln_config_warn_environment(&env);
+    int before = ear.count;
+    setenv(name, "1", 1);
+    kiln_config_warn_environment(&env);
+    KILN_CHECK_INT(ear.count, 2 * before + unknown);
+    unsetenv(name);
+    kiln_config_destroy(env.config);
+}
+
+static void test_unknown_variables(void)
+{
+    check_variable("KILN_CHECKK", true);
+    check_variable("KILN_PLUGIN_MOD", true);
+    check_variable("KILN_", true);
+    check_variable("KILN_CHECK", false);
+    check_variable("KILN_TEST_ANYTHING", false);
+    check_variable("KILN_JOBS", false);
+    check_variable("KILN_JOBSS", true);
+    check_variable("KILNS_CHECK", false);
+}
+
 static void test_record(void)
 {
     heard ear = {0};
@@ -85,5 +131,5 @@ static void test_silence(void)
     KILN_CHECK_INT(ear.count, 1);
 }
 
-KILN_TEST_MAIN("unit/base/log", KILN_TEST(test_levels), KILN_TEST(test_record),
-               KILN_TEST(test_silence))
+KILN_TEST_MAIN("unit/base/log", KILN_TEST(test_levels), KILN_TEST(test_unknown_modules),
+               KILN_TEST(test_unknown_variables), KILN_TEST(test_record), KILN_TEST(test_silence))

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +136,61 @@ static void test_cannot_open(void)
     KILN_CHECK(store == NULL);
 }
 
+/// What a user who may read but not write sees in `name`; 0 when all is as it
+/// must be.
+static int read_as_other_user(const char *parent, const char *name)
+{
+    kiln_env env = plain_env();
+    kiln_store *store = NULL;
+    kiln_blob blob = {NULL, 0};
+    kiln_store_stat stat;
+    bool is_root = geteuid() == 0;
+    if (chdir(parent) != 0 || (is_root && (setgid(65534) != 0 || setuid(65534) != 0))) {
+        return 1;
+    }
+    if (access(name, W_OK) == 0 || kiln_store_open(&env, name, &store, NULL) != KILN_STATUS_OK) {
+        return 2;
+    }
+    if (kiln_store_get(store, KILN_STORE_PLANS, key_of(7), &blob, NULL) != KILN_STATUS_OK ||
+        blob.length != 3000) {
+        return 3;
+    }
+    kiln_free(&env, blob.data);
+    if (kiln_store_stat_get(store, &stat, NULL) != KILN_STATUS_OK ||
+        stat.entries[KILN_STORE_PLANS] != 1) {
+        return 4;
+    }
+    bool refused = put(store, KILN_STORE_PLANS, 8, 10) == KILN_STATUS_UNAVAILABLE &&
+                   kiln_store_clear(store, NULL) == KILN_STATUS_UNAVAILABLE;
+    kiln_store_close(store);
+    return refused ? 0 : 5;
+}
+
+/// A folder of an image or of another user is read; nothing is written or set aside.
+static void test_read_only(void)
+{
+    kiln_env env = plain_env();
+    static const char name[] = "read %3F#only";
+    const char *parent = kiln_test_tmpdir();
+    const char *folder = kiln_test_path(parent, name);
+    kiln_store *store = open_store(&env, folder);
+    KILN_CHECK_INT(put(store, KILN_STORE_PLANS, 7, 3000), KILN_STATUS_OK);
+    kiln_store_close(store);
+    KILN_CHECK_INT(chmod(kiln_test_path(folder, "kiln.db"), 0444), 0);
+    KILN_CHECK_INT(chmod(folder, 0555), 0);
+    KILN_CHECK_INT(chmod(parent, 0711), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(read_as_other_user(parent, name));
+    }
+    int status = 0;
+    KILN_CHECK_INT(waitpid(child, &status, 0), child);
+    KILN_CHECK(WIFEXITED(status));
+    KILN_CHECK_INT(WEXITSTATUS(status), 0);
+    KILN_CHECK_INT(chmod(folder, 0755), 0);
+    KILN_CHECK_INT(access(kiln_test_path(folder, "kiln.db.damaged"), F_OK), -1);
+}
+
 // ---- damage ------------------------------------------------------------------------------------
 
 static void sql(const char *folder, const char *text)
@@ -159,7 +215,8 @@ static void test_damaged_entry(void)
     for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++) {
         char name[32];
         snprintf(name, sizeof name, "entry%zu", i);
-        const char *folder = new_folder(name);
+        const char *parent = kiln_test_tmpdir();
+        const char *folder = kiln_test_path(parent, name);
         kiln_store *store = open_store(&env, folder);
         KILN_CHECK_INT(put(store, KILN_STORE_PROGRAMS, 1, 5000), 0);
         sql(folder, harms[i]);
@@ -204,7 +261,8 @@ static void test_damaged_file(void)
     for (long page = 0; page < 12; page++) {
         char name[32];
         snprintf(name, sizeof name, "page%ld", page);
-        const char *folder = new_folder(name);
+        const char *parent = kiln_test_tmpdir();
+        const char *folder = kiln_test_path(parent, name);
         fill_file(&env, folder);
         overwrite(kiln_test_path(folder, "kiln.db"), page * 8192, junk, sizeof junk);
         kiln_store *store = open_store(&env, folder);
@@ -479,8 +537,9 @@ static void test_no_memory(void)
 }
 
 KILN_TEST_MAIN("unit/base/store", KILN_TEST(test_put_get), KILN_TEST(test_clear),
-               KILN_TEST(test_cannot_open), KILN_TEST(test_damaged_entry),
-               KILN_TEST(test_damaged_file), KILN_TEST(test_truncated_and_foreign),
-               KILN_TEST(test_damaged_and_replaced), KILN_TEST(test_limit),
-               KILN_TEST(test_least_recently_used), KILN_TEST(test_hits_do_not_write),
-               KILN_TEST(test_processes), KILN_TEST(test_threads), KILN_TEST(test_no_memory))
+               KILN_TEST(test_cannot_open), KILN_TEST(test_read_only),
+               KILN_TEST(test_damaged_entry), KILN_TEST(test_damaged_file),
+               KILN_TEST(test_truncated_and_foreign), KILN_TEST(test_damaged_and_replaced),
+               KILN_TEST(test_limit), KILN_TEST(test_least_recently_used),
+               KILN_TEST(test_hits_do_not_write), KILN_TEST(test_processes),
+               KILN_TEST(test_threads), KILN_TEST(test_no_memory))

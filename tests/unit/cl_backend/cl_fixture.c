@@ -117,6 +117,27 @@ kiln_buffer *cl_fixture_buffer(cl_fixture *f, size_t bytes, const void *data)
     return buffer;
 }
 
+/// Of every launch: how many there are is asked, not what they are.
+static const kiln_program_arg parameters[8];
+
+/// Parameters of a kernel in its source, where they stand in one pair of parentheses.
+static uint32_t count_parameters(const char *source, const char *kernel)
+{
+    size_t length = strlen(kernel);
+    const char *at = strstr(source, kernel);
+    while (at != NULL && at[length] != '(') {
+        at = strstr(at + 1, kernel);
+    }
+    if (at == NULL || at[length + 1] == ')') {
+        return 0;
+    }
+    uint32_t count = 1;
+    for (at += length; *at != ')' && *at != '\0'; at++) {
+        count += *at == ',';
+    }
+    return count;
+}
+
 void cl_program_text_init(cl_program_text *text, const char *source, const char *const *kernels,
                           uint32_t n_kernels)
 {
@@ -127,6 +148,8 @@ void cl_program_text_init(cl_program_text *text, const char *source, const char 
     for (uint32_t i = 0; i < n_kernels; i++) {
         text->launches[i].kernel = kernels[i];
         text->launches[i].n_dims = 1;
+        text->launches[i].n_args = count_parameters(source, kernels[i]);
+        text->launches[i].args = parameters;
     }
     text->program.key = kiln_hash_bytes(source, strlen(source));
     text->program.sources = &text->source;

@@ -135,12 +135,15 @@ static int child_main(char **argv)
     return kiln_test_run("unit/cl_backend/cache-child", child_cases, 1, 1, argv);
 }
 
+static bool is_gpu; ///< measured when it is opened for the first time, with a program of its own
+
 static bool have_device(void)
 {
     cl_fixture f;
     if (!cl_fixture_open(&f, NULL)) {
         return false;
     }
+    is_gpu = f.backend->info.type == KILN_DEVICE_GPU;
     cl_fixture_close(&f);
     return true;
 }
@@ -158,7 +161,7 @@ static void test_second_process_hits(void)
     }
     KILN_CHECK_INT(first.built, 1);
     KILN_CHECK_INT(first.misses, 1);
-    KILN_CHECK_INT(first.saved, 1);
+    KILN_CHECK_INT(first.saved, is_gpu ? 2 : 1);
     KILN_CHECK_INT(first.value, 21);
     KILN_CHECK_INT(second.built, 0);
     KILN_CHECK_INT(second.loaded, 1);

@@ -82,7 +82,7 @@ static void test_build_failure_carries_the_log(void)
     KILN_CHECK_CONTAINS(err.message, "broken does not compile");
     KILN_CHECK_CONTAINS(err.message, "no_such_name");
     if (f.backend->pocl) { // lines are those of the given source; NVIDIA's compiler ignores #line
-        KILN_CHECK_CONTAINS(err.message, ":2:");
+        KILN_CHECK_CONTAINS(err.message, "error: 2:10: use of");
     }
     KILN_CHECK_CONTAINS(f.log, "no_such_name");
     // The next program is not disturbed.
@@ -317,14 +317,17 @@ static void test_programs_are_shared(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
+    uint32_t held = f.backend->programs.count; // what a GPU's speed was measured with
+    f.ops->stats(f.base, &stats);
+    uint64_t built = stats.programs_built;
     KILN_CHECK_INT(build(&f, two_kernels, "scale", &a, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(build(&f, two_kernels, "sums", &b, &err), KILN_STATUS_OK);
     f.ops->program_free(f.base, a);
     f.ops->program_free(f.base, b);
     KILN_CHECK_INT(build(&f, two_kernels, "scale", &a, &err), KILN_STATUS_OK);
     f.ops->stats(f.base, &stats);
-    KILN_CHECK_INT(stats.programs_built, 1);
-    KILN_CHECK_INT(f.backend->programs.count, 1);
+    KILN_CHECK_INT(stats.programs_built - built, 1);
+    KILN_CHECK_INT(f.backend->programs.count - held, 1);
     f.ops->program_free(f.base, a);
     cl_fixture_close(&f);
 }

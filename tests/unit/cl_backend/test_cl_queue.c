@@ -352,8 +352,43 @@ static void test_illegal_access(void)
     }
 }
 
+static void count_span(const kiln_device_span *span, void *user)
+{
+    (void)span;
+    ++*(int *)user;
+}
+
+/// A trace that nobody takes stops growing, and says how much it has lost.
+static void test_trace_is_bounded(void)
+{
+    enum { MOST = 10, UPLOADS = 25 };
+    cl_fixture f;
+    const cl_settings none = {0};
+    kiln_error err = KILN_ERROR_INIT;
+    const int data[16] = {0};
+    if (!cl_fixture_open(&f, &none)) {
+        return;
+    }
+    kiln_buffer *buffer = cl_fixture_buffer(&f, sizeof data, data);
+    KILN_CHECK_INT(f.ops->trace_set(f.base, true, &err), KILN_STATUS_OK);
+    f.backend->trace.most_spans = MOST;
+    for (int round = 0; round < 2; round++) {
+        int taken = 0;
+        uint64_t lost = 0;
+        for (int i = 0; i < UPLOADS; i++) {
+            KILN_CHECK_INT(f.ops->upload(f.base, buffer, 0, data, sizeof data, &err), 0);
+        }
+        KILN_CHECK_INT(f.ops->trace_take(f.base, count_span, &taken, &lost, &err), 0);
+        KILN_CHECK_INT(taken, MOST);
+        KILN_CHECK_INT(lost, UPLOADS - MOST);
+    }
+    KILN_CHECK_INT(f.ops->trace_set(f.base, false, &err), KILN_STATUS_OK);
+    f.ops->free(f.base, buffer);
+    cl_fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/cl_backend/queue", KILN_TEST(test_more_than_the_window),
                KILN_TEST(test_mark_calls_back), KILN_TEST(test_gate_opens),
                KILN_TEST(test_gate_fails), KILN_TEST(test_gate_destroyed_unopened),
-               KILN_TEST(test_lane), KILN_TEST(test_codes), KILN_TEST(test_lost_device),
-               KILN_TEST(test_illegal_access))
+               KILN_TEST(test_lane), KILN_TEST(test_trace_is_bounded), KILN_TEST(test_codes),
+               KILN_TEST(test_lost_device), KILN_TEST(test_illegal_access))

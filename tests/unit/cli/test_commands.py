@@ -2,10 +2,13 @@
 """The command as a user types it: results, exit codes, and one clear line for everything that is wrong."""
 import json
 import os
+import resource
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 KILN, ROOT = sys.argv[1], sys.argv[2]
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(KILN)))
@@ -77,7 +80,38 @@ def fused_and_unfused_agree():
 def expected_differs():
     run = kiln("run", MODEL, "--input", INPUT, "--expected",
                os.path.join(ROOT, "examples/digits/expected.npy"), "--row", "4", *FAST)
-    expect_error(run, "differs from")
+    expect_error(run, "differs from ", "expected.npy, row 4, most at [0,", "expected -", " of 10 elements by more than ")
+    given = ["run", MODEL, "--input", INPUT, "--expected", os.path.join(ROOT, "examples/digits/expected.npy"), *FAST]
+    expect(kiln(*given, "--row", "3"), 0, "as expected")
+    expect_error(kiln(*given), "has 100 elements, the output 10; --row INDEX compares with one of 10 rows")
+    expect_error(kiln(*given, "--row", "10"), "--row 10: ", "expected.npy has 10 rows, counted from 0")
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--row", "3"), "--row is one of --expected", code=2)
+
+
+@case
+def differences_are_found_where_they_are():
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
+        import numpy as np
+        import onnx_writer as onnx
+        inf, nan = float("inf"), float("nan")
+        x = np.array([[[1, 2], [3, inf]], [[-inf, nan], [7, 8]]], np.float32)
+        graph = onnx.Graph([onnx.node("Identity", ["x"], ["y"])], {"x": x}, {"y": x})
+        model = write(folder, "same.onnx", onnx.model(graph, 17))
+        paths = [os.path.join(folder, name) for name in ("x.npy", "wanted.npy")]
+        np.save(paths[0], x)
+        run = lambda: kiln("run", model, "--input", paths[0], "--expected", paths[1], "--repeat", "1", *FAST)
+        np.save(paths[1], x)
+        expect(run(), 0, "as expected: differs by 0 of at most 0.0008")
+        for place, value, said in (((1, 1, 0), 9, "[1,1,0]: 7, expected 9; 1 of 8 elements by more than 0.0009"),
+                                   ((0, 1, 1), 5, "[0,1,1]: inf, expected 5; 1 of 8"),
+                                   ((0, 1, 0), inf, "[0,1,0]: 3, expected inf; 1 of 8"),
+                                   ((1, 0, 0), inf, "[1,0,0]: -inf, expected inf; 1 of 8"),
+                                   ((1, 0, 1), 6, "expected 6; 1 of 8"), ((0, 0, 0), nan, "[0,0,0]: 1, expected nan")):
+            wanted = x.copy()
+            wanted[place] = value
+            np.save(paths[1], wanted)
+            expect_error(run(), "differs from ", said)
 
 
 @case
@@ -99,6 +133,21 @@ def wrong_usage_is_two():
 
 
 @case
+def benches_name_their_cases():
+    known = {"choice": "softmax, ", "fusion": "softmax, ", "kernels": "matmul, ", "matmul": "matmul_512, ",
+             "ops": "transpose, "}
+    for name, listed in known.items():
+        run = kiln("bench", name, "--only=nonesuch")
+        expect_error(run, f'no case of {name} has "nonesuch" in its name; there are ', listed, code=2)
+        assert run.stdout == "" and " more" not in run.stderr, run.stderr
+    assert "matmul, matmul," not in kiln("bench", "kernels", "--only=nonesuch").stderr
+    for name in ("coll", "elementwise", "overhead", "start", "warm"):
+        expect_error(kiln("bench", name, "--only=nonesuch"), f"{name} is measured as a whole, without --only", code=2)
+    run = kiln("bench", "kernels", "--only=relu", "--samples=1", *FAST)
+    expect(run, 0, "relu", "reference, one core")
+
+
+@case
 def help_everywhere():
     for command in ("run", "devices", "plugin", "ops", "explain", "tune", "cache", "config",
                     "check-onnx", "bench", "coll"):
@@ -112,8 +161,33 @@ def missing_files():
     expect_error(kiln("run", "/nowhere.onnx", "--input", INPUT), "/nowhere.onnx")
     expect_error(kiln("run", MODEL, "--input", "/nowhere.npy", *FAST), "/nowhere.npy")
     expect_error(kiln("run", MODEL, *FAST), "--input image=FILE.npy")
-    expect_error(kiln("run", MODEL, "--input", f"picture={INPUT}", *FAST), "picture", "image")
-    expect_error(kiln("run", MODEL, "--input", INPUT, "--input", INPUT, *FAST), "one too many")
+    expect_error(kiln("run", MODEL, "--input", f"picture={INPUT}", *FAST), 'no input "picture"; its inputs are image')
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--input", INPUT, *FAST), "inputs are image", "one too many")
+
+
+def renamed_model(folder, count, width):
+    """A model of `count` outputs with names of `width` letters."""
+    sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
+    import numpy as np
+    import onnx_writer as onnx
+    x = np.zeros((2,), np.float32)
+    names = [f"{i:0{width}}" for i in range(count)]
+    nodes = [onnx.node("Neg", ["x"], [name]) for name in names]
+    return write(folder, "many.onnx", onnx.model(onnx.Graph(nodes, {"x": x}, {name: x for name in names}), 17))
+
+
+@case
+def unknown_names_list_the_known():
+    given = ["run", MODEL, "--input", INPUT, *FAST]
+    expect_error(kiln(*given, "--output", "probability=x.npy"),
+                 'no output "probability"; its outputs are log_probability')
+    expect_error(kiln(*given, "--output", "a.npy", "--output", "b.npy"),
+                 "outputs are log_probability; --output b.npy is one too many")
+    expect(kiln("run", "--help"), 0, "an unknown name")
+    with tempfile.TemporaryDirectory() as folder:
+        for count, width, said in ((3, 3, "are 000, 001, 002"), (60, 20, "03 and 56 more"), (2, 300, "2 with long names")):
+            run = kiln("run", renamed_model(folder, count, width), "--output", "z=z.npy", *FAST)
+            expect_error(run, 'no output "z"; its outputs ', said)
 
 
 @case
@@ -160,9 +234,9 @@ def unknown_types_of_arrays_are_named():
 @case
 def outputs_are_looked_for_first():
     run = kiln("run", MODEL, "--input", "/nowhere.npy", "--output", "nothing=/tmp/x.npy", *FAST)
-    expect_error(run, "no output for --output nothing=")
+    expect_error(run, 'no output "nothing"')
     run = kiln("run", MODEL, "--input", INPUT, "--output", "/dev/null", "--output", "more.npy", *FAST)
-    expect_error(run, "no output for --output more.npy")
+    expect_error(run, "--output more.npy is one too many")
 
 
 @case
@@ -214,7 +288,18 @@ def plugin_new():
         expect_error(kiln("plugin", "new", "running-sum", "--dir", path), "cannot be made")
         for name in ("Fast", "two words", "-x", "x-", "x--y", "a/b", "", "x" * 41, "9x"):
             expect_error(kiln("plugin", "new", "--dir", path + "2", "--", name), "small letters", code=2)
+        for name in ("test", "all", "help", "package-source", "abi"):
+            expect_error(kiln("plugin", "new", "--dir", path + "2", name), "cannot have that name", code=2)
         assert not os.path.exists(path + "2")
+        full = subprocess.run([KILN, "plugin", "new", "sum", "--dir", path + "2"], capture_output=True, text=True,
+                              check=False, restore_signals=False,  # where SIGXFSZ is ignored
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+        expect_error(full, "cannot be written")
+        assert not os.path.exists(path + "2")
+        expect(kiln("plugin", "new", "int", "--lang", "cpp", "--dir", path + "2"), 0, "a fuser in C++")
+        with open(os.path.join(path + "2", "int.cpp"), encoding="utf-8") as file:
+            text = file.read()
+        assert "class int" not in text and '"org.example.int"' in text and "my_fuser" not in text
         expect_error(kiln("plugin", "frobnicate"), "frobnicate", code=2)
 
 
@@ -389,6 +474,8 @@ def bad_knobs():
     expect(kiln("config", "--set", "memory-budget=1G"), 0, "flag")
     run = kiln("run", MODEL, "--input", INPUT, KILN_KERNEL_DIR="/nowhere")
     expect_error(run, "kernel-dir: there is no folder /nowhere")
+    run = kiln("run", MODEL, "--input", INPUT, *FAST, KILN_PLUGIN_MODE="devloper", KILN_PLUGIN_PATH="")
+    expect_error(run, "plugin-mode is devloper; off, allowlist, signed and developer are known")
     run = kiln("plugin", "list", KILN_PLUGIN_PATH="/nowhere", KILN_PLUGINS="-org.kiln.bogus")
     assert "plugin folder /nowhere cannot be read" in run.stderr, run.stderr
     assert "no plugin has the id org.kiln.bogus" in run.stderr, run.stderr
@@ -412,6 +499,37 @@ def tunes_a_model():
         expect(kiln("tune", MODEL, KILN_CACHE_DIR=folder), 0, "nothing left to measure")
         expect(kiln("explain", MODEL, KILN_CACHE_DIR=folder), 0, "measured")
     expect_error(kiln("run", MODEL, "--input", INPUT, "--tune", "never"), "off, lazy and full")
+    expect_error(kiln("tune", MODEL, "-F"), "--no-fusion leaves no fused block to measure", code=2)
+    expect_error(kiln("tune", MODEL, KILN_TUNE="off"), "tune is off", "add --tune full")
+    expect_error(kiln("tune", MODEL, KILN_DETERMINISTIC="1"), "deterministic")
+
+
+def reading_model(folder):
+    """NonZero's length is read back, and the branch is chosen by a value: such a model runs as several graphs."""
+    sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
+    import numpy as np
+    import onnx_writer as onnx
+    x, i = np.zeros((64, 64), np.float32), np.zeros((2, 0), np.int64)
+    nodes = [onnx.node("Abs", ["x"], ["a"]), onnx.node("Exp", ["a"], ["b"]), onnx.node("Softmax", ["b"], ["c"]),
+             onnx.node("NonZero", ["c"], ["i"]), onnx.node("Neg", ["c"], ["d"]), onnx.node("Tanh", ["d"], ["e"]),
+             onnx.node("Softmax", ["e"], ["y"])]
+    return write(folder, "reading.onnx", onnx.model(onnx.Graph(nodes, {"x": x}, {"y": x, "i": i}), 17)), \
+        write(folder, "x.npy", npy("<f4", "(64, 64)", bytes(64 * 64 * 4)))
+
+
+@case
+def several_graphs_are_tuned_and_told():
+    with tempfile.TemporaryDirectory() as folder:
+        model, x = reading_model(folder)
+        first = kiln("tune", model, KILN_CACHE_DIR=folder)
+        expect(first, 0, "blocks measured")
+        words = first.stdout.split()
+        assert int(words[0]) > 1 and words[0] == words[2], first.stdout
+        expect(kiln("tune", model, KILN_CACHE_DIR=folder), 0, "nothing left to measure", "each with its winner")
+        for repeat in ("0", "5"):
+            run = kiln("run", model, "--input", x, "--memory", "--repeat", repeat, KILN_CACHE_DIR=folder)
+            expect(run, 0, "graph 1: ", "graph 2: ", "from Abs on", "from Neg on", "graphs: 2; what lies in none")
+            assert run.stdout.count("memory of a run:") == 2 and run.stdout.count("operator or kernel") == 2
 
 
 @case
@@ -422,6 +540,9 @@ def lists_things():
     expect_error(kiln("devices", KILN_DEVICE="abacus"), "abacus")
     expect(kiln("ops"), 0, "matmul", "conv")
     expect(kiln("ops", "conv"), 0, "dilations")
+    expect(kiln("ops", "silu"), 0, "recorded as sigmoid, mul, so no fuser ever sees it")
+    expect(kiln("ops", "linear"), 0, "where the device has no kernel")
+    assert "composite" not in kiln("ops", "add").stdout
     expect_error(kiln("ops", "nonsense"), "nonsense")
 
 
@@ -527,9 +648,49 @@ def plugins_are_scanned_and_reset():
             run = kiln("plugin", "list", "--why", "--plugin", bad, **keep)
             expect(run, 1, "its scan failed: it ended the process", "kiln plugin reset test.hostile")
             expect(kiln("plugin", "list", "--plugin", good, **keep), 0, "test.hostile-kernel")
-        expect(kiln("plugin", "reset", "nobody", **keep), 0, "0 records forgotten")
+        expect_error(kiln("plugin", "reset", "nobody", **keep), 'there is no plugin "nobody"',
+                     "there are org.kiln.elementwise, ")
+        expect(kiln("plugin", "reset", "org.kiln.matmul", **keep), 0, "0 records forgotten")
         expect(kiln("plugin", "reset", "test.hostile-kernel", **keep), 0, "2 records forgotten")
         expect(kiln("plugin", "reset", **keep), 2, "say which ID", stream="stderr")
+
+
+@case
+def odd_paths_do_no_harm():
+    with tempfile.TemporaryDirectory() as folder:
+        odd = os.path.join(os.fsencode(folder), b"\xff<b\n.so")
+        shutil.copy(os.path.join(EVIL, "evil_none.so"), odd)
+        made = [os.path.join(folder, name) for name in ("c.json", "c.xml")]
+        run = subprocess.run([KILN, "plugin", "check", "--only", "note", "-j", made[0], "-u", made[1], odd],
+                             capture_output=True, check=False, timeout=300)
+        assert run.returncode == 0, run.stdout + run.stderr
+        with open(made[0], encoding="utf-8") as file:
+            assert json.load(file)["plugin"].endswith("/?<b\n.so")
+        assert xml.etree.ElementTree.parse(made[1]).getroot().get("name").endswith("/?<b .so")
+        run = subprocess.run([KILN, "plugin", "list", "--why"], capture_output=True, check=False, timeout=300,
+                             env={**os.environ, "KILN_PLUGIN_PATH": folder})
+        assert run.returncode == 0 and b"\xff<b?.so" in run.stdout, run.stdout
+        equal = os.path.join(folder, "image=3.npy")
+        shutil.copy(INPUT, equal)
+        expect(kiln("run", MODEL, "--input", equal, *FAST), 0, "predicted class: 3")
+        expect(kiln("run", MODEL, "--input", "image=" + INPUT, *FAST), 0, "predicted class: 3")
+
+
+@case
+def small_words_of_plugin_tools():
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = write(folder, "a.replay", TWO_OPS), os.path.join(folder, "b.json")
+        plugin = os.path.join(EVIL, "evil_none.so")
+        expect_error(kiln("plugin", "run", path + "x"), "kiln plugin run: ")
+        expect_error(kiln("replay", path + "x"), "kiln replay: ")
+        expect_error(kiln("plugin", "check", "--only", "reslts", plugin), "--list names them", code=2)
+        expect(kiln("plugin", "check", "-n0", plugin), 2, "tries nothing", stream="stderr")
+        run = kiln("plugin", "bench", path, "--repeat", "1", "--json", out, KILN_CACHE_DIR=folder)
+        expect(run, 0, "3 of 3 operations")
+        with open(out, encoding="utf-8") as file:
+            assert json.load(file)["ops"] == 3
+        run = kiln("plugin", "bench", path, "--repeat", "1", "--json", "-", KILN_CACHE_DIR=folder)
+        assert json.loads(run.stdout)["ops"] == 3
 
 
 NEGATED = """kiln replay 1
@@ -555,20 +716,36 @@ def what_is_wrong_is_written_down_and_shown_again():
         run = kiln("replay", path, "--compare", *evil, **keep)
         expect(run, 1, "output %4: f32[70000] element ")
         expect(run, 1, "1 of 1 outputs differ from the reference", stream="stderr")
-        run = kiln("replay", path, "--compare", "--check", "first", *evil, **keep)
+        counts = ["--set", "plugin-failures=1"]
+        run = kiln("replay", path, "--compare", "--check", "first", *counts, *evil, **keep)
         expect(run, 0, "as the reference")
-        expect(run, 0, "is wrong: result %", "operations show it: kiln replay ", stream="stderr")
+        expect(run, 0, "is wrong: result %", "operations show it: kiln replay --compare --plugin ", stream="stderr")
         written = [name for name in os.listdir(cache) if name.startswith("wrong-")]
         assert len(written) == 1, f"files: {written}"
         small = os.path.join(cache, written[0])
-        forgotten = kiln("plugin", "reset", "--all", **keep)  # the program is banned by now
-        expect(forgotten, 0, "1 record forgotten")
-        for name in os.listdir(cache):  # and plans without it are kept
-            if name.startswith("kiln.db"):
-                os.unlink(os.path.join(cache, name))
+        banned = kiln("replay", path, "--compare", *counts, *evil, **keep)
+        expect(banned, 1, "of them 2 in 1 fused blocks")  # another program of this fuser
+        shown = run.stderr[run.stderr.index("show it: kiln ") + len("show it: kiln "):].split("\n")[0].split()
+        expect(kiln(*shown, **keep), 1, "element ")
         run = kiln("replay", small, "--compare", *evil, **keep)
         expect(run, 1, "fuser test.hostile-kernel/evil, program ", "element ")
         expect(kiln("replay", small, "--compare", **keep), 0, "as the reference")
+
+
+@case
+def streams_of_many_inputs_are_reduced():
+    with tempfile.TemporaryDirectory() as folder:
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_PLUGINS": "test.hostile-kernel"}
+        evil = ["--plugin", os.path.realpath(os.path.join(EVIL, "evil_wrong.so"))]
+        lines = ["kiln replay 1"] + [f"input %{i}: f32[300]" for i in range(1, 71)]
+        for i in range(1, 71):
+            lines += [f"%{2 * i + 69}: f32[300] = neg(%{i}: f32[300])",
+                      f"%{2 * i + 70}: f32[300] = relu(%{2 * i + 69}: f32[300])", f"drop(%{2 * i + 69}: f32[300])"]
+        lines += [f"output %{2 * i + 70}" for i in range(1, 71)] + ["end", ""]
+        path, small = write(folder, "many.replay", "\n".join(lines).encode()), os.path.join(folder, "small.replay")
+        expect(kiln("plugin", "reduce", path, "--output", small, *evil, **keep), 0, "of 210 operations and drops show it")
+        with open(small, "rb") as file:
+            assert file.read().count(b"\noutput ") <= 2
 
 
 @case
@@ -594,6 +771,9 @@ def privileged_programs_ignore_the_environment():
             return
         if "LeakSanitizer has encountered a fatal error" in run.stderr:
             print("skipped: LeakSanitizer cannot look into a program of another user's")
+            return
+        if "cannot open shared object file" in run.stderr:
+            print("skipped: another user may not look into the folder of Kiln's library")
             return
         expect(run, 0, "plugin-path")
         assert "/somewhere" not in run.stdout, f"the environment was read: {run.stdout}"

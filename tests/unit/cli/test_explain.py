@@ -4,6 +4,7 @@ trace's form. Models: the digits, one whose names are markup, one of a thousand 
 import collections
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,9 +28,11 @@ def case(function):
     return function
 
 
-def kiln(*arguments, code=0):
+def kiln(*arguments, code=0, said=None):
     run = subprocess.run([KILN, *arguments], capture_output=True, text=True, check=False, timeout=500)
     assert run.returncode == code, f"rc {run.returncode}: {run.stdout[-400:]}{run.stderr[-400:]}"
+    if said is not None:
+        said.append(run.stderr)
     return run.stdout
 
 
@@ -68,9 +71,10 @@ def wide_model():
                                      onnx.node("Abs", ["b"], ["y"])], {"x": x}, {"y": x})
 
 
-def explained(model, *arguments):
+def explained(model, *arguments, said=None):
+    """The data; what was written to standard error goes into the list `said`."""
     path = file_of("explain.json")
-    kiln("explain", model, "--json", path, *arguments)
+    kiln("explain", model, "--json", path, *arguments, said=said)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
@@ -201,7 +205,20 @@ def json_of_tournaments():
 def losers_have_margins():
     data = explained(wide_model(), "--plugin", os.path.join(PLUGINS, "chain_slow.so"))
     losers = [c for b in data["blocks"] for c in b["candidates"] if c["status"] == "candidate"]
-    assert losers and all(c["margin_percent"] is not None and c["reason"] for c in losers), losers
+    assert losers and all(c["reason"] for c in losers), losers
+    for b in data["blocks"]:
+        ops = next(c["ops"] for c in b["candidates"] if c["status"] == "winner")
+        for c in b["candidates"]:
+            if c["status"] == "candidate":
+                assert (c["margin_percent"] is not None) == (c["ops"] == ops), (ops, c)
+    arguments = ("--plugin", os.path.join(PLUGINS, "chain_short.so"), "--plugin", os.path.join(PLUGINS, "chain_late.so"),
+                 "--set", "plugins=test.chain-short,test.late",
+                 "--set", "cache-dir=off")  # where failures are kept, a later run would know them
+    said = []
+    data = explained(wide_model(), *arguments, said=said)
+    assert "no plugin has the id" not in said[0], said
+    equal = [c["ops"] == b["candidates"][0]["ops"] for b in data["blocks"] for c in b["candidates"][1:]]
+    assert equal, data["blocks"]
 
 
 @case
@@ -213,6 +230,18 @@ def a_winner_that_fails_is_shown():
     failed = [b for b in data["blocks"] if b["failure"]]
     assert len(failed) == 1 and failed[0]["fuser"].startswith("test.fast"), data["blocks"]
     assert "its operations run one by one" in kiln("explain", model, *arguments)
+
+
+@case
+def a_run_asks_the_next_after_a_failure():
+    np.save(file_of("x.npy"), np.zeros((1024, 1024), np.float32))
+    for plugins, counts, most in (("", "3 operations: 3 in 1", 2), ("test.fast", "3 operations: 0 in 0", 2)):
+        run = subprocess.run([KILN, "run", wide_model(), "--input", file_of("x.npy"), "--tune", "off", "--plugin",
+                              os.path.join(PLUGINS, "chain_fast.so"), "--set", f"plugins={plugins}", "--set",
+                              "cache-dir=off"], capture_output=True, text=True, check=True, timeout=500)
+        found = re.search(r"operations: (\d+), of them (\d+) in (\d+) fused", run.stdout)
+        assert found and "{} operations: {} in {}".format(*found.groups()) == counts, (plugins, run.stdout)
+        assert 1 <= run.stderr.count("runs unfused") <= most, run.stderr
 
 
 @case
@@ -356,6 +385,8 @@ def page_digits():
             assert part in text, (i, part)
         for c in block["candidates"]:
             assert c["fuser"].split("/")[-1] in text and c["reason"] in text
+        cells = page.find_elements(By.CSS_SELECTOR, "#side .candidates .won td")
+        assert cells[4].text == str(next(c["ops"] for c in block["candidates"] if c["status"] == "winner")), text
         click(page, "#back")
         assert shown(page)[0] == "overview"
     colours = {n.find_element(By.TAG_NAME, "rect").value_of_css_property("fill") for n in nodes}
@@ -367,6 +398,9 @@ def page_digits():
         assert key == f"o{i}" and data["ops"][i]["text"] in text, (key, i)
         for c in data["ops"][i]["candidates"]:
             assert c["reason"] in text
+    assert page.execute_script("const t = document.getElementById('timeline'), w = Number(t.getAttribute('width'));"
+                               "return [...t.querySelectorAll('.axis text')].filter(e => "
+                               "e.getBBox().x + e.getBBox().width > w).length") == 0
     bars = page.find_elements(By.CSS_SELECTOR, "#timeline .step")
     assert len(bars) == len(data["steps"])
     widest = max(range(len(bars)), key=lambda i: bars[i].size["width"])
@@ -374,10 +408,13 @@ def page_digits():
     step = data["steps"][widest]
     assert shown(page)[0] == (f"b{step['block']}" if step["block"] is not None else f"o{step['op']}")
     search = page.find_element(By.ID, "search")
-    of_fuser = sum("rowwise" in data["blocks"][data["ops"][i]["block"]]["fuser"] for i in real
-                   if data["ops"][i]["block"] is not None)
+    fuser = data["blocks"][-1]["fuser"].split("/")[-1] # which of them wins is the machine's
+    of_fuser = sum(fuser in data["ops"][i]["text"] or (data["ops"][i]["block"] is not None and
+                   fuser in data["blocks"][data["ops"][i]["block"]]["fuser"]) for i in real)
     assert of_fuser > 0
-    for words, count in (("conv", sum("conv" in op["text"] for op in data["ops"])), ("rowwise", of_fuser), ("image", 2),
+    first = sum(data["ops"][i]["block"] == 1 for i in real)
+    assert 0 < first < sum("1" in data["ops"][i]["text"] for i in real if data["ops"][i]["block"] is not None)
+    for words, count in (("block 1", first), ("Block  1 nothing", 0), ("block 99", 0), ("conv", sum("conv" in op["text"] for op in data["ops"])), (fuser, of_fuser), ("image", 2),
                          ("nothing like this", 0)):
         search.clear()
         search.send_keys(words)

@@ -115,7 +115,8 @@ static void test_good(void)
             KILN_CHECK_INT(strlen(info->hash), 32);
             KILN_CHECK(info->load_ns > 0);
         }
-        KILN_CHECK_INT(kiln_fuse_registry_add(f.registry, path, &err), KILN_STATUS_ALREADY_EXISTS);
+        KILN_CHECK_INT(kiln_fuse_registry_add(f.registry, path, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_fuse_registry_count(f.registry), 1);
     }
     fixture_close(&f);
 }

@@ -40,6 +40,7 @@ typedef struct change { ///< what is different from the first process
     int64_t length;
     bool strided;
     uint8_t align;
+    bool fuser_out;
 } change;
 
 static void apply(fuse_fixture *f, const change *c)
@@ -55,6 +56,9 @@ static void apply(fuse_fixture *f, const change *c)
     if (c->plugin_version != NULL) {
         kiln_free(&f->env, (void *)(uintptr_t)f->registry->plugins[0]->info.version);
         f->registry->plugins[0]->info.version = kiln_strdup(&f->env, c->plugin_version);
+    }
+    if (c->fuser_out) {
+        atomic_store(&f->registry->plugins[0]->strikes[0], KILNI_FUSE_STRIKES_MAX);
     }
     if (c->plugin_hash != 0) {
         f->registry->plugins[0]->info.hash[0] = c->plugin_hash;
@@ -194,6 +198,7 @@ static const change changes[] = {
     {.name = "class_of_sizes", .length = 3000},
     {.name = "strides", .strided = true},
     {.name = "alignment", .align = 2},
+    {.name = "fuser_out", .fuser_out = true},
 };
 
 static void test_each_part_of_the_key(void)
@@ -211,6 +216,7 @@ static void test_each_part_of_the_key(void)
     }
     kiln_fuse_stats again = process(folder, &none, second, sizeof second);
     KILN_CHECK_INT(again.plans_loaded, 1); // the first entry is still there
+    KILN_CHECK_INT(again.ops_fused, 3);
 }
 
 /* Another set of operators cannot be had in one process: the key's input is changed instead. */
@@ -237,6 +243,35 @@ static bool decodes(fuse_fixture *f, const kilni_fuse_tape *tape, const void *by
         kilni_fuse_disk_decode(f->engine, tape, tape->n_ops, bytes, length, &arena, &blocks);
     kilni_fuse_blocks_fini(&blocks, &f->env);
     kiln_arena_fini(&arena);
+    return found;
+}
+
+/* Writes a sum that is right for what the entry says now. */
+static void close_entry(kiln_string *entry)
+{
+    kiln_hash128 sum = kiln_hash_bytes(entry->text + 24, entry->length - 24);
+    memcpy(entry->text + 8, &sum, sizeof sum);
+}
+
+/* Arguments that are scalars, made to say that they write memory: how many were found, and how many
+ * of these entries were believed. */
+static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_tape *tape, kiln_string *entry,
+                                   uint32_t *out_believed)
+{
+    uint32_t found = 0;
+    for (size_t at = 24; at + 56 <= entry->length; at++) {
+        const uint64_t scalar[] = {KILN_ARG_SCALAR, 0, 0, 0, 0, KILN_DTYPE_F32, 0};
+        if (memcmp(entry->text + at, scalar, sizeof scalar) != 0) {
+            continue;
+        }
+        const uint64_t write = KILN_ACCESS_WRITE;
+        memcpy(entry->text + at + sizeof write, &write, sizeof write);
+        close_entry(entry);
+        found++;
+        *out_believed += decodes(f, tape, entry->text, entry->length);
+        memcpy(entry->text + at, scalar, sizeof scalar);
+    }
+    close_entry(entry);
     return found;
 }
 
@@ -272,12 +307,14 @@ static void test_damage_is_a_miss(void)
         uint32_t sound = 0;
         for (size_t i = 24; i < entry.length; i++) {
             entry.text[i] = (char)(entry.text[i] ^ 0x55);
-            kiln_hash128 sum = kiln_hash_bytes(entry.text + 24, entry.length - 24);
-            memcpy(entry.text + 8, &sum, sizeof sum);
+            close_entry(&entry);
             sound += decodes(&f, tape, entry.text, entry.length);
             entry.text[i] = (char)(entry.text[i] ^ 0x55);
         }
         KILN_CHECK(sound < entry.length / 2); // names, scores and source text may be anything
+        uint32_t believed = 0;
+        KILN_CHECK(scalars_that_write(&f, tape, &entry, &believed) > 0);
+        KILN_CHECK_INT(believed, 0);
         kiln_string_fini(&entry);
         kilni_fuse_blocks_fini(&blocks, &f.env);
         kiln_arena_fini(&arena);

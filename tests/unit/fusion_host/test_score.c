@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fuse_fixture.h"
+#include "fusion_host_internal.h"
 
 /* As `kiln devices` and kiln_cl_measure see an NVIDIA H200, driver 580.159. */
 static void be_an_h200(kiln_device_info *device)
@@ -135,5 +136,26 @@ static void test_a_gpus_fuser_takes_what_it_is_faster_at(void)
     }
 }
 
+/* Each line decides where those before it are equal. */
+static void test_ties(void)
+{
+    kilni_fuse_candidate a = {.plugin_id = "a.first", .fuser_id = "b"};
+    a.score = (kilni_fuse_score){.benefit_ns = 7, .launches = 2, .len = 3};
+    kilni_fuse_candidate b = a;
+    KILN_CHECK(!kilni_fuse_candidate_before(&a, &b) && !kilni_fuse_candidate_before(&b, &a));
+    b.fuser_id = "a";
+    KILN_CHECK(kilni_fuse_candidate_before(&b, &a) && !kilni_fuse_candidate_before(&a, &b));
+    b.plugin_id = "org.kiln.elementwise";
+    KILN_CHECK(kilni_fuse_candidate_before(&a, &b) && !kilni_fuse_candidate_before(&b, &a));
+    b.ships = true;
+    KILN_CHECK(kilni_fuse_candidate_before(&b, &a) && !kilni_fuse_candidate_before(&a, &b));
+    a.score.len = 4;
+    KILN_CHECK(kilni_fuse_candidate_before(&a, &b) && !kilni_fuse_candidate_before(&b, &a));
+    b.score.launches = 1;
+    KILN_CHECK(kilni_fuse_candidate_before(&b, &a) && !kilni_fuse_candidate_before(&a, &b));
+    a.score.benefit_ns = 8;
+    KILN_CHECK(kilni_fuse_candidate_before(&a, &b) && !kilni_fuse_candidate_before(&b, &a));
+}
+
 KILN_TEST_MAIN("unit/fusion_host/score", KILN_TEST(test_products_of_a_gpu_take_what_they_took),
-               KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at))
+               KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at), KILN_TEST(test_ties))

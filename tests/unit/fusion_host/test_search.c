@@ -408,6 +408,55 @@ static void test_no_claim_is_the_roofline(void)
     KILN_CHECK_STR(winner_of(names), "test.hostile/chain");
 }
 
+/* What the first fuser of `plugins` gives as its reason over `length` elements; no strike. */
+static void check_declines(const char *plugin, int64_t length, const char *reason)
+{
+    const char *const plugins[] = {plugin, NULL};
+    fuse_fixture f;
+    if (fixture_open(&f, plugins)) {
+        kiln_tensor_desc a = fixture_vector(&f, length);
+        (void)chain(&f, &a, &a);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        if (KILN_CHECK(s != NULL)) {
+            const kilni_fuse_plan *plan = (const kilni_fuse_plan *)s->plan;
+            KILN_CHECK_INT(s->plan->n_blocks, *reason == 0);
+            KILN_CHECK_CONTAINS(plan->verdicts[0].reason, reason);
+        }
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
+static void test_estimates_that_are_no_times(void)
+{
+    check_declines("hostile_claim_divides", 1 << 16, "its estimate of the time cannot be used");
+    check_declines("hostile_claim_negative", 1 << 16, "ns are less than none");
+}
+
+/* A size that is past a limit at these extents only: declined as often as it is met, and fused at
+ * others. */
+static void test_sizes_are_no_strike(void)
+{
+    static const char *const plugins[] = {"hostile_narrow", NULL};
+    fuse_fixture f;
+    check_declines("hostile_narrow", 1 << 21, "does not fit 32 bits");
+    if (fixture_open(&f, plugins)) {
+        for (int64_t length = 1 << 21; length <= 1 << 26; length *= 2) {
+            kiln_tensor_desc a = fixture_vector(&f, length);
+            (void)chain(&f, &a, &a);
+            (void)fixture_run(&f, true);
+        }
+        KILN_CHECK_INT(fixture_stats(&f).blocks_fused, 0);
+        kiln_tensor_desc a = fixture_vector(&f, 1 << 16);
+        (void)chain(&f, &a, &a);
+        (void)fixture_run(&f, true);
+        KILN_CHECK_INT(fixture_stats(&f).blocks_fused, 1);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
 static void test_one_operation_is_not_worth_a_block(void)
 {
     fuse_fixture f;
@@ -485,6 +534,111 @@ static void test_program_guard(void)
     fixture_close(&f);
 }
 
+/* The reasons that are given for the next segment. */
+static void check_explained(fuse_fixture *f, const char *reason)
+{
+    const kiln_fuse_segment *s = fixture_next(f, true);
+    kiln_string text;
+    kiln_string_init(&text, &f->env);
+    KILN_CHECK_INT(kiln_fuse_explain(f->engine, s, 0, &text, NULL), KILN_STATUS_OK);
+    KILN_CHECK_CONTAINS(text.text, reason);
+    kiln_string_fini(&text);
+    fixture_done(f, s);
+}
+
+/* A block may run more than once, to be measured or compared: no collective is in one. */
+static void test_no_fuser_sees_a_collective(void)
+{
+    fuse_fixture f;
+    static const char *const plugins[] = {"hostile_pries", NULL};
+    if (fixture_open(&f, plugins)) {
+        kiln_tensor_desc a = fixture_vector(&f, 64);
+        const kiln_attr attrs[] = {{KILN_ATTR_STRING, 3, {.text = "sum"}},
+                                   {KILN_ATTR_I64, 1, {.i = 1}},
+                                   {KILN_ATTR_I64, 1, {.i = 0}}};
+        (void)fixture_record(&f, KILN_OP_ALL_REDUCE, &a, 1, attrs, 3);
+        check_explained(&f, "runs alone");
+    }
+    fixture_close(&f);
+}
+
+/* What a graph draws at each run is no value to plan for; what was drawn is. */
+static void test_no_fuser_knows_later_draws(void)
+{
+    fuse_fixture f;
+    static const char *const plugins[] = {"hostile_pries", NULL};
+    if (fixture_open(&f, plugins)) {
+        int64_t dims[] = {64};
+        kiln_attr attrs[7] = {{KILN_ATTR_I64_LIST, 1, {.ints = dims}},
+                              {KILN_ATTR_DTYPE, 1, {.i = KILN_DTYPE_F32}},
+                              {KILN_ATTR_F64, 1, {.f = 0}},
+                              {KILN_ATTR_F64, 1, {.f = 1}}};
+        (void)fixture_record(&f, KILN_OP_RANDOM_UNIFORM, NULL, 0, attrs, 7);
+        check_explained(&f, "was not told the seed");
+        for (int i = 4; i < 7; i++) {
+            attrs[i] = (kiln_attr){KILN_ATTR_I64, 1, {.i = i}};
+        }
+        dims[0] = 4096; // another class of sizes: a search of its own
+        (void)fixture_record(&f, KILN_OP_RANDOM_UNIFORM, NULL, 0, attrs, 7);
+        check_explained(&f, "was told the seed");
+    }
+    fixture_close(&f);
+}
+
+/* The operations that a search may show grow with the segment. */
+static void test_long_segments_are_fused_to_their_end(void)
+{
+    enum { OPS = 12000 };
+    fuse_fixture f;
+    static const char *const plugins[] = {
+        "chain",      "chain_slow",    "chain_fast",    "chain_middle",  "chain_early",
+        "chain_late", "chain_equal_a", "chain_equal_b", "chain_equal_c", NULL};
+    const kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    if (fixture_open_with(&f, plugins, &options, true)) {
+        kiln_tensor_desc a = fixture_vector(&f, 4096);
+        for (int i = 0; i < OPS; i++) {
+            kiln_tensor_desc b = fixture_op(&f, i % 2 != 0 ? KILN_OP_EXP : KILN_OP_NEG, &a, NULL);
+            fixture_drop(&f, &a);
+            a = b;
+        }
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).ops_fused, OPS);
+    }
+    fixture_close(&f);
+}
+
+/* More extents in a block than most have: its guard is evaluated all the same. */
+static void test_guard_of_many_symbols(void)
+{
+    enum { MANY = 70 };
+    fuse_fixture f;
+    kilni_fuse_plan_store store;
+    kiln_arena arena;
+    int64_t facts[KILN_FACT_COUNT] = {0}, values[MANY] = {0};
+    uint32_t symbols[MANY];
+    const kiln_formula_step last = {.code = KILN_F_SYM, .sym = MANY - 1};
+    const kiln_program program = {.guard = {&last, 1}};
+    const kilni_fuse_tape tape = {.symbols = values};
+    fixture_prepare(&f);
+    kiln_arena_init(&arena, &f.env);
+    KILN_CHECK_INT(kilni_fuse_plan_store_init(&store, &f.env, facts, 4, NULL), KILN_STATUS_OK);
+    kilni_fuse_plan *plan = kiln_arena_alloc(&arena, sizeof *plan);
+    kiln_plan_block *block = kiln_arena_alloc(&arena, sizeof *block);
+    for (uint32_t i = 0; i < MANY; i++) {
+        symbols[i] = i;
+    }
+    *block = (kiln_plan_block){.program = &program, .symbols = symbols, .n_symbols = MANY};
+    *plan = (kilni_fuse_plan){.plan = {.blocks = block, .n_blocks = 1}, .guarded = true};
+    plan->arena = arena;
+    kilni_fuse_plan_store_insert(&store, store.root, plan);
+    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &tape, 0) == NULL);
+    values[MANY - 1] = 1;
+    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &tape, 0) == plan);
+    kilni_fuse_plan_store_fini(&store);
+    fixture_close(&f);
+}
+
 // ---- failures
 // ------------------------------------------------------------------------------------
 
@@ -511,6 +665,7 @@ static void test_three_strikes(void)
         kiln_string_init(&text, &f.env);
         KILN_CHECK_INT(kiln_fuse_explain(f.engine, s, 0, &text, NULL), KILN_STATUS_OK);
         KILN_CHECK_CONTAINS(text.text, "test.hostile/chain: disabled after three failures");
+        KILN_CHECK_INT(atomic_load(&f.registry->epoch), 1); // other engines look again, too
         kiln_string_fini(&text);
         fixture_done(&f, s);
     }
@@ -531,7 +686,7 @@ static void test_failed_block_is_not_chosen_again(void)
             KILN_CHECK_INT(s->plan->n_blocks, 1);
             KILN_CHECK_INT(s->plan->blocks[0].ops[0], i == 0 ? 0 : 1); // another program
             if (i == 0) {
-                kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause);
+                KILN_CHECK(kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause));
                 KILN_CHECK_INT(s->plan->n_steps, 1); // still there while it runs
                 kiln_string text;
                 kiln_string_init(&text, &f.env);
@@ -557,9 +712,16 @@ static void test_out_of_memory_is_no_strike(void)
         kiln_tensor_desc a = fixture_vector(&f, 1024);
         (void)chain(&f, &a, &a);
         const kiln_fuse_segment *s = fixture_next(&f, true);
-        kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause);
+        KILN_CHECK(!kiln_fuse_block_failed(f.engine, &s->plan->blocks[0], &cause));
         fixture_done(&f, s);
         KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+        a = fixture_vector(&f, 1024); // the same plan again, with its block
+        (void)chain(&f, &a, &a);
+        s = fixture_next(&f, true);
+        KILN_CHECK_INT(s->plan->n_blocks, 1);
+        KILN_CHECK_INT(s->plan->blocks[0].ops[0], 0);
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).plans_searched, 1);
     }
     fixture_close(&f);
 }
@@ -664,9 +826,12 @@ KILN_TEST_MAIN(
     KILN_TEST(test_load_order_never_changes_the_winner), KILN_TEST(test_ties_break_by_name),
     KILN_TEST(test_larger_savings_win_over_a_shorter_block), KILN_TEST(test_claims_are_floored),
     KILN_TEST(test_deterministic_scores_need_no_measurement),
-    KILN_TEST(test_no_claim_is_the_roofline), KILN_TEST(test_one_operation_is_not_worth_a_block),
+    KILN_TEST(test_no_claim_is_the_roofline), KILN_TEST(test_estimates_that_are_no_times),
+    KILN_TEST(test_sizes_are_no_strike), KILN_TEST(test_one_operation_is_not_worth_a_block),
     KILN_TEST(test_asked_extents_become_guards), KILN_TEST(test_asked_scalars_become_guards),
-    KILN_TEST(test_program_guard), KILN_TEST(test_three_strikes),
-    KILN_TEST(test_failed_block_is_not_chosen_again), KILN_TEST(test_out_of_memory_is_no_strike),
-    KILN_TEST(test_executors_state_is_freed), KILN_TEST(test_fusion_off),
-    KILN_TEST(test_declined_device), KILN_TEST(test_explain))
+    KILN_TEST(test_program_guard), KILN_TEST(test_no_fuser_sees_a_collective),
+    KILN_TEST(test_no_fuser_knows_later_draws),
+    KILN_TEST(test_long_segments_are_fused_to_their_end), KILN_TEST(test_guard_of_many_symbols),
+    KILN_TEST(test_three_strikes), KILN_TEST(test_failed_block_is_not_chosen_again),
+    KILN_TEST(test_out_of_memory_is_no_strike), KILN_TEST(test_executors_state_is_freed),
+    KILN_TEST(test_fusion_off), KILN_TEST(test_declined_device), KILN_TEST(test_explain))

@@ -120,6 +120,28 @@ static void test_long_names_are_shortened(void)
     fixture_close(&f);
 }
 
+/* max over all of a column beside a row: small tensors, and more than 2^31 elements in between,
+ * which are never in memory. */
+static void test_more_than_32_bits_say(void)
+{
+    static const char *const reduce[] = {"plugins/reduce", NULL};
+    const int64_t column[] = {50001, 1}, row[] = {1, 50001}, axes[] = {0, 1};
+    const kiln_attr attrs[] = {{KILN_ATTR_I64_LIST, 2, {.ints = axes}},
+                               {KILN_ATTR_BOOL, 1, {.i = 0}}};
+    fuse_fixture f;
+    if (fixture_open(&f, reduce)) {
+        kiln_tensor_desc a = fixture_input(&f, 2, column), b = fixture_input(&f, 2, row);
+        kiln_tensor_desc sum = fixture_op(&f, KILN_OP_ADD, &a, &b);
+        (void)fixture_record(&f, KILN_OP_MAX, &sum, 1, attrs, 2);
+        fixture_drop(&f, &sum);
+        const kiln_fuse_segment *s = fixture_next(&f, true);
+        KILN_CHECK(s != NULL && s->plan->n_blocks == 1 && s->plan->blocks[0].n_ops == 3);
+        fixture_done(&f, s);
+        KILN_CHECK_INT(fixture_stats(&f).strikes, 0);
+    }
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/fusion_host/shipped", KILN_TEST(test_chain_is_one_kernel),
                KILN_TEST(test_broadcast_chain), KILN_TEST(test_layer),
-               KILN_TEST(test_long_names_are_shortened))
+               KILN_TEST(test_long_names_are_shortened), KILN_TEST(test_more_than_32_bits_say))

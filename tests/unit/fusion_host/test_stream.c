@@ -44,7 +44,14 @@ static void test_drop_without_use(void)
         kiln_tensor_desc d = fixture_vector(&f, 5);
         fixture_drop(&f, &d);
         fixture_drop(&f, &c);
-        KILN_CHECK_STR(fixture_run(&f, true), "neg-3-4;");
+        KILN_CHECK_STR(fixture_run(&f, true), "drop-3-4;"); // nobody has read c
+        kiln_tensor_desc e = fixture_op(&f, KILN_OP_NEG, &b, NULL);
+        kiln_tensor_desc g = fixture_op(&f, KILN_OP_ABS, &e, NULL);
+        kiln_tensor_desc h = fixture_op(&f, KILN_OP_ABS, &g, NULL);
+        fixture_drop(&f, &e);
+        fixture_drop(&f, &h);
+        KILN_CHECK_STR(fixture_run(&f, true), "neg abs-5-7;");
+        fixture_drop(&f, &g);
     }
     fixture_close(&f);
 }

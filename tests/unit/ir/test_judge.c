@@ -3,6 +3,7 @@
 // operation, and as far as errors are magnified after several; NaN, infinities and the sign of
 // zero.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,89 @@ static void test_which_of_two_equals_is_the_largest(void)
     finish(&c);
 }
 
+static const char folds[] = "input %1: f32[2,3]\n"
+                            "%2: f32[2] = OP(%1: f32[2,3], axes=[1], keepdims=false)\n"
+                            "output %2\n";
+
+/* Row 0 is `a, b, c`, row 1 ones. Is any result of row 0 as good as the reference's? */
+static bool is_open(const char *op, float a, float b, float c)
+{
+    const float x[6] = {a, b, c, 1, 1, 1};
+    char text[256];
+    court k;
+    const char *at = strstr(folds, "OP");
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - folds), folds, op, at + 2);
+    bool open_row = false;
+    if (open(&k, text, x, NULL)) {
+        const float *expected = kiln_judge_value(k.judge, 2);
+        float y[2] = {isnan(expected[0]) ? 1 : NAN, expected[1]};
+        open_row = accepts(&k, y);
+        y[1] = NAN;
+        KILN_CHECK(!accepts(&k, y)); // of another row all is known
+    }
+    finish(&k);
+    return open_row;
+}
+
+static void test_order_decides_what_overflows(void)
+{
+    KILN_CHECK(is_open("prod", 3e38f, 2, 0)); // inf * 0, or 0
+    KILN_CHECK(is_open("prod", 3e38f, 2, 0.25f));
+    KILN_CHECK(is_open("prod", 1e-30f, 1e-30f, 1e30f));
+    KILN_CHECK(is_open("prod", INFINITY, 1e-30f, 1e-30f));
+    KILN_CHECK(!is_open("prod", 3e38f, 2, 2)); // infinite in any order
+    KILN_CHECK(!is_open("prod", 1e-30f, 1e-30f, 1)); // 0 in any order
+    KILN_CHECK(!is_open("prod", 1e-30f, 1e-30f, 0));
+    KILN_CHECK(!is_open("prod", INFINITY, 2, 0));
+    KILN_CHECK(!is_open("prod", 1e30f, 2, 0));
+    KILN_CHECK(is_open("sum", 3e38f, 3e38f, -3e38f));
+    KILN_CHECK(is_open("sum", -3e38f, -3e38f, INFINITY));
+    KILN_CHECK(!is_open("sum", 3e38f, 3e38f, 1)); // infinite in any order
+    KILN_CHECK(!is_open("sum", 3e38f, -3e38f, 1));
+    KILN_CHECK(!is_open("sum", 3e38f, 3e38f, INFINITY));
+    KILN_CHECK(!is_open("sum", NAN, 3e38f, 3e38f));
+    KILN_CHECK(is_open("mean", 3e38f, 3e38f, 1));
+    KILN_CHECK(!is_open("mean", 1e38f, 1e38f, 1));
+}
+
+/* A double has no room above the limit of f64. */
+static void test_order_in_f64(void)
+{
+    static const char sum[] = "input %1: f64[1,3]\n"
+                              "%2: f64[1] = sum(%1: f64[1,3], axes=[1], keepdims=false)\n"
+                              "output %2\n";
+    const double infinite[3] = {1.7e308, 1.7e308, 1}, depends[3] = {1.7e308, 1.7e308, -1.7e308};
+    const double nothing[1] = {0};
+    court k;
+    if (open(&k, sum, infinite, NULL)) {
+        KILN_CHECK(!accepts(&k, nothing));
+    }
+    finish(&k);
+    if (open(&k, sum, depends, NULL)) {
+        KILN_CHECK(accepts(&k, nothing));
+    }
+    finish(&k);
+}
+
+/* What follows from such a result is as unknown as it is, and nothing else is. */
+static void test_what_overflows_carries(void)
+{
+    static const char text[] = "input %1: f32[2,3]\n"
+                               "%2: f32[2] = prod(%1: f32[2,3], axes=[1], keepdims=false)\n"
+                               "%3: f32[2] = add_scalar(%2: f32[2], value=1.0)\noutput %3\n";
+    const float x[6] = {3e38f, 2, 0, 1, 2, 3};
+    float y[2] = {NAN, 7};
+    court c;
+    if (open(&c, text, x, NULL)) {
+        KILN_CHECK(accepts(&c, y));
+        y[1] = NAN;
+        KILN_CHECK(!accepts(&c, y));
+        y[1] = 7.5f;
+        KILN_CHECK(!accepts(&c, y));
+    }
+    finish(&c);
+}
+
 static void test_integers_beyond_a_double(void)
 {
     static const char text[] = "input %1: i64[1]\n"
@@ -168,5 +252,6 @@ static void test_another_may_be_wrong_as_well(void)
 KILN_TEST_MAIN("unit/ir/judge", KILN_TEST(test_exact_is_bit_for_bit),
                KILN_TEST(test_errors_are_magnified), KILN_TEST(test_errors_are_not_invented),
                KILN_TEST(test_which_of_two_equals_is_the_largest),
-               KILN_TEST(test_integers_beyond_a_double),
+               KILN_TEST(test_order_decides_what_overflows), KILN_TEST(test_order_in_f64),
+               KILN_TEST(test_what_overflows_carries), KILN_TEST(test_integers_beyond_a_double),
                KILN_TEST(test_another_may_be_wrong_as_well))

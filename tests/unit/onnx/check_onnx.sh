@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs ONNX's own test cases (Debian's libonnx-testdata) through `kiln check-onnx` on one device, and holds the count:
-# at least MINIMUM pass and none fails. With KILN_CHECK_COUNTS=1, as continuous integration sets it, no case on PoCL
+# at least MINIMUM pass and none fails. With KILN_TEST_COUNTS=1, as continuous integration sets it, no case on PoCL
 # launches more kernels than check_onnx_counts.txt holds (`kiln check-onnx --summary --write-counts` writes it anew).
 # usage: check_onnx.sh KILN DEVICE MINIMUM [FLAGS of check-onnx]
 kiln=$1
@@ -20,7 +20,7 @@ if ! "$kiln" devices | grep -q "$device" && [ "$device" != reference:0 ]; then
     exit 0
 fi
 counts=$(dirname "$0")/check_onnx_counts.txt
-if [ -n "${KILN_CHECK_COUNTS:-}" ] && [ $# -eq 0 ] && [ "$device" = opencl:0 ] && "$kiln" devices | grep -q "^opencl:0 *pthread-"; then
+if [ -n "${KILN_TEST_COUNTS:-}" ] && [ $# -eq 0 ] && [ "$device" = opencl:0 ] && "$kiln" devices | grep -q "^opencl:0 *pthread-"; then
     # kernels and host nodes of each case are held where they were counted: on PoCL, fusers by predicted scores
     text=$(KILN_DETERMINISTIC=1 "$kiln" check-onnx --strict --summary --device "$device" --counts "$counts")
 else

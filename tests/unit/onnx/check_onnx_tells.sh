@@ -42,7 +42,7 @@ copy test_add
 expect 0 "1 passed, 0 failed, 0 skipped" $device "$work/all/test_add"
 expect 0 "pass test_add" $device --verbose "$work/all/test_add/"
 cp "$work/all/test_add/test_data_set_0/input_0.pb" "$work/all/test_add/test_data_set_0/output_0.pb"
-expect 1 "FAIL test_add: output 'sum': element 0 is" $device "$work/all"
+expect 1 "FAIL test_add: output 'sum': element [0,0,0] is" $device "$work/all"
 expect 1 "0 passed, 1 failed, 0 skipped" $device "$work/all"
 copy test_add
 cp "$cases/test_add_bcast/test_data_set_0/input_1.pb" "$work/all/test_add/test_data_set_0/output_0.pb"

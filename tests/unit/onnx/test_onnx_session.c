@@ -503,6 +503,53 @@ static void test_blocks_that_do_not_fit(void)
     }
 }
 
+static const struct {
+    const char *op_type;
+    int32_t last;
+    uint32_t least;
+    uint32_t most;
+} operators[] = {
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op) {#type, last, least, most},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+/* Every operator refuses one input more than it has, and one less. */
+static void test_wrong_number_of_inputs(void)
+{
+    enum { MOST = 9 };
+    char text[128];
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        const uint32_t most = operators[i].most;
+        const uint32_t least = operators[i].least;
+        const char *names[MOST + 2] = {NULL};
+        for (uint32_t k = 0; k <= most && most <= MOST; k++) {
+            names[k] = "x";
+        }
+        if (KILN_CHECK(most <= MOST || most == UINT32_MAX) && most <= MOST) {
+            pw graph = small_graph();
+            add_node(&graph, operators[i].op_type, names, "z");
+            snprintf(text, sizeof(text),
+                     "node 'the_node' (%s): inputs: %u given, the operator takes %s%u",
+                     operators[i].op_type, most + 1, most > least ? "at most " : "", most);
+            expect_error_at(&graph, operators[i].last, KILN_STATUS_INVALID_ARGUMENT, text);
+        }
+        for (uint32_t k = 0; k <= MOST; k++) {
+            names[k] = k + 1 < least ? "x" : NULL;
+        }
+        if (least > 0) {
+            pw graph = small_graph();
+            add_node(&graph, operators[i].op_type, names, "z");
+            snprintf(text, sizeof(text), "inputs: %u given, the operator takes %s%u", least - 1,
+                     most > least ? "at least " : "", least);
+            expect_error_at(&graph, operators[i].last, KILN_STATUS_INVALID_ARGUMENT, text);
+        }
+    }
+    pw graph = small_graph(); /* what is left out at the end is none */
+    add_node(&graph, "Relu", INPUTS("x", ""), "z");
+    expect_small(&graph, 13, 1, 0);
+}
+
 static void test_bad_graphs(void)
 {
     pw graph = small_graph();
@@ -513,7 +560,7 @@ static void test_bad_graphs(void)
     add_node(&graph, "Relu", INPUTS("y"), "z");
     expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "'z' is defined twice");
     graph = small_graph();
-    add_node(&graph, "Add", INPUTS("x"), "z");
+    add_node(&graph, "Add", INPUTS("x", ""), "z");
     expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "input 1 is missing");
     graph = small_graph();
     add_node(&graph, "Conv", INPUTS("x", "y"), "z");
@@ -802,7 +849,7 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
                KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
                KILN_TEST(test_four_bits), KILN_TEST(test_blocks_that_do_not_fit),
-               KILN_TEST(test_bad_graphs), KILN_TEST(test_bad_inputs),
-               KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
-               KILN_TEST(test_output_that_is_an_input), KILN_TEST(test_shape_from_an_input),
-               KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_bad_graphs), KILN_TEST(test_wrong_number_of_inputs),
+               KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
+               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
+               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))

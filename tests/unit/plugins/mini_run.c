@@ -49,14 +49,29 @@ void mini_opencl_close(void)
     }
 }
 
+/// Strict arithmetic, as the host asks for it.
+static const char *build_options(void)
+{
+    cl_device_fp_config has = 0;
+    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(has), &has, NULL);
+    return (has & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
+               ? "-Werror -cl-fp32-correctly-rounded-divide-sqrt"
+               : "-Werror";
+}
+
 static cl_program build(const kf_source *source)
 {
+    static const char strict[] = "#pragma OPENCL FP_CONTRACT OFF\n#line 1\n";
     cl_int code = 0;
     const char *text = source->code.ptr;
     size_t length = source->code.len;
-    cl_program program = clCreateProgramWithSource(context, 1, &text, &length, &code);
+    bool contract = (source->math_flags & KF_MATH_CONTRACT) != 0;
+    const char *texts[2] = {contract ? "" : strict, text};
+    const size_t lengths[2] = {contract ? 0 : sizeof(strict) - 1, length};
+    cl_program program = clCreateProgramWithSource(context, contract ? 1 : 2, texts + contract,
+                                                   lengths + contract, &code);
     if (code == CL_SUCCESS) {
-        code = clBuildProgram(program, 1, &device, "-Werror", NULL, NULL);
+        code = clBuildProgram(program, 1, &device, build_options(), NULL, NULL);
     }
     if (code != CL_SUCCESS) {
         static char log[1 << 16];

@@ -11,6 +11,8 @@
 
 enum { MAX_RESULTS = 200, ROWS = 24, COLUMNS = 29 };
 
+static bool on_gpu;
+
 typedef struct run_result {
     kiln_tensor *tensors[MAX_RESULTS];
     kiln_op ops[MAX_RESULTS];
@@ -111,6 +113,16 @@ static void run(kiln_device *device, kiln_dtype dtype, bool fused, run_result *r
     }
 }
 
+/// Which NaN a conversion to half gives is the device's choice; PoCL's keeps the bits.
+static bool both_nan(const kiln_tensor *tensor, const unsigned char *a, const unsigned char *b)
+{
+    uint16_t x = 0, y = 0;
+    memcpy(&x, a, 2);
+    memcpy(&y, b, 2);
+    return kiln_tensor_dtype(tensor) == KILN_DTYPE_F16 && on_gpu && (x & 0x7fff) > 0x7c00 &&
+           (y & 0x7fff) > 0x7c00;
+}
+
 static void compare(const run_result *fused, const run_result *plain)
 {
     static unsigned char a[ROWS * COLUMNS * 8], b[ROWS * COLUMNS * 8];
@@ -119,14 +131,15 @@ static void compare(const run_result *fused, const run_result *plain)
         size_t bytes = kiln_tensor_bytes(fused->tensors[i]), at = 0;
         KILN_CHECK_INT(kiln_read(fused->tensors[i], a, bytes, &err), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_read(plain->tensors[i], b, bytes, &err), KILN_STATUS_OK);
-        while (at < bytes && a[at] == b[at]) {
-            at++;
+        size_t size = kiln_dtype_size(kiln_tensor_dtype(fused->tensors[i]));
+        while (at < bytes &&
+               (memcmp(a + at, b + at, size) == 0 || both_nan(fused->tensors[i], a + at, b + at))) {
+            at += size;
         }
         if (at < bytes) {
-            size_t size = kiln_dtype_size(kiln_tensor_dtype(fused->tensors[i]));
             uint64_t x = 0, y = 0;
-            memcpy(&x, a + at / size * size, size);
-            memcpy(&y, b + at / size * size, size);
+            memcpy(&x, a + at, size);
+            memcpy(&y, b + at, size);
             KILN_FAIL("%s: element %zu is %llx fused, %llx unfused",
                       kiln_op_info_of(fused->ops[i])->name, at / size, (unsigned long long)x,
                       (unsigned long long)y);
@@ -151,6 +164,7 @@ static void test_bits(void)
         kiln_context_destroy(context);
         return;
     }
+    on_gpu = kiln_device_info_of(device)->type == KILN_DEVICE_GPU;
     run(device, dtype, true, &fused);
     kiln_device_stats_get(device, &stats);
     KILN_CHECK(stats.ops_fused * 10 >= fused.count * 9); // else there is nothing to compare

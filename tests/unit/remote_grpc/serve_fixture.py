@@ -10,9 +10,10 @@ import traceback
 class Server:
     """`kiln serve` with a free port, or what `listen` says; stopped at the end of a with block."""
 
-    def __init__(self, kiln, *options, listen="127.0.0.1:0", device="reference"):
+    def __init__(self, kiln, *options, listen="127.0.0.1:0", device="reference", env=None):
         command = [kiln, "serve", "--device", device, "--listen", listen, *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
         self.line = self.process.stdout.readline().strip()
         if " at " not in self.line:
             raise RuntimeError(f"{' '.join(command)}: {self.line} {self.process.stderr.read()}")

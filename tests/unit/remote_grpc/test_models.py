@@ -83,4 +83,41 @@ def case_onnx(folder):
     both(folder, device, check)
 
 
-run_cases("unit/remote_grpc/models", [case_operators, case_digits, case_onnx])
+def case_the_server_plans(folder):
+    """What is said of plans, blocks and programs is the server's to say: here is one line, and no empty report."""
+    model, x = f"{SOURCE}/examples/digits/digits.onnx", f"{SOURCE}/examples/digits/three.npy"
+    stream = os.path.join(folder, "a.replay")
+    with open(stream, "w", encoding="ascii") as file:
+        file.write("kiln replay 1\ninput %1: f32[3,5]\n%2: f32[3,5] = neg(%1: f32[3,5])\noutput %2\nend\n")
+    with Server(KILN, device=opencl_or("reference")) as server:
+        def fails(*command):
+            done = subprocess.run([KILN, *command], capture_output=True, text=True, timeout=300, check=False,
+                                  env={**os.environ, "KILN_REMOTE_ADDRESS": server.address, "KILN_CACHE_DIR": folder})
+            assert done.returncode == 1 and done.stdout == "", (command, done.stdout, done.stderr)
+            return done.stderr.splitlines()
+
+        for command in (["explain"], ["explain", "--runs", "0"], ["explain", "--json", "-"], ["tune"], ["cache", "prepare"],
+                        ["plugin", "bench"], ["plugin", "dump"]):
+            file = stream if command[0] == "plugin" else model
+            name = " ".join(word for word in command[:2] if word[0] != "-")
+            for device in (server.address, "grpc:"):
+                said = fails(*command, file, "--device", device)
+                assert said == [f"kiln {name}: the server at {server.address}/0 plans and fuses, nothing of it is here; "
+                                f"run `kiln {name}` on its machine"], said
+        said = run(KILN, "run", model, "--input", x, "--device", server.address)
+        assert re.search(r"^operations: \d+; the server plans, fuses and compiles$", said, re.M), said
+        assert "fused blocks" not in said and "kernels launched" not in said and "compiling" not in said, said
+        said = run(KILN, "replay", "--compare", stream, "--device", server.address)
+        assert said.endswith("as the reference\noperations: 1; the server plans, fuses and compiles\n"), said
+        streams = os.path.join(folder, "streams")
+        done = subprocess.run([KILN, "plugin", "record", "-o", streams, "--", KILN, "run", model, "--input", x, "--device",
+                               server.address], capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 1 and "set it for its server" in done.stderr, (done.stdout, done.stderr)
+        assert done.stderr.count("warning") == 1 and os.listdir(streams) == [], done.stderr
+    env = {"KILN_RECORD": os.path.join(folder, "there")}
+    with Server(KILN, device=opencl_or("reference"), env=env) as server:
+        digits(server.address)
+    assert any(name.endswith(".replay") for name in os.listdir(env["KILN_RECORD"]))
+
+
+run_cases("unit/remote_grpc/models", [case_operators, case_digits, case_the_server_plans, case_onnx])

@@ -4,6 +4,7 @@
 // that shows it lies in a file that shows it again.
 
 #include "runtime_fixture.h"
+#include "runtime_internal.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -448,6 +449,42 @@ static void test_first_looks_once(void)
     fixture_close(&c.f);
 }
 
+/// A plan that lies where another did is another: its indices are looked at.
+static void test_a_plan_is_not_its_address(void)
+{
+    static const int32_t outside[TAKEN] = {1, 5, -6, 7};
+    static const float data[ROWS * COLUMNS];
+    const int64_t dims[] = {ROWS, COLUMNS};
+    const kiln_attr axis = {.type = KILN_ATTR_I64, .count = 1};
+    checked c;
+    if (!open(&c, NULL, "first")) {
+        return;
+    }
+    kiln_tensor *in = fixture_f32(&c.f, 2, dims, data), *indices = indices_of(&c.f, outside);
+    void *const both[] = {in, indices};
+    void *const *operands[] = {both};
+    const kiln_tensor_desc inputs[] = {in->desc, indices->desc};
+    const kiln_op_record record = {
+        .op = KILN_OP_SELECT, .n_inputs = 2, .n_attrs = 1, .inputs = inputs, .attrs = &axis};
+    kilni_place *places[] = {&in->place, &indices->place};
+    kiln_plan plan = {.n_ops = 1};
+    const kiln_fuse_segment segment = {.plan = &plan, .ops = &record, .operands = operands};
+    const kilni_run run = {.device = c.f.device, .segment = &segment, .places = places};
+    pthread_mutex_lock(&c.f.device->lock);
+    in->slot = 0;
+    indices->slot = 1;
+    kilni_check_indices(&run, 0);
+    kilni_check_indices(&run, 0);
+    KILN_CHECK_INT(times_said("outside -5 to 4"), 1);
+    plan = (kiln_plan){.n_ops = 1};
+    kilni_check_indices(&run, 0);
+    KILN_CHECK_INT(times_said("outside -5 to 4"), 2);
+    pthread_mutex_unlock(&c.f.device->lock);
+    kiln_release(indices);
+    kiln_release(in);
+    fixture_close(&c.f);
+}
+
 int main(int argc, char **argv)
 {
     enum { LIES = sizeof(lies) / sizeof(lies[0]) };
@@ -460,6 +497,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_what_does_not_compile_runs_unfused),
         KILN_TEST(test_indices_outside_are_said),
         KILN_TEST(test_first_looks_once),
+        KILN_TEST(test_a_plan_is_not_its_address),
     };
     enum { OTHERS = sizeof(others) / sizeof(others[0]) };
     kiln_test_case cases[LIES + OTHERS];

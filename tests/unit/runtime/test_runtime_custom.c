@@ -145,6 +145,64 @@ static void test_reference(void)
     }
 }
 
+/// A graph of -x, with a chain beside it that nobody reads, of plugins' operators and the table's:
+/// mish(cum_sum(mish(x))). `wanted`: somebody does.
+static void run_unread(fixture *f, bool wanted, uint64_t *out_kernels)
+{
+    const int64_t dims[] = {4, 4};
+    static const float in[16] = {1, -2, 3};
+    float value = 0;
+    kiln_tensor *x = fixture_f32(f, 2, dims, in), *out[2] = {NULL}, *t[4] = {NULL};
+    kiln_graph *graph = NULL;
+    size_t n = wanted ? 2 : 1;
+    FIXTURE_OK(f, kiln_graph_begin(f->device, &x, 1, &f->err));
+    FIXTURE_OK(f, mish(f, x, 3, &t[0]));
+    FIXTURE_OK(f, kiln_cum_sum(t[0], 0, false, false, &t[1], &f->err));
+    FIXTURE_OK(f, kiln_neg(x, &t[2], &f->err));
+    FIXTURE_OK(f, mish(f, t[1], 3, &t[3]));
+    kiln_release(t[0]);
+    kiln_release(t[1]);
+    if (!wanted) {
+        kiln_release(t[3]);
+    }
+    FIXTURE_OK(f, kiln_graph_end(f->device, &t[2], n, &graph, &f->err));
+    kiln_release(t[2]);
+    if (wanted) {
+        kiln_release(t[3]);
+    }
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t before = kernels(f);
+    FIXTURE_OK(f, kiln_graph_run(graph, &x, 1, out, n, &f->err));
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    *out_kernels = kernels(f) - before;
+    kiln_tensor *one = NULL; // the largest element of the last result
+    FIXTURE_OK(f, kiln_max(out[n - 1], NULL, 0, false, &one, &f->err));
+    FIXTURE_OK(f, kiln_read(one, &value, sizeof(value), &f->err));
+    KILN_CHECK(wanted ? close_to((double)value, expected(expected(3, 3), 3)) : value == 2);
+    kiln_release(one);
+    kiln_release(out[0]);
+    kiln_release(out[1]);
+    kiln_graph_destroy(graph);
+    kiln_release(x);
+}
+
+static void test_what_nobody_reads_does_not_run(void)
+{
+    fixture f;
+    uint64_t all = 0, needed = 0;
+    if (!open_with(&f, "opencl:0", PLUGINS("acme_operators"))) {
+        return;
+    }
+    for (int fused = 0; fused < 2; fused++) {
+        FIXTURE_OK(&f, kiln_device_set_fusion(f.device, fused == 1, &f.err));
+        run_unread(&f, true, &all);
+        run_unread(&f, false, &needed);
+        KILN_CHECK(all > 3);
+        KILN_CHECK_INT(needed, 1);
+    }
+    fixture_close(&f);
+}
+
 /// The same by the operator's kernel, with and without fusion.
 static void test_kernel(void)
 {
@@ -649,7 +707,8 @@ static void test_bad_reference(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/custom", KILN_TEST(test_reference), KILN_TEST(test_kernel),
-               KILN_TEST(test_strides), KILN_TEST(test_two_results), KILN_TEST(test_nothing_in_it),
+               KILN_TEST(test_what_nobody_reads_does_not_run), KILN_TEST(test_strides),
+               KILN_TEST(test_two_results), KILN_TEST(test_nothing_in_it),
                KILN_TEST(test_fusers_see_it), KILN_TEST(test_graph), KILN_TEST(test_contest),
                KILN_TEST(test_plan_on_disk), KILN_TEST(test_wrong_calls),
                KILN_TEST(test_parameters), KILN_TEST(test_bad_rules), KILN_TEST(test_bad_kernels),

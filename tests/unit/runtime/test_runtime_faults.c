@@ -149,5 +149,40 @@ static void test_failing_allocations(void)
     KILN_CHECK(finished); // the last run had no failure
 }
 
+static void count_release(void *user)
+{
+    ++*(int *)user;
+}
+
+/// Memory of the caller's is given back once, and never when the call has failed.
+static void test_wrap_without_memory(void)
+{
+    kiln_faults faults;
+    int wrapped = 0, released = 0;
+    kiln_faults_init(&faults);
+    for (size_t k = 1; kiln_faults_next(&faults, k) && k < 2000; k++) {
+        static float data[1024];
+        const int64_t dims[] = {1024};
+        kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+        kiln_context *context = NULL;
+        kiln_device *device = NULL;
+        kiln_tensor *x = NULL;
+        options.allocator = &faults.allocator;
+        if (kiln_context_create(&options, &context, NULL) != KILN_STATUS_OK) {
+            continue;
+        }
+        if (kiln_device_open(context, "reference", &device, NULL) == KILN_STATUS_OK) {
+            wrapped += kiln_tensor_wrap(device, KILN_DTYPE_F32, 1, dims, data, count_release,
+                                        &released, &x, NULL) == KILN_STATUS_OK;
+            kiln_release(x);
+            kiln_device_release(device);
+        }
+        kiln_context_destroy(context);
+        KILN_CHECK_INT(released, wrapped);
+    }
+    KILN_CHECK(wrapped > 0);
+}
+
 KILN_TEST_MAIN("unit/runtime/faults", KILN_TEST(test_out_of_memory),
-               KILN_TEST(test_fault_through_temporaries), KILN_TEST(test_failing_allocations))
+               KILN_TEST(test_fault_through_temporaries), KILN_TEST(test_failing_allocations),
+               KILN_TEST(test_wrap_without_memory))

@@ -163,20 +163,34 @@ static kiln_tensor *constant(fixture *f, float value)
     return w;
 }
 
+/// A context with one plugin of the tests, and a device; the test is skipped without one.
+static bool open_with(fixture *f, const char *name)
+{
+    char path[4096], id[64];
+    *f = (fixture){.err = KILN_ERROR_INIT};
+    snprintf(path, sizeof(path), "%s/lib/kiln/test_plugins/%s.so", KILN_TEST_BUILD_DIR, name);
+    snprintf(id, sizeof(id), "test.%s", name);
+    for (char *c = id; *c != 0; c++) {
+        *c = *c == '_' ? '-' : *c;
+    }
+    setenv("KILN_PLUGINS", id, 1);
+    FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err));
+    unsetenv("KILN_PLUGINS");
+    FIXTURE_OK(f, kiln_plugin_load(f->context, path, &f->err));
+    if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
+        kiln_test_skip("no OpenCL device");
+        kiln_context_destroy(f->context);
+        return false;
+    }
+    return true;
+}
+
 /// A temporary that lives with the plan is filled once for the same constants, by whichever plan
 /// has the program, and again for others.
 static void test_constants_are_packed_once(void)
 {
-    fixture f = {.err = KILN_ERROR_INIT};
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/lib/kiln/test_plugins/prepack.so", KILN_TEST_BUILD_DIR);
-    setenv("KILN_PLUGINS", "test.prepack", 1);
-    FIXTURE_OK(&f, kiln_context_create(NULL, &f.context, &f.err));
-    unsetenv("KILN_PLUGINS");
-    FIXTURE_OK(&f, kiln_plugin_load(f.context, path, &f.err));
-    if (kiln_device_open(f.context, "opencl:0", &f.device, &f.err) != KILN_STATUS_OK) {
-        kiln_test_skip("no OpenCL device");
-        kiln_context_destroy(f.context);
+    fixture f;
+    if (!open_with(&f, "prepack")) {
         return;
     }
     kiln_tensor *w = constant(&f, 2), *v = constant(&f, 3);
@@ -195,6 +209,163 @@ static void test_constants_are_packed_once(void)
     kiln_release(v);
     kiln_device_release(f.device);
     kiln_context_destroy(f.context);
+}
+
+/// What is packed follows every number that the launch gets.
+static void test_numbers_are_packed_anew(void)
+{
+    fixture f;
+    if (!open_with(&f, "prepack_numbers")) {
+        return;
+    }
+    kiln_tensor *w = constant(&f, 2);
+    KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
+    KILN_CHECK_INT(packed_run(&f, w, 5, 0.5), 1);
+    KILN_CHECK_INT(packed_run(&f, w, 5, 1.5), 2);
+    kiln_release(w);
+    kiln_device_release(f.device);
+    kiln_context_destroy(f.context);
+}
+
+/// Rows of ones times a corner of `whole`, plus 1, by a fuser that packs constants; the worst
+/// error.
+static double corner_error(fixture *f, kiln_tensor *whole, const float *values, int64_t side,
+                           int64_t k, int64_t n)
+{
+    const int64_t starts[] = {0, 0}, ends[] = {k, n}, dims[] = {side, k};
+    kiln_tensor *corner = NULL, *product = NULL, *sum = NULL;
+    float *x = calloc((size_t)(side * side), sizeof(float));
+    for (int64_t i = 0; i < side * k; i++) {
+        x[i] = 1;
+    }
+    kiln_tensor *ones = fixture_f32(f, 2, dims, x);
+    FIXTURE_OK(f, kiln_slice(whole, starts, 2, ends, 2, NULL, 0, &corner, &f->err));
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    kiln_tensor_mark_constant(corner);
+    FIXTURE_OK(f, kiln_matmul(ones, corner, false, false, &product, &f->err));
+    FIXTURE_OK(f, kiln_add_scalar(product, kiln_f64(1), &sum, &f->err));
+    kiln_release(product);
+    FIXTURE_OK(f, kiln_read(sum, x, sizeof(float) * (size_t)(side * n), &f->err));
+    double worst = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double expected = 1;
+        for (int64_t i = 0; i < k; i++) {
+            expected += (double)values[i * side + j];
+        }
+        worst = fmax(worst, fabs(expected - (double)x[j]));
+    }
+    free(x);
+    kiln_release(ones);
+    kiln_release(corner);
+    kiln_release(sum);
+    return worst;
+}
+
+/// Two corners of one tensor begin at the same place, have the same strides and the same size, and
+/// are packed differently.
+static void test_corners_are_packed_apart(void)
+{
+    enum { SIDE = 256 };
+    fixture f;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    const int64_t dims[] = {SIDE, SIDE};
+    float *values = calloc((size_t)SIDE * SIDE, sizeof(float));
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        values[i] = (float)(i * 7919 % 13 - 6);
+    }
+    kiln_tensor *whole = fixture_f32(&f, 2, dims, values);
+    KILN_CHECK_NEAR(corner_error(&f, whole, values, SIDE, SIDE / 4, SIDE / 2), 0, 1e-3);
+    KILN_CHECK_NEAR(corner_error(&f, whole, values, SIDE, SIDE / 2, SIDE / 4), 0, 1e-3);
+    kiln_release(whole);
+    free(values);
+    fixture_close(&f);
+}
+
+/// A run for which memory is short says nothing about later ones.
+static void test_memory_was_short(void)
+{
+    enum { MANY = 1000000 };
+    fixture f;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    const int64_t dims[] = {MANY};
+    for (int run = 0; run < 5; run++) {
+        kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+        kiln_tensor *a = NULL, *b = NULL, *x = NULL;
+        kiln_device_stats_get(f.device, &before);
+        FIXTURE_OK(&f, kiln_full(f.device, dims, 1, KILN_DTYPE_F32, kiln_f64(1), &x, &f.err));
+        FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+        kiln_device_trim(f.device);
+        FIXTURE_OK(&f, kiln_device_set_memory_budget(f.device, run == 1 ? 5 << 20 : 0, &f.err));
+        FIXTURE_OK(&f, kiln_add_scalar(x, kiln_f64(1), &a, &f.err));
+        FIXTURE_OK(&f, kiln_exp(a, &b, &f.err));
+        kiln_release(a);
+        kiln_status status = kiln_sync(f.device, &f.err);
+        KILN_CHECK_INT(status, run == 1 ? KILN_STATUS_RESOURCE_EXHAUSTED : KILN_STATUS_OK);
+        kiln_device_stats_get(f.device, &after);
+        KILN_CHECK_INT(after.ops_fused - before.ops_fused, run == 1 ? 0 : 2);
+        FIXTURE_OK(&f, kiln_device_set_memory_budget(f.device, 0, &f.err));
+        kiln_release(x);
+        kiln_release(b);
+    }
+    fixture_close(&f);
+}
+
+static uint64_t bytes_live(fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats.bytes_live;
+}
+
+/// Packed constants go with the constant, and when the device is trimmed.
+static void test_packed_constants_go(void)
+{
+    fixture f;
+    if (!open_with(&f, "prepack")) {
+        return;
+    }
+    uint64_t before = bytes_live(&f);
+    kiln_tensor *w = constant(&f, 2);
+    KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
+    KILN_CHECK_INT(packed_run_with(&f, w, 1, 0.5, true), 2);
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    KILN_CHECK_INT(bytes_live(&f), before + 2 * 64 * sizeof(float));
+    kiln_device_trim(f.device);
+    KILN_CHECK_INT(bytes_live(&f), before + 64 * sizeof(float));
+    KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), 2);
+    KILN_CHECK_INT(packed_run_with(&f, w, 1, 0.5, true), 2);
+    kiln_release(w);
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    KILN_CHECK_INT(bytes_live(&f), before);
+    kiln_device_release(f.device);
+    kiln_context_destroy(f.context);
+}
+
+/// A block whose second launch cannot run has the results of its operations.
+static void test_second_launch_fails(void)
+{
+    static const char *const plugins[] = {"prepack_args", "prepack_group"};
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        if (!open_with(&f, plugins[i])) {
+            return;
+        }
+        kiln_tensor *w = constant(&f, 2);
+        for (int run = 0; run < 3; run++) { // the first one of `group` has packed before it fails
+            KILN_CHECK_INT(packed_run(&f, w, 1, 0.5), run == 0 && i == 1 ? 3 : 2);
+        }
+        FIXTURE_OK(&f, kiln_device_status(f.device, &f.err));
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(f.device, &stats);
+        KILN_CHECK_INT(stats.blocks_fused, i);
+        kiln_release(w);
+        kiln_device_release(f.device);
+        kiln_context_destroy(f.context);
+    }
 }
 
 static void test_in_place_when_unfused(void)
@@ -308,6 +479,8 @@ static void test_close_with_queued_work(void)
 
 KILN_TEST_MAIN("unit/runtime/fusion", KILN_TEST(test_same_bits_one_kernel),
                KILN_TEST(test_plan_found_again), KILN_TEST(test_constants_are_packed_once),
-               KILN_TEST(test_in_place_when_unfused), KILN_TEST(test_kept_intermediate_is_written),
-               KILN_TEST(test_inputs_survive), KILN_TEST(test_released_unread),
-               KILN_TEST(test_close_with_queued_work))
+               KILN_TEST(test_numbers_are_packed_anew), KILN_TEST(test_packed_constants_go),
+               KILN_TEST(test_corners_are_packed_apart), KILN_TEST(test_memory_was_short),
+               KILN_TEST(test_second_launch_fails), KILN_TEST(test_in_place_when_unfused),
+               KILN_TEST(test_kept_intermediate_is_written), KILN_TEST(test_inputs_survive),
+               KILN_TEST(test_released_unread), KILN_TEST(test_close_with_queued_work))

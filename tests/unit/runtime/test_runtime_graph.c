@@ -2,6 +2,8 @@
 // Captured graphs: runs on other inputs and other shapes, constants, misuse, and nothing left
 // behind.
 
+#include <string.h>
+
 #include "runtime_fixture.h"
 
 /// (x * weight + 2), captured.
@@ -240,7 +242,215 @@ static void test_inputs_are_given_once(void)
     fixture_close(&f);
 }
 
+// ---- what is carried from run to run
+// ---------------------------------------------------------------------------------------
+
+enum { LENGTH = 4 };
+
+/// x becomes x / 2 + y; `out` (or not) is x itself.
+static kiln_graph *capture_carried(fixture *f, kiln_tensor *x, kiln_tensor *y, bool pass_on)
+{
+    kiln_tensor *half = NULL, *next = NULL;
+    kiln_tensor *const inputs[] = {x, y};
+    kiln_graph *graph = NULL;
+    FIXTURE_OK(f, kiln_graph_begin(f->device, inputs, 2, &f->err));
+    FIXTURE_OK(f, kiln_mul_scalar(x, kiln_f64(0.5), &half, &f->err));
+    FIXTURE_OK(f, kiln_add(half, y, &next, &f->err));
+    FIXTURE_OK(f, kiln_graph_carry(f->device, x, next, &f->err));
+    FIXTURE_OK(f, kiln_graph_end(f->device, &x, pass_on ? 1 : 0, &graph, &f->err));
+    kiln_release(half);
+    kiln_release(next);
+    return graph;
+}
+
+static void check_values(fixture *f, kiln_tensor *tensor, const float *expected)
+{
+    float back[LENGTH] = {0};
+    FIXTURE_OK(f, kiln_read(tensor, back, sizeof(back), &f->err));
+    KILN_CHECK_MEM(back, expected, sizeof(back));
+}
+
+static uint64_t bytes_live(const fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats.bytes_live - stats.bytes_arena;
+}
+
+static const int64_t one_axis[] = {LENGTH};
+static const float start[] = {8, -4, 0, 1};
+static const float added[] = {1, 2, 3, -1};
+
+static void test_carried_in_place(void)
+{
+    const char *address = kiln_test_param();
+    fixture f;
+    float expected[LENGTH];
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    memcpy(expected, start, sizeof(expected));
+    kiln_tensor *tensors[] = {fixture_f32(&f, 1, one_axis, start),
+                              fixture_f32(&f, 1, one_axis, added)};
+    kiln_tensor *const same[] = {tensors[0], tensors[1]};
+    kiln_graph *graph = capture_carried(&f, tensors[0], tensors[1], false);
+    uint64_t before = bytes_live(&f);
+    for (int step = 0; step < 5; step++) {
+        FIXTURE_OK(&f, kiln_graph_advance(graph, tensors, 2, NULL, 0, &f.err));
+        KILN_CHECK(tensors[0] == same[0] && tensors[1] == same[1]);
+        KILN_CHECK_INT(bytes_live(&f), before);
+        for (int i = 0; i < LENGTH; i++) {
+            expected[i] = expected[i] / 2 + added[i];
+        }
+        check_values(&f, tensors[0], expected);
+        check_values(&f, tensors[1], added);
+    }
+    // What a step of eager operations goes on with is the new value.
+    kiln_tensor *twice = NULL;
+    FIXTURE_OK(&f, kiln_add(tensors[0], tensors[0], &twice, &f.err));
+    FIXTURE_OK(&f, kiln_graph_advance(graph, tensors, 2, NULL, 0, &f.err));
+    for (int i = 0; i < LENGTH; i++) {
+        expected[i] *= 2; // queued before: not of the value that came after
+    }
+    check_values(&f, twice, expected);
+    kiln_release(twice);
+    kiln_release(tensors[0]);
+    kiln_release(tensors[1]);
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+}
+
+/// Another hold, a view, another input and an output keep the value that they have.
+static void test_carried_beside_others(void)
+{
+    const char *address = kiln_test_param();
+    fixture f;
+    const float once[] = {5, 0, 3, -0.5f}, own[] = {12, -6, 0, 1.5f};
+    const int64_t square[] = {2, 2};
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    kiln_tensor *y = fixture_f32(&f, 1, one_axis, added);
+    for (int captured = 0; captured < 2; captured++) {
+        kiln_tensor *x = fixture_f32(&f, 1, one_axis, start);
+        kiln_tensor *like = captured ? kiln_retain(x) : fixture_f32(&f, 1, one_axis, NULL);
+        kiln_graph *graph = capture_carried(&f, like, y, true);
+        kiln_release(like);
+        kiln_tensor *out = NULL, *view = NULL;
+        FIXTURE_OK(&f, kiln_graph_run(graph, (kiln_tensor *[]){x, y}, 2, &out, 1, &f.err));
+        check_values(&f, x, start); // a plain run replaces nothing
+        kiln_release(out);
+        kiln_tensor *tensors[] = {kiln_retain(x), y};
+        FIXTURE_OK(&f, kiln_graph_advance(graph, tensors, 2, &out, 1, &f.err));
+        KILN_CHECK(tensors[0] != x);
+        check_values(&f, x, start);
+        check_values(&f, out, start);
+        check_values(&f, tensors[0], once);
+        kiln_release(out);
+        kiln_release(tensors[0]);
+        kiln_graph_destroy(graph);
+        graph = capture_carried(&f, x, y, false);
+        FIXTURE_OK(&f, kiln_reshape(x, square, 2, &view, &f.err));
+        FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+        tensors[0] = x;
+        FIXTURE_OK(&f, kiln_graph_advance(graph, tensors, 2, NULL, 0, &f.err));
+        check_values(&f, view, start);
+        check_values(&f, tensors[0], once);
+        kiln_release(view);
+        kiln_release(tensors[0]);
+        kiln_tensor *twins[] = {fixture_f32(&f, 1, one_axis, start), NULL};
+        twins[1] = kiln_retain(twins[0]);
+        FIXTURE_OK(&f, kiln_graph_advance(graph, twins, 2, NULL, 0, &f.err));
+        check_values(&f, twins[0], own);
+        check_values(&f, twins[1], start);
+        kiln_release(twins[0]);
+        kiln_release(twins[1]);
+        kiln_graph_destroy(graph);
+    }
+    kiln_release(y);
+    fixture_close(&f);
+}
+
+static void test_carried_in_other_shapes(void)
+{
+    fixture f;
+    const int64_t two[] = {2};
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, two, start), *y = fixture_f32(&f, 1, two, added);
+    kiln_graph *graph = capture_carried(&f, x, y, false);
+    kiln_release(x);
+    kiln_release(y);
+    kiln_tensor *tensors[] = {fixture_f32(&f, 1, one_axis, start),
+                              fixture_f32(&f, 1, one_axis, added)};
+    for (int step = 0; step < 2; step++) {
+        const kiln_tensor *same = tensors[0];
+        FIXTURE_OK(&f, kiln_graph_advance(graph, tensors, 2, NULL, 0, &f.err));
+        KILN_CHECK(tensors[0] == same);
+    }
+    check_values(&f, tensors[0], (const float[]){3.5f, 2, 4.5f, -1.25f});
+    kiln_release(tensors[0]);
+    kiln_release(tensors[1]);
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+}
+
+/// A thread captures on two devices, whose streams are numbered alike.
+static void carry_from_another_device(fixture *f, kiln_tensor *x)
+{
+    fixture g;
+    if (!fixture_open(&g, "reference")) {
+        return;
+    }
+    kiln_tensor *there = fixture_f32(&g, 1, one_axis, start), *next = NULL;
+    FIXTURE_OK(f, kiln_graph_begin(f->device, &x, 1, &f->err));
+    FIXTURE_OK(&g, kiln_graph_begin(g.device, &there, 1, &g.err));
+    FIXTURE_OK(&g, kiln_neg(there, &next, &g.err));
+    KILN_CHECK_INT(kiln_graph_carry(f->device, x, next, &f->err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(f->err.message, "not captured");
+    kiln_graph_cancel(g.device);
+    kiln_graph_cancel(f->device);
+    kiln_release(next);
+    kiln_release(there);
+    fixture_close(&g);
+}
+
+static void test_carry_misuse(void)
+{
+    fixture f;
+    const int64_t other[] = {LENGTH, 1};
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, one_axis, start), *y = fixture_f32(&f, 1, one_axis, added);
+    kiln_tensor *next = NULL, *shaped = NULL;
+    KILN_CHECK_INT(kiln_graph_carry(f.device, x, y, &f.err), KILN_STATUS_FAILED_PRECONDITION);
+    KILN_CHECK_INT(kiln_graph_carry(f.device, x, NULL, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    FIXTURE_OK(&f, kiln_graph_begin(f.device, &x, 1, &f.err));
+    FIXTURE_OK(&f, kiln_neg(x, &next, &f.err));
+    FIXTURE_OK(&f, kiln_reshape(next, other, 2, &shaped, &f.err));
+    KILN_CHECK_INT(kiln_graph_carry(f.device, y, next, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(kiln_graph_carry(f.device, x, y, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(kiln_graph_carry(f.device, x, shaped, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    FIXTURE_OK(&f, kiln_graph_carry(f.device, x, next, &f.err));
+    KILN_CHECK_INT(kiln_graph_carry(f.device, x, next, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(f.err.message, "already");
+    kiln_graph_cancel(f.device);
+    carry_from_another_device(&f, x);
+    kiln_release(next);
+    kiln_release(shaped);
+    kiln_release(x);
+    kiln_release(y);
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/graph", KILN_TEST(test_reference), KILN_TEST(test_opencl),
                KILN_TEST(test_many_shapes), KILN_TEST(test_misuse), KILN_TEST(test_output_is_input),
                KILN_TEST(test_passed_on_input_in_another_shape),
-               KILN_TEST(test_constant_outlives_its_stream), KILN_TEST(test_inputs_are_given_once))
+               KILN_TEST(test_constant_outlives_its_stream), KILN_TEST(test_inputs_are_given_once),
+               KILN_TEST_PARAM(test_carried_in_place, "in_place_reference", "reference"),
+               KILN_TEST_PARAM(test_carried_in_place, "in_place_opencl", "opencl:0"),
+               KILN_TEST_PARAM(test_carried_beside_others, "beside_others_reference", "reference"),
+               KILN_TEST_PARAM(test_carried_beside_others, "beside_others_opencl", "opencl:0"),
+               KILN_TEST(test_carried_in_other_shapes), KILN_TEST(test_carry_misuse))

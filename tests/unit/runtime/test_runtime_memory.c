@@ -341,6 +341,45 @@ static void test_random_peak(void)
     random_on("opencl:0", true, 1, 12);
 }
 
+/// A graph of very many values has a layout, too: two are alive at once.
+static void test_many_values(void)
+{
+    enum { OPS = 9000, N = 1000 };
+    static const int64_t dims[] = {N};
+    static float data[N], out[N];
+    fixture f;
+    kiln_graph *graph = NULL;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    FIXTURE_OK(&f, kiln_device_set_fusion(f.device, false, &f.err));
+    kiln_tensor *x = fixture_f32(&f, 1, dims, data), *result = NULL;
+    FIXTURE_OK(&f, kiln_graph_begin(f.device, &x, 1, &f.err));
+    kiln_tensor *a = kiln_retain(x);
+    for (int i = 0; i < OPS; i++) {
+        kiln_tensor *next = NULL;
+        FIXTURE_OK(&f, i % 3 != 0 ? kiln_add_scalar(a, kiln_f64(1), &next, &f.err)
+                                  : kiln_add(a, x, &next, &f.err));
+        kiln_release(a);
+        a = next;
+    }
+    FIXTURE_OK(&f, kiln_graph_end(f.device, &a, 1, &graph, &f.err));
+    kiln_release(a);
+    for (int run = 0; run < 2; run++) {
+        FIXTURE_OK(&f, kiln_graph_run(graph, &x, 1, &result, 1, &f.err));
+        FIXTURE_OK(&f, kiln_read(result, out, sizeof(out), &f.err));
+        KILN_CHECK_NEAR(out[N - 1], OPS / 3 * 2, 0);
+        kiln_release(result);
+    }
+    kiln_graph_memory memory = KILN_GRAPH_MEMORY_INIT;
+    FIXTURE_OK(&f, kiln_graph_memory_get(graph, &memory, &f.err));
+    KILN_CHECK_INT(memory.steps, OPS);
+    KILN_CHECK(memory.arena_bytes <= 3 * 4096);
+    kiln_release(x);
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+}
+
 // ---- values ------------------------------------------------------------------------------------
 
 enum { ROUNDS = 20, THREADS = 3 };
@@ -582,6 +621,6 @@ static void test_groups_give_way(void)
 
 KILN_TEST_MAIN("unit/runtime/memory", KILN_TEST(test_groups_give_way),
                KILN_TEST(test_transformer_peak), KILN_TEST(test_repeated_run_asks_for_results),
-               KILN_TEST(test_random_peak), KILN_TEST(test_shared_arena_keeps_values),
-               KILN_TEST(test_budget), KILN_TEST(test_queues_run_early),
-               KILN_TEST(test_run_after_exhaustion))
+               KILN_TEST(test_random_peak), KILN_TEST(test_many_values),
+               KILN_TEST(test_shared_arena_keeps_values), KILN_TEST(test_budget),
+               KILN_TEST(test_queues_run_early), KILN_TEST(test_run_after_exhaustion))

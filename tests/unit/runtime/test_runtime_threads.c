@@ -2,8 +2,11 @@
 // Several threads on one device: streams of their own, tensors that cross, releases from elsewhere.
 
 #include "runtime_fixture.h"
+#include "runtime_internal.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 enum { THREADS = 6, ROUNDS = 50, N = 64 };
 
@@ -158,5 +161,140 @@ static void test_release_while_draining(void)
     fixture_close(&f);
 }
 
+typedef struct setter {
+    kiln_context *context;
+    atomic_bool stop;
+} setter;
+
+static void *set_plugins(void *user)
+{
+    setter *self = user;
+    kiln_error err = KILN_ERROR_INIT;
+    for (int i = 0; !atomic_load(&self->stop) && i < 100000; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "-acme.none/fuser/%0*d", 10 + i % 60, i);
+        KILN_CHECK_INT(kiln_context_set(self->context, "plugins", text, &err), KILN_STATUS_OK);
+    }
+    return NULL;
+}
+
+/// Nine operations, chosen by the bits of a number: each number is a plan that has to be searched.
+static kiln_tensor *unseen(fixture *f, kiln_tensor *x, int number)
+{
+    kiln_tensor *a = kiln_retain(x);
+    for (int bit = 0; bit < 9; bit++) {
+        kiln_tensor *b = NULL;
+        FIXTURE_OK(f,
+                   (number >> bit & 1) != 0 ? kiln_neg(a, &b, &f->err) : kiln_abs(a, &b, &f->err));
+        kiln_release(a);
+        a = b;
+    }
+    return a;
+}
+
+/// A knob is for what is opened afterwards; an open device searches meanwhile, with the list of
+/// plugins that there was.
+static void test_knobs_while_searching(void)
+{
+    fixture f;
+    pthread_t thread;
+    const int64_t dims[] = {100};
+    float data[100] = {-1};
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    setter self = {.context = f.context};
+    kiln_tensor *x = fixture_f32(&f, 1, dims, data);
+    pthread_create(&thread, NULL, set_plugins, &self);
+    for (int number = 0; number < 40; number++) {
+        kiln_tensor *y = unseen(&f, x, number);
+        FIXTURE_OK(&f, kiln_read(y, data, sizeof data, &f.err));
+        KILN_CHECK(data[0] == 1.0f); // the last of the nine is abs
+        kiln_release(y);
+    }
+    atomic_store(&self.stop, true);
+    pthread_join(thread, NULL);
+    FIXTURE_OK(&f, kiln_context_set(f.context, "plugins", "off", &f.err));
+    kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f.device, &before);
+    kiln_tensor *y = unseen(&f, x, 511);
+    FIXTURE_OK(&f, kiln_read(y, data, sizeof data, &f.err));
+    kiln_device_stats_get(f.device, &after);
+    KILN_CHECK(after.blocks_fused > before.blocks_fused); // as it was opened
+    kiln_release(y);
+    kiln_release(x);
+    fixture_close(&f);
+}
+
+static void *record_and_end(void *pointer)
+{
+    job *self = pointer;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_tensor *t = NULL;
+    self->wrong += kiln_neg(self->shared, &t, &err) != KILN_STATUS_OK;
+    kiln_release(t);
+    return NULL;
+}
+
+/// Threads that end with something queued do not pile up.
+static void test_streams_of_ended_threads(void)
+{
+    enum { ENDED = 700, MOST = 300 };
+    fixture f;
+    const float one = 1;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *shared = fixture_f32(&f, 0, NULL, &one);
+    for (int i = 0; i < ENDED; i++) {
+        pthread_t thread;
+        job made = {.f = &f, .shared = shared};
+        KILN_CHECK_INT(pthread_create(&thread, NULL, record_and_end, &made), 0);
+        pthread_join(thread, NULL);
+        KILN_CHECK_INT(made.wrong, 0);
+    }
+    KILN_CHECK(f.device->n_streams < MOST);
+    kiln_release(shared);
+    fixture_close(&f);
+}
+
+/// What a device knows of a thread is found at once among many, and the table does not keep what is
+/// not worth it.
+static void test_many_threads_are_known(void)
+{
+    enum { MANY = 200000 };
+    fixture f;
+    kilni_stream chosen;
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    uint64_t begin = kiln_time_ns();
+    for (uint32_t i = 0; i < MANY; i++) {
+        kilni_thread *thread = kilni_thread_get(f.device, 1000 + 2 * (uint64_t)i);
+        thread->draws = true;
+        thread->random_number = i;
+    }
+    bool sound = true;
+    for (uint32_t i = 0; i < MANY; i++) {
+        const kilni_thread *thread = kilni_thread_find(f.device, 1000 + 2 * (uint64_t)i);
+        sound = sound && thread != NULL && thread->random_number == i &&
+                kilni_thread_find(f.device, 1001 + 2 * (uint64_t)i) == NULL;
+    }
+    KILN_CHECK(sound);
+    KILN_CHECK(kiln_time_ns() - begin < 10000000000u); // one by one it would be minutes
+    FIXTURE_OK(&f, kiln_seed(f.device, 1, &f.err)); // nobody draws any more
+    kilni_thread *kept = kilni_thread_get(f.device, 1);
+    kept->chosen = &chosen;
+    for (uint32_t i = 0; i < MANY; i++) {
+        KILN_CHECK(kilni_thread_get(f.device, 1000000 + i) != NULL);
+    }
+    KILN_CHECK(f.device->threads.capacity <= 4 * MANY);
+    kept = kilni_thread_find(f.device, 1);
+    KILN_CHECK(kept != NULL && kept->chosen == &chosen);
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/threads", KILN_TEST(test_reference), KILN_TEST(test_opencl),
-               KILN_TEST(test_crossing), KILN_TEST(test_release_while_draining))
+               KILN_TEST(test_crossing), KILN_TEST(test_release_while_draining),
+               KILN_TEST(test_knobs_while_searching), KILN_TEST(test_streams_of_ended_threads),
+               KILN_TEST(test_many_threads_are_known))

@@ -76,7 +76,7 @@ static void test_the_interval_is_honest(void)
         for (int i = 0; i < 24; i++) {
             play(&scores, ns);
         }
-        kilni_ratio r = kilni_score_ratio(&scores.entries[1], &scores.entries[0], scores.rounds);
+        kiln_ratio r = kilni_score_ratio(&scores.entries[1], &scores.entries[0], scores.rounds);
         KILN_CHECK(r.low <= r.median && r.median <= r.high);
         inside += r.low <= 1.04 && 1.04 <= r.high;
         kilni_scores_fini(&scores, &env);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The engines that plan for a device, and when they are made anew. A device may say that it
+// compiles and refuse when it is asked. Plans made for a compiler are no good then, so it is asked
+// before the first of them runs: a refusal in the middle of a run leaves only single operations.
+// Where nothing has to be compiled nobody asks.
+
+#include "plan_internal.h"
+
+/// Asked under the device's lock, as the engine is.
+static kiln_status admit(void *user, const kiln_program *program, kiln_error *err)
+{
+    kiln_backend *backend = user;
+    return backend->ops->program_ready != NULL ? backend->ops->program_ready(backend, program, err)
+                                               : KILN_STATUS_OK;
+}
+
+static kiln_status read_modes(kiln_device *device, kiln_error *err)
+{
+    kiln_context *context = device->context;
+    kilni_tune tune = KILNI_TUNE_OFF;
+    kilni_check_mode check = KILNI_CHECK_OFF;
+    kiln_status status = kilni_tune_mode(context, &tune, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_check_mode_of(context, &check, err);
+    }
+    device->tune = tune;
+    device->check = check;
+    device->watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
+    return status;
+}
+
+/// What a server runs, it records.
+static void read_folder(kiln_device *device, const kiln_device_info *info)
+{
+    const kiln_env *env = &device->context->env;
+    const char *folder = kiln_config_string(env->config, KILN_KNOB_RECORD);
+    bool remote = info->type == KILN_DEVICE_REMOTE;
+    device->records = folder[0] != '\0' && !remote ? folder : NULL;
+    if (folder[0] != '\0' && remote) {
+        kiln_log_write(env, KILN_LOG_WARN, "runtime",
+                       "record: nothing of %s is recorded here; set it for its server (kiln plugin "
+                       "record -- kiln serve ...)",
+                       info->name);
+    }
+}
+
+kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
+{
+    kiln_fuse_registry *registry = NULL;
+    const kiln_device_info *info = device->backend->ops->info(device->backend);
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.fusion_off = 1;
+    options.admit = admit;
+    options.admit_user = device->backend;
+    kiln_status status = read_modes(device, err);
+    read_folder(device, info);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_context_registry(device->context, &registry, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_fuse_engine_create(registry, info, &options, &device->plain, err);
+    }
+    device->fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
+                     device->backend->ops->program_launch != NULL;
+    if (status == KILN_STATUS_OK && device->fusion) {
+        options.fusion_off = 0;
+        options.store = kiln_context_store(device->context);
+        status = kiln_fuse_engine_create(registry, info, &options, &device->engine, err);
+    }
+    device->planned_for = info->features;
+    device->facts[KILN_FACT_COMPUTE_UNITS] = info->compute_units;
+    device->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)info->max_work_group;
+    device->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)info->local_bytes;
+    return status;
+}
+
+void kilni_engines_destroy(kiln_device *device)
+{
+    kiln_fuse_engine *const all[] = {device->engine, device->plain, device->former_engine,
+                                     device->former_plain};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        kiln_fuse_engine_destroy(all[i]);
+    }
+}
+
+void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
+{
+    const kiln_fuse_engine *const all[] = {device->engine, device->plain, device->former_engine,
+                                           device->former_plain};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        kiln_fuse_stats one = {0};
+        if (all[i] != NULL) {
+            kiln_fuse_engine_stats(all[i], &one);
+        }
+        stats->ops_recorded += one.ops_recorded;
+        stats->plans_searched += one.plans_searched;
+        stats->plans_found += one.plans_found;
+        stats->blocks_measured += one.contests_measured;
+    }
+}
+
+/// The former ones stay: graphs run plans of theirs. A device loses its compiler once.
+static kiln_status renew(kiln_device *device, const kiln_device_info *info, kiln_error *err)
+{
+    kiln_fuse_engine *plain = NULL, *engine = NULL;
+    kiln_status status = kiln_fuse_engine_again(device->plain, info, &plain, err);
+    if (status == KILN_STATUS_OK && device->engine != NULL) {
+        status = kiln_fuse_engine_again(device->engine, info, &engine, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_fuse_engine_destroy(plain);
+        return status;
+    }
+    device->former_plain = device->plain;
+    device->former_engine = device->engine;
+    device->plain = plain;
+    device->engine = engine;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_engines_follow(kilni_stream *stream, kiln_error *err)
+{
+    kiln_device *device = stream->device;
+    const kiln_device_info *info = device->backend->ops->info(device->backend);
+    kiln_status status = KILN_STATUS_OK;
+    if (info->features != device->planned_for && device->former_plain == NULL) {
+        status = renew(device, info, err);
+        if (status == KILN_STATUS_OK) {
+            device->planned_for = info->features;
+        }
+    }
+    if (status == KILN_STATUS_OK && device->former_plain != NULL &&
+        (stream->engine == device->former_plain || stream->engine == device->former_engine)) {
+        stream->engine = stream->engine == device->former_plain ? device->plain : device->engine;
+        kiln_fuse_stream_move(stream->queue, stream->engine);
+    }
+    return status;
+}
+
+// ---- asking ----
+
+/// A library multiplies what is alone, and compiles for it in each process.
+static bool leaves_product_alone(const kiln_fuse_segment *segment)
+{
+    for (uint32_t i = 0; i < segment->plan->n_steps; i++) {
+        const kiln_plan_step *step = &segment->plan->steps[i];
+        if (step->kind == KILN_STEP_HOST_OP && segment->ops[step->index].op == KILN_OP_MATMUL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool kilni_engines_settled(const kilni_stream *stream, const kiln_fuse_segment *segment,
+                           bool searched)
+{
+    kiln_device *device = stream->device;
+    kiln_backend *backend = device->backend;
+    const kiln_device_info *info = backend->ops->info(backend);
+    device->settled = device->settled || (info->features & KILN_FEATURE_COMPILER) == 0 ||
+                      backend->ops->compiles == NULL;
+    if (device->settled || stream->engine == device->plain) {
+        return true;
+    }
+    bool known = backend->ops->compiles(backend, /*ask=*/false);
+    for (uint32_t i = 0; i < segment->plan->n_blocks && !known; i++) {
+        // What is missing is needed anyway. Why it fails is said when it runs.
+        (void)!kilni_plan_block_build(device, stream->engine, &segment->plan->blocks[i], NULL);
+        known = backend->ops->compiles(backend, /*ask=*/false);
+    }
+    if (!known && (searched || leaves_product_alone(segment))) {
+        known = backend->ops->compiles(backend, /*ask=*/true);
+    }
+    device->settled = known;
+    return (info->features & KILN_FEATURE_COMPILER) != 0;
+}
