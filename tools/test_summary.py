@@ -10,6 +10,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 COUNTS = re.compile(r"^kiln-test: (\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
+REASON = re.compile(r"Test +#\d+: (\S+) \.*\*{3}(.+?) +[\d.]+ sec$", re.M)
 
 
 def outcome(case):
@@ -34,6 +35,9 @@ def main():
     except (OSError, ET.ParseError) as error:
         sys.stderr.write(open(sys.argv[2], errors="replace").read())
         sys.exit(f"test_summary: no results: {error}")
+    # "SegFault", "Timeout": the XML file says only that it failed.
+    with open(sys.argv[2], errors="replace", encoding="utf-8") as log:
+        reasons = dict(REASON.findall(log.read()))
     total = [0, 0, 0]
     slow = []
     for case in cases:
@@ -41,7 +45,7 @@ def main():
         total = [a + b for a, b in zip(total, (passed, failed, skipped))]
         slow.append((float(case.get("time", "0")), case.get("name")))
         if failed:
-            print(f"---- {case.get('name')}: {status} after {float(case.get('time', '0')):.1f} s")
+            print(f"---- {case.get('name')}: {reasons.get(case.get('name'), status)} after {float(case.get('time', '0')):.1f} s")
             print(text.rstrip()[-20000:])
         elif skipped:
             for line in text.splitlines():
