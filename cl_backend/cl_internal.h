@@ -435,6 +435,7 @@ typedef struct kilni_cl_build { ///< what a program is made from
     size_t length;
     const char *options; ///< all of them, for the compiler and for the key
     const char *label; ///< for people
+    bool once; ///< what the next process does not ask for: not loaded ahead of time
 } kilni_cl_build;
 
 typedef struct kilni_cl_shape { ///< a way in which a kernel was launched, on drivers that compile

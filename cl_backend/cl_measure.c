@@ -202,7 +202,8 @@ kiln_status kiln_cl_measure(kiln_backend *base, kiln_error *err)
                             .code = measure_source,
                             .length = sizeof(measure_source) - 1,
                             .options = "-cl-std=CL1.2",
-                            .label = "the measuring kernels"};
+                            .label = "the measuring kernels",
+                            .once = true};
     KILN_TRY(out, status, kilni_cl_program_get(backend, &build, &program, err));
     KILN_TRY(out, status,
              kilni_cl_program_kernel(backend, program, "kiln_measure_copy", &copy, err));

@@ -245,7 +245,7 @@ static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build 
         KILN_TRY(out, status, compile(backend, build, program, err));
         kilni_cl_program_compiled(backend, program);
     }
-    if (stored) {
+    if (stored && !build->once) {
         kilni_cl_ahead_wish(backend, key, build->options);
     }
     *out_program = program;

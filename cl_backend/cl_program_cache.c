@@ -213,7 +213,7 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
 {
     kiln_blob entry = {0};
     cl_program made = NULL;
-    if (!kilni_cl_ahead_take(backend, program->key, &entry, &made) &&
+    if ((build->once || !kilni_cl_ahead_take(backend, program->key, &entry, &made)) &&
         kiln_store_get(backend->store, KILN_STORE_PROGRAMS, program->key, &entry, NULL) !=
             KILN_STATUS_OK) {
         return false;

@@ -74,11 +74,11 @@ static outcome counts(cl_fixture *f)
 }
 
 /// One opening that waits for `ready` programs, then asks for `programs`, ended by -1.
-static bool live(const char *folder, uint32_t ready, const int *programs, outcome *out)
+static bool live_with(const cl_settings *settings, uint32_t ready, const int *programs,
+                      outcome *out)
 {
     cl_fixture f;
-    cl_settings settings = {.cache = folder};
-    if (!cl_fixture_open(&f, &settings)) {
+    if (!cl_fixture_open(&f, settings)) {
         return false;
     }
     KILN_CHECK(wait_ready(&f, ready) >= ready);
@@ -88,6 +88,12 @@ static bool live(const char *folder, uint32_t ready, const int *programs, outcom
     *out = counts(&f);
     cl_fixture_close(&f);
     return true;
+}
+
+static bool live(const char *folder, uint32_t ready, const int *programs, outcome *out)
+{
+    cl_settings settings = {.cache = folder};
+    return live_with(&settings, ready, programs, out);
 }
 
 static const int three[] = {1, 2, 3, -1};
@@ -142,6 +148,20 @@ static void test_shorter_beginning(void)
     KILN_CHECK_INT(out.ahead, 1);
     KILN_CHECK(live(folder, 3, none, &out));
     KILN_CHECK(live(folder, 3, three, &out));
+    KILN_CHECK_INT(out.ahead, 3);
+}
+
+// The first opening measures the device, by a program that no later one asks for.
+static void test_measured_device(void)
+{
+    static const int one[] = {1, -1};
+    outcome out = {0};
+    cl_settings settings = {.cache = kiln_test_tmpdir(), .tune = "lazy"};
+    if (!live_with(&settings, 0, three, &out)) {
+        return;
+    }
+    KILN_CHECK(live_with(&settings, 3, one, &out));
+    KILN_CHECK(live_with(&settings, 3, three, &out));
     KILN_CHECK_INT(out.ahead, 3);
 }
 
@@ -381,8 +401,9 @@ static void test_touches_new_libraries(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/ahead", KILN_TEST(test_second_opening), KILN_TEST(test_race),
-               KILN_TEST(test_shorter_beginning), KILN_TEST(test_stays_near_and_stops),
-               KILN_TEST(test_wrong_lists), KILN_TEST(test_damaged_entry),
-               KILN_TEST(test_entries_are_gone), KILN_TEST(test_close_at_once),
-               KILN_TEST(test_without_a_cache), KILN_TEST(test_no_store),
-               KILN_TEST(test_wrong_address), KILN_TEST(test_touches_new_libraries))
+               KILN_TEST(test_shorter_beginning), KILN_TEST(test_measured_device),
+               KILN_TEST(test_stays_near_and_stops), KILN_TEST(test_wrong_lists),
+               KILN_TEST(test_damaged_entry), KILN_TEST(test_entries_are_gone),
+               KILN_TEST(test_close_at_once), KILN_TEST(test_without_a_cache),
+               KILN_TEST(test_no_store), KILN_TEST(test_wrong_address),
+               KILN_TEST(test_touches_new_libraries))
