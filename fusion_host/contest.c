@@ -304,8 +304,8 @@ uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *p
 }
 
 /* The fastest; a rival of the predicted winner, and the operations alone, must be clearly so. */
-static uint32_t choose(const kilni_fuse_rival *rivals, uint32_t count, uint32_t predicted,
-                       double alone_ns)
+static uint32_t choose(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
+                       uint32_t count, uint32_t predicted, double alone_ns)
 {
     uint32_t best = predicted;
     for (uint32_t i = 0; i < count; i++) {
@@ -317,8 +317,9 @@ static uint32_t choose(const kilni_fuse_rival *rivals, uint32_t count, uint32_t 
         }
     }
     bool none = rivals[best].measured_ns <= 0;
-    return none || (alone_ns > 0 && alone_ns < rivals[best].measured_ns * alone_margin) ? count
-                                                                                        : best;
+    bool alone =
+        !engine->fuse_slower && alone_ns > 0 && alone_ns < rivals[best].measured_ns * alone_margin;
+    return none || alone ? count : best;
 }
 
 void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
@@ -344,7 +345,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         extents[i] = symbols[b->symbols[i]];
     }
-    winner.chosen = choose(contest->rivals, contest->n_rivals, predicted, winner.alone_ns);
+    winner.chosen = choose(engine, contest->rivals, contest->n_rivals, predicted, winner.alone_ns);
     winner.key = contest_key(engine, winner.programs, winner.count, extents, n);
     remember(engine, &winner);
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof winner);

@@ -264,6 +264,7 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
                                  .options = *options,
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
+    engine->fuse_slower = kiln_config_bool(env->config, KILN_KNOB_FUSE_SLOWER);
     engine->crumb_slot = kilni_fuse_crumbs_slot(registry->crumbs);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;

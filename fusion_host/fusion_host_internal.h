@@ -660,6 +660,7 @@ struct kiln_fuse_engine {
     uint32_t n_winners;
     uint32_t winners_capacity;
     bool deterministic; ///< nothing measured decides
+    bool fuse_slower; ///< the operations alone never win
     const char *list; ///< the knob `plugins`, as it was when the engine was made
     uint32_t crumb_slot;
     kiln_fuse_stats stats;

@@ -53,6 +53,7 @@ bool kilni_fuse_disk_init(kiln_fuse_engine *engine)
     add_operators(&s, engine->disk_opset);
     kilni_fuse_write_number(&s, engine->max_segment);
     kilni_fuse_write_number(&s, engine->deterministic);
+    kilni_fuse_write_number(&s, engine->fuse_slower);
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
         const kilni_fuse_plugin *plugin = engine->fusers[i].plugin;
         kilni_fuse_write_text(&s, plugin->info.id);

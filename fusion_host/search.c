@@ -198,10 +198,15 @@ static kiln_status read_claim(const kilni_fuse_translation *input, const kf_stat
     return status;
 }
 
+static bool is_worth_fusing(const contest *c, const kilni_fuse_score *score)
+{
+    return c->engine->fuse_slower || fmax(score->claimed_ns, score->floor_ns) < score->baseline_ns;
+}
+
 static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
 {
+    bool worth = is_worth_fusing(c, &candidate->score);
     const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
-    double claimed = fmax(candidate->score.claimed_ns, candidate->score.floor_ns);
     kiln_error why = KILN_ERROR_INIT;
     verdict->ready = true;
     verdict->score = candidate->score;
@@ -212,10 +217,10 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
         return;
     }
     // Who may be measured follows from claims alone, so that a tournament is found again.
-    if (claimed < candidate->score.baseline_ns && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
+    if (worth && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
         c->entered[c->n_entered++] = *candidate;
     }
-    if (claimed >= candidate->score.baseline_ns) {
+    if (!worth) {
         verdict->reason = "not faster than the operations alone";
     } else if (failure != NULL) {
         char text[224];
@@ -232,10 +237,8 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
  */
 static void enter_variants(contest *c, const kilni_fuse_candidate *first, const variants *others)
 {
-    double claimed = fmax(first->score.claimed_ns, first->score.floor_ns);
-    for (uint32_t i = 0; i < others->count && claimed < first->score.baseline_ns &&
-                         c->n_entered < KILNI_FUSE_MAX_CONTENDERS;
-         i++) {
+    uint32_t count = is_worth_fusing(c, &first->score) ? others->count : 0;
+    for (uint32_t i = 0; i < count && c->n_entered < KILNI_FUSE_MAX_CONTENDERS; i++) {
         if (kilni_fuse_admits(c->engine, others->programs[i], NULL)) {
             c->entered[c->n_entered] = *first;
             c->entered[c->n_entered++].program = others->programs[i];

@@ -37,6 +37,7 @@ typedef struct change { ///< what is different from the first process
     const char *plugin_version;
     const char *plugin;
     bool deterministic;
+    bool fuse_slower;
     int64_t length;
     bool strided;
     uint8_t align;
@@ -80,6 +81,9 @@ static kiln_fuse_stats process(const char *folder, const change *c, char *steps,
     }
     KILN_CHECK_INT(kiln_config_create(&f.env.allocator, NULL, false, &f.env.config, NULL), 0);
     KILN_CHECK_INT(kiln_config_set(f.env.config, "deterministic", c->deterministic ? "1" : "0",
+                                   KILN_ORIGIN_FLAG, NULL),
+                   0);
+    KILN_CHECK_INT(kiln_config_set(f.env.config, "fuse-slower", c->fuse_slower ? "1" : "0",
                                    KILN_ORIGIN_FLAG, NULL),
                    0);
     apply(&f, c);
@@ -195,6 +199,7 @@ static const change changes[] = {
     {.name = "set_of_plugins", .plugin = "chain_slow"},
     {.name = "max_segment", .max_segment = 100},
     {.name = "deterministic", .deterministic = true},
+    {.name = "fuse_slower", .fuse_slower = true},
     {.name = "class_of_sizes", .length = 3000},
     {.name = "strides", .strided = true},
     {.name = "alignment", .align = 2},

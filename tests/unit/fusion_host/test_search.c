@@ -364,24 +364,26 @@ static void test_claims_are_floored(void)
     fixture_close(&f);
 }
 
-static uint64_t predicted_on(uint64_t bytes_per_s, const char *deterministic)
+/* What the first plan of a chain predicts for its only block, 0: there is none. */
+static uint64_t predicted_with(const char *const *plugins, uint64_t bytes_per_s, int64_t length,
+                               const char *knob)
 {
     fuse_fixture f;
     uint64_t predicted = 0;
     kiln_fuse_engine *engine = NULL;
     kiln_fuse_stream *stream = NULL;
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
-    if (fixture_open(&f, one)) {
+    if (fixture_open(&f, plugins)) {
         KILN_CHECK_INT(kiln_config_create(&f.env.allocator, NULL, false, &f.env.config, NULL), 0);
-        KILN_CHECK_INT(
-            kiln_config_set(f.env.config, "deterministic", deterministic, KILN_ORIGIN_FLAG, NULL),
-            0);
+        if (knob != NULL) {
+            KILN_CHECK_INT(kiln_config_set(f.env.config, knob, "1", KILN_ORIGIN_FLAG, NULL), 0);
+        }
         f.device.bytes_per_s = bytes_per_s;
         KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &f.device, &options, &engine, NULL), 0);
         KILN_CHECK_INT(kiln_fuse_stream_create(engine, false, &stream, NULL), 0);
         kiln_fuse_stream *own = f.stream;
         f.stream = stream;
-        kiln_tensor_desc a = fixture_vector(&f, 1 << 20);
+        kiln_tensor_desc a = fixture_vector(&f, length);
         (void)chain(&f, &a, &a);
         const kiln_fuse_segment *s = fixture_next(&f, true);
         predicted = s != NULL && s->plan->n_blocks == 1 ? s->plan->blocks[0].predicted_ns : 0;
@@ -398,8 +400,20 @@ static uint64_t predicted_on(uint64_t bytes_per_s, const char *deterministic)
 
 static void test_deterministic_scores_need_no_measurement(void)
 {
-    KILN_CHECK(predicted_on(5000000000u, "0") > predicted_on(50000000000u, "0"));
-    KILN_CHECK_INT(predicted_on(5000000000u, "1"), predicted_on(50000000000u, "1"));
+    static const uint64_t slow = 5000000000u, quick = 50000000000u;
+    static const int64_t length = 1 << 20;
+    KILN_CHECK(predicted_with(one, slow, length, NULL) > predicted_with(one, quick, length, NULL));
+    KILN_CHECK_INT(predicted_with(one, slow, length, "deterministic"),
+                   predicted_with(one, quick, length, "deterministic"));
+}
+
+static void test_fuse_slower(void)
+{
+    static const char *const slow[] = {"chain_early", NULL}; // 2 us for 1024 elements
+    static const uint64_t quick = 1000000000000u;
+    static const int64_t length = 1 << 22;
+    KILN_CHECK_INT(predicted_with(slow, quick, length, NULL), 0);
+    KILN_CHECK(predicted_with(slow, quick, length, "fuse-slower") > 0);
 }
 
 static void test_no_claim_is_the_roofline(void)
@@ -825,7 +839,7 @@ KILN_TEST_MAIN(
     KILN_TEST(test_no_fuser_sees_an_empty_tensor),
     KILN_TEST(test_load_order_never_changes_the_winner), KILN_TEST(test_ties_break_by_name),
     KILN_TEST(test_larger_savings_win_over_a_shorter_block), KILN_TEST(test_claims_are_floored),
-    KILN_TEST(test_deterministic_scores_need_no_measurement),
+    KILN_TEST(test_deterministic_scores_need_no_measurement), KILN_TEST(test_fuse_slower),
     KILN_TEST(test_no_claim_is_the_roofline), KILN_TEST(test_estimates_that_are_no_times),
     KILN_TEST(test_sizes_are_no_strike), KILN_TEST(test_one_operation_is_not_worth_a_block),
     KILN_TEST(test_asked_extents_become_guards), KILN_TEST(test_asked_scalars_become_guards),
