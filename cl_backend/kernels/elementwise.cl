@@ -209,8 +209,10 @@ static inline T op_fmod(T a, T b)
 }
 #endif
 
-#define OP_abs(x) fabs(x)
-#define OP_neg(x) (-(x))
+// no arithmetic (IEEE 754-2019, 5.5.1): a GPU's fabs and negation may give another NaN
+#define SIGN_BIT K_AS(K_M(D), VALUE(-0.0f))
+#define OP_abs(x) K_AS(C, K_AS(K_M(D), x) & ~SIGN_BIT)
+#define OP_neg(x) K_AS(C, K_AS(K_M(D), x) ^ SIGN_BIT)
 #define OP_sign(x) SEL(copysign(VALUE(1), x), x, ((x) == 0) | ((x) != (x)))
 #define OP_exp(x) exp(x)
 #define OP_expm1(x) expm1(x)
