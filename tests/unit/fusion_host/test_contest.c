@@ -253,6 +253,31 @@ static void test_operations_alone_can_win(void)
     }
 }
 
+static void set_fuse_slower(fuse_fixture *f)
+{
+    KILN_CHECK_INT(kiln_config_set(f->env.config, "fuse-slower", "1", KILN_ORIGIN_FLAG, NULL), 0);
+}
+
+/// For tests of fusers: the fastest of them wins, however fast its operations are.
+static void test_fuse_slower(void)
+{
+    const figure slow[] = {{"test.fast/chain", 90000}, {"test.slow/chain", 80000}, {0}};
+    process p;
+    twist = set_fuse_slower;
+    bool opened = open(&p, both, NULL, false, NULL);
+    twist = NULL;
+    if (!opened) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    KILN_CHECK_INT(settle(&p, s, slow, 20000), 2);
+    fixture_done(&p.f, s);
+    s = record(&p, LENGTH);
+    KILN_CHECK_STR(winner(s), "test.slow/chain");
+    fixture_done(&p.f, s);
+    close_process(&p);
+}
+
 /// The winner that a process finds on its first run, and what the engine counted.
 static void second(const char *const *plugins, const char *folder, bool deterministic,
                    const char *driver, int64_t length, char *out, size_t capacity,
@@ -525,7 +550,7 @@ KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_short_blocks_teach_nothing),
                KILN_TEST(test_load_order_never_changes_the_winner),
                KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
-               KILN_TEST(test_operations_alone_can_win),
+               KILN_TEST(test_operations_alone_can_win), KILN_TEST(test_fuse_slower),
                KILN_TEST(test_a_second_process_measures_nothing),
                KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none),
                KILN_TEST(test_each_class_of_sizes_has_its_winner),
