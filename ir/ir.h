@@ -928,7 +928,7 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint64_t memory_bytes;
     uint64_t max_alloc_bytes;
     uint64_t local_bytes;
-    uint64_t cache_bytes; ///< of the last level; 0: not known
+    uint64_t cache_bytes; ///< of the last level, a processor's share of it; 0: not known
     uint64_t max_work_group;
     uint64_t max_parameter_bytes; ///< a kernel's arguments together; 0: not known
     uint64_t bytes_per_s; ///< measured copy, read plus written

@@ -184,6 +184,13 @@ static void test_facts(void)
                    CL_SUCCESS);
     KILN_CHECK(parameters >= 256); // of the embedded profile
     KILN_CHECK_INT(info->max_parameter_bytes, parameters);
+    cl_ulong cache = 0; // a processor has a share of it
+    KILN_CHECK_INT(clGetDeviceInfo(f.backend->device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache,
+                                   &cache, NULL),
+                   CL_SUCCESS);
+    KILN_CHECK(info->cache_bytes <= cache && (info->cache_bytes > 0) == (cache > 0));
+    KILN_CHECK(info->type != KILN_DEVICE_CPU || info->cache_bytes <= 32u << 20 ||
+               info->cache_bytes <= (uint64_t)info->compute_units << 23);
     KILN_CHECK((info->features & KILN_FEATURE_PROGRAMS) != 0);
     KILN_CHECK(info->fingerprint.low != 0 || info->fingerprint.high != 0);
     uint32_t blas = (info->features & KILN_FEATURE_COMPILER) != 0 ? KILN_USAGE_ACCELERATED : 0;
