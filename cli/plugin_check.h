@@ -87,6 +87,8 @@ typedef struct check_bench { ///< a context with this plugin alone, and an OpenC
 /// False: skipped, there is no device, or it failed. The fusers are asked for this device then.
 bool check_bench_open(check *c, check_bench *b);
 void check_bench_close(check_bench *b);
+/// How many blocks have run fused on the device.
+uint64_t check_blocks_of(kiln_device *device);
 /// Compilers of kernels may be slow: at half of the time nothing new is begun.
 bool check_has_time(const check *c);
 /// What two ways of computing may be apart, as a part of the largest result.

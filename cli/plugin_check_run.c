@@ -182,7 +182,7 @@ static bool run_three(check *c, const check_bench *b, const stream *s, uint64_t 
     return status == KILN_STATUS_OK || check_fail(c, "seed %" PRIu64 ": %s", seed, err.message);
 }
 
-static uint64_t blocks_of(kiln_device *device)
+uint64_t check_blocks_of(kiln_device *device)
 {
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     kiln_device_stats_get(device, &stats);
@@ -193,7 +193,7 @@ static uint64_t blocks_of(kiln_device *device)
 static uint64_t try_stream(check *c, const check_bench *b, const stream *s, uint64_t seed)
 {
     runs r;
-    uint64_t before = blocks_of(b->device);
+    uint64_t before = check_blocks_of(b->device);
     if (run_three(c, b, s, seed, &r)) {
         for (uint32_t i = 0; i < s->n_tensors && check_good(c); i++) {
             if (r.fused.bytes[i] != NULL && r.plain.bytes[i] != NULL && r.nudged.bytes[i] != NULL) {
@@ -204,7 +204,7 @@ static uint64_t try_stream(check *c, const check_bench *b, const stream *s, uint
     stream_values_free(&r.fused);
     stream_values_free(&r.plain);
     stream_values_free(&r.nudged);
-    return blocks_of(b->device) - before;
+    return check_blocks_of(b->device) - before;
 }
 
 bool check_has_time(const check *c)

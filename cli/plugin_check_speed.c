@@ -116,13 +116,6 @@ static double claim(check *c, kf_fuser *fuser, const stream *s)
     return (double)ns;
 }
 
-static uint64_t blocks_of(kiln_device *device)
-{
-    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-    kiln_device_stats_get(device, &stats);
-    return stats.blocks_fused;
-}
-
 static void keep_less(uint64_t *best, uint64_t now)
 {
     *best = *best == 0 || now < *best ? now : *best;
@@ -132,7 +125,7 @@ static bool time_one(check *c, const check_bench *b, timing *t, bool fused, stre
 {
     kiln_error err = KILN_ERROR_INIT;
     stream_times *best = fused ? &t->fused : &t->plain;
-    uint64_t before = blocks_of(b->device);
+    uint64_t before = check_blocks_of(b->device);
     check_step(c, "timing a stream, seed %llu", (unsigned long long)t->seed);
     kiln_status status = kiln_device_set_fusion(b->device, fused, &err);
     if (status == KILN_STATUS_OK) {
@@ -143,7 +136,7 @@ static bool time_one(check *c, const check_bench *b, timing *t, bool fused, stre
     }
     keep_less(&best->wall_ns, out->wall_ns);
     keep_less(&best->cpu_ns, out->cpu_ns);
-    t->ran_fused = t->ran_fused || blocks_of(b->device) > before;
+    t->ran_fused = t->ran_fused || check_blocks_of(b->device) > before;
     return true;
 }
 
