@@ -44,6 +44,7 @@ static void list_platform(device_list *list, cl_uint platform)
 static kiln_status list_devices(device_list *list, kiln_error *err)
 {
     memset(list, 0, sizeof(*list));
+    kilni_cl_bind_workers();
     cl_int code = clGetPlatformIDs(MAX_PLATFORMS, list->platforms, &list->n_platforms);
     if (code != CL_SUCCESS || list->n_platforms == 0) {
         return kiln_fail(err, NOT_FOUND,

@@ -408,6 +408,12 @@ kiln_status kilni_cl_enqueue_on(kilni_cl_args *args, cl_command_queue queue, cl_
                                 kiln_error *err);
 void kilni_cl_queue_close(kilni_cl_backend *backend);
 
+// cl_workers.c
+/// Before the first OpenCL call of the process: PoCL's workers are to be bound to processors, one
+/// to each. Does nothing where POCL_AFFINITY is set, where the process may not use the whole
+/// machine, and when called again. It changes the environment.
+void kilni_cl_bind_workers(void);
+
 // cl_device.c
 kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
                                  cl_platform_id *out_platform, cl_device_id *out_device,
