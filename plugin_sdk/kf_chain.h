@@ -557,6 +557,9 @@ static inline void kf_chain_functions(kf_text *text, const kf_chain *chain, uint
         kf_ew_bf16_functions(text, width);
     }
     for (i = 1; i < 64; i++) {
+        if (((read | written) >> i) & 1u) {
+            kf_ew_vectors(text, i, width);
+        }
         if ((read >> i) & 1u) {
             kf_ew_loads(text, i, width);
         }

@@ -530,19 +530,39 @@ static inline void kf_ew_bf16_functions(kf_text *text, uint32_t width)
                    KF_DTYPE_BF16, width, NULL);
 }
 
+/// VLOAD_x(p), VSTORE_x(v, p): a vector as it is stored. PoCL puts those of its library together
+/// from pieces of 16 bytes; so there it is a vector that is only as aligned as its elements.
+static inline void kf_ew_vectors(kf_text *text, uint32_t dtype, uint32_t width)
+{
+    char type[16];
+    kf_dtype all = kf_dtype_of(dtype);
+    snprintf(type, sizeof(type), "%s", dtype == KF_DTYPE_F16 ? "ushort" : all.storage);
+    kf_text_addf(text,
+                 "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
+                 "typedef %s%u near_%s __attribute__((aligned(sizeof(%s))));\n"
+                 "#define VLOAD_%s(p) (*(__global const near_%s *)(p))\n"
+                 "#define VSTORE_%s(v, p) (*(__global near_%s *)(p) = (v))\n"
+                 "#else\n"
+                 "#define VLOAD_%s(p) vload%u(0, p)\n"
+                 "#define VSTORE_%s(v, p) vstore%u(v, 0, p)\n"
+                 "#endif\n",
+                 type, width, all.name, type, all.name, all.name, all.name, all.name, all.name,
+                 width, all.name, width);
+}
+
 // one: an element; load, keep: a vector; part, put: the first `count` lanes, `stride` apart
 static inline void kf_ew_loads(kf_text *text, uint32_t dtype, uint32_t width)
 {
-    const char *one = "*p", *load = "vload$V(0, p)";
+    const char *one = "*p", *load = "VLOAD_$X(p)";
     if (dtype == KF_DTYPE_F16) {
         one = "vload_half(0, p)";
-        load = "values_f16(vload$V(0, (__global const ushort *)p))";
+        load = "values_f16(VLOAD_$X((__global const ushort *)p))";
     } else if (dtype == KF_DTYPE_BF16) {
         one = "value_bf16(*p)";
-        load = "values_bf16(vload$V(0, p))";
+        load = "values_bf16(VLOAD_$X(p))";
     } else if (dtype == KF_DTYPE_BOOL) {
         one = "*p != 0";
-        load = "as_uchar$V(vload$V(0, p) != (uchar$V)(0)) & (uchar$V)(1)";
+        load = "as_uchar$V(VLOAD_$X(p) != (uchar$V)(0)) & (uchar$V)(1)";
     }
     kf_ew_template(text, "static inline $C one_$X(__global const $S *p) {\n    return ", dtype,
                    width, NULL);
@@ -569,7 +589,7 @@ static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, u
                    width, NULL);
     if (dtype == KF_DTYPE_F16) {
         put = "((__global ushort *)p)[k] = bit_f16(e[k]);";
-        kf_ew_template(text, "    vstore$V(bits_f16(x), 0, (__global ushort *)p);\n", dtype, width,
+        kf_ew_template(text, "    VSTORE_$X(bits_f16(x), (__global ushort *)p);\n", dtype, width,
                        NULL);
     } else {
         bits = dtype == KF_DTYPE_BF16 ? "bits_bf16(x)" : "x";
@@ -583,8 +603,8 @@ static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, u
             kf_ew_template(text, ", (__global $S$V *)p);\n        return;\n    }\n#endif\n", dtype,
                            width, NULL);
         }
-        kf_text_add(text, "    vstore");
-        kf_text_addf(text, "%u(%s, 0, p);\n", width, bits);
+        kf_ew_template(text, "    VSTORE_$X(", dtype, width, NULL);
+        kf_text_addf(text, "%s, p);\n", bits);
     }
     kf_ew_template(text,
                    "}\n"
@@ -597,15 +617,31 @@ static inline void kf_ew_stores(kf_text *text, uint32_t dtype, uint32_t width, u
     kf_text_addf(text, "%s\n    }\n}\n", put);
 }
 
-/// AHEAD(p): asks for the cache line at p, which may lie past the end of its buffer. PoCL alone is
-/// known to hand the processor's own instruction on; others refuse it only when a kernel is made.
+/// AHEAD(p): asks for the cache line at p, which may lie past the end of its buffer; AHEAD_2(p):
+/// into the second level cache only. PoCL alone is known to hand the processor's own instruction
+/// on; others refuse it only when a kernel is made.
 static inline void kf_ew_ahead_macro(kf_text *text)
 {
     kf_text_add(text, "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
                       "#define AHEAD(p) __builtin_prefetch((const __private void *)(size_t)(p))\n"
+                      "#define AHEAD_2(p) "
+                      "__builtin_prefetch((const __private void *)(size_t)(p), 0, 2)\n"
                       "#else\n"
                       "#define AHEAD(p)\n"
+                      "#define AHEAD_2(p)\n"
                       "#endif\n");
+}
+
+/// In a loop over i: asks for the vector of p<pointer>[i] that is read some turns later. Arithmetic
+/// fills the queue in which loads would wait for memory, and a processor's own prefetcher begins
+/// anew on each page.
+static inline void kf_ew_ahead(kf_text *text, uint32_t pointer, uint32_t bytes, uint32_t width)
+{
+    enum { LINE = 64, DISTANCE = 2048 };
+    uint32_t at;
+    for (at = 0; at < width; at += LINE / bytes) {
+        kf_text_addf(text, "        AHEAD(p%u + i + %u);\n", pointer, DISTANCE / bytes + at);
+    }
 }
 
 #ifdef __cplusplus

@@ -322,6 +322,15 @@ static void emit_item_bounds(const emitter *e)
                  e->layout->width);
 }
 
+static void emit_ahead(const emitter *e)
+{
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        if (!repeats(e, i) && is_plain(e, i)) {
+            kf_ew_ahead(e->text, i, input_dtype(e, i).bytes, e->layout->width);
+        }
+    }
+}
+
 static void emit_linear(const emitter *e)
 {
     uint32_t width = e->layout->width;
@@ -339,6 +348,7 @@ static void emit_linear(const emitter *e)
         emit_chunk_bounds(e);
         kf_text_addf(e->text, "    idx i = first;\n    for (; i <= last - %u; i += %u) {\n", width,
                      width);
+        emit_ahead(e);
         emit_call(e, "        ", load_linear, 0, "i");
         kf_text_add(e->text, "    }\n    if (i < last) {\n"
                              "        const int count = (int)(last - i);\n");
@@ -557,6 +567,9 @@ void ew_emit_kernel(kf_text *text, const ew_block *block, const ew_layout *layou
                        layout->stream != 0);
     ew_draw_functions(text, block, layout->width, device->block_shape);
     ew_gather_functions(text, block, layout->width);
+    if (layout->linear && device->block_shape) {
+        kf_ew_ahead_macro(text);
+    }
     emit_fused(&e);
     emit_signature(&e);
     emit_start(&e);

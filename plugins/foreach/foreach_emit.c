@@ -190,18 +190,11 @@ static void emit_load(const emitter *e, uint32_t local, uint32_t partial)
     }
 }
 
-/// Asks for what is read a little later: a processor's prefetcher begins anew on each page, and
-/// here are many tensors of few pages.
 static void emit_ahead(const emitter *e)
 {
-    enum { LINE = 64, AHEAD = 2048 };
     for (uint32_t l = 0; l < e->split->n_values; l++) {
-        uint32_t bytes = dtype_of(e, l).bytes;
-        if (!is_input(e, l) || e->split->locals[l].repeat) {
-            continue;
-        }
-        for (uint32_t at = 0; at < e->shape.width; at += LINE / bytes) {
-            kf_text_addf(e->text, "        AHEAD(p%u + i + %u);\n", l, AHEAD / bytes + at);
+        if (is_input(e, l) && !e->split->locals[l].repeat) {
+            kf_ew_ahead(e->text, l, dtype_of(e, l).bytes, e->shape.width);
         }
     }
 }
