@@ -2,15 +2,16 @@
 // The kernels' text around the innermost loops: parameters, where an operand's batch begins, the
 // packing of operands, the epilogue, the combining of a sum's parts.
 //
-// Packed operands, in the type of the sums: the right one as panels of `columns` columns, term by
-// term; the left one as panels of `rows` rows, in steps of a vector of terms for each row. What
-// lies past the end of rows and columns is anything; past the end of the sum nothing is read.
+// Packed operands, in the type of the sums: the right one as panels of `columns` columns, the left
+// one as panels of `rows` rows, both term by term. What lies past the end of rows and columns is
+// anything; past the end of the sum nothing is read.
 #include "matmul_internal.h"
 
 const char *mm_kernel_name(mm_role role)
 {
     return role == MM_PACK_LEFT    ? "kiln_matmul_left"
            : role == MM_PACK_RIGHT ? "kiln_matmul_right"
+           : role == MM_PACK_BOTH  ? "kiln_matmul_pack"
            : role == MM_PRODUCT    ? "kiln_matmul"
                                    : "kiln_matmul_combine";
 }
@@ -51,7 +52,6 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
                      p->kind == MM_PARAM_M       ? "m"
                      : p->kind == MM_PARAM_N     ? "n"
                      : p->kind == MM_PARAM_K     ? "k"
-                     : p->kind == MM_PARAM_CHUNK ? "chunk"
                      : p->kind == MM_PARAM_DEPTH ? "depth"
                                                  : "parts");
         break;
@@ -164,92 +164,163 @@ void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand,
 
 // ---- packing -----------------------------------------------------------------------------------
 
+/// PUT(v, p), PUT_OWN(v, p): a vector into a panel or into private memory, as VSTORE_x does.
+static void emit_put_macros(kf_text *text, const mm_plan *plan)
+{
+    const char *where = plan->form == MM_FORM_PACKED ? "__global " : "";
+    kf_text_addf(text,
+                 "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
+                 "typedef %s%u near_sum __attribute__((aligned(sizeof(%s))));\n"
+                 "#define PUT(v, p) (*(%snear_sum *)(p) = (v))\n"
+                 "#define PUT_OWN(v, p) (*(near_sum *)(p) = (v))\n"
+                 "#else\n"
+                 "#define PUT(v, p) vstore%u(v, 0, p)\n"
+                 "#define PUT_OWN(v, p) vstore%u(v, 0, p)\n"
+                 "#endif\n",
+                 plan->type, plan->width, plan->type, where, plan->width, plan->width);
+}
+
+/// Turns the vectors in `square`, one for each row, to `count` terms of all rows.
+static void emit_turn(kf_text *text, const mm_plan *plan, const char *count)
+{
+    kf_text_addf(text,
+                 "            for (int e = 0; e < %s; e++) {\n"
+                 "                for (int i = 0; i < %u; i++) {\n"
+                 "                    to[e * %u + i] = square[i * %u + e];\n"
+                 "                }\n"
+                 "            }\n",
+                 count, plan->rows, plan->rows, plan->width);
+}
+
+/// The same for whole vectors, in squares of 4 or 2 terms and rows where they are multiples of
+/// that.
+static void emit_turn_whole(kf_text *text, const mm_plan *plan, const char *width)
+{
+    static const char *const parts = "xyzw";
+    uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
+    if (plan->rows % side != 0) {
+        emit_turn(text, plan, width);
+        return;
+    }
+    for (uint32_t i = 0; i < plan->rows; i += side) {
+        kf_text_addf(text, "            for (int e = 0; e < %u; e += %u) {\n", plan->width, side);
+        for (uint32_t r = 0; r < side; r++) {
+            kf_text_addf(text, "                const %s%u r%u = vload%u(0, square + %u + e);\n",
+                         plan->type, side, r, side, (i + r) * plan->width);
+        }
+        for (uint32_t e = 0; e < side; e++) {
+            kf_text_addf(text, "                vstore%u((%s%u)(", side, plan->type, side);
+            for (uint32_t r = 0; r < side; r++) {
+                kf_text_addf(text, "%sr%u.%c", r == 0 ? "" : ", ", r, parts[e]);
+            }
+            kf_text_addf(text, "), 0, to + (e + %u) * %u + %u);\n", e, plan->rows, i);
+        }
+        kf_text_add(text, "            }\n");
+    }
+}
+
 void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
-    char row[32], step[32];
+    char row[32], step[32], width[16];
     mm_stride_name(plan, left->source, left->outer, row);
     mm_stride_name(plan, left->source, left->inner, step);
     const char *stride = strcmp(step, "1") == 0 ? NULL : step;
     uint32_t w = plan->width;
+    snprintf(width, sizeof(width), "%u", w);
     if (plan->fold) { // the rows of all batches lie one behind the other
         snprintf(row, sizeof(row), "(long)k");
     }
     const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
     kf_text_addf(text,
-                 "    for (int s = first; s < last; s++) {\n"
-                 "        const int count = min(%u, k - s * %u);\n"
+                 "    %s square[%u] __attribute__((aligned(64)));\n"
+                 "    for (int t = first; t < last; t += %u, to += %u) {\n"
+                 "        const int count = min(%u, last - t);\n"
                  "        if (count == %u && (tile + 1) * %u <= m) {\n"
-                 "            __global const %s *line = a + tile * %u * %s + (long)s * %u * %s;\n",
-                 w, w, w, plan->rows, storage, plan->rows, row, w, step);
+                 "            __global const %s *line = a + tile * %u * %s + t * (long)%s;\n",
+                 plan->type, plan->rows * w, w, plan->rows * w, w, w, plan->rows, storage,
+                 plan->rows, row, step);
     for (uint32_t i = 0; i < plan->rows; i++, kf_text_add(text, "            }\n")) {
         kf_text_addf(text, "            {\n                __global const %s *p = line;\n",
                      storage);
         mm_emit_load(text, plan, left, stride, NULL, "                ");
-        kf_text_addf(text, "                vstore%u(v%u, %u, to);\n                line += %s;\n",
-                     w, left->value, i, row);
+        kf_text_addf(text,
+                     "                PUT_OWN(v%u, square + %u);\n                line += %s;\n",
+                     left->value, i * w, row);
     }
+    emit_turn_whole(text, plan, width);
     kf_text_addf(text,
-                 "            to += %u;\n"
                  "            continue;\n"
                  "        }\n"
-                 "        for (int i = 0; i < %u; i++, to += %u) {\n"
+                 "        for (int i = 0; i < %u; i++) {\n"
                  "            const long row = min(tile * %u + i, (long)m - 1);\n"
-                 "            __global const %s *p = a + row * %s + (long)s * %u * %s;\n",
-                 plan->rows * w, plan->rows, w, plan->rows, storage, row, w, step);
+                 "            __global const %s *p = a + row * %s + t * (long)%s;\n",
+                 plan->rows, plan->rows, storage, row, step);
     mm_emit_load(text, plan, left, stride, "count", "            ");
     kf_text_addf(text,
-                 "            vstore%u(v%u, 0, to);\n"
+                 "            PUT_OWN(v%u, square + i * %u);\n"
                  "        }\n"
-                 "    }\n",
-                 w, left->value);
+                 "        {\n",
+                 left->value, w);
+    emit_turn(text, plan, "count");
+    kf_text_add(text, "        }\n    }\n");
+}
+
+/// Declares, of a work-item's number `item` among those that pack this operand: its batch, the
+/// `group` of rows or columns, and its terms.
+static void emit_pack_place(kf_text *text, const char *groups, uint32_t terms)
+{
+    kf_text_addf(text,
+                 "    const long groups = %s, steps = (k + %u) / %u;\n"
+                 "    const long group = item %% groups, batch = item / groups / steps;\n"
+                 "    const int first = (int)(item / groups %% steps) * %u;\n"
+                 "    const int last = min(first + %u, k);\n",
+                 groups, terms - 1, terms, terms, terms);
 }
 
 static void emit_pack_left(kf_text *text, const mm_plan *plan)
 {
-    uint32_t w = plan->width;
-    kf_text_addf(text,
-                 "    const long tile = get_global_id(0), batch = get_global_id(2);\n"
-                 "    const int blocks = (k + %u) / %u, first = (int)get_global_id(1) * %u;\n"
-                 "    const int last = min(first + %u, blocks);\n",
-                 w - 1, w, 256 / w, 256 / w);
+    char groups[48];
+    snprintf(groups, sizeof(groups), "(m + %u) / %u", plan->rows - 1, plan->rows);
+    emit_pack_place(text, groups, MM_LEFT_TERMS);
     emit_indices(text, plan, &plan->block->left);
     emit_base(text, plan, &plan->block->left, "a");
     kf_text_addf(text,
-                 "    __global %s *to = left + ((batch * get_global_size(0) + tile) * blocks + "
-                 "first) * %u;\n",
-                 plan->type, plan->rows * w);
+                 "    const long tile = group;\n"
+                 "    __global %s *to = left + ((batch * groups + tile) * k + first) * %u;\n",
+                 plan->type, plan->rows);
     mm_emit_left_panel(text, plan);
-    kf_text_add(text, "}\n");
 }
 
-/// By vectors along the columns; `whole`: all of the panel's are there.
+/// By vectors along the columns; `whole`: all of the panels' are there.
 static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *column,
                               const char *step, uint32_t whole)
 {
     const mm_operand *right = &plan->block->right;
+    const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
     uint32_t w = plan->width;
     kf_text_addf(text,
                  "    for (int t = first; t < last; t++, to += %u) {\n"
-                 "        __global const %s *line = b + t * (long)%s + panel * %u * %s;\n",
-                 plan->columns, kf_dtype_of(plan->block->chain.values[right->source].dtype).storage,
-                 step, plan->columns, column);
-    for (uint32_t j = 0; j < plan->columns; j += w) {
-        kf_text_addf(text, "        {\n            __global const %s *p = line + %u * (long)%s;\n",
-                     kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, j,
-                     column);
+                 "        __global const %s *line = b + t * (long)%s + panel * %u * %s;\n"
+                 "        for (int j = 0; j < wide; j++, line += %u * (long)%s) {\n",
+                 plan->columns, storage, step, plan->columns, column, plan->columns, column);
+    for (uint32_t i = 0; i < plan->columns; i += w) {
+        kf_text_addf(text,
+                     "            {\n"
+                     "                __global const %s *p = line + %u * (long)%s;\n",
+                     storage, i, column);
         if (!whole) {
             kf_text_addf(text,
-                         "            const int count = (int)clamp(n - panel * %u - %u, (long)0, "
-                         "(long)%u);\n",
-                         plan->columns, j, w);
+                         "                const int count = (int)clamp(n - (panel + j) * %u - %u, "
+                         "(long)0, (long)%u);\n",
+                         plan->columns, i, w);
         }
         mm_emit_load(text, plan, right, strcmp(column, "1") == 0 ? NULL : column,
-                     whole ? NULL : "count", "            ");
-        kf_text_addf(text, "            vstore%u(v%u, 0, to + %u);\n        }\n", w, right->value,
-                     j);
+                     whole ? NULL : "count", "                ");
+        kf_text_addf(text, "                PUT(v%u, to + j * far + %u);\n            }\n",
+                     right->value, i);
     }
-    kf_text_add(text, "    }\n");
+    kf_text_add(text, "        }\n    }\n");
 }
 
 /// By vectors along the sum, which lies dense in memory: squares are turned in private memory.
@@ -258,30 +329,31 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
     const mm_operand *right = &plan->block->right;
     uint32_t w = plan->width;
     kf_text_addf(text,
-                 "    %s square[%u];\n"
-                 "    for (int t = first; t < last; t += %u) {\n"
-                 "        const int count = min(%u, last - t);\n"
-                 "        for (int j = 0; j < %u; j += %u) {\n"
+                 "    %s square[%u] __attribute__((aligned(64)));\n"
+                 "    for (int j = 0; j < wide * %u; j += %u) {\n"
+                 "        for (int t = first; t < last; t += %u) {\n"
+                 "            const int count = min(%u, last - t);\n"
                  "            for (int e = 0; e < %u; e++) {\n"
                  "                const long col = min(panel * %u + j + e, (long)n - 1);\n"
                  "                __global const %s *p = b + col * %s + t;\n",
-                 plan->type, w * w, w, w, plan->columns, w, w, plan->columns,
+                 plan->type, w * w, plan->columns, w, w, w, w, plan->columns,
                  kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, column);
     mm_emit_load(text, plan, right, NULL, "count", "                ");
     kf_text_addf(text,
-                 "                vstore%u(v%u, 0, square + e * %u);\n"
+                 "                PUT_OWN(v%u, square + e * %u);\n"
                  "            }\n"
                  "            for (int i = 0; i < count; i++) {\n"
                  "                for (int e = 0; e < %u; e++) {\n"
-                 "                    to[(t - first + i) * %u + j + e] = square[e * %u + i];\n"
+                 "                    to[j / %u * far + (t - first + i) * %u + j %% %u + e] = "
+                 "square[e * %u + i];\n"
                  "                }\n"
                  "            }\n"
                  "        }\n"
                  "    }\n",
-                 w, right->value, w, w, plan->columns, w);
+                 right->value, w, w, plan->columns, plan->columns, plan->columns, w);
 }
 
-void mm_emit_right_panel(kf_text *text, const mm_plan *plan)
+void mm_emit_right_panels(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *right = &plan->block->right;
     char column[32], step[32];
@@ -290,7 +362,7 @@ void mm_emit_right_panel(kf_text *text, const mm_plan *plan)
     if (strcmp(column, "1") != 0 && strcmp(step, "1") == 0) {
         emit_pack_turned(text, plan, column);
     } else {
-        kf_text_addf(text, "    if ((panel + 1) * %u <= n) {\n", plan->columns);
+        kf_text_addf(text, "    if ((panel + wide) * %u <= n) {\n", plan->columns);
         emit_pack_columns(text, plan, column, step, 1);
         kf_text_add(text, "    } else {\n");
         emit_pack_columns(text, plan, column, step, 0);
@@ -300,16 +372,41 @@ void mm_emit_right_panel(kf_text *text, const mm_plan *plan)
 
 static void emit_pack_right(kf_text *text, const mm_plan *plan)
 {
-    kf_text_add(text, "    const long panel = get_global_id(0), batch = get_global_id(2);\n"
-                      "    const int first = (int)get_global_id(1) * 256;\n"
-                      "    const int last = min(first + 256, k);\n");
+    char groups[48];
+    uint32_t columns = plan->columns * plan->across;
+    snprintf(groups, sizeof(groups), "(n + %u) / %u", columns - 1, columns);
+    emit_pack_place(text, groups, MM_RIGHT_TERMS);
     emit_indices(text, plan, &plan->block->right);
     emit_base(text, plan, &plan->block->right, "b");
     kf_text_addf(text,
-                 "    __global %s *to = right + ((batch * get_global_size(0) + panel) * k + first) "
-                 "* %u;\n",
+                 "    const long panel = group * %u, panels = (n + %u) / %u, far = k * (long)%u;\n"
+                 "    const int wide = (int)min(panels - panel, (long)%u);\n"
+                 "    __global %s *to = right + ((batch * panels + panel) * k + first) * %u;\n",
+                 plan->across, plan->columns - 1, plan->columns, plan->columns, plan->across,
                  plan->type, plan->columns);
-    mm_emit_right_panel(text, plan);
+    mm_emit_right_panels(text, plan);
+}
+
+static void emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
+{
+    kf_text_add(text, "    long item = get_global_id(0);\n");
+    if (role == MM_PACK_BOTH) {
+        kf_text_addf(text, "    const long left_items = (m + %u) / %u * (long)((k + %u) / %u)",
+                     plan->rows - 1, plan->rows, MM_LEFT_TERMS - 1, MM_LEFT_TERMS);
+        for (uint32_t i = 0; i < plan->batch; i++) {
+            if (mm_batch_axis(plan->block, &plan->block->left, i) >= 0) {
+                kf_text_addf(text, " * d%u", i);
+            }
+        }
+        kf_text_add(text, ";\n    if (item >= left_items) {\n    item -= left_items;\n");
+        emit_pack_right(text, plan);
+        kf_text_add(text, "    return;\n    }\n");
+    }
+    if (role == MM_PACK_RIGHT) {
+        emit_pack_right(text, plan);
+    } else {
+        emit_pack_left(text, plan);
+    }
     kf_text_add(text, "}\n");
 }
 
@@ -502,6 +599,8 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
         kf_text_add(text, "#define MULADD fma\n");
     }
     if (mm_has_panels(plan)) {
+        kf_ew_ahead_macro(text);
+        emit_put_macros(text, plan);
         mm_emit_tile_function(text, plan);
     }
 }
@@ -513,10 +612,9 @@ void mm_emit(kf_text *text, const mm_plan *plan)
         open_kernel(text, plan, &plan->kernels[i]);
         switch (plan->kernels[i].role) {
         case MM_PACK_LEFT:
-            emit_pack_left(text, plan);
-            break;
         case MM_PACK_RIGHT:
-            emit_pack_right(text, plan);
+        case MM_PACK_BOTH:
+            emit_pack(text, plan, plan->kernels[i].role);
             break;
         case MM_PRODUCT:
             emit_product(text, plan);

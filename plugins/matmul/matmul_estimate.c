@@ -41,11 +41,13 @@ static void tile_flops(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
 }
 
-/// What every work-item packs for itself, which stays in its caches: a quarter of what memory
-/// would take.
+/// What every work-item packs for itself, which stays in its caches: half of what memory would
+/// take.
 static void own_panels(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_tiles(f, plan);
+    mm_formula_across(f, plan);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_imm_op(f, plan->rows, KF_INS_MUL);
     mm_formula_tiles(f, plan);
     mm_formula_chunk(f, plan);
@@ -55,7 +57,7 @@ static void own_panels(kf_formula *f, const mm_plan *plan)
     mm_formula_k(f, plan);
     kf_formula_op(f, KF_INS_MUL);
     kf_formula_imm_op(f, plan->compute_bytes, KF_INS_MUL);
-    kf_formula_imm_op(f, 4, KF_INS_FLOOR_DIV);
+    kf_formula_imm_op(f, 2, KF_INS_FLOOR_DIV);
 }
 
 /// What is moved before and after the product itself: packing, and parts of the sum.

@@ -8,131 +8,169 @@ enum { DOT_ROWS = 4, GROUP = 256, GROUP_SIDE = 16 };
 
 // ---- packed tiles ------------------------------------------------------------------------------
 
+/// Adds `terms` terms to the sums of a tile, or begins them. In the packed form also asks for what
+/// comes next, a share with every term: `next_a` and `next_b` are where this call's share begins of
+/// what the work-item reads next, so that it is in the second cache by then.
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
 {
-    uint32_t vectors = plan->columns / plan->lanes, w = plan->width;
-    const char *where = plan->form == MM_FORM_PACKED ? "__global " : "";
-    kf_text_addf(text,
-                 "typedef %s%u vec;\n"
-                 "static inline void tile_sums(%sconst %s *a, %sconst %s *b, int terms, vec *sums) "
-                 "{\n",
-                 plan->type, plan->lanes, where, plan->type, where, plan->type);
-    for (uint32_t i = 0; i < plan->rows * vectors; i++) {
-        kf_text_addf(text, "    vec c%u = sums[%u];\n", i, i);
+    uint32_t vectors = plan->columns / plan->lanes, packed = plan->form == MM_FORM_PACKED;
+    const char *where = packed ? "__global " : "";
+    kf_text_addf(
+        text,
+        "typedef %s%u vec;\n"
+        "static inline void tile_sums(%sconst %s *a, %sconst %s *b, int terms, int begins, "
+        "vec *sums",
+        plan->type, plan->lanes, where, plan->type, where, plan->type);
+    if (packed) {
+        kf_text_addf(text, ", __global const %s *next_a, __global const %s *next_b", plan->type,
+                     plan->type);
     }
-    kf_text_addf(text,
-                 "    for (; terms > 0; terms -= %u) {\n"
-                 "        const int count = min(terms, %u);\n"
-                 "        for (int t = 0; t < count; t++) {\n",
-                 w, w);
+    kf_text_add(text, ") {\n");
+    for (uint32_t i = 0; i < plan->rows * vectors; i++) {
+        kf_text_addf(text, "    vec c%u = begins ? (vec)(0) : sums[%u];\n", i, i);
+    }
+    kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n", plan->rows,
+                 plan->columns);
+    if (packed) {
+        kf_text_addf(text,
+                     "        AHEAD_2(next_a);\n        AHEAD_2(next_b);\n"
+                     "        next_a += %u;\n        next_b += %u;\n",
+                     mm_share(plan->rows, plan->across), mm_share(plan->columns, plan->chunk));
+    }
     for (uint32_t j = 0; j < vectors; j++) {
-        kf_text_addf(text, "            const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
+        kf_text_addf(text, "        const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
     }
     for (uint32_t i = 0; i < plan->rows; i++) {
-        kf_text_addf(text, "            const vec a%u = (vec)(a[%u]);\n", i, i * w);
+        kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i, i);
         for (uint32_t j = 0; j < vectors; j++) {
             uint32_t c = i * vectors + j;
-            kf_text_addf(text, "            c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
+            kf_text_addf(text, "        c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
         }
     }
-    kf_text_addf(text,
-                 "            a += 1;\n"
-                 "            b += %u;\n"
-                 "        }\n"
-                 "        a += %u;\n"
-                 "    }\n",
-                 plan->columns, plan->rows * w - w);
+    kf_text_add(text, "    }\n");
     for (uint32_t i = 0; i < plan->rows * vectors; i++) {
         kf_text_addf(text, "    sums[%u] = c%u;\n", i, i);
     }
     kf_text_add(text, "}\n");
 }
 
-/// Declares the tiles of a work-item, from `first_tile` on, and their sums.
+/// Declares the tiles of a work-item and their sums: `down` tiles of `wide` panels, panel by panel.
 static void emit_tiles(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->rows * plan->columns / plan->lanes;
     kf_text_addf(text,
-                 "    const long panel = get_global_id(0), first_tile = get_global_id(1) * "
-                 "(long)chunk;\n"
-                 "    const int tiles = (m + %u) / %u;\n"
-                 "    const int here = (int)min(tiles - first_tile, (long)chunk);\n"
-                 "    vec sums[%u];\n"
-                 "    for (int i = 0; i < here * %u; i++) {\n"
-                 "        sums[i] = (vec)(0);\n"
-                 "    }\n",
-                 plan->rows - 1, plan->rows, plan->chunk * vectors, vectors);
+                 "    const long tiles = (m + %u) / %u, panels = (n + %u) / %u;\n"
+                 "    const long p_id = get_global_id(0), p_ids = get_global_size(0);\n"
+                 "    const long t_id = get_global_id(1), t_ids = get_global_size(1);\n"
+                 "    const long first_panel = p_id * panels / p_ids;\n"
+                 "    const long first_tile = t_id * tiles / t_ids;\n"
+                 "    const int wide = (int)((p_id + 1) * panels / p_ids - first_panel);\n"
+                 "    const int down = (int)((t_id + 1) * tiles / t_ids - first_tile);\n"
+                 "    vec sums[%u];\n",
+                 plan->rows - 1, plan->rows, plan->columns - 1, plan->columns,
+                 plan->across * plan->chunk * vectors);
 }
 
-static void emit_tiles_end(kf_text *text, const mm_plan *plan)
+/// What is done with the sums of tile i of panel p, which are `mine`, after their last term.
+static void emit_tile_end(kf_text *text, const mm_plan *plan)
 {
     uint32_t w = plan->width;
     kf_text_addf(text,
-                 "    for (int i = 0; i < here * %u; i++) {\n"
-                 "        const long row = first_tile * %u + i;\n"
-                 "        for (int j = 0; j < %u && row < m; j += %u) {\n"
-                 "            const long col = panel * %u + j;\n"
-                 "            const int count = (int)min(n - col, (long)%u);\n"
-                 "            if (count <= 0) {\n"
-                 "                break;\n"
+                 "            if (last < to_term) {\n"
+                 "                continue;\n"
                  "            }\n"
-                 "            const %s%u sum = vload%u(0, (const %s *)sums + i * %u + j);\n",
-                 plan->rows, plan->rows, plan->columns, w, plan->columns, w, plan->type, w, w,
-                 plan->type, plan->columns);
-    mm_emit_finish(text, plan, MM_PRODUCT, "            ");
-    kf_text_add(text, "        }\n    }\n}\n");
+                 "            for (int e = 0; e < %u; e++) {\n"
+                 "                const long row = (first_tile + i) * %u + e;\n"
+                 "                for (int j = 0; j < %u && row < m; j += %u) {\n"
+                 "                    const long col = (first_panel + p) * %u + j;\n"
+                 "                    const int count = (int)min(n - col, (long)%u);\n"
+                 "                    if (count <= 0) {\n"
+                 "                        break;\n"
+                 "                    }\n"
+                 "                    const %s%u sum = ",
+                 plan->rows, plan->rows, plan->columns, w, plan->columns, w, plan->type, w);
+    if (w == plan->lanes) {
+        kf_text_addf(text, "mine[(e * %u + j) / %u];\n", plan->columns, w);
+    } else {
+        kf_text_addf(text, "vload%u(0, (const %s *)mine + e * %u + j);\n", w, plan->type,
+                     plan->columns);
+    }
+    mm_emit_finish(text, plan, MM_PRODUCT, "                    ");
+    kf_text_add(text, "                }\n            }\n");
+}
+
+/// Opens the loop over the parts of the sum that are done at a time: terms `first` until `last`; an
+/// empty sum is one part.
+static void emit_parts(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text,
+                 "    for (int first = from; first == from || first < to_term; first += %u) {\n"
+                 "        const int last = min(first + %u, to_term);\n",
+                 plan->depth, plan->depth);
 }
 
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
 {
-    uint32_t vectors = plan->rows * plan->columns / plan->lanes, w = plan->width;
+    uint32_t vectors = plan->rows * plan->columns / plan->lanes;
     emit_tiles(text, plan);
-    kf_text_addf(
-        text,
-        "    const int blocks = (k + %u) / %u;\n"
-        "    __global const %s *a = left + (left_batch * tiles + first_tile) * blocks * %u;\n"
-        "    __global const %s *b = right + (right_batch * get_global_size(0) + panel) * "
-        "k * %u;\n",
-        w - 1, w, plan->type, plan->rows * w, plan->type, plan->columns);
     kf_text_addf(text,
-                 "    for (int t = from; t < to_term; t += %u) {\n"
-                 "        for (int i = 0; i < here; i++) {\n"
-                 "            tile_sums(a + ((long)i * blocks * %u + t) * %u, b + (long)t * %u, "
-                 "min(%u, to_term - t), sums + i * %u);\n"
-                 "        }\n"
-                 "    }\n",
-                 plan->depth, w, plan->rows, plan->columns, plan->depth, vectors);
-    emit_tiles_end(text, plan);
+                 "    __global const %s *a = left + (left_batch * tiles + first_tile) * k * %u;\n"
+                 "    __global const %s *b = right + (right_batch * panels + first_panel) * k * "
+                 "%u;\n",
+                 plan->type, plan->rows, plan->type, plan->columns);
+    emit_parts(text, plan);
+    kf_text_addf(text,
+                 "        for (int p = 0; p < wide; p++) {\n"
+                 "            __global const %s *panel = b + ((long)p * k + first) * %u;\n"
+                 "            __global const %s *next = p + 1 < wide ? panel + k * (long)%u : b + "
+                 "(long)last * %u;\n",
+                 plan->type, plan->columns, plan->type, plan->columns, plan->columns);
+    kf_text_addf(text,
+                 "            for (int i = 0; i < down; i++) {\n"
+                 "            __global const %s *tile = a + ((long)i * k + first) * %u;\n"
+                 "            vec *mine = sums + (p * down + i) * %u;\n"
+                 "            tile_sums(tile, panel, last - first, first == from, mine, "
+                 "tile + %u + p * %u, next + i * %u);\n",
+                 plan->type, plan->rows, vectors, plan->depth * plan->rows,
+                 plan->depth * mm_share(plan->rows, plan->across),
+                 plan->depth * mm_share(plan->columns, plan->chunk));
+    emit_tile_end(text, plan);
+    kf_text_add(text, "            }\n        }\n    }\n}\n");
 }
 
 void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
 {
-    uint32_t vectors = plan->rows * plan->columns / plan->lanes, w = plan->width;
+    uint32_t vectors = plan->rows * plan->columns / plan->lanes;
+    uint32_t panel = plan->columns * plan->depth, tile = plan->rows * plan->depth;
     emit_tiles(text, plan);
     kf_text_addf(text,
-                 "    %s right[%u], left[%u];\n"
-                 "    for (int begin = from; begin < to_term; begin += %u) {\n"
-                 "        const int end = min(begin + %u, to_term);\n"
+                 "    %s right[%u] __attribute__((aligned(64)));\n"
+                 "    %s left[%u] __attribute__((aligned(64)));\n",
+                 plan->type, plan->across * panel, plan->type, plan->chunk * tile);
+    emit_parts(text, plan);
+    kf_text_addf(text,
                  "        {\n"
-                 "    const int first = begin, last = end;\n"
+                 "    const long panel = first_panel, far = %u;\n"
                  "    %s *to = right;\n",
-                 plan->type, plan->columns * plan->depth, plan->rows * plan->depth, plan->depth,
-                 plan->depth, plan->type);
-    mm_emit_right_panel(text, plan);
+                 panel, plan->type);
+    mm_emit_right_panels(text, plan);
     kf_text_addf(text,
                  "        }\n"
-                 "        for (int number = 0; number < here; number++) {\n"
+                 "        for (int number = 0; number < down; number++) {\n"
                  "    const long tile = first_tile + number;\n"
-                 "    const int first = begin / %u, last = (end + %u) / %u;\n"
-                 "    %s *to = left;\n",
-                 w, w - 1, w, plan->type);
+                 "    %s *to = left + number * %u;\n",
+                 plan->type, tile);
     mm_emit_left_panel(text, plan);
     kf_text_addf(text,
-                 "            tile_sums(left, right, end - begin, sums + number * %u);\n"
                  "        }\n"
-                 "    }\n",
-                 vectors);
-    emit_tiles_end(text, plan);
+                 "        for (int p = 0; p < wide; p++) {\n"
+                 "            for (int i = 0; i < down; i++) {\n"
+                 "            vec *mine = sums + (p * down + i) * %u;\n"
+                 "            tile_sums(left + i * %u, right + p * %u, last - first, "
+                 "first == from, mine);\n",
+                 vectors, tile, panel);
+    emit_tile_end(text, plan);
+    kf_text_add(text, "            }\n        }\n    }\n}\n");
 }
 
 // ---- one row -----------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
     MM_MAX_LAUNCHES = 4,
     MM_PROLOGUES = 2,
+    MM_LEFT_TERMS = 256, ///< of a work-item that packs a tile of the left operand
+    MM_RIGHT_TERMS = 64, ///< of one that packs panels of the right operand
     MM_NO_VALUE = 0xFFFF
 };
 
@@ -76,10 +78,9 @@ typedef enum mm_param_kind {
     MM_PARAM_M = 7,
     MM_PARAM_N = 8,
     MM_PARAM_K = 9,
-    MM_PARAM_CHUNK = 10, ///< tiles of a work-item
-    MM_PARAM_DEPTH = 11, ///< terms of a part of the sum
-    MM_PARAM_PARTS = 12,
-    MM_PARAM_TEMP = 13 ///< index: MM_TEMP_*
+    MM_PARAM_DEPTH = 10, ///< terms of a part of the sum
+    MM_PARAM_PARTS = 11,
+    MM_PARAM_TEMP = 12 ///< index: MM_TEMP_*
 } mm_param_kind;
 
 enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMPS };
@@ -90,7 +91,13 @@ typedef struct mm_param {
     uint32_t axis; ///< STRIDE: of the value; TEMP: KF_ACCESS_*
 } mm_param;
 
-typedef enum mm_role { MM_PACK_LEFT, MM_PACK_RIGHT, MM_PRODUCT, MM_COMBINE } mm_role;
+typedef enum mm_role {
+    MM_PACK_LEFT = 1,
+    MM_PACK_RIGHT = 2,
+    MM_PACK_BOTH = 3, ///< in one launch: neither is kept
+    MM_PRODUCT = 4,
+    MM_COMBINE = 5
+} mm_role;
 
 typedef struct mm_kernel {
     mm_role role;
@@ -111,7 +118,8 @@ typedef struct mm_plan {
     uint32_t rows; ///< of a tile
     uint32_t columns; ///< of a tile
     uint32_t depth; ///< TILE: of a step; PACKED, DIRECT: terms between visits of a tile
-    uint32_t chunk; ///< most tiles of a work-item
+    uint32_t chunk; ///< most tiles of a work-item, one below the other
+    uint32_t across; ///< and side by side
     uint32_t span; ///< columns of a work-item that combines parts
     uint32_t compute_bytes;
     const char *type; ///< of the sums
@@ -143,12 +151,18 @@ uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
 
 void mm_emit(kf_text *text, const mm_plan *plan);
 const char *mm_kernel_name(mm_role role);
+/// ceil(count / parts)
+static inline uint32_t mm_share(uint32_t count, uint32_t parts)
+{
+    return (count + parts - 1) / parts;
+}
 /// Are tiles summed in registers by the function tile_sums?
 uint32_t mm_has_panels(const mm_plan *plan);
-/// Packs terms from `first` (left: steps of a vector of terms) until `last` to `to`: of the rows of
-/// tile `tile` from `a`, of the columns of panel `panel` from `b`.
+/// Packs terms from `first` until `last` to `to`: of the rows of tile `tile` from `a`, of the
+/// columns of the `wide` panels from `panel` on from `b`, each `far` elements behind the one
+/// before.
 void mm_emit_left_panel(kf_text *text, const mm_plan *plan);
-void mm_emit_right_panel(kf_text *text, const mm_plan *plan);
+void mm_emit_right_panels(kf_text *text, const mm_plan *plan);
 /// The loops of each form, as far as the sums; with panels: the function tile_sums.
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan);
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan);
@@ -184,7 +198,9 @@ void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *
 /// Tiles of the result, those of all batches.
 void mm_formula_tiles(kf_formula *f, const mm_plan *plan);
 void mm_formula_parts(kf_formula *f, const mm_plan *plan);
-/// Tiles of a work-item: max(1, min(most, ceil(tiles * parts / (8 * units)))).
+/// Most tiles of a work-item side by side, and one below the other: as many as leave each unit its
+/// share of work-items; of parts of the sum there are so many that it is whole in any case.
+void mm_formula_across(kf_formula *f, const mm_plan *plan);
 void mm_formula_chunk(kf_formula *f, const mm_plan *plan);
 /// Is the operand packed once and kept?
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);

@@ -7,9 +7,11 @@
 #include "matmul_internal.h"
 
 enum {
-    DEPTH = 512, // terms for which a panel of the right operand stays in the second level cache
-    DIRECT_DEPTH = 128, // terms for which both panels stay in the first level cache
-    CHUNK = 16,
+    DEPTH = 256, // terms for which a panel of the right operand stays in the first level cache,
+    CHUNK = 16, // and CHUNK tiles of the left one, with ACROSS panels, in the second
+    ACROSS = 8,
+    SMALL_DEPTH = 128,
+    SMALL_CHUNK = 4, // where private memory is no cache
     ROW_VECTORS = 8, // MM_FORM_ROW: vectors of a work-item
     BIG_TILE = 128,
     SMALL_TILE = 64,
@@ -225,36 +227,44 @@ static mm_kernel *add_kernel(mm_plan *plan, mm_role role)
     return kernel;
 }
 
+/// Sources of the operands that a kernel reads, each once.
+static void add_operands(mm_kernel *kernel, const mm_plan *plan, uint32_t left, uint32_t right)
+{
+    const mm_block *block = plan->block;
+    if (left) {
+        add_source(kernel, plan, block->left.source);
+        add_strides(kernel, plan, block->left.source);
+    }
+    if (right && !(left && block->left.source == block->right.source)) {
+        add_source(kernel, plan, block->right.source);
+        add_strides(kernel, plan, block->right.source);
+    }
+}
+
 static void pack_kernel(mm_plan *plan, mm_role role)
 {
     mm_kernel *kernel = add_kernel(plan, role);
-    uint32_t left = role == MM_PACK_LEFT;
-    uint32_t value = left ? plan->block->left.source : plan->block->right.source;
-    add_source(kernel, plan, value);
-    add_strides(kernel, plan, value);
+    uint32_t left = role != MM_PACK_RIGHT, right = role != MM_PACK_LEFT;
+    add_operands(kernel, plan, left, right);
     add_scalars(kernel, plan);
     add_extents(kernel, plan);
     add_sizes(kernel);
-    add(kernel, MM_PARAM_TEMP, left ? MM_TEMP_LEFT : MM_TEMP_RIGHT, KF_ACCESS_WRITE);
+    if (left) {
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_WRITE);
+    }
+    if (right) {
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_WRITE);
+    }
 }
 
 static void product_kernel(mm_plan *plan)
 {
-    const mm_block *block = plan->block;
     mm_kernel *kernel = add_kernel(plan, MM_PRODUCT);
     if (plan->form == MM_FORM_PACKED) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
     } else {
-        add_source(kernel, plan, block->left.source);
-        add_strides(kernel, plan, block->left.source);
-        if (block->right.source != block->left.source) {
-            add_source(kernel, plan, block->right.source);
-            add_strides(kernel, plan, block->right.source);
-        }
-    }
-    if (mm_has_panels(plan)) {
-        add(kernel, MM_PARAM_CHUNK, 0, 0);
+        add_operands(kernel, plan, 1, 1);
     }
     if (plan->split) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_WRITE);
@@ -313,8 +323,9 @@ static void size_block(mm_plan *plan)
     plan->lanes = plan->lanes < 2 ? 2 : plan->lanes;
     plan->columns = 2 * plan->lanes > plan->width ? 2 * plan->lanes : plan->width;
     plan->rows = registers * 3 / 4 / (plan->columns / plan->lanes);
-    plan->depth = plan->form == MM_FORM_DIRECT ? DIRECT_DEPTH : DEPTH;
-    plan->chunk = CHUNK;
+    plan->depth = plan->form == MM_FORM_DIRECT ? SMALL_DEPTH : DEPTH;
+    plan->chunk = plan->device->is_cpu ? CHUNK : SMALL_CHUNK;
+    plan->across = plan->device->is_cpu ? ACROSS : 1;
     if (!mm_has_panels(plan)) {
         plan->rows = 1;
         plan->columns = plan->form == MM_FORM_ROW ? ROW_VECTORS * plan->width : plan->width;
@@ -328,6 +339,7 @@ static void size_items(mm_plan *plan, uint32_t small)
     plan->rows = plan->columns = side;
     plan->depth = TILE_DEPTH;
     plan->chunk = 1;
+    plan->across = 1;
 }
 
 void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
@@ -351,8 +363,12 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
         size_block(plan);
     }
     if (plan->form == MM_FORM_PACKED) {
-        pack_kernel(plan, MM_PACK_LEFT);
-        pack_kernel(plan, MM_PACK_RIGHT);
+        if (mm_is_kept(plan, &block->left) || mm_is_kept(plan, &block->right)) {
+            pack_kernel(plan, MM_PACK_LEFT);
+            pack_kernel(plan, MM_PACK_RIGHT);
+        } else {
+            pack_kernel(plan, MM_PACK_BOTH);
+        }
     }
     product_kernel(plan);
     if (plan->split) {

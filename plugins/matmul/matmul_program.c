@@ -4,8 +4,8 @@
 #include "matmul_internal.h"
 
 enum {
-    PACKED_TERMS = 256, // of a work-item that packs
-    ITEMS_PER_UNIT = 8,
+    ITEMS_PER_UNIT = 4,
+    SIDE_RATIO = 10, // tiles of a work-item for each that it has side by side
     TILES_PER_UNIT = 2, // below which the sum is taken in parts
     PART_TERMS = 256, // at least, of a part
     PART_STEP = 16, // parts are multiples of it: of every vector and of every tile's depth
@@ -124,6 +124,7 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     row_tiles(f, plan);
     kf_formula_imm_op(f, plan->chunk, KF_INS_CEIL_DIV);
     panels(f, plan);
+    kf_formula_imm_op(f, plan->across, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
@@ -144,12 +145,34 @@ void mm_formula_parts(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_CEIL_DIV);
 }
 
-void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
+/// Tiles that a work-item may take so that each unit has its share of work-items.
+static void item_tiles(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_tiles(f, plan);
-    mm_formula_parts(f, plan);
-    kf_formula_op(f, KF_INS_MUL);
     units(f, ITEMS_PER_UNIT);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+}
+
+void mm_formula_across(kf_formula *f, const mm_plan *plan)
+{
+    panels(f, plan);
+    kf_formula_imm_op(f, plan->across, KF_INS_MIN);
+    if (!plan->split) {
+        item_tiles(f, plan);
+        kf_formula_imm_op(f, SIDE_RATIO, KF_INS_FLOOR_DIV);
+        kf_formula_imm_op(f, 1, KF_INS_MAX);
+        kf_formula_op(f, KF_INS_MIN);
+    }
+}
+
+void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
+{
+    if (plan->split) {
+        kf_formula_imm(f, plan->chunk);
+        return;
+    }
+    item_tiles(f, plan);
+    mm_formula_across(f, plan);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_imm_op(f, plan->chunk, KF_INS_MIN);
 }
@@ -158,7 +181,6 @@ void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *ope
 {
     mm_formula_k(f, plan);
     if (operand == &plan->block->left) {
-        kf_formula_imm_op(f, plan->width, KF_INS_ROUND_UP);
         row_tiles(f, plan);
         kf_formula_imm_op(f, (int64_t)plan->rows * plan->compute_bytes, KF_INS_MUL);
     } else {
@@ -198,16 +220,37 @@ uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
 
 // ---- launches ----------------------------------------------------------------------------------
 
-static void size_pack(one_launch *l, const mm_plan *plan, const mm_operand *operand)
+/// Work-items that pack an operand: of one step of terms of one tile or group of panels, of all of
+/// these, and of all batches.
+static void pack_items(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
 {
-    if (operand == &plan->block->left) {
-        row_tiles(&l->global[0], plan);
+    uint32_t left = operand == &plan->block->left;
+    if (left) {
+        row_tiles(f, plan);
     } else {
-        panels(&l->global[0], plan);
+        panels(f, plan);
+        kf_formula_imm_op(f, plan->across, KF_INS_CEIL_DIV);
     }
-    mm_formula_k(&l->global[1], plan);
-    kf_formula_imm_op(&l->global[1], PACKED_TERMS, KF_INS_CEIL_DIV);
-    mm_formula_own_batch(&l->global[2], plan, operand);
+    mm_formula_k(f, plan);
+    kf_formula_imm_op(f, left ? MM_LEFT_TERMS : MM_RIGHT_TERMS, KF_INS_CEIL_DIV);
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_own_batch(f, plan, operand);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+static void size_pack(one_launch *l, const mm_plan *plan, mm_role role)
+{
+    if (role != MM_PACK_RIGHT) {
+        pack_items(&l->global[0], plan, &plan->block->left);
+    }
+    if (role != MM_PACK_LEFT) {
+        pack_items(&l->global[0], plan, &plan->block->right);
+    }
+    if (role == MM_PACK_BOTH) {
+        kf_formula_op(&l->global[0], KF_INS_ADD);
+    }
+    kf_formula_imm(&l->global[1], 1);
+    kf_formula_imm(&l->global[2], 1);
 }
 
 static void size_product(one_launch *l, const mm_plan *plan)
@@ -215,6 +258,8 @@ static void size_product(one_launch *l, const mm_plan *plan)
     panels(&l->global[0], plan);
     row_tiles(&l->global[1], plan);
     if (mm_has_panels(plan)) {
+        mm_formula_across(&l->global[0], plan);
+        kf_formula_op(&l->global[0], KF_INS_CEIL_DIV);
         mm_formula_chunk(&l->global[1], plan);
         kf_formula_op(&l->global[1], KF_INS_CEIL_DIV);
     }
@@ -239,7 +284,7 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
     } else if (role == MM_COMBINE) {
         size_combine(l, plan);
     } else {
-        size_pack(l, plan, role == MM_PACK_LEFT ? &plan->block->left : &plan->block->right);
+        size_pack(l, plan, role);
     }
     for (uint32_t i = 0; i < 3 && (plan->device->block_shape || side > 1); i++) {
         int64_t local = i < 2 ? side : 1;
@@ -267,9 +312,6 @@ static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *pa
         break;
     case MM_PARAM_K:
         mm_formula_k(f, plan);
-        break;
-    case MM_PARAM_CHUNK:
-        mm_formula_chunk(f, plan);
         break;
     case MM_PARAM_DEPTH:
         part_terms(f, plan);
