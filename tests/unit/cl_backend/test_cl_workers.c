@@ -14,26 +14,26 @@
 
 #include "cl_fixture.h"
 
-enum { NO_POCL = 200, NO_DEVICE = 201 };
+enum { TWO_SHARE = 199, NO_POCL = 200, NO_DEVICE = 201 };
 
-/// Threads of this process that may run on one processor only; 199 when two share one.
+/// Threads of this process that may run on one processor only; TWO_SHARE when two share one.
 static int bound_threads(void)
 {
-    cpu_set_t taken, own;
+    cpu_set_t taken, own, shared;
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
     CPU_ZERO(&taken);
     for (struct dirent *e = tasks == NULL ? NULL : readdir(tasks); e != NULL; e = readdir(tasks)) {
-        if (e->d_name[0] == '.' || sched_getaffinity(atoi(e->d_name), sizeof own, &own) != 0 ||
+        pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+        if (thread == 0 || sched_getaffinity(thread, sizeof own, &own) != 0 ||
             CPU_COUNT(&own) != 1) {
             continue;
         }
-        CPU_AND(&own, &own, &taken);
-        if (CPU_COUNT(&own) != 0) {
-            count = 199;
+        CPU_AND(&shared, &own, &taken);
+        if (CPU_COUNT(&shared) != 0) {
+            count = TWO_SHARE;
             break;
         }
-        (void)sched_getaffinity(atoi(e->d_name), sizeof own, &own);
         CPU_OR(&taken, &taken, &own);
         count++;
     }
