@@ -7,10 +7,11 @@
 #include "matmul_internal.h"
 
 enum {
-    DEPTH = 256, // terms for which a panel of the right operand stays in the first level cache,
-    CHUNK = 16, // and CHUNK tiles of the left one, with ACROSS panels, in the second
+    DEPTH = 1024, // bytes of terms for which a panel of the right operand stays in the first level
+    CHUNK = 16, // cache, and CHUNK tiles of the left one, with ACROSS panels, in the second
     ACROSS = 8,
-    SMALL_DEPTH = 128,
+    SPLIT_ACROSS = 2, // of a part of the sum: a wider work-item would need more parts
+    SMALL_DEPTH = 512,
     SMALL_CHUNK = 4, // where private memory is no cache
     ROW_VECTORS = 8, // MM_FORM_ROW: vectors of a work-item
     BIG_TILE = 128,
@@ -323,9 +324,9 @@ static void size_block(mm_plan *plan)
     plan->lanes = plan->lanes < 2 ? 2 : plan->lanes;
     plan->columns = 2 * plan->lanes > plan->width ? 2 * plan->lanes : plan->width;
     plan->rows = registers * 3 / 4 / (plan->columns / plan->lanes);
-    plan->depth = plan->form == MM_FORM_DIRECT ? SMALL_DEPTH : DEPTH;
+    plan->depth = (plan->form == MM_FORM_DIRECT ? SMALL_DEPTH : DEPTH) / plan->compute_bytes;
     plan->chunk = plan->device->is_cpu ? CHUNK : SMALL_CHUNK;
-    plan->across = plan->device->is_cpu ? ACROSS : 1;
+    plan->across = !plan->device->is_cpu ? 1 : plan->split ? SPLIT_ACROSS : ACROSS;
     if (!mm_has_panels(plan)) {
         plan->rows = 1;
         plan->columns = plan->form == MM_FORM_ROW ? ROW_VECTORS * plan->width : plan->width;

@@ -168,7 +168,8 @@ void mm_formula_across(kf_formula *f, const mm_plan *plan)
 void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
 {
     if (plan->split) {
-        kf_formula_imm(f, plan->chunk);
+        row_tiles(f, plan);
+        kf_formula_imm_op(f, plan->chunk, KF_INS_MIN);
         return;
     }
     item_tiles(f, plan);
