@@ -4,8 +4,6 @@
 // the sum written and read, the epilogue's traffic, launches. Shares were measured (README).
 #include "matmul_internal.h"
 
-enum { PACK_FLOPS = 24 }; // as long as packing one element within a unit's caches takes
-
 /// Of the device's f32 rate, in percent.
 static uint32_t share(const mm_plan *plan)
 {
@@ -43,7 +41,8 @@ static void tile_flops(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
 }
 
-/// Operations that take as long as what every work-item packs for itself; it stays in its caches.
+/// What every work-item packs for itself, which stays in its caches: half of what memory would
+/// take.
 static void own_panels(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_tiles(f, plan);
@@ -57,14 +56,19 @@ static void own_panels(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_ADD);
     mm_formula_k(f, plan);
     kf_formula_op(f, KF_INS_MUL);
-    kf_formula_imm_op(f, PACK_FLOPS, KF_INS_MUL);
+    kf_formula_imm_op(f, plan->compute_bytes, KF_INS_MUL);
+    kf_formula_imm_op(f, 2, KF_INS_FLOOR_DIV);
 }
 
 /// What is moved before and after the product itself: packing, and parts of the sum.
 static void extra_bytes(kf_formula *f, const mm_plan *plan)
 {
     const mm_operand *operands[2] = {&plan->block->left, &plan->block->right};
-    kf_formula_imm(f, 0);
+    if (plan->form == MM_FORM_DIRECT) {
+        own_panels(f, plan);
+    } else {
+        kf_formula_imm(f, 0);
+    }
     for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
         if (!mm_is_kept(plan, operands[i])) {
             mm_formula_packed(f, plan, operands[i]);
@@ -74,7 +78,7 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     }
     if (plan->split) {
         mm_formula_partial(f, plan);
-        kf_formula_imm_op(f, 2, KF_INS_MUL);
+        kf_formula_imm_op(f, plan->device->block_shape ? 4 : 2, KF_INS_MUL); // by another unit
         kf_formula_op(f, KF_INS_ADD);
     }
 }
@@ -131,10 +135,6 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
     temp_bytes(&estimate->temp, plan);
     // the product: as long as its operations or its operands take
     kf_formula_append(ns, kf_formula_expr(&estimate->flops));
-    if (plan->form == MM_FORM_DIRECT) {
-        own_panels(ns, plan);
-        kf_formula_op(ns, KF_INS_ADD);
-    }
     kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
     idle_factor(ns, plan);
     kf_formula_append(ns, kf_formula_expr(&estimate->read));
