@@ -534,9 +534,8 @@ static inline void kf_ew_bf16_functions(kf_text *text, uint32_t width)
 /// from pieces of 16 bytes; so there it is a vector that is only as aligned as its elements.
 static inline void kf_ew_vectors(kf_text *text, uint32_t dtype, uint32_t width)
 {
-    char type[16];
     kf_dtype all = kf_dtype_of(dtype);
-    snprintf(type, sizeof(type), "%s", dtype == KF_DTYPE_F16 ? "ushort" : all.storage);
+    const char *type = dtype == KF_DTYPE_F16 ? "ushort" : all.storage;
     kf_text_addf(text,
                  "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
                  "typedef %s%u near_%s __attribute__((aligned(sizeof(%s))));\n"
