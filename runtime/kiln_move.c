@@ -15,7 +15,7 @@
 enum { STAGES = 2 };
 static const size_t chunk_bytes = 4u << 20;
 
-/// The queue that an end's bytes travel in, and its lock.
+/// A queue that an end's bytes travel in, and its lock.
 typedef struct way {
     kiln_backend *backend;
     pthread_mutex_t *lock;
@@ -32,8 +32,6 @@ typedef struct move {
     kilni_moving coming; ///< and at the target
     kilni_place input;
     kilni_place output;
-    way from; ///< these two from when the move begins
-    way to;
     kilni_arrival *arrival;
     size_t bytes;
     struct move *next;
@@ -157,33 +155,51 @@ void kilni_await_moves(kiln_device *device)
 // ---- ways
 // --------------------------------------------------------------------------------
 
-/// Since the move was begun a gate may have come into the device's own queue, but none into a lane.
-/// Of a device that was lost only its own queue says so.
-static way way_of(const move *current, kiln_device *device, kilni_lane *lane)
+/// Locks a queue for bytes that leave or enter the device: the lane from when there is one, for a
+/// gate may then come into the device's own queue. Of a device that was lost only its own queue
+/// says so.
+static way lock_way(const move *current, kiln_device *device, kilni_lane *lane)
 {
     pthread_mutex_lock(&device->lock);
-    bool has_lane = lane->backend != NULL;
+    if (lane->backend == NULL || current->lost) {
+        return (way){device->backend, &device->lock};
+    }
     pthread_mutex_unlock(&device->lock);
-    return has_lane && !current->lost ? (way){lane->backend, &lane->lock}
-                                      : (way){device->backend, &device->lock};
+    pthread_mutex_lock(&lane->lock);
+    return (way){lane->backend, &lane->lock};
+}
+
+static way lock_source(const move *current)
+{
+    return lock_way(current, current->source, &current->source->out);
+}
+
+static way lock_target(const move *current)
+{
+    return lock_way(current, current->target, &current->target->in);
+}
+
+static void unlock_way(const way *self)
+{
+    pthread_mutex_unlock(self->lock);
 }
 
 /// Waits for a read, or with `bytes` 0 for all that was queued, and without the lock where it can.
+/// The way is a lane and locked, and unlocked when it ends.
 static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, void *out_data,
                          size_t bytes, kiln_error *err)
 {
     kiln_backend *backend = from->backend;
     kiln_pending *pending = NULL;
-    pthread_mutex_lock(from->lock);
     kiln_status status =
         backend->ops->read_begin(backend, buffer, offset, out_data, bytes, &pending, err);
-    pthread_mutex_unlock(from->lock);
     if (pending != NULL) {
+        unlock_way(from);
         backend->ops->read_wait(pending, /*cancel=*/false);
         pthread_mutex_lock(from->lock);
         status = backend->ops->read_end(backend, pending, err);
-        pthread_mutex_unlock(from->lock);
     }
+    unlock_way(from);
     return status;
 }
 
@@ -193,13 +209,23 @@ static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, vo
 static kiln_status write_chunk(const move *current, const chunk *part, kiln_error *err)
 {
     const kiln_view *view = &current->output.view;
-    kiln_backend *backend = current->to.backend;
-    pthread_mutex_lock(current->to.lock);
+    const way to = lock_target(current);
     kiln_status status =
-        backend->ops->upload(backend, view->buffer, (size_t)view->offset_bytes + part->offset,
-                             part->data, part->bytes, err);
-    pthread_mutex_unlock(current->to.lock);
+        to.backend->ops->upload(to.backend, view->buffer, (size_t)view->offset_bytes + part->offset,
+                                part->data, part->bytes, err);
+    unlock_way(&to);
     return status;
+}
+
+/// Waits for what was written to another queue than the one of who uses it.
+static kiln_status await_writes(const move *current, kiln_error *err)
+{
+    const way to = lock_target(current);
+    if (to.backend != current->target->backend) {
+        return fetch(&to, NULL, 0, NULL, 0, err);
+    }
+    unlock_way(&to);
+    return KILN_STATUS_OK;
 }
 
 static void *write_all(void *user)
@@ -261,15 +287,14 @@ static kiln_status read_chunk(kilni_mover *mover, const move *current, chunk *pa
     }
     const kiln_view *view = &current->input.view;
     size_t offset = (size_t)view->offset_bytes + part->offset;
-    kiln_backend *backend = current->from.backend;
     part->data = *stage;
-    if (backend != current->source->backend) {
-        return fetch(&current->from, view->buffer, offset, *stage, part->bytes, err);
+    const way from = lock_source(current);
+    if (from.backend != current->source->backend) {
+        return fetch(&from, view->buffer, offset, *stage, part->bytes, err);
     }
-    pthread_mutex_lock(current->from.lock);
     kiln_status status =
-        backend->ops->read(backend, view->buffer, offset, *stage, part->bytes, err);
-    pthread_mutex_unlock(current->from.lock);
+        from.backend->ops->read(from.backend, view->buffer, offset, *stage, part->bytes, err);
+    unlock_way(&from);
     return status;
 }
 
@@ -279,16 +304,16 @@ static kiln_status map_source(const move *current, unsigned char **out_data, kil
 {
     *out_data = NULL;
 #ifdef KILN_RUNTIME_CL
-    kiln_backend *backend = current->from.backend;
+    kiln_backend *backend = current->source->backend;
     bool is_shared = kiln_cl_is(backend) &&
                      (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if (is_shared) {
         void *data = NULL;
         const kiln_view *view = &current->input.view;
-        pthread_mutex_lock(current->from.lock);
-        kiln_status status = kiln_cl_map(backend, view->buffer, (size_t)view->offset_bytes,
+        const way from = lock_source(current);
+        kiln_status status = kiln_cl_map(from.backend, view->buffer, (size_t)view->offset_bytes,
                                          current->bytes, KILN_CL_MAP_READ, &data, err);
-        pthread_mutex_unlock(current->from.lock);
+        unlock_way(&from);
         *out_data = data;
         return status;
     }
@@ -301,10 +326,9 @@ static kiln_status unmap_source(const move *current, void *data, kiln_error *err
 {
 #ifdef KILN_RUNTIME_CL
     if (data != NULL) {
-        pthread_mutex_lock(current->from.lock);
-        kiln_status status =
-            kiln_cl_unmap(current->from.backend, current->input.view.buffer, data, err);
-        pthread_mutex_unlock(current->from.lock);
+        const way from = lock_source(current); // any queue of the context may unmap
+        kiln_status status = kiln_cl_unmap(from.backend, current->input.view.buffer, data, err);
+        unlock_way(&from);
         return status;
     }
 #endif
@@ -335,10 +359,7 @@ static kiln_status copy_chunks(kilni_mover *mover, const move *current, unsigned
         *err = mover->failure;
         status = (kiln_status)err->code;
     }
-    if (status == KILN_STATUS_OK && current->to.backend != current->target->backend) {
-        status = fetch(&current->to, NULL, 0, NULL, 0, err); // another queue than who uses it
-    }
-    return status;
+    return status == KILN_STATUS_OK ? await_writes(current, err) : status;
 }
 
 /// From one server to another, when both ends are such and the target may ask the source.
@@ -382,8 +403,6 @@ static kiln_status carry_out(kilni_mover *mover, move *current, kiln_error *err)
     mover->written = 0;
     mover->failure = (kiln_error)KILN_ERROR_INIT;
     pthread_mutex_unlock(&mover->lock);
-    current->from = way_of(current, current->source, &current->source->out);
-    current->to = way_of(current, current->target, &current->target->in);
     pthread_mutex_lock(&current->source->lock); // what it was computed from has come, or failed
     kiln_status status = kilni_place_status(&current->input, err);
     pthread_mutex_unlock(&current->source->lock);
