@@ -118,8 +118,7 @@ static void report(const bench_options *options, double *samples, uint32_t count
                            .device = "null",
                            .samples = count};
     bench_report(options, &result);
-    snprintf(name, sizeof(name), "%s%s, 90th pct", fusion ? "" : "no fusion: ",
-             rows[measure].name);
+    snprintf(name, sizeof(name), "%s%s, 90th pct", fusion ? "" : "no fusion: ", rows[measure].name);
     result.value = kiln_quantile(samples, count, 0.9);
     result.ratio = rows[measure].bar_ns / result.value;
     result.bar = 0;
