@@ -30,6 +30,8 @@ typedef struct move {
     kiln_device *target;
     kilni_moving leaving; ///< at the source
     kilni_moving coming; ///< and at the target
+    bool leaves_by_lane; ///< the reader's
+    bool comes_by_lane; ///< the writer's, then the reader's
     kilni_place input;
     kilni_place output;
     kilni_arrival *arrival;
@@ -156,27 +158,30 @@ void kilni_await_moves(kiln_device *device)
 // --------------------------------------------------------------------------------
 
 /// Locks a queue for bytes that leave or enter the device: the lane from when there is one, for a
-/// gate may then come into the device's own queue. Of a device that was lost only its own queue
-/// says so.
-static way lock_way(const move *current, kiln_device *device, kilni_lane *lane)
+/// gate may then come into the device's own queue; `*in_lane` says that it was there before, and
+/// nobody waits with its lock. Of a device that was lost only its own queue says so.
+static way lock_way(const move *current, kiln_device *device, kilni_lane *lane, bool *in_lane)
 {
-    pthread_mutex_lock(&device->lock);
-    if (lane->backend == NULL || current->lost) {
-        return (way){device->backend, &device->lock};
+    if (!*in_lane) {
+        pthread_mutex_lock(&device->lock);
+        if (lane->backend == NULL || current->lost) {
+            return (way){device->backend, &device->lock};
+        }
+        pthread_mutex_unlock(&device->lock);
+        *in_lane = true;
     }
-    pthread_mutex_unlock(&device->lock);
     pthread_mutex_lock(&lane->lock);
     return (way){lane->backend, &lane->lock};
 }
 
-static way lock_source(const move *current)
+static way lock_source(move *current)
 {
-    return lock_way(current, current->source, &current->source->out);
+    return lock_way(current, current->source, &current->source->out, &current->leaves_by_lane);
 }
 
-static way lock_target(const move *current)
+static way lock_target(move *current)
 {
-    return lock_way(current, current->target, &current->target->in);
+    return lock_way(current, current->target, &current->target->in, &current->comes_by_lane);
 }
 
 static void unlock_way(const way *self)
@@ -206,7 +211,7 @@ static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, vo
 // ---- the writer
 // ----------------------------------------------------------------------------------
 
-static kiln_status write_chunk(const move *current, const chunk *part, kiln_error *err)
+static kiln_status write_chunk(move *current, const chunk *part, kiln_error *err)
 {
     const kiln_view *view = &current->output.view;
     const way to = lock_target(current);
@@ -218,7 +223,7 @@ static kiln_status write_chunk(const move *current, const chunk *part, kiln_erro
 }
 
 /// Waits for what was written to another queue than the one of who uses it.
-static kiln_status await_writes(const move *current, kiln_error *err)
+static kiln_status await_writes(move *current, kiln_error *err)
 {
     const way to = lock_target(current);
     if (to.backend != current->target->backend) {
@@ -276,7 +281,7 @@ static void hand_over(kilni_mover *mover, const chunk *part)
     pthread_mutex_unlock(&mover->lock);
 }
 
-static kiln_status read_chunk(kilni_mover *mover, const move *current, chunk *part, kiln_error *err)
+static kiln_status read_chunk(kilni_mover *mover, move *current, chunk *part, kiln_error *err)
 {
     unsigned char **stage = &mover->stages[mover->filled % STAGES];
     if (*stage == NULL) {
@@ -300,7 +305,7 @@ static kiln_status read_chunk(kilni_mover *mover, const move *current, chunk *pa
 
 /// Where the source's memory is the host's, its bytes are written from where they lie: `*out_data`
 /// is NULL elsewhere.
-static kiln_status map_source(const move *current, unsigned char **out_data, kiln_error *err)
+static kiln_status map_source(move *current, unsigned char **out_data, kiln_error *err)
 {
     *out_data = NULL;
 #ifdef KILN_RUNTIME_CL
@@ -322,7 +327,7 @@ static kiln_status map_source(const move *current, unsigned char **out_data, kil
     return KILN_STATUS_OK;
 }
 
-static kiln_status unmap_source(const move *current, void *data, kiln_error *err)
+static kiln_status unmap_source(move *current, void *data, kiln_error *err)
 {
 #ifdef KILN_RUNTIME_CL
     if (data != NULL) {
@@ -336,7 +341,7 @@ static kiln_status unmap_source(const move *current, void *data, kiln_error *err
     return KILN_STATUS_OK;
 }
 
-static kiln_status copy_chunks(kilni_mover *mover, const move *current, unsigned char *mapped,
+static kiln_status copy_chunks(kilni_mover *mover, move *current, unsigned char *mapped,
                                kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
