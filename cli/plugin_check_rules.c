@@ -58,7 +58,7 @@ static void say_streams(const subject *t, uint32_t tried)
     } else {
         check_say(t->c,
                   "%u streams; no est_ns in %" PRIu64 " of %" PRIu64
-                  " ready states; more than %u instructions are none",
+                  " ready states (a formula of more than %u instructions counts as none)",
                   tried, t->silent, t->offers, KF_MAX_EXPR);
     }
 }

@@ -422,7 +422,7 @@ static inline void kf_formula_roofline(kf_formula *f, const kf_cost *cost, kf_ex
 
 // ---- results -----------------------------------------------------------------------------------
 
-/// What a block costs. A formula left empty is absent from the answer.
+/// What a block costs. A formula left empty, or that overflowed, is absent from the answer.
 typedef struct kf_estimate {
     kf_formula read; // bytes
     kf_formula written; // bytes
