@@ -10,11 +10,24 @@ function(kiln_add_folder name)
     add_subdirectory(${CMAKE_SOURCE_DIR}/${name} ${CMAKE_BINARY_DIR}/${name})
 endfunction()
 
+# kiln_rooms(OUT sources...): the folders below this one that sources lie in.
+function(kiln_rooms out)
+    set(rooms)
+    foreach(source IN LISTS ARGN)
+        cmake_path(GET source PARENT_PATH room)
+        if(room AND NOT IS_ABSOLUTE ${source})
+            list(APPEND rooms ${CMAKE_CURRENT_SOURCE_DIR}/${room})
+        endif()
+    endforeach()
+    list(REMOVE_DUPLICATES rooms)
+    set(${out} ${rooms} PARENT_SCOPE)
+endfunction()
+
 # kiln_module(NAME SOURCES ... DEPS <modules> LIBS <link libraries> PUBLIC_HEADERS <installed files>)
 #
-# Makes the static library kiln_NAME. Its own folder and its build folder (for generated headers) are
-# the include directories that a module naming it in DEPS sees; nothing is visible through a third
-# module. Without SOURCES the module is headers only.
+# Makes the static library kiln_NAME. Its own folder, the sub-rooms that its SOURCES lie in and its build
+# folder (for generated headers) are the include directories that a module naming it in DEPS sees;
+# nothing is visible through a third module. Without SOURCES the module is headers only.
 function(kiln_module name)
     cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS" ${ARGN})
     if(arg_UNPARSED_ARGUMENTS)
@@ -30,8 +43,9 @@ function(kiln_module name)
         add_library(${target} INTERFACE)
         set(scope INTERFACE)
     endif()
+    kiln_rooms(rooms ${arg_SOURCES})
     target_include_directories(${target} ${scope}
-        ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+        ${CMAKE_CURRENT_SOURCE_DIR} ${rooms} ${CMAKE_CURRENT_BINARY_DIR})
     set_target_properties(${target} PROPERTIES KILN_LIBS "${arg_LIBS}" KILN_DEPS "${arg_DEPS}")
     set_property(GLOBAL APPEND PROPERTY KILN_MODULES ${name})
     if(arg_PUBLIC_HEADERS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Written by tools/gen_ops from ir/ops.def and ir/attrs.def. */
+/* Written by tools/gen_ops from ir/op/ops.def and ir/op/attrs.def. */
 #ifndef KILN_FUSER_OPS_H
 #define KILN_FUSER_OPS_H
 

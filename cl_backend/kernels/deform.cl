@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The deformable im2col of dense tensors, and what its columns give back. What reads which element
-// is as in ir/reference_deform.c, so that it reads the same ones; offsets may be anything.
+// is as in ir/reference/reference_deform.c, so that it reads the same ones; offsets may be anything.
 //
 //   kiln_deform_columns  each element of the columns; a work-item has `each` of them
 //   kiln_deform_offsets  gradients of an offset (y and x) and of its mask; `each` of them

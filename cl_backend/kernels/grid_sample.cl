@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Dense x [n,c,..] at the points of a dense grid [n,..,axes], over three spatial axes. A work-item
 // has `each` points and `channels_each` channels of them. What reads which element is as in
-// ir/reference_sample.c, step by step, so that it reads the same ones.
+// ir/reference/reference_sample.c, step by step, so that it reads the same ones.
 //
 //   KILN_A        element type
 //   KILN_AXES     1 to 3: coordinates of a point, the last axis of x first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Random numbers by Philox4x32-10, as ir/reference_random.c says: the words and everything made
+// Random numbers by Philox4x32-10, as ir/reference/reference_random.c says: the words and everything made
 // from them by integers and rounded steps are the same bits everywhere; normal numbers are within
 // 4 units in the last place. Defines: KILN_O; KILN_DRAW: 1 uniform, 2 integers, 3 normal, 4
 // Bernoulli. A work-item computes KILN_V blocks at a time.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Bins of boxes in dense x [n,c,h,w]: the mean of samples between elements, or the largest weighted
 // element. A work-item has `each` elements of the result [r,c,rows,columns]. What reads which
-// element is as in ir/reference_sample.c, step by step. Defines: KILN_A, KILN_B (the batch indices),
+// element is as in ir/reference/reference_sample.c, step by step. Defines: KILN_A, KILN_B (the batch indices),
 // KILN_MAX_MODE, KILN_HALF_PIXEL.
 
 typedef struct kiln_roi_shape {

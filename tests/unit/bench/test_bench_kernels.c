@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln bench kernels` holds every kernel against the reference: here, that it has a case for every
-// row of cl_backend/kernels.def and every operator, but for those named below with the reason.
+// row of cl_backend/ops/kernels.def and every operator, but for those named below with the reason.
 #include "bench.h"
 #include "harness.h"
 
