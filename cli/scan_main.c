@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The helper of the out-of-process scan (fusion_host/load/plugin_scan.c): loads one plugin, with its
-// smoke test, and writes one line: "ok", or "refused: " and why. It touches no device, no cache and
-// no configuration. Whatever else happens to it is an answer, too.
+// The helper of the out-of-process scan (plugin_scan.c of fusion_host/load): loads one plugin, with
+// its smoke test, and writes one line: "ok", or "refused: " and why. It touches no device, no cache
+// and no configuration. Whatever else happens to it is an answer, too.
 
 #include "fusion_host.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes docs/onnx.md from onnx/ops/onnx_ops.def and cli/check_onnx/check_onnx.def: which operators of ONNX are
+// Writes docs/onnx.md from onnx_ops.def and check_onnx.def: which operators of ONNX are
 // served at which versions, which the host may compute, which are refused and why. The file is
 // committed; a test compares it with what this tool writes.
 
@@ -91,7 +91,8 @@ int main(void)
 {
     printf("# ONNX\n\n"
            "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n"
-           "<!-- Written by tools/gen_onnx from onnx/ops/onnx_ops.def and cli/check_onnx/check_onnx.def. -->\n\n"
+           "<!-- Written by tools/gen_onnx from onnx/ops/onnx_ops.def and "
+           "cli/check_onnx/check_onnx.def. -->\n\n"
            "Kiln runs models of ONNX's standard domain, operator sets 1 to %d, and the functions "
            "that a model brings. What is\nserved is held against ONNX's own schemas by "
            "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "

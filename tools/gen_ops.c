@@ -12,7 +12,8 @@
 #include <string.h>
 
 static const char *const licence = "SPDX-License-Identifier: MIT OR Apache-2.0";
-static const char *const origin = "Written by tools/gen_ops from ir/op/ops.def and ir/op/attrs.def.";
+static const char *const origin =
+    "Written by tools/gen_ops from ir/op/ops.def and ir/op/attrs.def.";
 
 // An operator whose attributes need more parameters than this takes them as a struct.
 enum { MAX_ATTR_PARAMETERS = 6 };

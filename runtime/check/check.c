@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Checked mode: a block's program runs on copies between guard words, its operations run one by one
 // for the user, and the two results are compared. Decides what is saved before and what counts as
-// wrong: a guard word, an input, an element beyond what the judge allows (ir/judge/judge.c). What then
+// wrong: a guard word, an input, an element beyond what the judge allows (judge.c of ir). What then
 // happens is check_report.c.
 
 #include "runtime_internal.h"

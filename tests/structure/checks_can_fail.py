@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 
+import call_graph
 import exported_symbols
 import header_alone
 import include_graph
@@ -40,6 +41,10 @@ def graph_messages(tree):
     return [p for problems in include_graph.problems(tree).values() for p in problems]
 
 
+def call_messages(tree):
+    return [p for problems in call_graph.problems(tree).values() for p in problems]
+
+
 C_HEAD = HEAD + "// Decides\n// nothing.\n"
 # name: (check, files added to the good tree, words that a message must contain)
 VIOLATIONS = {
@@ -60,6 +65,27 @@ VIOLATIONS = {
         "may not include"),
     "plugin includes pthread": (graph_messages,
                                 {"plugins/p/p.c": C_HEAD + "#include <pthread.h>\n"}, "alone"),
+    "circle of files": (call_messages, {
+        "ir/a.c": C_HEAD + "int kiln_a(void)\n{\n    return kiln_b();\n}\n",
+        "ir/b.c": C_HEAD + "int kiln_b(void)\n{\n    return kiln_a();\n}\n"},
+        "a.c calls kiln_b of b.c, b.c calls kiln_a of a.c"),
+    "circle through a table": (call_messages, {
+        "ir/a.c": C_HEAD + "const kiln_ops kiln_a = {.f = kiln_b};\n",
+        "ir/b.c": C_HEAD + "int kiln_b(void)\n{\n    return kiln_a.f();\n}\n"},
+        "circle of 2 files"),
+    "circle through a header": (call_messages, {
+        "ir/a.h": HEAD + "static inline int kiln_i(void)\n{\n    return kiln_b();\n}\n",
+        "ir/a.c": C_HEAD + "int kiln_a(void)\n{\n    return kiln_i();\n}\n",
+        "ir/b.c": C_HEAD + "int kiln_b(void)\n{\n    return kiln_a();\n}\n"},
+        "circle of 2 files"),
+    "circle of folders": (call_messages, {
+        "ir/x/a.c": C_HEAD + "int kiln_a(void)\n{\n    return kiln_b();\n}\n",
+        "ir/y/b.c": C_HEAD + "int kiln_b(void)\n{\n    return 0;\n}\n",
+        "ir/y/c.c": C_HEAD + "int kiln_c(void)\n{\n    return kiln_d();\n}\n",
+        "ir/x/d.c": C_HEAD + "int kiln_d(void)\n{\n    return 0;\n}\n"},
+        "circle of folders"),
+    "known circle that is gone": (call_messages, {call_graph.KNOWN_FILE: "x.c y.c\n"},
+                                  "no circle has these files"),
     "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
     "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},
                         "arena.c"),
@@ -101,7 +127,7 @@ def violation_problems(check, extra, words):
 def good_tree_problems():
     with tempfile.TemporaryDirectory() as folder:
         tree = make_tree(folder, {})
-        messages = graph_messages(tree)
+        messages = graph_messages(tree) + call_messages(tree)
         for check in source_rules.CHECKS:
             messages += check(tree)
     return messages
