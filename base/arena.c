@@ -27,7 +27,7 @@ static arena_block *add_block(kiln_arena *arena, arena_block *last, size_t bytes
     capacity = capacity > LARGEST_BYTES ? LARGEST_BYTES : capacity;
     capacity = capacity < bytes ? bytes : capacity;
     const kiln_allocator *allocator = &arena->env->allocator;
-    arena_block *block = allocator->alloc(allocator->user, sizeof *block + capacity, GRAIN);
+    arena_block *block = allocator->alloc(allocator->user, sizeof(*block) + capacity, GRAIN);
     if (block == NULL) {
         return NULL;
     }

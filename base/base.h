@@ -27,7 +27,7 @@ extern "C" {
 #define KILN_PRINTF(format_index, first_index)
 #endif
 
-// ---- status and error --------------------------------------------------------------------------
+// ---- status and error ----
 
 typedef enum kiln_status {
 #define KILN_STATUS(id, code, name, help) KILN_STATUS_##id = code,
@@ -91,7 +91,7 @@ KILN_API kiln_status kiln_error_context(kiln_error *err, const char *format, ...
 #define KILN_FILE_NAME __FILE__
 #endif
 
-// ---- element types -----------------------------------------------------------------------------
+// ---- element types ----
 
 typedef enum kiln_dtype {
     KILN_DTYPE_NONE = 0,
@@ -125,7 +125,7 @@ KILN_API uint16_t kiln_f32_to_f16(float value);
 KILN_API float kiln_bf16_to_f32(uint16_t bits);
 KILN_API uint16_t kiln_f32_to_bf16(float value);
 
-// ---- environment: allocator, log, configuration ------------------------------------------------
+// ---- environment: allocator, log, configuration ----
 
 /// Memory for everything that Kiln allocates on the host. `alloc` returns NULL when there is none;
 /// alignment is a power of two up to 4096. `free` takes NULL. Both may be called from any thread.

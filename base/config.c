@@ -49,7 +49,7 @@ const char *kilni_base_getenv(const char *name)
     return secure_getenv(name);
 }
 
-// ---- values ------------------------------------------------------------------------------------
+// ---- values ----
 
 /// Decimal digits with K, M or G (powers of 1024) behind them, and a sign before them.
 static bool parse_int(const char *text, int64_t *out_value)
@@ -88,7 +88,7 @@ static bool parse_int(const char *text, int64_t *out_value)
 static bool parse_bool(const char *text, int64_t *out_value)
 {
     static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(text, words[i]) == 0) {
             *out_value = (int64_t)(i & 1);
             return true;
@@ -140,7 +140,7 @@ static kiln_status set_knob(kiln_config *config, kiln_knob knob, const char *tex
         return status;
     }
     size_t bytes = strlen(text) + 1;
-    knob_value *value = config->allocator.alloc(config->allocator.user, sizeof *value + bytes, 16);
+    knob_value *value = config->allocator.alloc(config->allocator.user, sizeof(*value) + bytes, 16);
     if (value == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the value of %s",
                          knobs[knob].name);
@@ -176,7 +176,7 @@ kiln_status kiln_config_set(kiln_config *config, const char *name, const char *v
     return set_knob(config, knob, value, origin, err);
 }
 
-// ---- file and environment ----------------------------------------------------------------------
+// ---- file and environment ----
 
 static char *trim(char *text)
 {
@@ -227,7 +227,7 @@ static kiln_status read_file(kiln_config *config, const char *path, kiln_error *
     if (file == NULL) {
         return kiln_fail(err, NOT_FOUND, "configuration %s: %s", path, strerror(errno));
     }
-    for (int number = 1; status == KILN_STATUS_OK && fgets(line, sizeof line, file); number++) {
+    for (int number = 1; status == KILN_STATUS_OK && fgets(line, sizeof(line), file); number++) {
         if (strchr(line, '\n') == NULL && !feof(file)) {
             status = kiln_fail(err, INVALID_ARGUMENT, "the line is longer than %d bytes or no text",
                                LINE_BYTES - 2);
@@ -265,11 +265,11 @@ kiln_status kiln_config_create(const kiln_allocator *allocator, const char *path
                                bool use_environment, kiln_config **out_config, kiln_error *err)
 {
     *out_config = NULL;
-    kiln_config *config = allocator->alloc(allocator->user, sizeof *config, 16);
+    kiln_config *config = allocator->alloc(allocator->user, sizeof(*config), 16);
     if (config == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the configuration");
     }
-    memset(config, 0, sizeof *config);
+    memset(config, 0, sizeof(*config));
     config->allocator = *allocator;
     kiln_status status = KILN_STATUS_OK;
     atomic_init(&config->log_most, kilni_base_config_log_most(NULL));
@@ -302,7 +302,7 @@ void kiln_config_destroy(kiln_config *config)
     allocator.free(allocator.user, config);
 }
 
-// ---- reading -----------------------------------------------------------------------------------
+// ---- reading ----
 
 const char *kiln_config_string(const kiln_config *config, kiln_knob knob)
 {

@@ -51,14 +51,14 @@ kiln_dtype kiln_dtype_from_name(const char *name)
 static float float_of_bits(uint32_t bits)
 {
     float value;
-    memcpy(&value, &bits, sizeof value);
+    memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
 static uint32_t bits_of_float(float value)
 {
     uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 

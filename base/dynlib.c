@@ -15,7 +15,7 @@ kiln_status kiln_dynlib_open(const kiln_env *env, const char *path, bool keep,
                              kiln_dynlib **out_library, kiln_error *err)
 {
     *out_library = NULL;
-    kiln_dynlib *library = kiln_alloc(env, sizeof *library);
+    kiln_dynlib *library = kiln_alloc(env, sizeof(*library));
     if (library == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to open %s", path);
     }

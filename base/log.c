@@ -94,13 +94,13 @@ void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *modul
     char line[MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (length < 0) {
         return;
     }
-    kilni_base_one_line(line, sizeof line, text);
+    kilni_base_one_line(line, sizeof(line), text);
     kiln_log_record record = {
-        .struct_size = (uint32_t)sizeof record, .level = level, .module = module, .message = line};
+        .struct_size = (uint32_t)sizeof(record), .level = level, .module = module, .message = line};
     env->log(&record, env->log_user);
 }

@@ -86,17 +86,17 @@ kiln_status kiln_error_set(kiln_error *err, kiln_status code, const char *file, 
     char text[FORMAT_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (length < 0) {
-        snprintf(text, sizeof text, "%s", kiln_status_name(code));
+        snprintf(text, sizeof(text), "%s", kiln_status_name(code));
     }
-    err->struct_size = (uint32_t)sizeof *err;
+    err->struct_size = (uint32_t)sizeof(*err);
     err->code = (int32_t)code;
     err->line = (int32_t)line;
     err->reserved = 0;
     err->file = base_name(file);
-    kilni_base_one_line(err->message, sizeof err->message, text);
+    kilni_base_one_line(err->message, sizeof(err->message), text);
     return code;
 }
 
@@ -107,16 +107,16 @@ kiln_status kiln_error_context(kiln_error *err, const char *format, ...)
     }
     kiln_status code = (kiln_status)err->code;
     size_t cause = strlen(err->message);
-    size_t room = sizeof err->message - 1 - cause;
+    size_t room = sizeof(err->message) - 1 - cause;
     char text[FORMAT_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (length <= 0 || room < 4) {
         return code;
     }
-    char prefix[sizeof err->message];
+    char prefix[sizeof(err->message)];
     size_t used = kilni_base_one_line(prefix, room - 1, text);
     memmove(err->message + used + 2, err->message, cause + 1);
     memcpy(err->message, prefix, used);

@@ -30,7 +30,7 @@ static const char *const statement_texts[STATEMENT_COUNT] = {
     [STATEMENT_STAT] = "SELECT kind, count(*), sum(length(value)) FROM entry GROUP BY kind",
 };
 
-// ---- statements --------------------------------------------------------------------------------
+// ---- statements ----
 
 /// Makes a statement at its first use. SQLite's code.
 static int statement_ready(kiln_store *store, kilni_store_statement which)
@@ -78,7 +78,7 @@ static int exec(kiln_store *store, const char *text)
                                    : sqlite3_exec(store->database, text, NULL, NULL, NULL);
 }
 
-// ---- keys and checksums ------------------------------------------------------------------------
+// ---- keys and checksums ----
 
 static void key_bytes(kiln_hash128 key, unsigned char out_bytes[KEY_BYTES])
 {
@@ -104,7 +104,7 @@ static int bind_key(sqlite3_stmt *statement, kiln_store_table table, kiln_hash12
     return sqlite3_bind_blob(statement, 2, bytes, KEY_BYTES, SQLITE_TRANSIENT);
 }
 
-// ---- get ---------------------------------------------------------------------------------------
+// ---- get ----
 
 typedef struct found_row {
     int64_t id;
@@ -195,7 +195,7 @@ kiln_status kiln_store_get(kiln_store *store, kiln_store_table table, kiln_hash1
     return status;
 }
 
-// ---- put and eviction --------------------------------------------------------------------------
+// ---- put and eviction ----
 
 static int query_pages(kiln_store *store, kilni_store_statement which, int64_t *out_pages)
 {
@@ -318,13 +318,13 @@ kiln_status kiln_store_put(kiln_store *store, kiln_store_table table, kiln_hash1
     return status;
 }
 
-// ---- statistics and clearing -------------------------------------------------------------------
+// ---- statistics and clearing ----
 
 static uint64_t file_bytes(const kiln_store *store, const char *suffix)
 {
     char path[PATH_BYTES];
     struct stat facts;
-    snprintf(path, sizeof path, "%s%s", store->path, suffix);
+    snprintf(path, sizeof(path), "%s%s", store->path, suffix);
     return stat(path, &facts) == 0 ? (uint64_t)facts.st_size : 0;
 }
 
@@ -380,14 +380,14 @@ kiln_status kiln_store_clear(kiln_store *store, kiln_error *err)
     return status;
 }
 
-// ---- open and close ----------------------------------------------------------------------------
+// ---- open and close ----
 
 /// Makes `folder` and what lies above it, for the user alone.
 static kiln_status make_folder(const char *folder, kiln_error *err)
 {
     char path[PATH_BYTES];
     size_t length = strlen(folder);
-    if (length == 0 || length + 32 > sizeof path) {
+    if (length == 0 || length + 32 > sizeof(path)) {
         return kiln_fail(err, UNAVAILABLE, "the folder of the cache has a path of %zu bytes",
                          length);
     }
@@ -421,7 +421,7 @@ kiln_status kiln_store_open(const kiln_env *env, const char *folder, kiln_store 
                             kiln_error *err)
 {
     *out_store = NULL;
-    kiln_store *store = kiln_alloc(env, sizeof *store);
+    kiln_store *store = kiln_alloc(env, sizeof(*store));
     if (store == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the store");
     }

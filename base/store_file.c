@@ -178,13 +178,13 @@ static void set_aside(const kiln_store *store)
     char path[PATH_BYTES];
     int lock = lock_take(store);
     if (is_our_file(store)) {
-        snprintf(path, sizeof path, "%s.damaged", store->path);
+        snprintf(path, sizeof(path), "%s.damaged", store->path);
         if (rename(store->path, path) != 0) {
             unlink(store->path);
         }
-        snprintf(path, sizeof path, "%s-wal", store->path);
+        snprintf(path, sizeof(path), "%s-wal", store->path);
         unlink(path);
-        snprintf(path, sizeof path, "%s-shm", store->path);
+        snprintf(path, sizeof(path), "%s-shm", store->path);
         unlink(path);
     }
     lock_drop(lock);

@@ -30,7 +30,7 @@ static bool is_knob(const char *name, size_t length)
 
 static bool is_others(const char *name, size_t length)
 {
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         size_t own = strlen(others[i]);
         bool open = others[i][own - 1] == '_';
         if (length >= own && memcmp(others[i], name, own) == 0 && (open || length == own)) {
@@ -61,7 +61,7 @@ void kiln_config_warn_log(const kiln_env *env)
         const char *equals = memchr(text, '=', length);
         size_t own = equals != NULL ? (size_t)(equals - text) : 0;
         bool known = equals == NULL;
-        for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+        for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
             known = known || (strlen(modules[i]) == own && memcmp(modules[i], text, own) == 0);
         }
         if (!known) {

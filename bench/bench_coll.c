@@ -70,8 +70,7 @@ static kiln_status make_inputs(setup *self, size_t bytes, kiln_error *err)
     return status;
 }
 
-// ---- the two sides
-// -------------------------------------------------------------------------------
+// ---- the two sides ----
 
 static kiln_status all_reduce(setup *self, double *out_seconds, kiln_error *err)
 {

@@ -31,7 +31,7 @@ typedef struct fusion_case {
     kiln_status (*record)(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err);
 } fusion_case;
 
-// ---- recording ---------------------------------------------------------------------------------
+// ---- recording ----
 
 /// Tensors made while a case is recorded; `keep` takes one out, the rest is released at the end.
 typedef struct pad {
@@ -262,7 +262,7 @@ static const fusion_case cases[] = {
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]), OUTPUTS = 3 * TENSORS };
 
-// ---- timing ------------------------------------------------------------------------------------
+// ---- timing ----
 
 static kiln_status time_case(kiln_device *device, const fusion_case *c, material *m,
                              double *out_seconds, kiln_error *err)
@@ -461,7 +461,7 @@ out:
     return status;
 }
 
-// ---- material ----------------------------------------------------------------------------------
+// ---- material ----
 
 static void release(material *m)
 {
@@ -498,7 +498,7 @@ out:
     return status;
 }
 
-// ---- the same programs for others --------------------------------------------------------------
+// ---- the same programs for others ----
 
 static kiln_status make_inputs(kiln_device *device, void *user, kiln_tensor **out_inputs,
                                size_t *out_count, kiln_error *err)

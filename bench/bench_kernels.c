@@ -271,8 +271,8 @@ static kiln_status parse(const kernel_case *line, call *c, kiln_error *err)
     if (c->op == KILN_OP_COUNT) {
         return kiln_fail(err, INTERNAL, "no operator");
     }
-    kiln_status st = parse_inputs(line->inputs, c, err);
-    return st == KILN_STATUS_OK ? parse_attrs(line->attrs, c, err) : st;
+    kiln_status status = parse_inputs(line->inputs, c, err);
+    return status == KILN_STATUS_OK ? parse_attrs(line->attrs, c, err) : status;
 }
 
 /* Elementwise operators by their signature: as many lines of numbers as they have inputs. */
@@ -322,11 +322,11 @@ static kiln_status make_plain(kiln_device *device, const kiln_tensor_desc *desc,
         }
         (void)kiln_number_store(&number, desc->dtype, data + (size_t)i * size);
     }
-    kiln_status st = data == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an input")
-                                  : kiln_tensor_create(device, desc->dtype, desc->rank, desc->dims,
-                                                       data, out, err);
+    kiln_status status = data == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an input")
+                                      : kiln_tensor_create(device, desc->dtype, desc->rank,
+                                                           desc->dims, data, out, err);
     free(data);
-    return st;
+    return status;
 }
 
 static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc, int64_t range,
@@ -342,13 +342,13 @@ static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc,
         blocks[i] = kiln_scheme_block(desc->scheme, i);
     }
     plain.dtype = KILN_DTYPE_F32;
-    kiln_status st = make_plain(device, &plain, range, &numbers, err);
-    st = st == KILN_STATUS_OK
-             ? kiln_quantize_dynamic(numbers, desc->dtype, blocks, desc->rank,
-                                     kiln_scheme_scale(desc->scheme), "min_max", out, err)
-             : st;
+    kiln_status status = make_plain(device, &plain, range, &numbers, err);
+    status = status == KILN_STATUS_OK
+                 ? kiln_quantize_dynamic(numbers, desc->dtype, blocks, desc->rank,
+                                         kiln_scheme_scale(desc->scheme), "min_max", out, err)
+                 : status;
     kiln_release(numbers);
-    return st;
+    return status;
 }
 
 static kiln_status run_once(kiln_device *device, const call *c, kiln_tensor *const *inputs,
@@ -357,22 +357,22 @@ static kiln_status run_once(kiln_device *device, const call *c, kiln_tensor *con
     const kiln_op_info *info = kiln_op_info_of(c->op);
     kiln_tensor *results[KILN_MAX_OUTPUTS] = {NULL};
     kiln_tensor *dense = NULL;
-    kiln_status st = kiln_sync(device, err);
+    kiln_status status = kiln_sync(device, err);
     uint64_t start = kiln_time_ns();
-    if (st == KILN_STATUS_OK) {
-        st = kiln_record(device, c->op, inputs, c->n_inputs, c->attrs, info->signature->n_attrs,
-                         results, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_record(device, c->op, inputs, c->n_inputs, c->attrs, info->signature->n_attrs,
+                             results, err);
     }
-    if (st == KILN_STATUS_OK && info->cls == KILN_CLASS_VIEW) {
-        st = kiln_contiguous(results[0], &dense, err);
+    if (status == KILN_STATUS_OK && info->cls == KILN_CLASS_VIEW) {
+        status = kiln_contiguous(results[0], &dense, err);
     }
-    st = st == KILN_STATUS_OK ? kiln_sync(device, err) : st;
+    status = status == KILN_STATUS_OK ? kiln_sync(device, err) : status;
     *out_seconds = (double)(kiln_time_ns() - start) / 1e9;
     for (unsigned i = 0; i < info->n_outputs; i++) {
         kiln_release(results[i]);
     }
     kiln_release(dense);
-    return st;
+    return status;
 }
 
 static kiln_status time_side(kiln_device *device, const call *c, uint32_t rounds, double *out,
@@ -380,19 +380,19 @@ static kiln_status time_side(kiln_device *device, const call *c, uint32_t rounds
 {
     kiln_tensor *inputs[MOST_INPUTS] = {NULL};
     double times[MAX_ROUNDS] = {0};
-    kiln_status st = KILN_STATUS_OK;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < c->n_inputs; i++) {
-        st = make_input(device, &c->descs[i], c->range, &inputs[i], err);
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < c->n_inputs; i++) {
+        status = make_input(device, &c->descs[i], c->range, &inputs[i], err);
     }
-    st = st == KILN_STATUS_OK ? run_once(device, c, inputs, out, err) : st; // compiles
-    for (uint32_t r = 0; st == KILN_STATUS_OK && r < rounds; r++) {
-        st = run_once(device, c, inputs, &times[r], err);
+    status = status == KILN_STATUS_OK ? run_once(device, c, inputs, out, err) : status; // compiles
+    for (uint32_t r = 0; status == KILN_STATUS_OK && r < rounds; r++) {
+        status = run_once(device, c, inputs, &times[r], err);
     }
     *out = kiln_quantile(times, rounds, 0);
     for (uint32_t i = 0; i < c->n_inputs; i++) {
         kiln_release(inputs[i]);
     }
-    return st;
+    return status;
 }
 
 // ---- all of them ----
@@ -415,11 +415,11 @@ static void time_call(const bench_options *options, sides *s, const call *c)
     }
     double ours = 0;
     double theirs = 0;
-    kiln_status st = time_side(s->device, c, s->rounds, &ours, &err);
-    st = st == KILN_STATUS_OK
-             ? time_side(s->reference, c, s->rounds > 3 ? 3 : s->rounds, &theirs, &err)
-             : st;
-    if (st != KILN_STATUS_OK) {
+    kiln_status status = time_side(s->device, c, s->rounds, &ours, &err);
+    status = status == KILN_STATUS_OK
+                 ? time_side(s->reference, c, s->rounds > 3 ? 3 : s->rounds, &theirs, &err)
+                 : status;
+    if (status != KILN_STATUS_OK) {
         fprintf(stderr, "bench kernels: %s: %s\n", name, err.message);
         return;
     }
@@ -467,12 +467,12 @@ const char *bench_kernels_case(size_t n)
 kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)
 {
     call c = {.op = KILN_OP_COUNT};
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     memset(covered, 0, KILN_OP_COUNT * sizeof(covered[0]));
-    for (size_t i = 0; st == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK; i++) {
         kiln_tensor_desc outputs[KILN_MAX_OUTPUTS] = {0};
-        st = case_at(i, &c, err);
-        if (st != KILN_STATUS_OK || c.op == KILN_OP_COUNT) {
+        status = case_at(i, &c, err);
+        if (status != KILN_STATUS_OK || c.op == KILN_OP_COUNT) {
             break;
         }
         const kiln_op_record record = {.op = c.op,
@@ -481,10 +481,10 @@ kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)
                                        .n_attrs = kiln_op_info_of(c.op)->signature->n_attrs,
                                        .inputs = c.descs,
                                        .attrs = c.attrs};
-        st = kiln_ir_infer(&record, outputs, err);
+        status = kiln_ir_infer(&record, outputs, err);
         covered[c.op] = true;
     }
-    return st;
+    return status;
 }
 
 static void time_all(const bench_options *options, sides *s)
@@ -514,19 +514,19 @@ kiln_status bench_kernels(const bench_options *options, kiln_error *err)
 {
     kiln_context *context = NULL;
     sides s = {.rounds = options->samples > 0 ? options->samples : ROUNDS};
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     s.rounds = s.rounds > MAX_ROUNDS ? MAX_ROUNDS : s.rounds;
-    KILN_TRY(out, st, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     // Programs are taken out of the driver and written at waits, which are timed here.
-    KILN_TRY(out, st, kiln_context_set(context, "cache-dir", "off", err));
-    KILN_TRY(out, st, kiln_device_open(context, options->device, &s.device, err));
-    KILN_TRY(out, st, kiln_device_open(context, "reference", &s.reference, err));
-    KILN_TRY(out, st, kiln_device_set_fusion(s.device, false, err));
+    KILN_TRY(out, status, kiln_context_set(context, "cache-dir", "off", err));
+    KILN_TRY(out, status, kiln_device_open(context, options->device, &s.device, err));
+    KILN_TRY(out, status, kiln_device_open(context, "reference", &s.reference, err));
+    KILN_TRY(out, status, kiln_device_set_fusion(s.device, false, err));
     bench_header(options);
     time_all(options, &s);
 out:
     kiln_device_release(s.reference);
     kiln_device_release(s.device);
     kiln_context_destroy(context);
-    return st;
+    return status;
 }

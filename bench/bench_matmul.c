@@ -49,7 +49,7 @@ const char *bench_matmul_case(size_t index)
     return index < CASES ? cases[index].name : NULL;
 }
 
-// ---- OpenBLAS ----------------------------------------------------------------------------------
+// ---- OpenBLAS ----
 
 typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                          const float *a, int lda, const float *b, int ldb, float beta, float *c,
@@ -90,7 +90,7 @@ static void blas_run(const openblas *b, const matmul_case *c, const float *x, co
              b->result, (int)c->n);
 }
 
-// ---- Kiln --------------------------------------------------------------------------------------
+// ---- Kiln ----
 
 typedef struct material {
     kiln_tensor *a;
@@ -174,7 +174,7 @@ out:
     return status;
 }
 
-// ---- one case ----------------------------------------------------------------------------------
+// ---- one case ----
 
 typedef struct times {
     double fused[MAX_ROUNDS];
@@ -311,7 +311,7 @@ static void report(const bench_options *options, kiln_device *device, const matm
     }
 }
 
-// ---- all ---------------------------------------------------------------------------------------
+// ---- all ----
 
 static void release(material *m)
 {

@@ -48,20 +48,20 @@ typedef struct peers {
 static kiln_status transpose(const operands *o, kiln_tensor **out, kiln_error *err)
 {
     kiln_tensor *view = NULL;
-    kiln_status st = kiln_permute(o->matrix, NULL, 0, &view, err);
-    st = st == KILN_STATUS_OK ? kiln_contiguous(view, out, err) : st;
+    kiln_status status = kiln_permute(o->matrix, NULL, 0, &view, err);
+    status = status == KILN_STATUS_OK ? kiln_contiguous(view, out, err) : status;
     kiln_release(view);
-    return st;
+    return status;
 }
 
 static kiln_status nchw_nhwc(const operands *o, kiln_tensor **out, kiln_error *err)
 {
     const int64_t axes[] = {0, 2, 3, 1};
     kiln_tensor *view = NULL;
-    kiln_status st = kiln_permute(o->image, axes, 4, &view, err);
-    st = st == KILN_STATUS_OK ? kiln_contiguous(view, out, err) : st;
+    kiln_status status = kiln_permute(o->image, axes, 4, &view, err);
+    status = status == KILN_STATUS_OK ? kiln_contiguous(view, out, err) : status;
     kiln_release(view);
-    return st;
+    return status;
 }
 
 static kiln_status select_rows(const operands *o, kiln_tensor **out, kiln_error *err)
@@ -107,9 +107,9 @@ static kiln_status argsort_rows(const operands *o, kiln_tensor **out, kiln_error
 static kiln_status top_k(kiln_tensor *x, int64_t axis, kiln_tensor **out, kiln_error *err)
 {
     kiln_tensor *indices = NULL;
-    kiln_status st = kiln_top_k(x, 8, axis, true, out, &indices, err);
+    kiln_status status = kiln_top_k(x, 8, axis, true, out, &indices, err);
     kiln_release(indices);
-    return st;
+    return status;
 }
 
 static kiln_status top_k_line(const operands *o, kiln_tensor **out, kiln_error *err)
@@ -188,9 +188,9 @@ static kiln_status softmax_backward(const operands *o, kiln_tensor **out, kiln_e
 static kiln_status rfft_rows(const operands *o, kiln_tensor **out, kiln_error *err)
 {
     kiln_tensor *imaginary = NULL;
-    kiln_status st = kiln_rfft(o->matrix, 1, 0, out, &imaginary, err);
+    kiln_status status = kiln_rfft(o->matrix, 1, 0, out, &imaginary, err);
     kiln_release(imaginary);
-    return st;
+    return status;
 }
 
 static kiln_status scatter_add_rows(const operands *o, kiln_tensor **out, kiln_error *err)
@@ -294,17 +294,17 @@ static const peer_times *times_of(const peers *p, const char *name)
 /* Mean seconds of one run over REPEATS that are enqueued together. */
 static kiln_status time_case(const operands *o, run_fn run, double *out_seconds, kiln_error *err)
 {
-    kiln_status st = kiln_sync(o->device, err);
+    kiln_status status = kiln_sync(o->device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < REPEATS && st == KILN_STATUS_OK; i++) {
+    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
         kiln_tensor *result = NULL;
-        st = run(o, &result, err);
-        st = st == KILN_STATUS_OK ? kiln_flush(o->device, err) : st;
+        status = run(o, &result, err);
+        status = status == KILN_STATUS_OK ? kiln_flush(o->device, err) : status;
         kiln_release(result);
     }
-    st = st == KILN_STATUS_OK ? kiln_sync(o->device, err) : st;
+    status = status == KILN_STATUS_OK ? kiln_sync(o->device, err) : status;
     *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
-    return st;
+    return status;
 }
 
 static void report_case(const bench_options *options, const bench_case *c, double seconds,
@@ -336,20 +336,21 @@ static kiln_status measure(const bench_options *options, const operands *o, benc
                            const peers *p, uint32_t rounds, kiln_error *err)
 {
     const char *device = kiln_device_info_of(o->device)->name;
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t i = 0; i < N_CASES && st == KILN_STATUS_OK; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < N_CASES && status == KILN_STATUS_OK; i++) {
         double times[MAX_ROUNDS];
         double copies[MAX_ROUNDS];
         double ignored = 0;
         if (!bench_wanted(options, all_cases[i].name)) {
             continue;
         }
-        st = time_case(o, all_cases[i].run, &ignored, err); // compiles
-        for (uint32_t r = 0; r < rounds && st == KILN_STATUS_OK; r++) {
-            st = bench_copy_time(copy, REPEATS, &copies[r], err);
-            st = st == KILN_STATUS_OK ? time_case(o, all_cases[i].run, &times[r], err) : st;
+        status = time_case(o, all_cases[i].run, &ignored, err); // compiles
+        for (uint32_t r = 0; r < rounds && status == KILN_STATUS_OK; r++) {
+            status = bench_copy_time(copy, REPEATS, &copies[r], err);
+            status =
+                status == KILN_STATUS_OK ? time_case(o, all_cases[i].run, &times[r], err) : status;
         }
-        if (st == KILN_STATUS_OK) {
+        if (status == KILN_STATUS_OK) {
             double rate = 8.0 * ELEMS / kiln_quantile(copies, rounds, 0.5) / 1e9;
             bench_result row = {.unit = "GB/s",
                                 .peer_version = bench_copy_shape(copy),
@@ -358,7 +359,7 @@ static kiln_status measure(const bench_options *options, const operands *o, benc
             report_case(options, &all_cases[i], kiln_quantile(times, rounds, 0.5), rate, p, &row);
         }
     }
-    return st;
+    return status;
 }
 
 // ---- operands ----
@@ -376,28 +377,28 @@ static kiln_status make_operands(operands *o, void *host, kiln_error *err)
     float *values = host;
     int64_t *indices = host;
     uint32_t state = 1;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < ELEMS; i++) {
         state = state * 1664525u + 1013904223u;
         values[i] = (float)(state >> 8) / 8388608.0F - 1.0F;
     }
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_F32, 2, shapes[0], &o->matrix, err));
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_F32, 1, shapes[1], &o->line, err));
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_F32, 2, shapes[2], &o->table, err));
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_F32, 4, shapes[3], &o->image, err));
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_F32, 1, &shapes[0][0], &o->weights, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 2, shapes[0], &o->matrix, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 1, shapes[1], &o->line, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 2, shapes[2], &o->table, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 4, shapes[3], &o->image, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 1, &shapes[0][0], &o->weights, err));
     for (size_t i = 0; i < ELEMS; i++) {
         state = state * 1664525u + 1013904223u;
         indices[i] = (state >> 8) % N;
     }
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_I64, 2, shapes[0], &o->elements, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_I64, 2, shapes[0], &o->elements, err));
     for (size_t i = 0; i < ELEMS / WIDTH; i++) {
         state = state * 1664525u + 1013904223u;
         indices[i] = (state >> 8) % (ELEMS / WIDTH);
     }
-    KILN_TRY(out, st, make_tensor(o, host, KILN_DTYPE_I64, 1, shapes[2], &o->rows, err));
+    KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_I64, 1, shapes[2], &o->rows, err));
 out:
-    return st;
+    return status;
 }
 
 static void free_operands(operands *o)
@@ -418,16 +419,16 @@ kiln_status bench_ops(const bench_options *options, kiln_error *err)
     bench_copy *copy = NULL;
     peers p;
     void *host = malloc(sizeof(int64_t) * ELEMS);
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (host == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
     rounds = rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
-    KILN_TRY(out, st, kiln_context_create(NULL, &context, err));
-    KILN_TRY(out, st, kiln_device_open(context, options->device, &o.device, err));
-    KILN_TRY(out, st, make_operands(&o, host, err));
+    KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, status, kiln_device_open(context, options->device, &o.device, err));
+    KILN_TRY(out, status, make_operands(&o, host, err));
     const kiln_device_info *info = kiln_device_info_of(o.device);
-    KILN_TRY(out, st, bench_copy_create(info->name, sizeof(float) * ELEMS, &copy, err));
+    KILN_TRY(out, status, bench_copy_create(info->name, sizeof(float) * ELEMS, &copy, err));
     bool same_cores = info->type == KILN_DEVICE_CPU;
     memset(&p, 0, sizeof(p));
     if (same_cores) {
@@ -440,11 +441,11 @@ kiln_status bench_ops(const bench_options *options, kiln_error *err)
                 : p.count == 0 ? "NumPy is not there (python3-numpy): left out, and PyTorch"
                                : "PyTorch is not there (python3-torch): left out");
     }
-    st = measure(options, &o, copy, &p, rounds, err);
+    status = measure(options, &o, copy, &p, rounds, err);
 out:
     bench_copy_destroy(copy);
     free_operands(&o);
     kiln_context_destroy(context);
     free(host);
-    return st;
+    return status;
 }

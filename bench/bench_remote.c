@@ -19,8 +19,7 @@
 enum { ROUNDS = 7, MAX_ROUNDS = 101, OPERATIONS = 200000, TRIPS = 3000 };
 static const size_t bulk_bytes = 256u << 20;
 
-// ---- the server
-// ----------------------------------------------------------------------------------
+// ---- the server ----
 
 typedef struct child {
     pid_t process;
@@ -78,8 +77,7 @@ static kiln_status start_child(const bench_options *options, const char *device,
     return status;
 }
 
-// ---- bytes
-// -------------------------------------------------------------------------------------
+// ---- bytes ----
 
 static double gigabytes(uint64_t ns)
 {
@@ -189,8 +187,7 @@ out:
     return status;
 }
 
-// ---- operations
-// ----------------------------------------------------------------------------------
+// ---- operations ----
 
 /// One long chain; nothing is waited for until its end.
 static kiln_status pipeline_round(kiln_device *device, kiln_tensor *x, double *out_per_s,
@@ -276,8 +273,7 @@ out:
     return status;
 }
 
-// ---- all of it
-// ------------------------------------------------------------------------------------
+// ---- all of it ----
 
 kiln_status bench_remote(const bench_options *options, kiln_error *err)
 {

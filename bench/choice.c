@@ -43,7 +43,7 @@ typedef struct session {
     kiln_graph *graph;
 } session;
 
-// ---- a program in a context of its own ---------------------------------------------------------
+// ---- a program in a context of its own ----
 
 static kiln_status capture(session *s, const choice_program *program, kiln_error *err)
 {
@@ -107,7 +107,7 @@ out:
     return status;
 }
 
-// ---- blocks and who may run them ---------------------------------------------------------------
+// ---- blocks and who may run them ----
 
 static block *block_at(block *blocks, uint32_t *count, const kiln_explained_block *given)
 {
@@ -173,7 +173,7 @@ static void note_choices(block *blocks, uint32_t count, const kiln_explanation *
     }
 }
 
-// ---- sessions ----------------------------------------------------------------------------------
+// ---- sessions ----
 
 static kiln_status look(session *s, block *blocks, uint32_t *count, choice_mode mode,
                         kiln_error *err)
@@ -241,7 +241,7 @@ out:
     return status;
 }
 
-// ---- the tally ---------------------------------------------------------------------------------
+// ---- the tally ----
 
 static kiln_ratio ratio_of(const way *a, const way *b)
 {

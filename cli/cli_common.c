@@ -108,7 +108,7 @@ static kiln_status apply_tune(const cli_device_options *options, kiln_context *c
     return mode == NULL ? KILN_STATUS_OK : kiln_context_set(context, "tune", mode, err);
 }
 
-// ---- signals -----------------------------------------------------------------------------------
+// ---- signals ----
 
 enum { MAX_OPEN = 32 };
 

@@ -16,7 +16,7 @@
 
 enum { PATH_ROOM = 4096, KEY_ROOM = 256 };
 
-// ---- what is expected not to pass -------------------------------------------
+// ---- what is expected not to pass ----
 
 typedef enum check_kind_of_skip {
     CHECK_STRING = 0,
@@ -73,7 +73,7 @@ static size_t find_host_only(const char *op)
     return i;
 }
 
-// ---- state ------------------------------------------------------------------
+// ---- state ----
 
 typedef struct check_reason {
     char text[200];
@@ -117,7 +117,7 @@ typedef struct check_state {
     bool no_memory;
 } check_state;
 
-// ---- files of counts --------------------------------------------------------
+// ---- files of counts ----
 
 /* Blanks and a number; goes behind it. */
 static bool read_count(const char **at, unsigned long long *out_count)
@@ -215,7 +215,7 @@ static kiln_status hold_counts(check_state *state, const char *key, const check_
     return KILN_STATUS_OK;
 }
 
-// ---- one case ---------------------------------------------------------------
+// ---- one case ----
 
 /* The reason without the node that it was found at. */
 static const char *reason_of(const char *message)
@@ -328,7 +328,7 @@ static void check_case(check_state *state, const char *folder)
     fflush(stdout);
 }
 
-// ---- folders ----------------------------------------------------------------
+// ---- folders ----
 
 static bool is_case(const char *folder)
 {
@@ -383,7 +383,7 @@ static kiln_status check_folder(check_state *state, const char *folder, kiln_err
     return status;
 }
 
-// ---- what is said at the end ------------------------------------------------
+// ---- what is said at the end ----
 
 static int by_count(const void *a, const void *b)
 {
@@ -430,7 +430,7 @@ static void print_end(check_state *state)
            (unsigned long long)state->failed, (unsigned long long)state->skipped);
 }
 
-// ---- the command ------------------------------------------------------------
+// ---- the command ----
 
 enum {
     KEY_SUMMARY = 0x100,

@@ -61,8 +61,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- list
-// ----------------------------------------------------------------------------------------
+// ---- list ----
 
 static const char *size_text(char out_text[24], uint64_t bytes)
 {
@@ -97,8 +96,7 @@ static int list(void)
     return CLI_OK;
 }
 
-// ---- check
-// ---------------------------------------------------------------------------------------
+// ---- check ----
 
 typedef struct checker {
     kiln_context *context;

@@ -58,8 +58,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- running
-// -------------------------------------------------------------------------------------
+// ---- running ----
 
 /// Lets tournaments end when some were asked for, and takes their winners into the graph.
 static kiln_status settle(model_session *session, kiln_error *err)
@@ -94,8 +93,7 @@ static kiln_status measure(model_session *session, long runs, kiln_error *err)
     return status;
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ----
 
 typedef struct explained {
     explain_graph *graphs;

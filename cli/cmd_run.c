@@ -90,8 +90,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- printing
-// ------------------------------------------------------------------------------------
+// ---- printing ----
 
 static double element(const npy_array *array, size_t index)
 {
@@ -196,8 +195,7 @@ static void print_report(const model_run_report *report)
     }
 }
 
-// ---- comparing and writing
-// -------------------------------------------------------------------------
+// ---- comparing and writing ----
 
 /// Narrows an array to one index of its first axis. The data stay where they are; `*out_start` is
 /// the first element.

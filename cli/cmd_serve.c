@@ -69,8 +69,7 @@ typedef struct serve_options {
     bool is_group;
 } serve_options;
 
-// ---- options
-// -------------------------------------------------------------------------------------
+// ---- options ----
 
 static uint64_t parse_count(const char *text, bool units, struct argp_state *state)
 {
@@ -182,8 +181,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- the library
-// ---------------------------------------------------------------------------------
+// ---- the library ----
 
 /// The functions of remote_grpc.h that serve.
 typedef struct serve_api {
@@ -221,8 +219,7 @@ out:
     return status;
 }
 
-// ---- serving
-// -------------------------------------------------------------------------------------
+// ---- serving ----
 
 static void say_where(const serve_api *api, const kiln_rpc_server *server,
                       const kiln_collective *group, kiln_device *const *devices, uint32_t n_devices)

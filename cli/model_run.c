@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- opening
-// -------------------------------------------------------------------------------------
+// ---- opening ----
 
 static const struct argp_option options_table[] = {
     {"input", 'i', "[NAME=]FILE", 0,
@@ -397,8 +396,7 @@ void model_session_close(model_session *self)
     memset(self, 0, sizeof(*self));
 }
 
-// ---- running
-// -------------------------------------------------------------------------------------
+// ---- running ----
 
 static kiln_status read_output(kiln_tensor *tensor, npy_array *out_array, kiln_error *err)
 {

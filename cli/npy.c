@@ -26,8 +26,7 @@ static const struct {
 
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-// ---- header
-// --------------------------------------------------------------------------------------
+// ---- header ----
 
 /// The text after 'key': in the header, or NULL.
 static const char *find_value(const char *header, const char *key)
@@ -119,8 +118,7 @@ static kiln_status parse_header(const char *header, npy_array *array, bool *out_
     return status == KILN_STATUS_OK ? count_bytes(array, err) : status;
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading ----
 
 static kiln_status read_header(FILE *file, char *header, kiln_error *err)
 {
@@ -233,8 +231,7 @@ void npy_free(npy_array *array)
     array->data = NULL;
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ----
 
 static const char *descr_of(kiln_dtype dtype)
 {

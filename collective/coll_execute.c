@@ -26,8 +26,7 @@ kiln_dtype kilni_coll_wide(kiln_dtype dtype)
     return is_half ? KILN_DTYPE_F32 : dtype;
 }
 
-// ---- slots
-// ------------------------------------------------------------------------------------------
+// ---- slots ----
 
 static kiln_status alloc_slot(execution *exec, kilni_coll_slot slot, kiln_dtype dtype,
                               uint64_t elems, kiln_error *err)
@@ -102,8 +101,7 @@ kilni_coll_range kilni_coll_piece(const kilni_coll_run *run, kiln_dtype dtype, u
     return (kilni_coll_range){start, count - start < elems ? count - start : elems};
 }
 
-// ---- steps
-// ------------------------------------------------------------------------------------------
+// ---- steps ----
 
 static kiln_coll_area whole_of(const execution *exec, kilni_coll_place place, uint64_t count)
 {
@@ -144,7 +142,7 @@ static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_
     pending_send *send = &exec->sends[exec->send_count];
     *send = (pending_send){.area = whole_of(exec, step->source, step->count)};
     send->count = count_pieces(exec->run, &send->area);
-    send->messages = kiln_arena_alloc(exec->run->arena, send->count * sizeof *send->messages);
+    send->messages = kiln_arena_alloc(exec->run->arena, send->count * sizeof(*send->messages));
     if (send->messages == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a message");
     }
@@ -333,8 +331,7 @@ static kiln_status run_step(execution *exec, const kilni_coll_step *step, kiln_e
     return kiln_fail(err, INTERNAL, "no step of kind %d", step->kind);
 }
 
-// ---- a whole schedule
-// -------------------------------------------------------------------------------
+// ---- a whole schedule ----
 
 /// The most sends that are under way between two fences.
 static size_t most_sends(const kilni_coll_schedule *schedule)
@@ -406,7 +403,7 @@ kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_sched
     execution exec = {.run = run, .memory = run->memory};
     size_t sends = most_sends(schedule);
     kiln_status status = KILN_STATUS_OK;
-    exec.sends = kiln_arena_alloc(run->arena, sends * sizeof *exec.sends);
+    exec.sends = kiln_arena_alloc(run->arena, sends * sizeof(*exec.sends));
     if (schedule->failed || exec.sends == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the schedule of a call");
     }

@@ -41,7 +41,7 @@ kiln_status kilni_coll_gate_open(const kiln_env *env, kiln_coll_memory *memory,
                                  kiln_error *err)
 {
     *out_gate = NULL;
-    kilni_coll_gate *gate = kiln_alloc(env, sizeof *gate);
+    kilni_coll_gate *gate = kiln_alloc(env, sizeof(*gate));
     if (gate == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to wait for a device");
     }

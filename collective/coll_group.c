@@ -10,8 +10,7 @@ static const uint64_t default_chunk_bytes = 4u << 20; // 4 to 16 MiB reach a lin
 
 enum { MOST_RANKS = 4096 };
 
-// ---- groups
-// -----------------------------------------------------------------------------------------
+// ---- groups ----
 
 static void group_drop(kiln_coll_group *group)
 {
@@ -32,7 +31,7 @@ static void group_drop(kiln_coll_group *group)
 
 static kiln_status check_options(const kiln_coll_group_options *options, kiln_error *err)
 {
-    if (options == NULL || options->struct_size < sizeof *options) {
+    if (options == NULL || options->struct_size < sizeof(*options)) {
         return kiln_fail(err, INVALID_ARGUMENT, "options of a group without their size");
     }
     if (options->ranks == 0 || options->ranks > MOST_RANKS) {
@@ -56,7 +55,7 @@ static kiln_status fill_group(const kiln_env *env, kiln_coll_group *group,
     group->chunk_bytes = options->chunk_bytes == 0 ? default_chunk_bytes : options->chunk_bytes;
     pthread_mutex_init(&group->mutex, NULL);
     KILN_TRY(out, status, kilni_coll_guard_start(group, err));
-    group->taken = kiln_alloc_array(env, group->ranks, sizeof *group->taken);
+    group->taken = kiln_alloc_array(env, group->ranks, sizeof(*group->taken));
     group->select = options->select == NULL ? NULL : kiln_strdup(env, options->select);
     if (group->taken == NULL || (options->select != NULL && group->select == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");
@@ -82,13 +81,13 @@ kiln_status kiln_coll_group_create(const kiln_env *env, const kiln_coll_group_op
     *out_group = NULL;
     kiln_coll_group *group = NULL;
     kiln_status status = check_options(options, err);
-    if (status == KILN_STATUS_OK && (group = kiln_alloc(env, sizeof *group)) == NULL) {
+    if (status == KILN_STATUS_OK && (group = kiln_alloc(env, sizeof(*group))) == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");
     }
     if (status == KILN_STATUS_OK) {
         return fill_group(env, group, options, out_group, err);
     }
-    if (options != NULL && options->struct_size >= sizeof *options && options->network != NULL) {
+    if (options != NULL && options->struct_size >= sizeof(*options) && options->network != NULL) {
         options->network->ops->detach(options->network);
     }
     return status;
@@ -128,8 +127,7 @@ kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank, ki
     return transport->ops->failure(transport, out_rank, err);
 }
 
-// ---- members
-// ----------------------------------------------------------------------------------------
+// ---- members ----
 
 static kiln_status take_rank(kiln_coll_group *group, uint32_t rank, kiln_error *err)
 {
@@ -172,7 +170,7 @@ static kiln_status member_start(kiln_coll_group *group, uint32_t rank, kiln_coll
                                 kiln_coll_transport *transport, kiln_coll_member **out_member,
                                 kiln_error *err)
 {
-    kiln_coll_member *member = kiln_alloc(group->env, sizeof *member);
+    kiln_coll_member *member = kiln_alloc(group->env, sizeof(*member));
     if (member == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for rank %u", rank);
     }
@@ -285,8 +283,7 @@ void kiln_coll_member_destroy(kiln_coll_member *member)
     }
 }
 
-// ---- calls
-// ------------------------------------------------------------------------------------------
+// ---- calls ----
 
 /// What one rank's call needs to have.
 static kiln_status check_buffers(const kiln_coll_member *member, const kiln_coll_call *call,
@@ -313,7 +310,7 @@ static kiln_status check_call(const kiln_coll_member *member, const kiln_coll_ca
                               kiln_error *err)
 {
     uint32_t ranks = member->group->ranks;
-    if (call->struct_size < sizeof *call || kiln_coll_kind_name(call->kind) == NULL ||
+    if (call->struct_size < sizeof(*call) || kiln_coll_kind_name(call->kind) == NULL ||
         kiln_coll_op_name(call->op) == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "no collective %d with operation %d", call->kind,
                          call->op);

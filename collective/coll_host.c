@@ -120,7 +120,7 @@ kiln_status kiln_coll_host_memory_create(const kiln_env *env, kiln_coll_memory *
                                          kiln_error *err)
 {
     *out_memory = NULL;
-    host_memory *memory = kiln_alloc(env, sizeof *memory);
+    host_memory *memory = kiln_alloc(env, sizeof(*memory));
     if (memory == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a memory of the host");
     }

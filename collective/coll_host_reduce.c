@@ -18,10 +18,10 @@
     for (size_t i = 0; i < count; i++) {                                                           \
         type a;                                                                                    \
         type b;                                                                                    \
-        memcpy(&a, left + i * sizeof a, sizeof a);                                                 \
-        memcpy(&b, right + i * sizeof b, sizeof b);                                                \
+        memcpy(&a, left + i * sizeof(a), sizeof(a));                                               \
+        memcpy(&b, right + i * sizeof(b), sizeof(b));                                              \
         a = (type)OP((wide)a, (wide)b);                                                            \
-        memcpy(to + i * sizeof a, &a, sizeof a);                                                   \
+        memcpy(to + i * sizeof(a), &a, sizeof(a));                                                 \
     }                                                                                              \
     return true
 
@@ -84,8 +84,7 @@ bool kilni_coll_host_reduce(void *target, const void *left, const void *right, s
     }
 }
 
-// ---- conversion and division
-// ------------------------------------------------------------------------
+// ---- conversion and division ----
 
 /// Divides elements of `type`; `divisor_type` holds any divisor and keeps the sign.
 #define DEFINE_DIVIDE(name, type, divisor_type)                                                    \
@@ -94,9 +93,9 @@ bool kilni_coll_host_reduce(void *target, const void *left, const void *right, s
     {                                                                                              \
         for (size_t i = 0; i < count; i++) {                                                       \
             type a;                                                                                \
-            memcpy(&a, from + i * sizeof a, sizeof a);                                             \
+            memcpy(&a, from + i * sizeof(a), sizeof(a));                                           \
             a = (type)((divisor_type)a / (divisor_type)divisor);                                   \
-            memcpy(to + i * sizeof a, &a, sizeof a);                                               \
+            memcpy(to + i * sizeof(a), &a, sizeof(a));                                             \
         }                                                                                          \
         return true;                                                                               \
     }
@@ -146,9 +145,9 @@ static bool widen(unsigned char *to, const unsigned char *from, size_t count,
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t bits;
-        memcpy(&bits, from + i * sizeof bits, sizeof bits);
+        memcpy(&bits, from + i * sizeof(bits), sizeof(bits));
         float value = convert(bits) / (float)divisor;
-        memcpy(to + i * sizeof value, &value, sizeof value);
+        memcpy(to + i * sizeof(value), &value, sizeof(value));
     }
     return true;
 }
@@ -158,9 +157,9 @@ static bool narrow(unsigned char *to, const unsigned char *from, size_t count,
 {
     for (size_t i = 0; i < count; i++) {
         float value;
-        memcpy(&value, from + i * sizeof value, sizeof value);
+        memcpy(&value, from + i * sizeof(value), sizeof(value));
         uint16_t bits = convert(value / (float)divisor);
-        memcpy(to + i * sizeof bits, &bits, sizeof bits);
+        memcpy(to + i * sizeof(bits), &bits, sizeof(bits));
     }
     return true;
 }

@@ -140,8 +140,7 @@ static kiln_status report(const kiln_coll_hub *hub, kiln_error *err)
     return (kiln_status)hub->failure.code;
 }
 
-// ---- agreement
-// --------------------------------------------------------------------------------------
+// ---- agreement ----
 
 void kilni_coll_signature_text(const kiln_coll_signature *signature, char out_text[96])
 {
@@ -183,13 +182,13 @@ static kiln_status arrive(hub_end *end, uint64_t sequence, const kiln_coll_signa
         hub->first = end->rank;
         hub->arrived = 0;
     }
-    if (memcmp(&hub->signature, signature, sizeof *signature) != 0) {
+    if (memcmp(&hub->signature, signature, sizeof(*signature)) != 0) {
         char own[96];
         char others[96];
         char text[256];
         kilni_coll_signature_text(signature, own);
         kilni_coll_signature_text(&hub->signature, others);
-        snprintf(text, sizeof text, "call %llu is %s, but for rank %u %s",
+        snprintf(text, sizeof(text), "call %llu is %s, but for rank %u %s",
                  (unsigned long long)sequence, own, hub->first, others);
         return accuse(hub, end->rank, KILN_STATUS_INVALID_ARGUMENT, text);
     }
@@ -211,12 +210,12 @@ static kiln_status await_all(hub_end *end, uint64_t sequence, uint64_t deadline_
         uint32_t late = missing_rank(hub, sequence, /*only_left=*/false);
         kilni_coll_signature_text(&hub->signature, own);
         if (gone < hub->ranks) {
-            snprintf(text, sizeof text, "left before call %llu, %s", (unsigned long long)sequence,
+            snprintf(text, sizeof(text), "left before call %llu, %s", (unsigned long long)sequence,
                      own);
             return poison(end, gone, KILN_STATUS_UNAVAILABLE, text);
         }
         if (!in_time) {
-            snprintf(text, sizeof text, "did not come to call %llu, %s, before the deadline",
+            snprintf(text, sizeof(text), "did not come to call %llu, %s, before the deadline",
                      (unsigned long long)sequence, own);
             return poison(end, late, KILN_STATUS_DEADLINE_EXCEEDED, text);
         }
@@ -245,8 +244,7 @@ static kiln_status local_agree(kiln_coll_transport *transport, uint64_t sequence
     return status;
 }
 
-// ---- messages
-// ---------------------------------------------------------------------------------------
+// ---- messages ----
 
 static void inbox_append(hub_end *to, kiln_coll_message *message)
 {
@@ -392,7 +390,7 @@ static uint32_t find_late(const kiln_coll_hub *hub, uint32_t peer)
 static kiln_status timed_out(hub_end *end, const kiln_coll_message *message)
 {
     char text[96];
-    snprintf(text, sizeof text, "did not go on with call %llu before the deadline",
+    snprintf(text, sizeof(text), "did not go on with call %llu before the deadline",
              (unsigned long long)message->sequence);
     return poison(end, find_late(end->hub, message->peer), KILN_STATUS_DEADLINE_EXCEEDED, text);
 }
@@ -482,8 +480,7 @@ static void local_release(kiln_coll_transport *transport, kiln_coll_message *mes
     pthread_mutex_unlock(&hub->mutex);
 }
 
-// ---- failure and leaving
-// ----------------------------------------------------------------------------
+// ---- failure and leaving ----
 
 static void local_abort(kiln_coll_transport *transport, const kiln_error *cause)
 {
@@ -528,8 +525,7 @@ static const kiln_coll_transport_ops local_ops = {
     .release = local_release,
 };
 
-// ---- for a network
-// ----------------------------------------------------------------------------------
+// ---- for a network ----
 
 kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank)
 {
@@ -634,8 +630,7 @@ kiln_status kiln_coll_hub_failure(kiln_coll_hub *hub, int32_t *out_rank, kiln_er
     return local_failure(&hub->ends[0].base, out_rank, err);
 }
 
-// ---- the hub
-// ----------------------------------------------------------------------------------------
+// ---- the hub ----
 
 static void end_init(kiln_coll_hub *hub, uint32_t rank, const pthread_condattr_t *attributes)
 {
@@ -652,8 +647,8 @@ kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll
                                   kiln_error *err)
 {
     *out_hub = NULL;
-    kiln_coll_hub *hub = kiln_alloc(env, sizeof *hub);
-    hub_end *ends = kiln_alloc_array(env, ranks, sizeof *ends);
+    kiln_coll_hub *hub = kiln_alloc(env, sizeof(*hub));
+    hub_end *ends = kiln_alloc_array(env, ranks, sizeof(*ends));
     if (hub == NULL || ends == NULL) {
         kiln_free(env, hub);
         kiln_free(env, ends);

@@ -74,8 +74,7 @@ struct kiln_coll_member {
     bool is_abandoned; ///< the worker frees the member
 };
 
-// ---- requests and workers
-// ------------------------------------------------------------------------------
+// ---- requests and workers ----
 
 /// With two holds, or with one when nobody waits for it. NULL: no memory.
 kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,
@@ -91,8 +90,7 @@ void *kilni_coll_work(void *member);
 /// Frees a member whose worker is over; its memory learns it last.
 void kilni_coll_member_free(kiln_coll_member *member);
 
-// ---- the guard of a group
-// ---------------------------------------------------------------------------
+// ---- the guard of a group ----
 
 kiln_status kilni_coll_guard_start(kiln_coll_group *group, kiln_error *err);
 void kilni_coll_guard_stop(kiln_coll_group *group);

@@ -14,13 +14,13 @@ static void append(kilni_coll_schedule *schedule, kilni_coll_step step)
     }
     if (schedule->step_count == schedule->capacity) {
         size_t capacity = schedule->capacity == 0 ? FIRST_STEPS : schedule->capacity * 2;
-        kilni_coll_step *steps = kiln_arena_alloc(schedule->arena, capacity * sizeof *steps);
+        kilni_coll_step *steps = kiln_arena_alloc(schedule->arena, capacity * sizeof(*steps));
         if (steps == NULL) {
             schedule->failed = true;
             return;
         }
         if (schedule->step_count > 0) {
-            memcpy(steps, schedule->steps, schedule->step_count * sizeof *steps);
+            memcpy(steps, schedule->steps, schedule->step_count * sizeof(*steps));
         }
         schedule->steps = steps;
         schedule->capacity = capacity;

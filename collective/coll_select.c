@@ -86,7 +86,7 @@ bool kiln_coll_algorithm_fits(kiln_coll_algorithm algorithm, uint32_t ranks,
            kilni_coll_fits(algorithm, (kilni_coll_extent){ranks, ranks_per_node});
 }
 
-// ---- the override -------------------------------------------------------------------------------
+// ---- the override ----
 
 /// A piece of the override's text.
 typedef struct piece {

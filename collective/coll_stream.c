@@ -53,8 +53,7 @@ typedef struct stream {
     kiln_error failure; ///< the first of either thread
 } stream;
 
-// ---- what waits for what
-// -----------------------------------------------------------------------------
+// ---- what waits for what ----
 
 static bool is_computed(const kilni_coll_step *step)
 {
@@ -146,8 +145,7 @@ static kiln_status fail_stream(stream *self, kiln_status status, const kiln_erro
     return status;
 }
 
-// ---- the feeder
-// --------------------------------------------------------------------------------------
+// ---- the feeder ----
 
 /// Waits for the oldest piece that is being fetched, and sends it.
 static kiln_status post_oldest(stream *self, kiln_error *err)
@@ -291,8 +289,7 @@ static void *feed(void *user)
     return NULL;
 }
 
-// ---- the worker
-// --------------------------------------------------------------------------------------
+// ---- the worker ----
 
 /// Whether elements of two places meet without being the same ones.
 static bool is_crossed(const stream *self, const kilni_coll_step *one, kilni_coll_place place,
@@ -495,8 +492,7 @@ static kiln_status work(stream *self, kiln_error *err)
     return fail_stream(self, status, err);
 }
 
-// ---- both
-// --------------------------------------------------------------------------------------------
+// ---- both ----
 
 static kiln_status take_stages(stream *self, kiln_error *err)
 {

@@ -4,13 +4,12 @@
 // that say how a call ended. A worker that a memory does not give back is coll_guard.c's affair.
 #include "coll_member.h"
 
-// ---- requests
-// ---------------------------------------------------------------------------------------
+// ---- requests ----
 
 kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,
                                              bool is_waited)
 {
-    kiln_coll_request *request = kiln_alloc(env, sizeof *request);
+    kiln_coll_request *request = kiln_alloc(env, sizeof(*request));
     if (request != NULL) {
         request->env = env;
         request->call = *call;
@@ -66,8 +65,7 @@ bool kiln_coll_ended(const kiln_coll_request *request)
     return ended;
 }
 
-// ---- the worker
-// -------------------------------------------------------------------------------------
+// ---- the worker ----
 
 static kiln_coll_signature signature_of(const kiln_coll_call *call)
 {

@@ -23,8 +23,7 @@
 extern "C" {
 #endif
 
-// ---- what can be asked
-// ----------------------------------------------------------------------------
+// ---- what can be asked ----
 
 typedef enum kiln_coll_kind {
     KILN_COLL_ALL_REDUCE = 0,
@@ -83,8 +82,7 @@ KILN_API const kiln_coll_algorithm_info *kiln_coll_algorithm_row(kiln_coll_algor
 KILN_API bool kiln_coll_algorithm_fits(kiln_coll_algorithm algorithm, uint32_t ranks,
                                        uint32_t ranks_per_node);
 
-// ---- groups and members
-// -----------------------------------------------------------------------------
+// ---- groups and members ----
 
 typedef struct kiln_coll_group kiln_coll_group;
 typedef struct kiln_coll_member kiln_coll_member;
@@ -166,8 +164,7 @@ KILN_API void kiln_coll_member_drain(kiln_coll_member *member);
 /// starts. Errors: none.
 KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
 
-// ---- calls
-// ------------------------------------------------------------------------------------------
+// ---- calls ----
 
 /// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce
 /// and broadcast; of one rank's part for all-gather (the output has ranks * count); of all elements

@@ -9,8 +9,7 @@
 
 #include <stdatomic.h>
 
-// ---- patterns: pure arithmetic, no state, no failure
-// ------------------------------------------------
+// ---- patterns: pure arithmetic, no state, no failure ----
 
 /// Part `index` of `count` elements cut in `parts`: the first count % parts have one element more.
 typedef struct kilni_coll_range {
@@ -42,8 +41,7 @@ uint32_t kilni_coll_tree_child(uint32_t ranks, uint32_t arity, uint32_t root, ui
 uint32_t kilni_coll_doubling_rounds(uint32_t ranks);
 uint32_t kilni_coll_doubling_partner(uint32_t ranks, uint32_t rank, uint32_t round);
 
-// ---- schedules: what one rank does, as data
-// ---------------------------------------------------------
+// ---- schedules: what one rank does, as data ----
 
 typedef enum kilni_coll_slot {
     SLOT_INPUT, ///< the caller's, of the call's dtype
@@ -115,8 +113,7 @@ void kilni_coll_fence(kilni_coll_schedule *schedule);
 void kilni_coll_receive_reduce_raw(kilni_coll_schedule *schedule, const kilni_coll_shape *shape,
                                    uint32_t peer, kilni_coll_slot left);
 
-// ---- algorithms and their choice
-// --------------------------------------------------------------------
+// ---- algorithms and their choice ----
 
 typedef void (*kilni_coll_init_fn)(kilni_coll_schedule *schedule, const kilni_coll_shape *shape);
 
@@ -146,8 +143,7 @@ kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, u
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with the item.
 kiln_status kilni_coll_select_check(const char *select, kiln_error *err);
 
-// ---- execution
-// --------------------------------------------------------------------------------------
+// ---- execution ----
 
 /// The dtype in which values of `dtype` are combined.
 kiln_dtype kilni_coll_wide(kiln_dtype dtype);
@@ -222,8 +218,7 @@ kiln_status kilni_coll_gate_open(const kiln_env *env, kiln_coll_memory *memory,
                                  kiln_error *err);
 kiln_status kilni_coll_gate_wait(kilni_coll_gate *gate, uint64_t deadline_ns, kiln_error *err);
 
-// ---- transport within a process
-// ---------------------------------------------------------------------
+// ---- transport within a process ----
 
 /// The meeting point of all ranks; its ends are taken by the members of this process.
 /// Ownership: the group's. Lifetime: longer than its ends. Thread: any. Errors: RESOURCE_EXHAUSTED.

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// ---- plugins -----------------------------------------------------------------------------------
+// ---- plugins ----
 
 typedef struct kiln_fuse_registry kiln_fuse_registry;
 
@@ -117,8 +117,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_operator(const kiln_fuse_
                                                                 const kiln_custom_op **out_op,
                                                                 kiln_error *err);
 
-// ---- engine: the fusers of one device, its cost table and its plans
-// ---------------------------------
+// ---- engine: the fusers of one device, its cost table and its plans ----
 
 typedef struct kiln_fuse_engine kiln_fuse_engine;
 
@@ -171,8 +170,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_again(const kiln_fuse_engin
 KILN_API void kiln_fuse_engine_destroy(kiln_fuse_engine *engine);
 KILN_API void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out_stats);
 
-// ---- streams: record, plan, hand out
-// -------------------------------------------------------------
+// ---- streams: record, plan, hand out ----
 
 typedef struct kiln_fuse_stream kiln_fuse_stream;
 
@@ -268,7 +266,7 @@ typedef enum kiln_fuse_doing {
 KILN_API void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                     kiln_fuse_doing doing);
 
-// ---- tournaments -------------------------------------------------------------------------------
+// ---- tournaments ----
 
 /// A program that can run a block, with the same operations as the others.
 typedef struct kiln_fuse_contender {
@@ -301,7 +299,7 @@ KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, 
 /// Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API bool kiln_fuse_plan_outdone(const kiln_plan *plan);
 
-// ---- explanation -------------------------------------------------------------------------------
+// ---- explanation ----
 
 enum { ///< flags of an explanation as text
     KILN_FUSE_EXPLAIN_SOURCE = 1u, ///< with the kernels' source

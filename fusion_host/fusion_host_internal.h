@@ -19,8 +19,7 @@
 #define KILNI_FUSE_NONE UINT32_MAX
 #define KILNI_FUSE_MODULE "fusion_host"
 
-// ---- map from 64-bit keys to small numbers, cleared in one step
-// ----------------------------------
+// ---- map from 64-bit keys to small numbers, cleared in one step ----
 
 typedef struct kilni_fuse_map_slot {
     uint64_t key;
@@ -51,8 +50,7 @@ void kilni_fuse_map_fini(kilni_fuse_map *map, const kiln_env *env);
 bool kilni_fuse_grow(const kiln_env *env, void *array_address, uint32_t *capacity, uint64_t need,
                      size_t bytes_each);
 
-// ---- tape: recorded operations in relative form
-// -----------------------------------------------------
+// ---- tape: recorded operations in relative form ----
 
 enum { ///< kilni_fuse_tensor_info.facts: the first three have the ABI's numbers
     KILNI_FUSE_FACT_CONTIGUOUS = 1u,
@@ -131,8 +129,7 @@ static inline const uint32_t *kilni_fuse_tape_words(const kilni_fuse_tape *tape,
     return tape->words + begin;
 }
 
-// ---- plans and their store
-// ---------------------------------------------------------------------------
+// ---- plans and their store ----
 
 typedef struct kilni_fuse_node kilni_fuse_node;
 typedef struct kilni_fuse_verdict kilni_fuse_verdict;
@@ -248,8 +245,7 @@ void kilni_fuse_plan_store_discard(kilni_fuse_plan_store *store, kilni_fuse_plan
 void kilni_fuse_plan_store_release(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);
 void kilni_fuse_plan_destroy(kilni_fuse_plan *plan);
 
-// ---- plugins
-// -----------------------------------------------------------------------------------------
+// ---- plugins ----
 
 enum { KILNI_FUSE_STRIKES_MAX = 3 };
 
@@ -472,8 +468,7 @@ kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin
 bool kilni_fuse_text_ok(kf_str text, uint64_t limit);
 bool kilni_fuse_utf8_ok(const void *bytes, uint64_t length);
 
-// ---- engine
-// ------------------------------------------------------------------------------------------
+// ---- engine ----
 
 enum { KILNI_FUSE_MAX_ASKS = 32 };
 
@@ -693,8 +688,7 @@ bool kilni_fuse_admits(const kiln_fuse_engine *engine, const kiln_program *progr
 /// Why the program failed before; NULL when it did not.
 const char *kilni_fuse_program_failure(const kiln_fuse_engine *engine, kiln_hash128 key);
 
-// ---- search: a segment in, blocks out
-// --------------------------------------------------------------
+// ---- search: a segment in, blocks out ----
 
 void kilni_fuse_position_init(kilni_fuse_position *position);
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);

@@ -19,7 +19,7 @@ extern "C" {
 #define KILN_MAX_OUTPUTS 6
 #define KILN_MAX_ATTRS 8
 
-// ---- operators ---------------------------------------------------------------------------------
+// ---- operators ----
 
 /// Dense numbers, in memory only. Permanent numbers: kiln_op_info.wire.
 typedef enum kiln_op {
@@ -66,8 +66,7 @@ typedef enum kiln_result {
     KILN_RESULT_RULE = 7 ///< the shape function decides
 } kiln_result;
 
-// ---- attributes: a closed set of types, no pointers to anything that lives
-// -------------------------
+// ---- attributes: a closed set of types, no pointers to anything that lives ----
 
 typedef enum kiln_attr_type {
     KILN_ATTR_NONE = 0, ///< absent optional attribute
@@ -133,8 +132,7 @@ typedef struct kiln_op_signature {
     kiln_attr_spec attrs[KILN_MAX_ATTRS];
 } kiln_op_signature;
 
-// ---- tensors and operation records
-// ---------------------------------------------------------------
+// ---- tensors and operation records ----
 
 enum { ///< facts about a tensor's memory, known when `KILN_TENSOR_PLACED`
     KILN_TENSOR_PLACED = 1u, ///< it has memory now; without it the other facts are not known
@@ -154,7 +152,7 @@ typedef struct kiln_tensor_desc {
     uint64_t scheme; ///< of a quantised tensor (kiln_scheme_make); 0 otherwise
 } kiln_tensor_desc;
 
-// ---- quantised tensors -------------------------------------------------------------------------
+// ---- quantised tensors ----
 //
 // An element is its value times the scale of its block, times the tensor's global scale where there
 // is one. Blocks are rectangles along the axes; those at an end may be shorter. In memory: values
@@ -293,7 +291,7 @@ KILN_API bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_
 KILN_NODISCARD KILN_API kiln_status kiln_ir_infer(const kiln_op_record *call,
                                                   kiln_tensor_desc *outputs, kiln_error *err);
 
-// ---- custom operators: what plugins bring -------------------------------------------------------
+// ---- custom operators: what plugins bring ----
 //
 // One row of the table, `custom`, stands for all of them. A record says which: attributes `name`
 // ("domain::name") and `version`, and `attributes`: the operator's own, in canonical text, all of
@@ -356,7 +354,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_values(const kiln_custom_op *
 /// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API bool kiln_ir_custom_is(const kiln_op_record *record, const char *name, uint32_t version);
 
-// ---- composites --------------------------------------------------------------------------------
+// ---- composites ----
 
 /// Takes the operations of an expansion one after the other. Ids of their tensors are numbers of
 /// the expansion: inputs of the composite are 1, 2, .., results follow in order. A DROP says that a
@@ -376,8 +374,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_expand(const kiln_env *env, const ki
                                                    const kiln_expansion_sink *sink,
                                                    uint64_t *out_ids, kiln_error *err);
 
-// ---- graphs: a list of operations with inputs and outputs, in files, text and on the wire
-// ------------
+// ---- graphs: a list of operations with inputs and outputs, in files, text and on the wire ----
 
 typedef struct kiln_ir_graph kiln_ir_graph;
 
@@ -451,7 +448,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_decode_op(kiln_arena *arena, const v
 // For those who implement or decorate a backend, or plan for one. Users can stop reading here.
 // =================================================================================================
 
-// ---- memory ------------------------------------------------------------------------------------
+// ---- memory ----
 
 typedef struct kiln_buffer kiln_buffer; ///< a backend's memory; each backend defines its own
 
@@ -485,7 +482,7 @@ KILN_API void kiln_view_slice(const kiln_op_record *record, const kiln_view *inp
 KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
                               kiln_view *out_view);
 
-// ---- how near is near enough -------------------------------------------------------------------
+// ---- how near is near enough ----
 
 typedef struct kiln_tolerance {
     double ulps; ///< in units of the expected value's last place
@@ -538,7 +535,7 @@ KILN_API const void *kiln_judge_value(const kiln_judge *judge, uint64_t id);
 KILN_API bool kiln_judge_output(kiln_judge *judge, size_t output, const void *actual,
                                 const void *against, char *out_text, size_t capacity);
 
-// ---- replayable files: a stream of operations with its inputs (docs/replay.md) ----------------
+// ---- replayable files: a stream of operations with its inputs (docs/replay.md) ----
 
 typedef struct kiln_replay_input { ///< how an input lies in memory, and its elements
     bool strided; ///< else dense, from the start of its buffer
@@ -598,8 +595,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_replay_reduce(const kiln_replay *replay
                                                        uint32_t max_tries, kiln_replay **out_replay,
                                                        kiln_error *err);
 
-// ---- programs: what a fuser describes, in neutral form
-// -------------------------------------------
+// ---- programs: what a fuser describes, in neutral form ----
 
 typedef enum kiln_formula_code { ///< postfix; 64-bit checked; all of it fails closed
     KILN_F_IMM = 1, ///< push imm
@@ -744,8 +740,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_formula_eval(const kiln_formula *formul
                                                       const int64_t *facts, uint32_t n_facts,
                                                       int64_t *out_value, kiln_error *err);
 
-// ---- plans: what to do with a segment of operations
-// ------------------------------------------------
+// ---- plans: what to do with a segment of operations ----
 
 /// Operations that one program covers. The maps turn block-relative numbers into the segment's.
 /// `state` is for the executor, which sets `state_free` with it.
@@ -790,8 +785,7 @@ typedef struct kiln_plan {
     uint64_t number; ///< the executor's: of no other plan of the device, ever; 0: not given yet
 } kiln_plan;
 
-// ---- explanations: what was decided for a segment and why, for people and their tools
-// ------------------------------------------------
+// ---- explanations: what was decided for a segment and why, for people and their tools ----
 
 /// What one fuser said at one place. Times are nanoseconds for the extents at hand; 0: not known.
 typedef struct kiln_explained_candidate {
@@ -883,8 +877,7 @@ typedef struct kiln_explanation {
     uint64_t total_bytes; ///< of all tensors that get memory
 } kiln_explanation;
 
-// ---- the backend interface
-// -----------------------------------------------------------------------
+// ---- the backend interface ----
 
 typedef enum kiln_device_type {
     KILN_DEVICE_CPU = 1,
@@ -1158,8 +1151,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_reference_run(const kiln_op_record *
                                                           const kiln_host_memory *memory,
                                                           kiln_error *err);
 
-// ---- interpolation along one axis: what interpolate and its backward operator sum
-// -------------------------------------------------------------------
+// ---- interpolation along one axis: what interpolate and its backward operator sum ----
 
 typedef struct kiln_resample { ///< one axis of a call
     int64_t in;

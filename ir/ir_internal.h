@@ -8,8 +8,7 @@
 
 #include "ir.h"
 
-// ---- named by the table
-// --------------------------------------------------------------------------
+// ---- named by the table ----
 
 #define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
     extern const kiln_op_signature signature;                                                      \
@@ -30,8 +29,7 @@
 /// Whether this is domain::name: letters, digits, `_`, `.` and `-`, no digit first.
 bool kilni_ir_custom_name_ok(const char *name, size_t length);
 
-// ---- decompositions of composites
-// ------------------------------------------------------------------------
+// ---- decompositions of composites ----
 
 /// What a kiln_decompose_<name> writes to. Values are numbers: inputs of the call, then results of
 /// what was written. The first failure stays: what is written after it does nothing and gives 0, so
@@ -79,15 +77,13 @@ bool kilni_expand_wants(const kiln_expander *expander, unsigned index);
 /// Cast to the dtype of the result, when it has another. Nothing happens with one that is unwanted.
 void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value value);
 
-// ---- arithmetic that says when int64 is exceeded
-// ---------------------------------------------------
+// ---- arithmetic that says when int64 is exceeded ----
 
 bool kilni_ir_add(int64_t a, int64_t b, int64_t *out_sum);
 bool kilni_ir_sub(int64_t a, int64_t b, int64_t *out_difference);
 bool kilni_ir_mul(int64_t a, int64_t b, int64_t *out_product);
 
-// ---- texts for errors
-// ------------------------------------------------------------------------------
+// ---- texts for errors ----
 
 enum { KILNI_IR_SHAPE_TEXT = 80 };
 
@@ -97,8 +93,7 @@ const char *kilni_ir_dims_text(const int64_t *dims, uint32_t rank,
 const char *kilni_ir_desc_text(const kiln_tensor_desc *desc, char out_text[KILNI_IR_SHAPE_TEXT]);
 const char *kilni_ir_op_name(const kiln_op_record *call);
 
-// ---- attributes
-// ------------------------------------------------------------------------------------
+// ---- attributes ----
 
 /// A list attribute; count 0 when absent. A text attribute, or its fallback.
 const int64_t *kilni_ir_ints(const kiln_op_record *call, kiln_attr_key key, uint32_t *out_count);
@@ -110,8 +105,7 @@ float kilni_ir_quant_scale(float range, kiln_dtype dtype, kiln_dtype scale_dtype
 /// Writes a float as an element of a float dtype, rounded once to nearest even.
 void kilni_ir_store_float(double value, kiln_dtype dtype, void *out_element);
 
-// ---- axes
-// ------------------------------------------------------------------------------------------
+// ---- axes ----
 
 /// Turns `axis` (negative: from the end) into 0..rank-1; INVALID_ARGUMENT outside.
 kiln_status kilni_ir_axis(const kiln_op_record *call, int64_t axis, uint32_t rank,
@@ -136,8 +130,7 @@ int64_t kilni_ir_shift(const kiln_op_record *call, uint32_t rank, uint32_t axis,
 void kilni_ir_slice_axis(const kiln_op_record *call, uint32_t axis, int64_t dim, int64_t *out_start,
                          int64_t *out_step, int64_t *out_length);
 
-// ---- windows
-// ---------------------------------------------------------------------------------------
+// ---- windows ----
 
 enum { KILNI_IR_SPATIAL = 3 }; ///< spatial axes of a window at most
 
@@ -195,7 +188,7 @@ int64_t kilni_ir_signal_length(const kiln_op_record *call, int64_t dim);
 /// Broadcasts `dims` into `out_dims` by NumPy's rule; false when lengths disagree.
 bool kilni_ir_broadcast(const int64_t *dims, uint32_t rank, int64_t *out_dims, uint32_t *out_rank);
 
-// ---- tolerance.c, for judge.c ------------------------------------------------------------------
+// ---- tolerance.c, for judge.c ----
 
 /// How far from `expected` a float may be, when the tensor's largest counts as `scale`.
 double kilni_tolerance_allowed(kiln_tolerance tolerance, kiln_dtype dtype, double scale,

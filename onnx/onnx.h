@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-// ---- models ------------------------------------------------------------------------------------
+// ---- models ----
 
 typedef struct kiln_onnx_model kiln_onnx_model;
 
@@ -73,7 +73,7 @@ KILN_API void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
 KILN_API size_t kiln_onnx_model_node_count(const kiln_onnx_model *model);
 
-// ---- sessions: a model on a device ------------------------------------------
+// ---- sessions: a model on a device ----
 
 /// A model made ready for a device. Constants are uploaded at their first use and kept.
 typedef struct kiln_onnx_session kiln_onnx_session;
@@ -177,7 +177,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run_values(kiln_onnx_sessi
 /// Ownership: ends the caller's. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count);
 
-// ---- tensors in files --------------------------------------------------------------------------
+// ---- tensors in files ----
 
 /// A file that holds one TensorProto, as ONNX's test cases do.
 typedef struct kiln_onnx_tensor_file kiln_onnx_tensor_file;

@@ -131,7 +131,7 @@ static inline uint32_t kf_chain_width(const kf_chain_device *device)
     return !device->block_shape ? 4 : width < 8 ? 8 : width;
 }
 
-// ---- values and numbers ------------------------------------------------------------------------
+// ---- values and numbers ----
 
 static inline kf_chain_value *kf_chain_value_of(kf_chain *chain, uint32_t id)
 {
@@ -229,7 +229,7 @@ static inline uint32_t kf_chain_add_number(kf_chain *chain, const kf_attr *attr,
     return chain->n_numbers++;
 }
 
-// ---- admission ---------------------------------------------------------------------------------
+// ---- admission ----
 
 static inline uint32_t kf_chain_dtype_usable(const kf_chain_device *device, uint32_t dtype)
 {
@@ -334,7 +334,7 @@ static inline uint32_t kf_chain_admits(const kf_chain *chain, const kf_chain_dev
     return 1;
 }
 
-// ---- recording ---------------------------------------------------------------------------------
+// ---- recording ----
 
 /// Appends an operation without operands; kf_chain_record fills in those of an elementwise one.
 static inline kf_chain_op *kf_chain_push(kf_chain *chain, const kf_ew_row *row, uint32_t kind,
@@ -392,7 +392,7 @@ static inline uint32_t kf_chain_drop(kf_chain *chain, const kf_host *host, const
     return 1;
 }
 
-// ---- text of the computation -------------------------------------------------------------------
+// ---- text of the computation ----
 
 static inline void kf_chain_op_text(kf_text *text, const kf_chain *chain, const kf_chain_op *op,
                                     uint32_t width, const char *indent)
@@ -571,7 +571,7 @@ static inline void kf_chain_functions(kf_text *text, const kf_chain *chain, uint
     kf_chain_casts(text, chain, width);
 }
 
-// ---- names and keys ----------------------------------------------------------------------------
+// ---- names and keys ----
 
 /// "reduce(mul,sum)": the first operations, as many as a name of at most 128 bytes holds, and how
 /// many there are.

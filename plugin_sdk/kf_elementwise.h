@@ -76,7 +76,7 @@ static inline const char *kf_ew_text(const kf_ew_row *row, uint32_t dtype)
                                   : NULL;
 }
 
-// ---- functions that expressions call -----------------------------------------------------------
+// ---- functions that expressions call ----
 
 typedef struct kf_ew_helper {
     const char *name; // followed by the element type in expressions: "div_int"
@@ -372,7 +372,7 @@ static inline uint32_t kf_ew_helper_serves(const kf_ew_helper *helper, const kf_
     return (helper->kinds & kinds) != 0;
 }
 
-// ---- templates ---------------------------------------------------------------------------------
+// ---- templates ----
 
 static inline const char *kf_ew_mask(uint32_t bytes)
 {
@@ -435,7 +435,7 @@ static inline void kf_ew_template(kf_text *text, const char *template_text, uint
     }
 }
 
-// ---- casts -------------------------------------------------------------------------------------
+// ---- casts ----
 
 static inline void kf_ew_float_to_int(kf_text *text, const kf_dtype *from, const kf_dtype *to,
                                       uint32_t width)
@@ -477,7 +477,7 @@ static inline void kf_ew_cast(kf_text *text, uint32_t from_id, uint32_t to_id, u
     kf_text_add(text, "}\n");
 }
 
-// ---- memory ------------------------------------------------------------------------------------
+// ---- memory ----
 
 // Memory is read and written as ushorts: PoCL's vload_half takes a vector's alignment for granted.
 static inline void kf_ew_f16_functions(kf_text *text, uint32_t width)

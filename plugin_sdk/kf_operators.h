@@ -112,7 +112,7 @@ typedef struct kf_operators {
 } kf_operators;
 KF_ASSERT(sizeof(kf_operators) == 24);
 
-// ---- helpers -----------------------------------------------------------------------------------
+// ---- helpers ----
 
 /// Elements of a tensor on the host.
 static inline int64_t kf_memory_count(const kf_memory *memory)

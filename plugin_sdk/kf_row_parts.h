@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-// ---- parts -------------------------------------------------------------------------------------
+// ---- parts ----
 
 static inline uint32_t kf_rows_step(kf_rows *rows, uint32_t kind, uint32_t a, uint32_t b,
                                     uint32_t dtype)
@@ -66,7 +66,7 @@ static inline uint32_t kf_rows_axis(const kf_op *op, int64_t *out_axis)
     return *out_axis >= 0 && *out_axis < rank;
 }
 
-// ---- softmax -----------------------------------------------------------------------------------
+// ---- softmax ----
 
 static inline uint32_t kf_rows_softmax(kf_rows *rows, const kf_chain_device *device,
                                        const kf_host *host, const kf_op *op)
@@ -133,7 +133,7 @@ static inline uint32_t kf_rows_softmax_backward(kf_rows *rows, const kf_chain_de
     return 1;
 }
 
-// ---- norms -------------------------------------------------------------------------------------
+// ---- norms ----
 
 /// The place of scale or bias, which broadcasts to the last axes of x.
 static inline uint32_t kf_rows_norm_parameter(const kf_rows *rows, const kf_op *op, uint32_t index,

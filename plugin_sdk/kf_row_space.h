@@ -103,7 +103,7 @@ static inline void kf_rows_extent(kf_formula *f, const kf_rows *rows, uint32_t m
     kf_formula_product(f, symbols, count);
 }
 
-// ---- the space ---------------------------------------------------------------------------------
+// ---- the space ----
 
 static inline void kf_rows_start(kf_rows *rows, const kf_tensor *shape)
 {
@@ -286,7 +286,7 @@ static inline uint32_t kf_rows_fit(const kf_rows *rows, const kf_op *op, kf_rows
     return 1;
 }
 
-// ---- the second shape --------------------------------------------------------------------------
+// ---- the second shape ----
 
 /// `symbols` without extents of 1; how many are left.
 static inline uint32_t kf_rows_squeeze(const uint32_t *symbols, uint32_t rank, uint32_t *out)
@@ -502,7 +502,7 @@ static inline uint32_t kf_rows_turn_over(kf_rows *rows)
     return 1;
 }
 
-// ---- taking operations -------------------------------------------------------------------------
+// ---- taking operations ----
 
 static inline void kf_rows_show(kf_rows *rows, const char *name)
 {

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-// ---- views -------------------------------------------------------------------------------------
+// ---- views ----
 
 /// A reshape that only adds and removes axes of extent 1.
 static inline uint32_t kf_rows_reshape(const kf_tensor *in, const kf_rows_place *from,
@@ -166,7 +166,7 @@ kf_rows_push_fitting(kf_rows *rows, kf_rows *before, const kf_chain_device *devi
     }
 }
 
-// ---- text of reductions ------------------------------------------------------------------------
+// ---- text of reductions ----
 
 /// What `kind` of nothing is, in the partial type.
 static inline void kf_rows_identity(kf_text *text, uint32_t kind, uint32_t partial)
@@ -303,7 +303,7 @@ static inline void kf_rows_team_function(kf_text *text, uint32_t kind, uint32_t 
                  width);
 }
 
-// ---- estimates ---------------------------------------------------------------------------------
+// ---- estimates ----
 
 /// Pushes the bytes of all inputs, or of all results. Beyond `longest` instructions the rest counts
 /// as if it had the whole space's shape.

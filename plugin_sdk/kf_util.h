@@ -31,7 +31,7 @@ extern "C" {
 #define KF_PRINTF(f, a)
 #endif
 
-// ---- understanding what one is shown -----------------------------------------------------------
+// ---- understanding what one is shown ----
 
 // What every host of major 1 shows at least, however much later this header is than the host.
 #define KF_OP_SIZE_V1_0 56u
@@ -155,7 +155,7 @@ static inline uint32_t kf_has_compiler(const kf_host *host, const kf_device *dev
            kf_decline(host, KF_CODE_DEVICE, KF_NONE, "the device has no compiler");
 }
 
-// ---- element types in OpenCL C -----------------------------------------------------------------
+// ---- element types in OpenCL C ----
 
 #define KF_KIND_BOOL 1u
 #define KF_KIND_UINT 2u
@@ -209,7 +209,7 @@ static inline uint32_t kf_vector_width(uint32_t vector_bytes, uint32_t element_b
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
-// ---- text --------------------------------------------------------------------------------------
+// ---- text ----
 
 /// A growing string. A failed allocation sets `failed` and makes everything after it do nothing, so
 /// only the end needs a check. Zero-initialise; kf_text_free gives the memory back.
@@ -278,7 +278,7 @@ static inline void kf_text_addf(kf_text *text, const char *format, ...)
     va_end(again);
 }
 
-// ---- OpenCL C ----------------------------------------------------------------------------------
+// ---- OpenCL C ----
 
 /// The first lines of every source: no contraction, and double where it is used.
 static inline void kf_cl_prelude(kf_text *text, uint32_t uses_f64)
@@ -290,7 +290,7 @@ static inline void kf_cl_prelude(kf_text *text, uint32_t uses_f64)
     }
 }
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 /// A formula under construction. Overflow of the array sets `failed`.
 typedef struct kf_formula {
@@ -380,7 +380,7 @@ static inline kf_expr kf_formula_expr(const kf_formula *f)
     return expr;
 }
 
-// ---- cost --------------------------------------------------------------------------------------
+// ---- cost ----
 
 /// What a byte, a flop and a launch cost on a device, in units that keep formulas within int64.
 typedef struct kf_cost {
@@ -420,7 +420,7 @@ static inline void kf_formula_roofline(kf_formula *f, const kf_cost *cost, kf_ex
     kf_formula_op(f, KF_INS_ADD);
 }
 
-// ---- results -----------------------------------------------------------------------------------
+// ---- results ----
 
 /// What a block costs. A formula left empty, or that overflowed, is absent from the answer.
 typedef struct kf_estimate {

@@ -22,8 +22,7 @@ KILN_API const kiln_backend_provider *kiln_rpc_provider(void);
 KILN_API const kiln_backend_provider *kiln_rpc_tls_provider(void);
 KILN_API const kiln_backend_provider *kiln_rpc_unix_provider(void);
 
-// ---- addresses: one number for each, in this process
-// -----------------------------------------------
+// ---- addresses: one number for each, in this process ----
 
 /// The number of an address, given at its first sight: equal addresses, however they are written,
 /// have one number. `kiln_rpc_address_of` gives the canonical text; NULL for a number that was not
@@ -42,8 +41,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_address(uint64_t device_id,
                                                             const char **out_address,
                                                             kiln_error *err);
 
-// ---- servers
-// --------------------------------------------------------------------------------------
+// ---- servers ----
 
 typedef struct kiln_rpc_server kiln_rpc_server;
 

@@ -30,8 +30,7 @@ enum {
 #define KILNI_RPC_INFO "/kiln.v1.Compute/Info"
 #define KILNI_RPC_FETCH "/kiln.v1.Compute/Fetch"
 
-// ---- addresses (rpc_address.c)
-// -------------------------------------------------------------------
+// ---- addresses (rpc_address.c) ----
 
 typedef struct kilni_rpc_address {
     char scheme[8]; ///< "grpc", "grpcs" or "unix"
@@ -63,8 +62,7 @@ bool kilni_rpc_same_secret(const void *a, const void *b, size_t length);
 kiln_status kilni_rpc_read_file(const kiln_env *env, const char *path, char **out_text,
                                 kiln_error *err);
 
-// ---- limits (rpc_limits.c: plain arithmetic)
-// -----------------------------------------------------------
+// ---- limits (rpc_limits.c: plain arithmetic) ----
 
 typedef struct kilni_rpc_limits {
     uint64_t max_bytes;
@@ -85,8 +83,7 @@ kiln_status kilni_rpc_check_buffers(const kilni_rpc_limits *limits, uint64_t hel
 /// Whether `address` (without scheme) stays on this machine: unix:, localhost, 127.x.y.z or [::1].
 bool kilni_rpc_is_loopback(const char *address);
 
-// ---- messages that arrived
-// -----------------------------------------------------------------------
+// ---- messages that arrived ----
 
 /// Bytes as gRPC delivered them, in pieces. Zeroed: none.
 typedef struct kilni_rpc_message {
@@ -110,8 +107,7 @@ typedef struct kilni_rpc_hold {
 /// Waits until nobody but the caller points there.
 void kilni_rpc_hold_drain(kilni_rpc_hold *hold);
 
-// ---- frames (rpc_frame.c)
-// --------------------------------------------------------------------------------------
+// ---- frames (rpc_frame.c) ----
 
 /// A frame with its two long fields apart. Decoded: they point into the message, except data that
 /// came in pieces, which only kilni_rpc_frame_data reads.
@@ -179,8 +175,7 @@ typedef struct kilni_rpc_inbox {
 kiln_status kilni_rpc_inbox_decode(const kiln_env *env, kilni_rpc_inbox *inbox, kiln_error *err);
 void kilni_rpc_inbox_clear(const kiln_env *env, kilni_rpc_inbox *inbox);
 
-// ---- blocking streams (rpc_stream.c, rpc_channel.c, rpc_listener.c)
-// -----------------------------------------------------------------
+// ---- blocking streams (rpc_stream.c, rpc_channel.c, rpc_listener.c) ----
 
 typedef struct kilni_rpc_stream kilni_rpc_stream;
 typedef struct kilni_rpc_listener kilni_rpc_listener;
@@ -270,8 +265,7 @@ void kilni_rpc_listener_stop(kilni_rpc_listener *listener);
 void kilni_rpc_listener_shutdown(kilni_rpc_listener *listener);
 void kilni_rpc_listener_close(kilni_rpc_listener *listener);
 
-// ---- links: numbered frames over streams that may break (rpc_link.c)
-// -----------------------------------------------------------------
+// ---- links: numbered frames over streams that may break (rpc_link.c) ----
 
 typedef struct kilni_rpc_link {
     const kiln_env *env;

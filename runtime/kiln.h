@@ -30,7 +30,7 @@ typedef struct kiln_gradsync kiln_gradsync;
 typedef struct kiln_stream kiln_stream;
 typedef struct kiln_event kiln_event;
 
-// ---- context -----------------------------------------------------------------------------------
+// ---- context ----
 
 typedef struct kiln_context_options {
     uint32_t struct_size;
@@ -84,7 +84,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_context_add_provider(kiln_context *cont
                                                               const kiln_backend_provider *provider,
                                                               kiln_error *err);
 
-// ---- fusers ------------------------------------------------------------------------------------
+// ---- fusers ----
 
 typedef struct kiln_plugin_info {
     uint32_t struct_size;
@@ -124,7 +124,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_plugin_reset(kiln_context *context, con
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_get(kiln_context *context, size_t index,
                                                     kiln_plugin_info *out_info, kiln_error *err);
 
-// ---- devices -----------------------------------------------------------------------------------
+// ---- devices ----
 
 /// Address ("opencl:0") and a line of description of the n-th device of all providers, from 0.
 /// Ownership: the caller's arrays. Lifetime: n/a. Thread: any. Errors: NOT_FOUND past the last,
@@ -263,7 +263,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_device_set_memory_budget(kiln_device *d
 /// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_device_reset_peaks(kiln_device *device);
 
-// ---- streams and events ------------------------------------------------------------------------
+// ---- streams and events ----
 
 /// A stream is a sequence of operations that are planned together. Each thread has one of its own
 /// on each device; a program may make more, so that work that has nothing to do with each other is
@@ -302,7 +302,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_event_wait(kiln_event *event, kiln_erro
 KILN_API bool kiln_event_poll(kiln_event *event);
 KILN_API void kiln_event_destroy(kiln_event *event);
 
-// ---- random numbers ----------------------------------------------------------------------------
+// ---- random numbers ----
 
 /// Starts the device's random numbers anew: operations recorded from now on draw from `seed`; what
 /// was recorded before is submitted first and keeps its numbers. Equal seeds give equal numbers on
@@ -318,7 +318,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_seed(kiln_device *device, int64_t seed,
 KILN_NODISCARD KILN_API kiln_status kiln_random_stream(kiln_device *device, uint32_t number,
                                                        kiln_error *err);
 
-// ---- tensors -----------------------------------------------------------------------------------
+// ---- tensors ----
 
 /// A tensor with a copy of `data`: dense, row-major, all of it; NULL: zeros. Rank 0 is one element.
 /// Ownership: `data` is copied before return; `*out_tensor` is the caller's hold (kiln_release).
@@ -470,8 +470,7 @@ KILN_API void kiln_handle_release(kiln_handle *handle);
 KILN_NODISCARD KILN_API kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device,
                                                    kiln_tensor **out_tensor, kiln_error *err);
 
-// ---- operations by number
-// ------------------------------------------------------------------------
+// ---- operations by number ----
 
 /// A scalar operand: kiln_f64(0.5) or kiln_i64(3). It is converted to the dtype of the operation.
 typedef struct kiln_number {
@@ -518,7 +517,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
 KILN_NODISCARD KILN_API kiln_status kiln_replay_run(kiln_device *device, const kiln_replay *replay,
                                                     kiln_tensor **out_tensors, kiln_error *err);
 
-// ---- operators of plugins ----------------------------------------------------------------------
+// ---- operators of plugins ----
 
 typedef struct kiln_custom_call {
     uint32_t struct_size;
@@ -575,8 +574,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_custom_look_up(kiln_device *device, kil
 KILN_NODISCARD KILN_API kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor,
                                                  kiln_error *err);
 
-// ---- graphs: record once, run often
-// ----------------------------------------------------------------
+// ---- graphs: record once, run often ----
 
 /// Between begin and end, what this thread records on the device is kept and not run. `inputs` are
 /// the tensors that later runs replace; other tensors from before are constants of the graph.
@@ -765,7 +763,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_program_parts(kiln_device *device,
                                                        kiln_program_part_fn take, void *user,
                                                        kiln_error *err);
 
-// ---- traces ------------------------------------------------------------------------------------
+// ---- traces ----
 
 /// Notes from now on what is recorded, planned, built and queued on the context's devices, and when
 /// they run it. Devices then use queues that measure; without a trace nothing is noted and nothing
@@ -779,7 +777,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_trace_start(kiln_context *context, kiln
 KILN_NODISCARD KILN_API kiln_status kiln_trace_write(kiln_context *context, const char *path,
                                                      kiln_error *err);
 
-// ---- several devices ---------------------------------------------------------------------------
+// ---- several devices ----
 
 /// A group of devices of one context, of whatever platforms, one rank each in the order given.
 /// `options` may be NULL; its `ranks` may be 0. collective.h says how a group fails, and offers
@@ -898,8 +896,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_select(kiln_collective *coll
 KILN_API kiln_status kiln_collective_status(kiln_collective *collective, int32_t *out_rank,
                                             kiln_error *err);
 
-// ---- gradient synchronisation
-// --------------------------------------------------------------------
+// ---- gradient synchronisation ----
 
 /// The identity of a parameter, on all devices and in all processes: a number of the program's
 /// choosing; 0 is none. Equal numbers are the same parameter; eight bytes, little-endian, on a

@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-// ---- context -----------------------------------------------------------------------------------
+// ---- context ----
 
 enum { KILNI_ADDRESS_BYTES = 256, KILNI_PROVIDERS = 16 };
 
@@ -57,8 +57,7 @@ void kilni_gradsync_remove_all(kiln_context *context);
 void kilni_context_retain(kiln_context *context);
 void kilni_context_release(kiln_context *context);
 
-// ---- memory of tensors
-// ---------------------------------------------------------------------------
+// ---- memory of tensors ----
 
 /// The cause of a failure, shared by everything that depended on it. Counted under the device's
 /// lock.
@@ -96,8 +95,7 @@ typedef struct kilni_place {
     kiln_view view;
 } kilni_place;
 
-// ---- streams and tensors
-// ---------------------------------------------------------------------------
+// ---- streams and tensors ----
 
 /// The operations of one thread on one device, of one capture, or of those threads that chose it.
 /// Guarded by the device's lock.
@@ -426,8 +424,7 @@ kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *c
                                  size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                  kiln_tensor **const *outputs, kiln_error *err);
 
-// ---- dtypes that are not named
-// -----------------------------------------------------------------------------------
+// ---- dtypes that are not named ----
 
 /// Fills in the dtype of a result that the call leaves open, from the handle's defaults: `*attrs`
 /// becomes `scratch` then.
@@ -439,8 +436,7 @@ void kilni_name_dtype(const kiln_device *handle, kiln_op op, const kiln_attr **a
 kiln_status kilni_record_handed_over(kiln_tensor *tensor, kiln_device *handle,
                                      kiln_tensor **out_tensor, kiln_error *err);
 
-// ---- random numbers (all under the lock)
-// -------------------------------------------------------------------
+// ---- random numbers (all under the lock) ----
 
 /// Whether records of this operator have a seed, a stream and a position, and the place of the
 /// first among its attributes; they follow one another.
@@ -448,8 +444,7 @@ bool kilni_random_draws(const kiln_op_info *info, uint32_t *out_attr);
 /// The calling thread's next draw, as attributes in the order seed, stream, position.
 kiln_status kilni_random_next(kiln_device *device, kiln_attr out_attrs[3], kiln_error *err);
 
-// ---- places (all under the lock)
-// -------------------------------------------------------------------
+// ---- places (all under the lock) ----
 
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
                               kiln_error *err);
@@ -467,8 +462,7 @@ void kilni_place_clear(kiln_device *device, kilni_place *place);
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
 void kilni_fault_release(kiln_device *device, kilni_fault *fault);
 
-// ---- arrivals (all under the lock)
-// ----------------------------------------------------------------
+// ---- arrivals (all under the lock) ----
 
 /// With two holds: the tensor's and the bringer's. NULL: no memory.
 kilni_arrival *kilni_arrival_create(kiln_device *device);
@@ -510,8 +504,7 @@ kiln_status kilni_place_status(const kilni_place *place, kiln_error *err);
 kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err);
 bool kilni_device_gates(const kiln_device *device);
 
-// ---- operations that several devices take part in (under the lock)
-// ---------------------------------------------------------------------------------------
+// ---- operations that several devices take part in (under the lock) ----
 
 /// Gives back what collective calls that have ended held.
 void kilni_device_sweep(kiln_device *device);
@@ -533,8 +526,7 @@ void kilni_collective_cancel(kiln_collective *collective);
 /// here.
 kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kiln_error *err);
 
-// ---- lanes
-// ---------------------------------------------------------------------------------------
+// ---- lanes ----
 
 /// Makes the device's lanes where it can have some. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_lanes_open(kiln_device *device, kiln_error *err);
@@ -582,8 +574,7 @@ void kilni_kept_forget(kiln_device *device, kilni_storage *source);
 /// Drops everything; what is needed again is made again. False: there was nothing.
 bool kilni_kept_drop(kiln_device *device);
 
-// ---- executor
-// ------------------------------------------------------------------------------------
+// ---- executor ----
 
 /// A segment with the places of its tensors, in the order of the plan's numbers.
 typedef struct kilni_run {
@@ -722,8 +713,7 @@ void kilni_scores_times(const kilni_scores *scores, uint64_t *out_ns);
 /// lock.
 bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores);
 
-// ---- traces
-// ---------------------------------------------------------------------------------------
+// ---- traces ----
 
 typedef enum kilni_span_kind {
     KILNI_SPAN_RECORD,
@@ -782,8 +772,7 @@ void kilni_trace_leave(kiln_device *device);
 void kilni_trace_end(kiln_context *context);
 void kilni_trace_destroy(kilni_trace *trace);
 
-// ---- samples: a block beside the run that it belongs to (under the lock)
-// ----------------------------------
+// ---- samples: a block beside the run that it belongs to (under the lock) ----
 
 typedef struct kilni_sample {
     const kilni_run *run;
@@ -926,8 +915,7 @@ typedef struct kilni_guard_damage {
 } kilni_guard_damage;
 bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage);
 
-// ---- attributes for the builders
-// ---------------------------------------------------------------------
+// ---- attributes for the builders ----
 
 static inline kiln_attr kilni_attr_none(void)
 {

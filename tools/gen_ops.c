@@ -83,8 +83,7 @@ static void print_upper(FILE *file, const char *text)
     }
 }
 
-// ---- kiln_ops.h and kiln_ops.c
-// -------------------------------------------------------------------
+// ---- kiln_ops.h and kiln_ops.c ----
 
 static void print_options_struct(FILE *file, const kiln_op_info *info)
 {
@@ -319,8 +318,7 @@ static void write_builders_source(FILE *file)
     fprintf(file, "// clang-format on\n");
 }
 
-// ---- kiln_fuser_ops.h
-// ------------------------------------------------------------------------------
+// ---- kiln_fuser_ops.h ----
 
 /// For fusers: what never arrives, or only from some devices. `kiln ops NAME` says as what it does.
 static const char *composite_note(const kiln_op_info *info)
@@ -366,8 +364,7 @@ static void write_fuser_header(FILE *file)
     fprintf(file, "\n#endif\n");
 }
 
-// ---- documentation and golden list
-// -----------------------------------------------------------------
+// ---- documentation and golden list ----
 
 static const char *class_name(kiln_op_class cls)
 {

@@ -110,15 +110,15 @@ static kiln_status run_aside(kilni_exec *exec, kilni_exec_fn launcher)
     kiln_view aside = exec->outputs[0];
     const kiln_view *outputs = exec->outputs;
     int64_t bytes = kilni_exec_count(&aside) * (int64_t)kiln_dtype_size(aside.dtype);
-    kiln_status st = kilni_exec_alloc(exec, bytes, &aside.buffer);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_alloc(exec, bytes, &aside.buffer);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     aside.offset_bytes = 0;
     exec->outputs = &aside;
-    st = launcher(exec);
+    status = launcher(exec);
     exec->outputs = outputs;
-    return st == KILN_STATUS_OK ? kilni_exec_copy(exec, &aside, &outputs[0]) : st;
+    return status == KILN_STATUS_OK ? kilni_exec_copy(exec, &aside, &outputs[0]) : status;
 }
 
 static bool is_empty(const kiln_op_record *record, const kiln_view *outputs)
@@ -143,13 +143,13 @@ kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record
         return kiln_fail(err, UNIMPLEMENTED, "%s of %s: the OpenCL backend has no kernel for it",
                          op_name(record), name != NULL ? name : "nothing");
     }
-    kiln_status st = check_views(&exec);
-    if (st != KILN_STATUS_OK || is_empty(record, outputs)) {
-        return st;
+    kiln_status status = check_views(&exec);
+    if (status != KILN_STATUS_OK || is_empty(record, outputs)) {
+        return status;
     }
-    st = needs_own_output(&exec) ? run_aside(&exec, launcher) : launcher(&exec);
+    status = needs_own_output(&exec) ? run_aside(&exec, launcher) : launcher(&exec);
     for (uint32_t i = 0; i < exec.n_scratch; i++) {
         kilni_cl_free(backend, exec.scratch[i]);
     }
-    return st;
+    return status;
 }

@@ -63,8 +63,7 @@ static void join_rows(kilni_exec_window *w)
     }
 }
 
-// ---- the direct form
-// -------------------------------------------------------------------------------
+// ---- the direct form ----
 
 /* x as [n * c, depth, height, width] among zeros: the part from `begin` on that windows reach. */
 static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int64_t *begin,
@@ -79,11 +78,11 @@ static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int6
         place.dims[1 + i] = part.dims[1 + i];
         place.offset_bytes += begin[i] * place.strides[1 + i] * size;
     }
-    kiln_status st = kilni_exec_fill(exec, 0, out_padded);
-    if (st == KILN_STATUS_OK && kilni_exec_count(&part) > 0) {
-        st = kilni_exec_copy(exec, &part, &place);
+    kiln_status status = kilni_exec_fill(exec, 0, out_padded);
+    if (status == KILN_STATUS_OK && kilni_exec_count(&part) > 0) {
+        status = kilni_exec_copy(exec, &part, &place);
     }
-    return st;
+    return status;
 }
 
 /* Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
@@ -107,14 +106,14 @@ static kiln_status without_borders(kilni_exec *exec, direct_shape *s, const kiln
     kiln_view whole = kiln_view_dense(&plain, input->buffer);
     whole.offset_bytes = input->offset_bytes;
     kiln_view padded = kiln_view_dense(&desc, NULL);
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &padded.buffer);
-    if (st == KILN_STATUS_OK && kilni_exec_count(&padded) > 0) {
-        st = surround(exec, &whole, w->begin, &padded);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &padded.buffer);
+    if (status == KILN_STATUS_OK && kilni_exec_count(&padded) > 0) {
+        status = surround(exec, &whole, w->begin, &padded);
     }
     *input = padded;
     memcpy(s->in, &desc.dims[1], sizeof(s->in));
     s->start[1] = 0;
-    return st;
+    return status;
 }
 
 static int64_t channels_each(const kilni_exec *exec, int64_t outputs)
@@ -143,9 +142,9 @@ static kiln_status launch_direct(kilni_exec *exec, const conv_shape *c, const op
     memcpy(s.strides, c->w.strides, sizeof(s.strides));
     memcpy(s.dilations, c->w.dilations, sizeof(s.dilations));
     memcpy(s.start, c->start, sizeof(s.start));
-    kiln_status st = without_borders(exec, &s, &c->w, &input, vector);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = without_borders(exec, &s, &c->w, &input, vector);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_exec_define_dtype(&options, "A", exec->outputs[0].dtype);
     kilni_exec_define(&options, "V", vector);
@@ -153,9 +152,9 @@ static kiln_status launch_direct(kilni_exec *exec, const conv_shape *c, const op
     kilni_exec_define(&options, "BIAS", with->has_bias ? 1 : 0);
     kilni_exec_define(&options, "STEP1", s.strides[2] == 1 ? 1 : 0);
     kilni_exec_define(&options, "DIRECT", 1);
-    st = kilni_exec_kernel(exec, "conv.cl", "kiln_conv_direct", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    status = kilni_exec_kernel(exec, "conv.cl", "kiln_conv_direct", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
@@ -169,8 +168,7 @@ static kiln_status launch_direct(kilni_exec *exec, const conv_shape *c, const op
     return kilni_exec_launch(exec, &args, items, 64);
 }
 
-// ---- products with columns
-// -------------------------------------------------------------------------
+// ---- products with columns ----
 
 /* Registers for sums: 16 of 32 with AVX-512, 12 of 16 with AVX, where a vector takes two. Blocks of
  * channels as equal as can be. */
@@ -212,10 +210,10 @@ static kiln_status launch_product(kilni_exec *exec, conv_shape *s, const operand
     int64_t pieces =
         kilni_exec_ceil_div(s->positions, SIDE) * kilni_exec_ceil_div(s->outputs, SIDE) * s->images;
     int64_t items = block ? cut_work(exec, s, rows, vectors * vector) : pieces * GROUP;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (block) {
         int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(dtype));
-        st = kilni_exec_alloc(exec, items * s->depth * vectors * vector * size, &scratch);
+        status = kilni_exec_alloc(exec, items * s->depth * vectors * vector * size, &scratch);
     }
     kilni_exec_define_dtype(&options, "A", dtype);
     kilni_exec_define(&options, "V", vector);
@@ -225,12 +223,12 @@ static kiln_status launch_product(kilni_exec *exec, conv_shape *s, const operand
         kilni_exec_define(&options, "NR", vectors);
     }
     kilni_exec_define(&options, block ? "BLOCK" : "TILE", 1);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_kernel(exec, "conv.cl", block ? "kiln_conv_block" : "kiln_conv_tile",
-                               &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_kernel(exec, "conv.cl", block ? "kiln_conv_block" : "kiln_conv_tile",
+                                   &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
@@ -245,8 +243,7 @@ static kiln_status launch_product(kilni_exec *exec, conv_shape *s, const operand
     return kilni_exec_launch(exec, &args, items, GROUP);
 }
 
-// ---- operators
-// -------------------------------------------------------------------------------------
+// ---- operators ----
 
 static kiln_status run_conv(kilni_exec *exec, const operands *with)
 {
@@ -271,14 +268,14 @@ static kiln_status run_conv(kilni_exec *exec, const operands *with)
 kiln_status kilni_exec_conv(kilni_exec *exec)
 {
     operands with = {.has_bias = exec->record->n_inputs == 3};
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &with.x);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_dense(exec, &exec->inputs[1], &with.weight);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &with.x);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_dense(exec, &exec->inputs[1], &with.weight);
     }
-    if (st == KILN_STATUS_OK && with.has_bias) {
-        st = kilni_exec_dense(exec, &exec->inputs[2], &with.bias);
+    if (status == KILN_STATUS_OK && with.has_bias) {
+        status = kilni_exec_dense(exec, &exec->inputs[2], &with.bias);
     }
-    return st == KILN_STATUS_OK ? run_conv(exec, &with) : st;
+    return status == KILN_STATUS_OK ? run_conv(exec, &with) : status;
 }
 
 /* Input `index`, less its zero point, as i32. A zero point for each row of the first axis, or one.
@@ -291,23 +288,24 @@ static kiln_status shift(kilni_exec *exec, unsigned index, kiln_view *out_view)
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_view input;
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[index], &input);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[index], &input);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t count = kilni_exec_count(&input);
     bool each = has_zero && zero->rank == 1;
     desc.rank = (uint8_t)input.rank;
     memcpy(desc.dims, input.dims, sizeof(desc.dims));
     *out_view = kiln_view_dense(&desc, NULL);
-    st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
+    status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
     kilni_exec_define_dtype(&options, "A", input.dtype);
     kilni_exec_define(&options, "ZERO", has_zero ? 1 : 0);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_kernel(exec, "conv_integer.cl", "kiln_conv_integer_shift", &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_exec_kernel(exec, "conv_integer.cl", "kiln_conv_integer_shift", &options, &args);
     }
-    if (st != KILN_STATUS_OK || count == 0) {
-        return st;
+    if (status != KILN_STATUS_OK || count == 0) {
+        return status;
     }
     int64_t chunk = kilni_exec_is_block(exec) ? 4096 : 4;
     kilni_cl_push_buffer(&args, out_view->buffer);
@@ -325,9 +323,9 @@ static kiln_status shift(kilni_exec *exec, unsigned index, kiln_view *out_view)
 kiln_status kilni_exec_conv_integer(kilni_exec *exec)
 {
     operands with = {.has_bias = false};
-    kiln_status st = shift(exec, 0, &with.x);
-    if (st == KILN_STATUS_OK) {
-        st = shift(exec, 1, &with.weight);
+    kiln_status status = shift(exec, 0, &with.x);
+    if (status == KILN_STATUS_OK) {
+        status = shift(exec, 1, &with.weight);
     }
-    return st == KILN_STATUS_OK ? run_conv(exec, &with) : st;
+    return status == KILN_STATUS_OK ? run_conv(exec, &with) : status;
 }

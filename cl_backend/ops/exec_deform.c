@@ -21,18 +21,18 @@ static int64_t product(const int64_t lengths[KILNI_EXEC_SPATIAL])
 /* Dense views of all inputs, and the geometry. `windows` are those of the offset. */
 static kiln_status prepare(kilni_exec *exec, kiln_view views[4], deform_shape *s)
 {
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     *s = (deform_shape){.groups = kiln_op_attr_i64(exec->record, KILN_KEY_OFFSET_GROUPS)};
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
-        st = kilni_exec_dense(exec, &exec->inputs[i], &views[i]);
-        s->start[i] = st == KILN_STATUS_OK ? kilni_exec_start(&views[i]) : 0;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
+        status = kilni_exec_dense(exec, &exec->inputs[i], &views[i]);
+        s->start[i] = status == KILN_STATUS_OK ? kilni_exec_start(&views[i]) : 0;
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         kilni_exec_window_init(exec, &s->w, &views[0], &views[1], NULL);
         s->batch = views[0].dims[0];
         s->channels = views[0].dims[1];
     }
-    return st;
+    return status;
 }
 
 static kiln_status kernel_of(kilni_exec *exec, const char *name, int64_t mask,
@@ -64,16 +64,16 @@ kiln_status kilni_exec_deform_im2col(kilni_exec *exec)
     deform_shape s;
     kilni_cl_args args;
     bool has_mask = exec->record->n_inputs > 2;
-    kiln_status st = prepare(exec, views, &s);
-    if (st == KILN_STATUS_OK) {
-        st = kernel_of(exec, "kiln_deform_columns",
-                       !has_mask            ? 0
-                       : views[2].rank == 0 ? 1
-                                            : 2,
-                       &args);
+    kiln_status status = prepare(exec, views, &s);
+    if (status == KILN_STATUS_OK) {
+        status = kernel_of(exec, "kiln_deform_columns",
+                           !has_mask            ? 0
+                           : views[2].rank == 0 ? 1
+                                                : 2,
+                           &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     s.result[0] = kilni_exec_start(out);
     cut(exec, &s, kilni_exec_count(out));
@@ -89,9 +89,9 @@ static kiln_status launch_offsets(kilni_exec *exec, deform_shape *s, const kiln_
 {
     kilni_cl_args args;
     int64_t items = kilni_exec_count(&exec->outputs[2]);
-    kiln_status st = kernel_of(exec, "kiln_deform_offsets", 2, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kernel_of(exec, "kiln_deform_offsets", 2, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     cut(exec, s, items);
     kilni_cl_push_bytes(&args, s, sizeof(*s));
@@ -109,12 +109,12 @@ static kiln_status launch_x(kilni_exec *exec, deform_shape *s, const kiln_view v
     kiln_buffer *sums = NULL;
     int64_t count = s->batch * s->channels * product(s->w.in);
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(views[0].dtype));
-    kiln_status st = kilni_exec_alloc(exec, count * size, &sums);
-    if (st == KILN_STATUS_OK) {
-        st = kernel_of(exec, "kiln_deform_x", 2, &args);
+    kiln_status status = kilni_exec_alloc(exec, count * size, &sums);
+    if (status == KILN_STATUS_OK) {
+        status = kernel_of(exec, "kiln_deform_x", 2, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     s->each = 1;
     kilni_cl_push_bytes(&args, s, sizeof(*s));
@@ -122,12 +122,12 @@ static kiln_status launch_x(kilni_exec *exec, deform_shape *s, const kiln_view v
     for (unsigned i = 1; i < 4; i++) {
         kilni_cl_push_buffer(&args, views[i].buffer);
     }
-    st = launch(exec, &args, s, s->batch * s->channels);
-    if (st == KILN_STATUS_OK) {
-        st = kernel_of(exec, "kiln_deform_narrow", 2, &args);
+    status = launch(exec, &args, s, s->batch * s->channels);
+    if (status == KILN_STATUS_OK) {
+        status = kernel_of(exec, "kiln_deform_narrow", 2, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     cut(exec, s, count);
     kilni_cl_push_bytes(&args, s, sizeof(*s));
@@ -140,12 +140,12 @@ kiln_status kilni_exec_deform_im2col_backward(kilni_exec *exec)
 {
     kiln_view views[4];
     deform_shape s;
-    kiln_status st = prepare(exec, views, &s);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 3; i++) {
+    kiln_status status = prepare(exec, views, &s);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 3; i++) {
         s.result[i] = kilni_exec_start(&exec->outputs[i]);
     }
-    if (st == KILN_STATUS_OK) {
-        st = launch_offsets(exec, &s, views);
+    if (status == KILN_STATUS_OK) {
+        status = launch_offsets(exec, &s, views);
     }
-    return st == KILN_STATUS_OK ? launch_x(exec, &s, views) : st;
+    return status == KILN_STATUS_OK ? launch_x(exec, &s, views) : status;
 }

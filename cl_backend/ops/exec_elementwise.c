@@ -59,9 +59,10 @@ static kiln_status launch(kilni_exec *exec, const elementwise *e)
     }
     kilni_exec_shape_init(exec, &s, &loops, vector);
     define_instance(exec, e, &s, vector, &options);
-    kiln_status st = kilni_exec_kernel(exec, "elementwise.cl", "kiln_elementwise", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status =
+        kilni_exec_kernel(exec, "elementwise.cl", "kiln_elementwise", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     for (uint32_t i = 0; i < e->n_operands; i++) {
@@ -93,15 +94,15 @@ static kiln_status add_values(kilni_exec *exec, elementwise *e, bool raw)
     static const kiln_attr_key keys[] = {KILN_KEY_VALUE, KILN_KEY_SLOPE, KILN_KEY_MIN,
                                          KILN_KEY_MAX};
     const kiln_op_signature *signature = kiln_op_info_of(exec->record->op)->signature;
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t k = 0; st == KILN_STATUS_OK && k < sizeof(keys) / sizeof(keys[0]); k++) {
-        for (unsigned i = 0; st == KILN_STATUS_OK && i < signature->n_attrs; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t k = 0; status == KILN_STATUS_OK && k < sizeof(keys) / sizeof(keys[0]); k++) {
+        for (unsigned i = 0; status == KILN_STATUS_OK && i < signature->n_attrs; i++) {
             if (signature->attrs[i].key == keys[k]) {
-                st = add_value(exec, e, keys[k], raw);
+                status = add_value(exec, e, keys[k], raw);
             }
         }
     }
-    return st;
+    return status;
 }
 
 /* The formula of an operator with a scalar is that of its twin with two operands. */
@@ -141,7 +142,7 @@ static kiln_status run_binary(kilni_exec *exec, const char *name)
 {
     kiln_dtype dtype = exec->inputs[0].dtype;
     elementwise e = {.op = name, .scalar = true};
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     add_operand(&e, &exec->outputs[0], exec->outputs[0].dtype);
     add_operand(&e, &exec->inputs[0], dtype);
     e.value_bytes = (uint32_t)kiln_dtype_size(kilni_exec_compute(dtype));
@@ -149,9 +150,9 @@ static kiln_status run_binary(kilni_exec *exec, const char *name)
         add_operand(&e, &exec->inputs[1], dtype);
     } else {
         add_operand(&e, &exec->inputs[0], dtype);
-        st = add_value(exec, &e, KILN_KEY_VALUE, false);
+        status = add_value(exec, &e, KILN_KEY_VALUE, false);
     }
-    return st == KILN_STATUS_OK ? launch(exec, &e) : st;
+    return status == KILN_STATUS_OK ? launch(exec, &e) : status;
 }
 
 kiln_status kilni_exec_elementwise(kilni_exec *exec)
@@ -176,8 +177,8 @@ kiln_status kilni_exec_elementwise(kilni_exec *exec)
         bool as_is = !raw || (masks >> i & 1u) != 0;
         add_operand(&e, &exec->inputs[i], as_is ? dtype : kilni_exec_raw(dtype));
     }
-    kiln_status st = add_values(exec, &e, raw);
-    return st == KILN_STATUS_OK ? launch(exec, &e) : st;
+    kiln_status status = add_values(exec, &e, raw);
+    return status == KILN_STATUS_OK ? launch(exec, &e) : status;
 }
 
 kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kiln_view *target)

@@ -31,11 +31,11 @@ static kiln_status begin(kilni_exec *exec, const fft *f, const char *kernel,
     kilni_exec_define_dtype(&options, "A", f->dtype);
     kilni_exec_define_dtype(&options, "C", kilni_exec_compute(f->dtype));
     kilni_exec_define(&options, "V", kilni_exec_vector(exec, f->dtype));
-    kiln_status st = kilni_exec_kernel(exec, "fft.cl", kernel, &options, out_args);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_exec_kernel(exec, "fft.cl", kernel, &options, out_args);
+    if (status == KILN_STATUS_OK) {
         kilni_cl_push_buffer(out_args, f->work);
     }
-    return st;
+    return status;
 }
 
 static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const int64_t *numbers,
@@ -51,11 +51,11 @@ static kiln_status pass(kilni_exec *exec, const fft *f, int64_t from, int64_t to
                         int64_t rows)
 {
     kilni_cl_args args;
-    kiln_status st = begin(exec, f, "kiln_fft_pass", &args);
+    kiln_status status = begin(exec, f, "kiln_fft_pass", &args);
     int64_t each = kilni_exec_is_block(exec) ? BLOCK_EACH : 1;
     const int64_t numbers[] = {from, to, f->twiddles, f->filled, s, rows, each};
     int64_t items = kilni_exec_ceil_div(rows * f->filled / 2, each);
-    return st == KILN_STATUS_OK ? launch(exec, &args, numbers, 7, items) : st;
+    return status == KILN_STATUS_OK ? launch(exec, &args, numbers, 7, items) : status;
 }
 
 /* All passes over `rows` rows at *at, with room at *other; the result is at *at. */
@@ -63,20 +63,20 @@ static kiln_status passes(kilni_exec *exec, const fft *f, int64_t rows, int64_t 
 {
     int64_t units = (int64_t)exec->backend->info.compute_units;
     bool alone = kilni_exec_is_block(exec) && (rows >= units || f->filled <= SMALL_ROW);
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (alone && f->filled > 1) {
         kilni_cl_args args;
         const int64_t numbers[] = {*at, *other, f->twiddles, f->filled, rows};
-        st = begin(exec, f, "kiln_fft_rows", &args);
-        st = st == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, rows) : st;
+        status = begin(exec, f, "kiln_fft_rows", &args);
+        status = status == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, rows) : status;
     }
-    for (int64_t s = 1; st == KILN_STATUS_OK && s < f->filled; s *= 2) {
-        st = alone ? st : pass(exec, f, *at, *other, s, rows);
+    for (int64_t s = 1; status == KILN_STATUS_OK && s < f->filled; s *= 2) {
+        status = alone ? status : pass(exec, f, *at, *other, s, rows);
         int64_t swapped = *at;
         *at = *other;
         *other = swapped;
     }
-    return st;
+    return status;
 }
 
 static void push_factor(kilni_cl_args *args, const fft *f)
@@ -92,9 +92,9 @@ static kiln_status load_rows(kilni_exec *exec, const fft *f)
 {
     kilni_cl_args args;
     const int64_t numbers[] = {f->a, f->chirp, f->length, f->filled, f->rows};
-    kiln_status st = begin(exec, f, "kiln_fft_load", &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = begin(exec, f, "kiln_fft_load", &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, f->in[0].buffer);
     kilni_cl_push_buffer(&args, f->in[1].buffer);
@@ -108,9 +108,9 @@ static kiln_status store_rows(kilni_exec *exec, const fft *f)
 {
     kilni_cl_args args;
     const int64_t numbers[] = {f->a, f->chirp, f->length, f->filled, f->rows};
-    kiln_status st = begin(exec, f, "kiln_fft_store", &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = begin(exec, f, "kiln_fft_store", &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, f->out[0].buffer);
     kilni_cl_push_buffer(&args, f->out[1].buffer);
@@ -129,13 +129,14 @@ static kiln_status transform_directly(kilni_exec *exec, fft *f)
     kilni_cl_args args;
     const int64_t of_circle[] = {f->twiddles, f->length};
     const int64_t numbers[] = {f->a, f->b, f->twiddles, f->length, f->rows};
-    kiln_status st = begin(exec, f, "kiln_fft_circle", &args);
-    st = st == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : st;
-    st = st == KILN_STATUS_OK ? load_rows(exec, f) : st;
-    st = st == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_direct", &args) : st;
-    st = st == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, f->rows * f->length) : st;
+    kiln_status status = begin(exec, f, "kiln_fft_circle", &args);
+    status = status == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : status;
+    status = status == KILN_STATUS_OK ? load_rows(exec, f) : status;
+    status = status == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_direct", &args) : status;
+    status =
+        status == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, f->rows * f->length) : status;
     f->a = f->b;
-    return st == KILN_STATUS_OK ? store_rows(exec, f) : st;
+    return status == KILN_STATUS_OK ? store_rows(exec, f) : status;
 }
 
 static kiln_status make_tables(kilni_exec *exec, fft *f)
@@ -143,37 +144,38 @@ static kiln_status make_tables(kilni_exec *exec, fft *f)
     kilni_cl_args args;
     const int64_t of_twiddles[] = {f->twiddles, f->filled};
     const int64_t of_chirp[] = {f->chirp, f->circle[0], f->length, f->filled};
-    kiln_status st = begin(exec, f, "kiln_fft_twiddles", &args);
-    if (st == KILN_STATUS_OK) {
-        st = launch(exec, &args, of_twiddles, 2, f->filled / 2);
+    kiln_status status = begin(exec, f, "kiln_fft_twiddles", &args);
+    if (status == KILN_STATUS_OK) {
+        status = launch(exec, &args, of_twiddles, 2, f->filled / 2);
     }
-    if (st != KILN_STATUS_OK || f->chirp < 0) {
-        return st;
+    if (status != KILN_STATUS_OK || f->chirp < 0) {
+        return status;
     }
-    st = begin(exec, f, "kiln_fft_chirp", &args);
-    if (st == KILN_STATUS_OK) {
-        st = launch(exec, &args, of_chirp, 4, f->filled);
+    status = begin(exec, f, "kiln_fft_chirp", &args);
+    if (status == KILN_STATUS_OK) {
+        status = launch(exec, &args, of_chirp, 4, f->filled);
     }
-    return st == KILN_STATUS_OK ? passes(exec, f, 1, &f->circle[0], &f->circle[1]) : st;
+    return status == KILN_STATUS_OK ? passes(exec, f, 1, &f->circle[0], &f->circle[1]) : status;
 }
 
 static kiln_status transform(kilni_exec *exec, fft *f)
 {
     kilni_cl_args args;
-    kiln_status st = make_tables(exec, f);
-    if (st == KILN_STATUS_OK) {
-        st = load_rows(exec, f);
+    kiln_status status = make_tables(exec, f);
+    if (status == KILN_STATUS_OK) {
+        status = load_rows(exec, f);
     }
-    if (st == KILN_STATUS_OK) {
-        st = passes(exec, f, f->rows, &f->a, &f->b);
+    if (status == KILN_STATUS_OK) {
+        status = passes(exec, f, f->rows, &f->a, &f->b);
     }
-    if (st == KILN_STATUS_OK && f->chirp >= 0) {
-        st = begin(exec, f, "kiln_fft_multiply", &args);
+    if (status == KILN_STATUS_OK && f->chirp >= 0) {
+        status = begin(exec, f, "kiln_fft_multiply", &args);
         const int64_t numbers[] = {f->a, f->circle[0], f->filled, f->rows};
-        st = st == KILN_STATUS_OK ? launch(exec, &args, numbers, 4, f->rows * f->filled) : st;
-        st = st == KILN_STATUS_OK ? passes(exec, f, f->rows, &f->a, &f->b) : st;
+        status = status == KILN_STATUS_OK ? launch(exec, &args, numbers, 4, f->rows * f->filled)
+                                          : status;
+        status = status == KILN_STATUS_OK ? passes(exec, f, f->rows, &f->a, &f->b) : status;
     }
-    return st == KILN_STATUS_OK ? store_rows(exec, f) : st;
+    return status == KILN_STATUS_OK ? store_rows(exec, f) : status;
 }
 
 static kiln_status place(kilni_exec *exec, fft *f)
@@ -229,10 +231,10 @@ static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     const int64_t of_circle[] = {0, f->length};
-    kiln_status st =
+    kiln_status status =
         kilni_exec_alloc(exec, (s->work + s->items * 4 * s->points * vector) * size, &f->work);
-    st = st == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_circle", &args) : st;
-    st = st == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : st;
+    status = status == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_circle", &args) : status;
+    status = status == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : status;
     for (unsigned i = 0; i < 2; i++) {
         s->start[i] = kilni_exec_start(&f->in[i]);
         s->start[2 + i] = kilni_exec_start(&f->out[i]);
@@ -240,11 +242,11 @@ static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
     kilni_exec_define_dtype(&options, "A", f->dtype);
     kilni_exec_define(&options, "V", vector);
     kilni_exec_define(&options, "REAL", f->parts == 1 ? 1 : 0);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_kernel(exec, "fft_lines.cl", "kiln_fft_lines", &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_kernel(exec, "fft_lines.cl", "kiln_fft_lines", &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, f->work);
@@ -269,16 +271,16 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
              .filled = 1,
              .dtype = exec->inputs[0].dtype};
     kiln_view targets[2];
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
         unsigned from = inverse ? 1 - i : i;
         const kiln_view turned = kilni_exec_axis_last(&exec->inputs[complex ? from : 0], axis);
         targets[i] = kilni_exec_axis_last(&exec->outputs[from], axis);
-        st = kilni_exec_result(exec, &targets[i], &f.out[i]);
+        status = kilni_exec_result(exec, &targets[i], &f.out[i]);
         bool same = i == 1 && !complex;
         f.in[i] = same ? f.in[0] : turned;
-        if (st == KILN_STATUS_OK && !same) {
-            st = kilni_exec_dense(exec, &turned, &f.in[i]);
+        if (status == KILN_STATUS_OK && !same) {
+            status = kilni_exec_dense(exec, &turned, &f.in[i]);
         }
         f.parts |= complex || from == 0 ? 1 << i : 0;
     }
@@ -298,16 +300,16 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
     f.factor /= inverse ? (double)f.length : 1;
     lines_shape lines;
     bool at_once = takes_lines(exec, &f, &lines);
-    st = st == KILN_STATUS_OK && !at_once ? place(exec, &f) : st;
-    if (st == KILN_STATUS_OK && at_once) {
-        st = transform_lines(exec, &f, &lines);
-    } else if (st == KILN_STATUS_OK) {
-        st = f.direct ? transform_directly(exec, &f) : transform(exec, &f);
+    status = status == KILN_STATUS_OK && !at_once ? place(exec, &f) : status;
+    if (status == KILN_STATUS_OK && at_once) {
+        status = transform_lines(exec, &f, &lines);
+    } else if (status == KILN_STATUS_OK) {
+        status = f.direct ? transform_directly(exec, &f) : transform(exec, &f);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
         if (f.out[i].buffer != targets[i].buffer) {
-            st = kilni_exec_copy(exec, &f.out[i], &targets[i]);
+            status = kilni_exec_copy(exec, &f.out[i], &targets[i]);
         }
     }
-    return st;
+    return status;
 }

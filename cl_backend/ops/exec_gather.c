@@ -35,9 +35,9 @@ static kiln_status launch(kilni_exec *exec, const kiln_view *input, const kiln_v
     kilni_exec_define(&options, "DEPTH", depth);
     kilni_exec_define(&options, "ROWS", rows ? 1 : 0);
     kilni_exec_define_shape(exec, &options, &shape, vector);
-    kiln_status st = kilni_exec_kernel(exec, "gather.cl", "kiln_gather", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "gather.cl", "kiln_gather", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &shape, sizeof(shape));
     kilni_cl_push_bytes(&args, t, sizeof(*t));

@@ -34,8 +34,7 @@ kilni_exec_fn kilni_exec_launcher(kiln_op op);
 /// Of layer_norm and rms_norm: few long rows are better off as reductions over the whole device.
 bool kilni_exec_norm_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
 
-// ---- devices and numbers
-// ---------------------------------------------------------------------------
+// ---- devices and numbers ----
 
 /// Whether kernels take the block form: one work-item for a block of work, explicit vectors, no
 /// barriers.
@@ -66,8 +65,7 @@ int64_t kilni_exec_list(const kilni_exec *exec, kiln_attr_key key, uint32_t i, i
 kiln_status kilni_exec_number(const kilni_exec *exec, kiln_attr_key key, kiln_dtype dtype, bool raw,
                               uint64_t *out_value, uint32_t *out_bytes);
 
-// ---- memory
-// ------------------------------------------------------------------------------------------
+// ---- memory ----
 
 /// Memory that is freed after the operation is queued.
 kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_buffer);
@@ -90,8 +88,7 @@ kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kil
 /// Writes `value` (bytes of one element) to every element of `target`.
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target);
 
-// ---- sorting (exec_sort.c)
-// -------------------------------------------------------------------------------
+// ---- sorting (exec_sort.c) ----
 
 /// Keys in dense lines: unsigned numbers of 4 or 8 bytes, or pairs of 8 bytes each. All ones is not
 /// a key.
@@ -105,8 +102,7 @@ typedef struct kilni_exec_sorting {
 /// Sorts every line in ascending order.
 kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting);
 
-// ---- loops
-// ---------------------------------------------------------------------------------------------
+// ---- loops ----
 
 /// Axes that several operands share, merged where all of them allow it. Axes of length 1 are gone;
 /// a broadcast operand has stride 0. Strides are in elements.
@@ -146,8 +142,7 @@ typedef struct kilni_exec_shape {
 void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kilni_exec_loops *loops,
                            uint32_t vector);
 
-// ---- windows
-// ---------------------------------------------------------------------------------------
+// ---- windows ----
 
 /// kiln_window of prelude.cl: lengths and attributes over three spatial axes, those in front of a
 /// smaller problem of length 1.
@@ -172,8 +167,7 @@ bool kilni_exec_transposes(const kilni_exec_loops *loops);
 kiln_status kilni_exec_transpose(kilni_exec *exec, const kilni_exec_loops *loops, kiln_dtype dtype,
                                  kiln_buffer *source, kiln_buffer *target);
 
-// ---- kernels
-// -------------------------------------------------------------------------------------------
+// ---- kernels ----
 
 /// Compiler options, built piece by piece. Too long a text is an INTERNAL error at the launch.
 typedef struct kilni_exec_options {

@@ -34,10 +34,11 @@ static kiln_status ctc_memory(kilni_exec *exec, ctc *c)
     int64_t vector = kilni_exec_is_block(exec) ? kilni_exec_vector(exec, c->views[0].dtype) : 1;
     c->width = kilni_exec_ceil_div(most, vector) * vector + 4;
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(c->views[0].dtype));
-    kiln_status st = kilni_exec_alloc(exec, dims[1] * (dims[0] + 5) * c->width * size, &c->paths);
-    return st == KILN_STATUS_OK
+    kiln_status status =
+        kilni_exec_alloc(exec, dims[1] * (dims[0] + 5) * c->width * size, &c->paths);
+    return status == KILN_STATUS_OK
                ? kilni_exec_alloc(exec, dims[1] * 3 * most * (int64_t)sizeof(int32_t), &c->numbers)
-               : st;
+               : status;
 }
 
 static kiln_status ctc_launch(kilni_exec *exec, const ctc *c)
@@ -50,9 +51,9 @@ static kiln_status ctc_launch(kilni_exec *exec, const ctc *c)
     kilni_exec_define_dtype(&options, "J", c->views[3].dtype);
     kilni_exec_define_dtype(&options, "K", c->views[4].dtype);
     kilni_exec_define(&options, "V", kilni_exec_vector(exec, c->views[0].dtype));
-    kiln_status st = begin(exec, "kiln_ctc", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = begin(exec, "kiln_ctc", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, out->buffer);
     for (unsigned i = 0; i < MAX_VIEWS; i++) {
@@ -77,13 +78,13 @@ static kiln_status ctc_launch(kilni_exec *exec, const ctc *c)
 kiln_status kilni_exec_ctc(kilni_exec *exec)
 {
     ctc c = {.backward = exec->record->op == KILN_OP_CTC_LOSS_BACKWARD};
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < MAX_VIEWS; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < MAX_VIEWS; i++) {
         unsigned from = c.backward ? i : i == 0 ? 0 : i - 1;
-        st = kilni_exec_dense(exec, &exec->inputs[from], &c.views[i]);
+        status = kilni_exec_dense(exec, &exec->inputs[from], &c.views[i]);
     }
-    st = st == KILN_STATUS_OK ? ctc_memory(exec, &c) : st;
-    return st == KILN_STATUS_OK ? ctc_launch(exec, &c) : st;
+    status = status == KILN_STATUS_OK ? ctc_memory(exec, &c) : status;
+    return status == KILN_STATUS_OK ? ctc_launch(exec, &c) : status;
 }
 
 kiln_status kilni_exec_det(kilni_exec *exec)
@@ -92,16 +93,16 @@ kiln_status kilni_exec_det(kilni_exec *exec)
     kilni_cl_args args;
     kiln_buffer *work = NULL;
     kiln_view x;
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &x);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &x);
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(x.dtype));
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_alloc(exec, kilni_exec_count(&x) * size, &work);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_alloc(exec, kilni_exec_count(&x) * size, &work);
     }
-    if (st == KILN_STATUS_OK) {
-        st = begin(exec, "kiln_det", &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status = begin(exec, "kiln_det", &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_buffer(&args, x.buffer);

@@ -103,10 +103,10 @@ kiln_status kilni_exec_matmul(kilni_exec *exec)
     kilni_exec_define(&options, "MR", ROWS);
     kilni_exec_define(&options, "NR", VECTORS);
     kilni_exec_define(&options, block ? "BLOCK" : "TILE", 1);
-    kiln_status st = kilni_exec_kernel(
+    kiln_status status = kilni_exec_kernel(
         exec, "matmul.cl", block ? "kiln_matmul_block" : "kiln_matmul_tile", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);

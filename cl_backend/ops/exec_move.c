@@ -31,23 +31,23 @@ kiln_status kilni_exec_concat(kilni_exec *exec)
     kiln_view part = exec->outputs[0];
     uint32_t axis = kilni_exec_axis(exec, part.rank);
     int64_t size = (int64_t)kiln_dtype_size(part.dtype);
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
         part.dims[axis] = exec->inputs[i].dims[axis];
         if (part.dims[axis] > 0) {
-            st = kilni_exec_copy(exec, &exec->inputs[i], &part);
+            status = kilni_exec_copy(exec, &exec->inputs[i], &part);
         }
         part.offset_bytes += part.dims[axis] * part.strides[axis] * size;
     }
-    return st;
+    return status;
 }
 
 static kiln_status fill_with(kilni_exec *exec, kiln_attr_key key)
 {
     uint64_t value = 0;
     uint32_t bytes = 0;
-    kiln_status st = kilni_exec_number(exec, key, exec->outputs[0].dtype, true, &value, &bytes);
-    return st == KILN_STATUS_OK ? kilni_exec_fill(exec, value, &exec->outputs[0]) : st;
+    kiln_status status = kilni_exec_number(exec, key, exec->outputs[0].dtype, true, &value, &bytes);
+    return status == KILN_STATUS_OK ? kilni_exec_fill(exec, value, &exec->outputs[0]) : status;
 }
 
 kiln_status kilni_exec_full(kilni_exec *exec)
@@ -66,16 +66,16 @@ kiln_status kilni_exec_arange(kilni_exec *exec)
     int64_t first = kilni_exec_start(&exec->outputs[0]);
     int64_t count = exec->outputs[0].dims[0];
     int64_t each = kilni_exec_is_block(exec) ? 4096 : 1;
-    kiln_status st = kilni_exec_number(exec, KILN_KEY_START, dtype, false, &start, &bytes);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_number(exec, KILN_KEY_STEP, dtype, false, &step, &bytes);
+    kiln_status status = kilni_exec_number(exec, KILN_KEY_START, dtype, false, &start, &bytes);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_number(exec, KILN_KEY_STEP, dtype, false, &step, &bytes);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         kilni_exec_define_dtype(&options, "O", dtype);
-        st = kilni_exec_kernel(exec, "arange.cl", "kiln_arange", &options, &args);
+        status = kilni_exec_kernel(exec, "arange.cl", "kiln_arange", &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_i64(&args, first);
@@ -139,9 +139,9 @@ static kiln_status pad_mirrored(kilni_exec *exec, const kiln_view *kept, bool re
     }
     kilni_exec_define_dtype(&options, "O", kilni_exec_raw(out->dtype));
     kilni_exec_define(&options, "REFLECT", reflect ? 1 : 0);
-    kiln_status st = kilni_exec_kernel(exec, "pad.cl", "kiln_pad", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "pad.cl", "kiln_pad", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, out->buffer);
@@ -160,11 +160,11 @@ kiln_status kilni_exec_pad(kilni_exec *exec)
     if (strcmp(text, "constant") != 0 && !same_shape) {
         return pad_mirrored(exec, &kept, strcmp(text, "reflect") == 0);
     }
-    kiln_status st = same_shape ? KILN_STATUS_OK : fill_with(exec, KILN_KEY_VALUE);
-    if (st == KILN_STATUS_OK && kilni_exec_count(&kept) > 0) {
-        st = kilni_exec_copy(exec, &kept, &place);
+    kiln_status status = same_shape ? KILN_STATUS_OK : fill_with(exec, KILN_KEY_VALUE);
+    if (status == KILN_STATUS_OK && kilni_exec_count(&kept) > 0) {
+        status = kilni_exec_copy(exec, &kept, &place);
     }
-    return st;
+    return status;
 }
 
 /// Of a group of one; the calls of larger ones are started in the runtime.

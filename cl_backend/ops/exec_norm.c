@@ -53,9 +53,9 @@ static kiln_status rows_launch(kilni_exec *exec, rows *r)
     kilni_exec_define(&options, "BIAS", r->n_params > 1 ? 1 : 0);
     kilni_exec_define(&options, "V", kilni_exec_vector(exec, dtype));
     kilni_exec_define(&options, r->by_group ? "GROUP" : "ROWS", r->by_group ? GROUP : 1);
-    kiln_status st = kilni_exec_kernel(exec, "norm.cl", "kiln_norm", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "norm.cl", "kiln_norm", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const kiln_view *views[] = {&r->output, &r->input, &r->grad, &r->scale, &r->bias};
     for (unsigned i = 0; i < 5; i++) {
@@ -76,8 +76,7 @@ static kiln_status rows_launch(kilni_exec *exec, rows *r)
     return kilni_exec_launch(exec, &args, r->items, r->by_group ? GROUP : 64);
 }
 
-// ---- normalisations
-// ------------------------------------------------------------------------------
+// ---- normalisations ----
 
 /* A parameter as long as a row: given so, or repeated into scratch memory. */
 static kiln_status parameter(kilni_exec *exec, unsigned index, uint32_t axis, kiln_view *out_view)
@@ -100,19 +99,19 @@ kiln_status kilni_exec_norm(kilni_exec *exec)
 {
     rows r = {.count = 1, .length = 1, .n_params = exec->record->n_inputs - 1u};
     uint32_t axis = kilni_exec_axis(exec, exec->inputs[0].rank);
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &r.input);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &r.input);
     r.output = exec->outputs[0];
     r.grad = r.scale = r.bias = r.input;
-    if (st == KILN_STATUS_OK && r.n_params > 0) {
-        st = parameter(exec, 1, axis, &r.scale);
+    if (status == KILN_STATUS_OK && r.n_params > 0) {
+        status = parameter(exec, 1, axis, &r.scale);
     }
-    if (st == KILN_STATUS_OK && r.n_params > 1) {
-        st = parameter(exec, 2, axis, &r.bias);
+    if (status == KILN_STATUS_OK && r.n_params > 1) {
+        status = parameter(exec, 2, axis, &r.bias);
     }
     for (uint32_t i = 0; i < r.input.rank; i++) {
         *(i < axis ? &r.count : &r.length) *= r.input.dims[i];
     }
-    return st == KILN_STATUS_OK ? rows_launch(exec, &r) : st;
+    return status == KILN_STATUS_OK ? rows_launch(exec, &r) : status;
 }
 
 bool kilni_exec_norm_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
@@ -127,8 +126,7 @@ bool kilni_exec_norm_pays(const kilni_cl_backend *backend, const kiln_op_record 
            kiln_desc_count(x) / count < LONG_ROW;
 }
 
-// ---- derivatives of softmax
-// ------------------------------------------------------------------------
+// ---- derivatives of softmax ----
 
 /* Columns become rows in scratch memory, and columns again. */
 kiln_status kilni_exec_softmax_backward(kilni_exec *exec)
@@ -140,20 +138,20 @@ kiln_status kilni_exec_softmax_backward(kilni_exec *exec)
     const kiln_view grad = kilni_exec_axis_last(&exec->inputs[1], axis);
     const kiln_view target = kilni_exec_axis_last(&exec->outputs[0], axis);
     bool aside = !kiln_view_is_contiguous(&target);
-    kiln_status st = kilni_exec_dense(exec, &output, &r.input);
+    kiln_status status = kilni_exec_dense(exec, &output, &r.input);
     r.scale = r.bias = r.input;
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_dense(exec, &grad, &r.grad);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_dense(exec, &grad, &r.grad);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_result(exec, &target, &r.output);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_result(exec, &target, &r.output);
     }
     for (uint32_t i = 0; i + 1 < rank; i++) {
         r.count *= target.dims[i];
     }
     r.length = target.dims[rank - 1];
-    if (st == KILN_STATUS_OK) {
-        st = rows_launch(exec, &r);
+    if (status == KILN_STATUS_OK) {
+        status = rows_launch(exec, &r);
     }
-    return st == KILN_STATUS_OK && aside ? kilni_exec_copy(exec, &r.output, &target) : st;
+    return status == KILN_STATUS_OK && aside ? kilni_exec_copy(exec, &r.output, &target) : status;
 }

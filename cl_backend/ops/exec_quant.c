@@ -66,10 +66,10 @@ typedef struct parts {
 static kiln_status take(kilni_exec *exec, kiln_buffer *from, int64_t at, int64_t bytes,
                         kiln_buffer **out_buffer)
 {
-    kiln_status st = kilni_exec_alloc(exec, bytes, out_buffer);
-    return st == KILN_STATUS_OK ? kilni_cl_copy(&exec->backend->base, from, (size_t)at, *out_buffer,
-                                                0, (size_t)bytes, exec->err)
-                                : st;
+    kiln_status status = kilni_exec_alloc(exec, bytes, out_buffer);
+    return status == KILN_STATUS_OK ? kilni_cl_copy(&exec->backend->base, from, (size_t)at,
+                                                    *out_buffer, 0, (size_t)bytes, exec->err)
+                                    : status;
 }
 
 static kiln_status parts_of(kilni_exec *exec, const kiln_tensor_desc *desc, const kiln_view *view,
@@ -77,32 +77,32 @@ static kiln_status parts_of(kilni_exec *exec, const kiln_tensor_desc *desc, cons
 {
     int64_t size = (int64_t)kiln_dtype_size(kiln_scheme_scale(desc->scheme));
     int64_t base = view->offset_bytes;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     out->values = view->buffer;
     if (base != 0) {
-        st = take(exec, view->buffer, base, layout->words * 4, &out->values);
+        status = take(exec, view->buffer, base, layout->words * 4, &out->values);
     }
-    if (st == KILN_STATUS_OK) {
-        st =
+    if (status == KILN_STATUS_OK) {
+        status =
             take(exec, view->buffer, base + layout->scales_at, layout->scales * size, &out->scales);
     }
     out->global = out->scales;
-    if (st == KILN_STATUS_OK && layout->global_at >= 0) {
-        st = take(exec, view->buffer, base + layout->global_at, 4, &out->global);
+    if (status == KILN_STATUS_OK && layout->global_at >= 0) {
+        status = take(exec, view->buffer, base + layout->global_at, 4, &out->global);
     }
-    return st;
+    return status;
 }
 
 static kiln_status copy_dense(kilni_exec *exec, const kiln_view *source, kiln_buffer *target,
                               int64_t at)
 {
     kiln_view dense;
-    kiln_status st = kilni_exec_dense(exec, source, &dense);
+    kiln_status status = kilni_exec_dense(exec, source, &dense);
     size_t bytes = (size_t)kilni_exec_count(source) * kiln_dtype_size(source->dtype);
-    return st == KILN_STATUS_OK
+    return status == KILN_STATUS_OK
                ? kilni_cl_copy(&exec->backend->base, dense.buffer, (size_t)dense.offset_bytes,
                                target, (size_t)at, bytes, exec->err)
-               : st;
+               : status;
 }
 
 kiln_status kilni_exec_quantize(kilni_exec *exec)
@@ -118,26 +118,26 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
         return kiln_fail(exec->err, INTERNAL, "quantize: the result has no layout");
     }
     quant_shape s = shape_of(exec, desc, &layout);
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &x);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_dense(exec, &exec->inputs[1], &scales);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &x);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_dense(exec, &exec->inputs[1], &scales);
     }
     global = scales;
-    if (st == KILN_STATUS_OK && exec->record->n_inputs > 2) {
-        st = copy_dense(exec, &exec->inputs[2], out->buffer, layout.global_at);
+    if (status == KILN_STATUS_OK && exec->record->n_inputs > 2) {
+        status = copy_dense(exec, &exec->inputs[2], out->buffer, layout.global_at);
         global = exec->inputs[2];
     }
-    if (st == KILN_STATUS_OK && global.offset_bytes != 0 && exec->record->n_inputs > 2) {
-        st = take(exec, global.buffer, global.offset_bytes, 4, &global.buffer);
+    if (status == KILN_STATUS_OK && global.offset_bytes != 0 && exec->record->n_inputs > 2) {
+        status = take(exec, global.buffer, global.offset_bytes, 4, &global.buffer);
     }
-    if (st == KILN_STATUS_OK) {
-        st = copy_dense(exec, &exec->inputs[1], out->buffer, layout.scales_at);
+    if (status == KILN_STATUS_OK) {
+        status = copy_dense(exec, &exec->inputs[1], out->buffer, layout.scales_at);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kernel_of(exec, "kiln_quantize", desc, x.dtype, &args);
+    if (status == KILN_STATUS_OK) {
+        status = kernel_of(exec, "kiln_quantize", desc, x.dtype, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     bool odd = kiln_dtype_size(scales.dtype) == 2 && layout.scales % 2 != 0;
     kilni_cl_push_bytes(&args, &s, sizeof(s));
@@ -161,12 +161,12 @@ static kiln_status dequantize(kilni_exec *exec, const kiln_tensor_desc *desc, co
         return kiln_fail(exec->err, INTERNAL, "a quantised operand has no layout");
     }
     quant_shape s = shape_of(exec, desc, &layout);
-    kiln_status st = parts_of(exec, desc, in, &layout, &p);
-    if (st == KILN_STATUS_OK) {
-        st = kernel_of(exec, "kiln_dequantize", desc, out->dtype, &args);
+    kiln_status status = parts_of(exec, desc, in, &layout, &p);
+    if (status == KILN_STATUS_OK) {
+        status = kernel_of(exec, "kiln_dequantize", desc, out->dtype, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, out->buffer);
@@ -243,9 +243,9 @@ static kiln_status matmul_8_bits(kilni_exec *exec, const matmul_shape *s)
     parts p = {0};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &a);
-    if (st == KILN_STATUS_OK && kiln_quant_layout_of(b, &layout)) {
-        st = parts_of(exec, b, &exec->inputs[1], &layout, &p);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &a);
+    if (status == KILN_STATUS_OK && kiln_quant_layout_of(b, &layout)) {
+        status = parts_of(exec, b, &exec->inputs[1], &layout, &p);
     }
     kilni_exec_define_dtype(&options, "O", KILN_DTYPE_F32);
     kilni_exec_define_dtype(&options, "A", kiln_scheme_scale(b->scheme));
@@ -253,11 +253,11 @@ static kiln_status matmul_8_bits(kilni_exec *exec, const matmul_shape *s)
     kilni_exec_define(&options, "LOW", kiln_quant_lowest(b->dtype));
     kilni_exec_define(&options, "HIGH", kiln_quant_highest(b->dtype));
     kilni_exec_define(&options, "CONTRACT", 1);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_kernel(exec, "quant.cl", "kiln_quant_matmul", &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_kernel(exec, "quant.cl", "kiln_quant_matmul", &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, out->buffer);
@@ -283,10 +283,10 @@ static kiln_status plain(kilni_exec *exec, uint32_t index, kiln_tensor_desc *out
     kiln_buffer *buffer = NULL;
     out_desc->dtype = exec->outputs[0].dtype;
     out_desc->scheme = 0;
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(out_desc), &buffer);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(out_desc), &buffer);
     *out_view = kiln_view_dense(out_desc, buffer);
-    if (st != KILN_STATUS_OK || kiln_desc_count(out_desc) == 0) {
-        return st;
+    if (status != KILN_STATUS_OK || kiln_desc_count(out_desc) == 0) {
+        return status;
     }
     return dequantize(exec, &exec->record->inputs[index], &exec->inputs[index], out_view);
 }
@@ -299,12 +299,12 @@ kiln_status kilni_exec_matmul_quantized(kilni_exec *exec)
     if (takes_8_bits(exec, &s)) {
         return matmul_8_bits(exec, &s);
     }
-    kiln_status st = plain(exec, 0, &descs[0], &views[0]);
-    if (st == KILN_STATUS_OK) {
-        st = plain(exec, 1, &descs[1], &views[1]);
+    kiln_status status = plain(exec, 0, &descs[0], &views[0]);
+    if (status == KILN_STATUS_OK) {
+        status = plain(exec, 1, &descs[1], &views[1]);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const kiln_attr attrs[2] = {*kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_A),
                                 *kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_B)};
@@ -316,8 +316,8 @@ kiln_status kilni_exec_matmul_quantized(kilni_exec *exec)
                                    .outputs = exec->record->outputs,
                                    .attrs = attrs};
     bool done = false;
-    st = kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
-    return st != KILN_STATUS_OK || done
-               ? st
+    status = kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
+    return status != KILN_STATUS_OK || done
+               ? status
                : kilni_cl_execute_own(exec->backend, &record, views, exec->outputs, exec->err);
 }

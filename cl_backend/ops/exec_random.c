@@ -114,9 +114,9 @@ kiln_status kilni_exec_random(kilni_exec *exec)
     kilni_exec_define(&options, "DRAW", d.kind);
     kilni_exec_define(&options, "V", vector);
     define_unit(&options, out->dtype);
-    kiln_status st = kilni_exec_kernel(exec, "random.cl", "kiln_random", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "random.cl", "kiln_random", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, out->buffer);
     kilni_cl_push_i64(&args, kilni_exec_start(out));

@@ -174,9 +174,9 @@ static kiln_status launch(kilni_exec *exec, const reduction *r, const shape *s, 
     if (f == FORM_COLUMNS) {
         kilni_exec_define(&options, "NC", kilni_exec_is_block(exec) ? COLUMN_VECTORS : 1);
     }
-    kiln_status st = kilni_exec_kernel(exec, "reduce.cl", kernels[f], &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "reduce.cl", kernels[f], &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, target->buffer);
@@ -216,16 +216,16 @@ static kiln_status reduce(kilni_exec *exec, const reduction *r)
         target.dtype = kilni_exec_compute(r->input.dtype);
         s.out_start = 0;
         int64_t bytes = s.outputs * s.parts * (int64_t)kiln_dtype_size(target.dtype);
-        kiln_status st = kilni_exec_alloc(exec, bytes, &target.buffer);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = kilni_exec_alloc(exec, bytes, &target.buffer);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
-    kiln_status st = launch(exec, r, &s, f, vector, items, &target);
-    if (st == KILN_STATUS_OK && s.parts > 1) {
-        st = join_parts(exec, r, &s, target.buffer);
+    kiln_status status = launch(exec, r, &s, f, vector, items, &target);
+    if (status == KILN_STATUS_OK && s.parts > 1) {
+        status = join_parts(exec, r, &s, target.buffer);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_reduce(kilni_exec *exec)
@@ -319,9 +319,9 @@ kiln_status kilni_exec_argreduce(kilni_exec *exec)
     kilni_exec_define(&options, "GROUP", group ? GROUP : 0);
     int64_t items =
         group ? s.outputs * GROUP : arg_cut(exec, &s, kilni_exec_vector(exec, dtype), &options);
-    kiln_status st = kilni_exec_kernel(exec, "argreduce.cl", "kiln_argreduce", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "argreduce.cl", "kiln_argreduce", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);

@@ -88,20 +88,20 @@ static void turn(const matrix *f, matrix *m)
 static kiln_status make_matrix(kilni_exec *exec, const kiln_resample *r, bool forward, matrix *m)
 {
     matrix f;
-    kiln_status st = matrix_init(exec, r->out, r->out * r->taps, &f);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = matrix_init(exec, r->out, r->out * r->taps, &f);
+    if (status == KILN_STATUS_OK) {
         fill_forward(r, &f);
     }
-    if (st != KILN_STATUS_OK || forward) {
+    if (status != KILN_STATUS_OK || forward) {
         *m = f;
-        return st;
+        return status;
     }
-    st = matrix_init(exec, r->in, f.count, m);
-    if (st == KILN_STATUS_OK) {
+    status = matrix_init(exec, r->in, f.count, m);
+    if (status == KILN_STATUS_OK) {
         turn(&f, m);
     }
     matrix_fini(exec->backend->env, &f);
-    return st;
+    return status;
 }
 
 /* Starts and places in one buffer, weights in another, in the type of computation. */
@@ -116,18 +116,18 @@ static kiln_status upload_matrix(kilni_exec *exec, const matrix *m, kiln_dtype d
         float weight = (float)m->weights[k];
         memcpy(&narrow[k], &weight, sizeof(weight));
     }
-    kiln_status st = kilni_exec_alloc(exec, (int64_t)table, &out_buffers[0]);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_alloc(exec, m->count * (int64_t)size, &out_buffers[1]);
+    kiln_status status = kilni_exec_alloc(exec, (int64_t)table, &out_buffers[0]);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_alloc(exec, m->count * (int64_t)size, &out_buffers[1]);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_cl_upload(backend, out_buffers[0], 0, m->start, table, exec->err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_upload(backend, out_buffers[0], 0, m->start, table, exec->err);
     }
-    if (st == KILN_STATUS_OK && m->count > 0) {
-        st = kilni_cl_upload(backend, out_buffers[1], 0, m->weights, (size_t)m->count * size,
-                             exec->err);
+    if (status == KILN_STATUS_OK && m->count > 0) {
+        status = kilni_cl_upload(backend, out_buffers[1], 0, m->weights, (size_t)m->count * size,
+                                 exec->err);
     }
-    return st;
+    return status;
 }
 
 static kiln_status launch_pass(kilni_exec *exec, const kiln_view *from, const kiln_view *to,
@@ -146,9 +146,9 @@ static kiln_status launch_pass(kilni_exec *exec, const kiln_view *from, const ki
     kilni_exec_define_dtype(&options, "A", from->dtype);
     kilni_exec_define(&options, "V", kilni_exec_vector(exec, from->dtype));
     kilni_exec_define(&options, "ROWS", block ? 1 : 0);
-    kiln_status st = kilni_exec_kernel(exec, "resample.cl", "kiln_resample", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "resample.cl", "kiln_resample", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, to->buffer);
@@ -183,20 +183,20 @@ static kiln_status run_pass(kilni_exec *exec, const kiln_resample *r, bool forwa
                     .in = view->dims[axis],
                     .out = out->dims[axis],
                     .inner = span(view->dims, axis + 1, out->rank)};
-    kiln_status st =
+    kiln_status status =
         is_last ? KILN_STATUS_OK : kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &to.buffer);
-    if (st == KILN_STATUS_OK) {
-        st = make_matrix(exec, r, forward, &m);
+    if (status == KILN_STATUS_OK) {
+        status = make_matrix(exec, r, forward, &m);
     }
-    if (st == KILN_STATUS_OK) {
-        st = upload_matrix(exec, &m, kilni_exec_compute(out->dtype), buffers);
+    if (status == KILN_STATUS_OK) {
+        status = upload_matrix(exec, &m, kilni_exec_compute(out->dtype), buffers);
     }
-    if (st == KILN_STATUS_OK) {
-        st = launch_pass(exec, view, &to, &s, buffers);
+    if (status == KILN_STATUS_OK) {
+        status = launch_pass(exec, view, &to, &s, buffers);
     }
     matrix_fini(exec->backend->env, &m);
     *view = to;
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_interpolate(kilni_exec *exec)
@@ -208,24 +208,24 @@ kiln_status kilni_exec_interpolate(kilni_exec *exec)
     kiln_resample axes[KILN_MAX_RANK];
     uint32_t last = KILN_MAX_RANK;
     kiln_view view;
-    kiln_status st = KILN_STATUS_OK;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < x->rank; i++) {
-        st =
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < x->rank; i++) {
+        status =
             kiln_ir_resample(exec->record, x->rank, i, x->dims[i], y->dims[i], &axes[i], exec->err);
-        last = st == KILN_STATUS_OK && !axes[i].identity ? i : last;
+        last = status == KILN_STATUS_OK && !axes[i].identity ? i : last;
     }
-    if (st == KILN_STATUS_OK &&
+    if (status == KILN_STATUS_OK &&
         (last == KILN_MAX_RANK || kilni_exec_count(&exec->inputs[0]) == 0)) {
         return last == KILN_MAX_RANK ? kilni_exec_copy(exec, &exec->inputs[0], out)
                                      : kilni_exec_fill(exec, 0, out);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_dense(exec, &exec->inputs[0], &view);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_dense(exec, &exec->inputs[0], &view);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i <= last; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i <= last; i++) {
         if (!axes[i].identity) {
-            st = run_pass(exec, &axes[i], forward, i, i == last, &view);
+            status = run_pass(exec, &axes[i], forward, i, i == last, &view);
         }
     }
-    return st;
+    return status;
 }

@@ -50,9 +50,9 @@ static kiln_status softmax_launch(kilni_exec *exec, const softmax *s, uint32_t v
     kilni_exec_define(&options, "V", vector);
     kilni_exec_define(&options, s->form, s->group == GROUP ? GROUP : 1);
     kilni_exec_define(&options, "NC", s->vectors);
-    kiln_status st = kilni_exec_kernel(exec, "softmax.cl", "kiln_softmax", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "softmax.cl", "kiln_softmax", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, s->output.buffer);
     kilni_cl_push_buffer(&args, s->input.buffer);
@@ -88,18 +88,18 @@ static kiln_status softmax_by_rows(kilni_exec *exec, softmax *s, uint32_t vector
         from.strides[i] = to.strides[i] = strides[i];
     }
     rows.input = kiln_view_dense(&desc, NULL);
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &rows.input.buffer);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &rows.input.buffer);
     rows.output = rows.input; // a row is read before its elements are replaced
     rows.outer = s->outer * s->inner;
     rows.inner = 1;
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_copy(exec, &from, &rows.input);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_copy(exec, &from, &rows.input);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         softmax_cut(exec, &rows, vector);
-        st = softmax_launch(exec, &rows, vector);
+        status = softmax_launch(exec, &rows, vector);
     }
-    return st == KILN_STATUS_OK ? kilni_exec_copy(exec, &rows.output, &to) : st;
+    return status == KILN_STATUS_OK ? kilni_exec_copy(exec, &rows.output, &to) : status;
 }
 
 kiln_status kilni_exec_softmax(kilni_exec *exec)
@@ -107,9 +107,9 @@ kiln_status kilni_exec_softmax(kilni_exec *exec)
     softmax s = {.outer = 1, .length = 1, .inner = 1};
     uint32_t axis = kilni_exec_axis(exec, exec->inputs[0].rank);
     uint32_t vector = kilni_exec_vector(exec, exec->inputs[0].dtype);
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &s.input);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &s.input);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     s.output = exec->outputs[0];
     for (uint32_t i = 0; i < s.input.rank; i++) {
@@ -124,21 +124,21 @@ kiln_status kilni_exec_softmax(kilni_exec *exec)
  */
 static kiln_status batch_norm_parameters(kilni_exec *exec, kiln_view params[4])
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 4; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 4; i++) {
         const kiln_view *input = &exec->inputs[i + 1];
         bool placed = input->offset_bytes == 0 && kiln_view_is_contiguous(input);
         kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 1, .dims = {input->dims[0]}};
         params[i] = *input;
         if (!placed) {
             params[i] = kiln_view_dense(&desc, NULL);
-            st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &params[i].buffer);
+            status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &params[i].buffer);
         }
-        if (!placed && st == KILN_STATUS_OK) {
-            st = kilni_exec_copy(exec, input, &params[i]);
+        if (!placed && status == KILN_STATUS_OK) {
+            status = kilni_exec_copy(exec, input, &params[i]);
         }
     }
-    return st;
+    return status;
 }
 
 static kiln_status batch_norm_launch(kilni_exec *exec, const kiln_view params[4],
@@ -151,9 +151,10 @@ static kiln_status batch_norm_launch(kilni_exec *exec, const kiln_view params[4]
     double epsilon_f64 = kiln_op_attr_f64(exec->record, KILN_KEY_EPSILON);
     kilni_exec_define_dtype(&options, "A", dtype);
     kilni_exec_define_shape(exec, &options, shape, vector);
-    kiln_status st = kilni_exec_kernel(exec, "batch_norm.cl", "kiln_batch_norm", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status =
+        kilni_exec_kernel(exec, "batch_norm.cl", "kiln_batch_norm", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, shape, sizeof(*shape));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
@@ -176,9 +177,9 @@ kiln_status kilni_exec_batch_norm(kilni_exec *exec)
     kiln_view params[4];
     kilni_exec_loops loops;
     kilni_exec_shape shape;
-    kiln_status st = batch_norm_parameters(exec, params);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = batch_norm_parameters(exec, params);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_view along_channels = *out;
     along_channels.offset_bytes = 0;

@@ -28,11 +28,11 @@ typedef struct roi_shape { ///< kiln_roi_shape of the kernel
 
 static kiln_status dense_inputs(kilni_exec *exec, kiln_view *out_views)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
-        st = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
+        status = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
     }
-    return st;
+    return status;
 }
 
 /* A number of the type of computation. */
@@ -76,13 +76,13 @@ kiln_status kilni_exec_grid_sample(kilni_exec *exec)
     grid_shape s = {.batch = out->dims[0], .channels = out->dims[1], .in = {1, 1, 1}, .points = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status st = dense_inputs(exec, views);
+    kiln_status status = dense_inputs(exec, views);
     define_grid(exec, axes, &options);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_kernel(exec, "grid_sample.cl", "kiln_grid_sample", &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_kernel(exec, "grid_sample.cl", "kiln_grid_sample", &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < axes; i++) {
         s.in[SPATIAL - axes + i] = views[0].dims[2 + i];
@@ -113,17 +113,17 @@ kiln_status kilni_exec_roi_align(kilni_exec *exec)
     kiln_view views[3];
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status st = dense_inputs(exec, views);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = dense_inputs(exec, views);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_exec_define_dtype(&options, "A", out->dtype);
     kilni_exec_define_dtype(&options, "B", views[2].dtype);
     kilni_exec_define(&options, "MAX_MODE", max ? 1 : 0);
     kilni_exec_define(&options, "HALF_PIXEL", half ? 1 : 0);
-    st = kilni_exec_kernel(exec, "roi_align.cl", "kiln_roi_align", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    status = kilni_exec_kernel(exec, "roi_align.cl", "kiln_roi_align", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t count = kilni_exec_count(out);
     roi_shape s = {.batch = views[0].dims[0],

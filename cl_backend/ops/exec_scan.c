@@ -127,9 +127,9 @@ static kiln_status launch(kilni_exec *exec, const scan *c, const shape *s, form 
         kilni_exec_define(&options, "GROUP", GROUP);
         kilni_exec_define(&options, "RUN", RUN);
     }
-    kiln_status st = kilni_exec_kernel(exec, "scan.cl", kernels[f], &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "scan.cl", kernels[f], &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, c->output.buffer);
@@ -152,9 +152,9 @@ static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const shape 
     scan join = {.op = c->op, .axis = 1, .exclusive = true};
     join.input = kiln_view_dense(&desc, totals);
     join.output = join.input;
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), out_carry);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), out_carry);
     join.output.buffer = *out_carry;
-    return st == KILN_STATUS_OK ? run(exec, &join) : st;
+    return status == KILN_STATUS_OK ? run(exec, &join) : status;
 }
 
 static kiln_status run(kilni_exec *exec, const scan *c)
@@ -167,18 +167,18 @@ static kiln_status run(kilni_exec *exec, const scan *c)
     form f = choose(exec, &s, vector);
     int64_t items = cut_lines(exec, &s, f, vector);
     cut_parts(exec, &s, f, items);
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (s.parts > 1) {
         int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(c->input.dtype));
-        st = kilni_exec_alloc(exec, s.lines * s.parts * size, &totals);
-        if (st == KILN_STATUS_OK) {
-            st = launch(exec, c, &s, f, items, totals, NULL);
+        status = kilni_exec_alloc(exec, s.lines * s.parts * size, &totals);
+        if (status == KILN_STATUS_OK) {
+            status = launch(exec, c, &s, f, items, totals, NULL);
         }
-        if (st == KILN_STATUS_OK) {
-            st = cumulate_totals(exec, c, &s, totals, &carry);
+        if (status == KILN_STATUS_OK) {
+            status = cumulate_totals(exec, c, &s, totals, &carry);
         }
     }
-    return st == KILN_STATUS_OK ? launch(exec, c, &s, f, items, NULL, carry) : st;
+    return status == KILN_STATUS_OK ? launch(exec, c, &s, f, items, NULL, carry) : status;
 }
 
 static void run_backwards(kiln_view *view, uint32_t axis)

@@ -76,9 +76,9 @@ static kiln_status in_order(kilni_exec *exec, scatter *c, const kilni_exec_shape
     kilni_exec_define(&options, "SEGMENTS", 0);
     kilni_exec_define_text(&options, "IDX", lanes->rows > INT32_MAX ? "ulong" : "uint");
     kilni_exec_define(&options, "SHARED", lanes->stride[2][KILNI_EXEC_INNER] == 0 ? 1 : 0);
-    kiln_status st = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, lanes, sizeof(*lanes));
     kilni_cl_push_bytes(&args, &c->t, sizeof(c->t));
@@ -94,9 +94,9 @@ static kiln_status make_keys(kilni_exec *exec, const scatter *c, kilni_exec_opti
                              kiln_buffer *keys)
 {
     kilni_cl_args args;
-    kiln_status st = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_keys", options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_keys", options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &c->t, sizeof(c->t));
     kilni_cl_push_buffer(&args, keys);
@@ -118,18 +118,18 @@ static kiln_status by_sorting(kilni_exec *exec, const scatter *c, const kilni_ex
     define_instance(c, &options);
     kilni_exec_define(&options, "SEGMENTS", wide ? 2 : 1);
     kilni_exec_define_text(&options, "IDX", lanes->rows > INT32_MAX ? "ulong" : "uint");
-    kiln_status st = kilni_exec_alloc(exec, sorting.length * sorting.bytes, &sorting.keys);
-    if (st == KILN_STATUS_OK) {
-        st = make_keys(exec, c, &options, sorting.keys);
+    kiln_status status = kilni_exec_alloc(exec, sorting.length * sorting.bytes, &sorting.keys);
+    if (status == KILN_STATUS_OK) {
+        status = make_keys(exec, c, &options, sorting.keys);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_sort_keys(exec, &sorting);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_sort_keys(exec, &sorting);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_segments", &options, &args);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_segments", &options, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, lanes, sizeof(*lanes));
     kilni_cl_push_bytes(&args, &c->t, sizeof(c->t));
@@ -158,24 +158,24 @@ static kiln_status with_result(kilni_exec *exec, scatter *c)
     bool half = out->dtype == KILN_DTYPE_F16 || out->dtype == KILN_DTYPE_BF16;
     bool sums = strcmp(c->mode, "add") == 0 || strcmp(c->mode, "mul") == 0;
     if (!half || !sums) {
-        kiln_status st = kilni_exec_copy(exec, &exec->inputs[0], out);
+        kiln_status status = kilni_exec_copy(exec, &exec->inputs[0], out);
         bool nothing = kilni_exec_count(&c->values) == 0 || c->t.count == 0;
-        return st == KILN_STATUS_OK && !nothing ? run(exec, c) : st;
+        return status == KILN_STATUS_OK && !nothing ? run(exec, c) : status;
     }
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = (uint8_t)out->rank};
     memcpy(desc.dims, out->dims, sizeof(desc.dims));
     kiln_view wide = kiln_view_dense(&desc, NULL);
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &wide.buffer);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &wide.buffer);
     c->out.buffer = wide.buffer;
     c->out.dtype = wide.dtype;
     c->out.offset_bytes = 0;
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_cast(exec, &exec->inputs[0], &wide);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_cast(exec, &exec->inputs[0], &wide);
     }
-    if (st == KILN_STATUS_OK && kilni_exec_count(&c->values) > 0 && c->t.count > 0) {
-        st = run(exec, c);
+    if (status == KILN_STATUS_OK && kilni_exec_count(&c->values) > 0 && c->t.count > 0) {
+        status = run(exec, c);
     }
-    return st == KILN_STATUS_OK ? kilni_exec_cast(exec, &wide, out) : st;
+    return status == KILN_STATUS_OK ? kilni_exec_cast(exec, &wide, out) : status;
 }
 
 static const char *mode_of(const kilni_exec *exec)
@@ -214,12 +214,12 @@ kiln_status kilni_exec_scatter_nd(kilni_exec *exec)
     const kiln_view *out = &exec->outputs[0];
     uint32_t last = exec->inputs[2].rank - 1;
     scatter c = {.mode = mode_of(exec), .depth = (uint32_t)exec->inputs[2].dims[last]};
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[1], &c.values);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_dense(exec, &exec->inputs[2], &c.indices);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[1], &c.values);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_dense(exec, &exec->inputs[2], &c.indices);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     c.t.count = 1;
     for (uint32_t i = 0; i < last; i++) {
@@ -245,9 +245,9 @@ kiln_status kilni_exec_scatter_nd(kilni_exec *exec)
 kiln_status kilni_exec_slice_assign(kilni_exec *exec)
 {
     kiln_view part;
-    kiln_status st = kilni_exec_copy(exec, &exec->inputs[0], &exec->outputs[0]);
+    kiln_status status = kilni_exec_copy(exec, &exec->inputs[0], &exec->outputs[0]);
     kiln_view_slice(exec->record, &exec->outputs[0], &part);
-    return st == KILN_STATUS_OK && kilni_exec_count(&part) > 0
+    return status == KILN_STATUS_OK && kilni_exec_count(&part) > 0
                ? kilni_exec_copy(exec, &exec->inputs[1], &part)
-               : st;
+               : status;
 }

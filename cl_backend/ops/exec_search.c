@@ -32,31 +32,31 @@ static kiln_status begin_step(kilni_exec *exec, const char *kernel, const argwhe
 {
     kilni_exec_options options = {.length = 0};
     kilni_exec_define(&options, "GROUP", kilni_exec_is_block(exec) ? 1 : PLACES_GROUP);
-    kiln_status st = kilni_exec_kernel(exec, "argwhere.cl", kernel, &options, out_args);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_exec_kernel(exec, "argwhere.cl", kernel, &options, out_args);
+    if (status == KILN_STATUS_OK) {
         kilni_cl_push_bytes(out_args, s, sizeof(*s));
     }
-    return st;
+    return status;
 }
 
 static kiln_status find_places(kilni_exec *exec, const argwhere_shape *s, const kiln_view *mask,
                                kiln_buffer *totals)
 {
     kilni_cl_args args;
-    kiln_status st = begin_step(exec, "kiln_argwhere_count", s, &args);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = begin_step(exec, "kiln_argwhere_count", s, &args);
+    if (status == KILN_STATUS_OK) {
         kilni_cl_push_buffer(&args, totals);
         kilni_cl_push_buffer(&args, mask->buffer);
-        st = kilni_exec_launch(exec, &args, s->chunks, 64);
+        status = kilni_exec_launch(exec, &args, s->chunks, 64);
     }
-    if (st == KILN_STATUS_OK) {
-        st = begin_step(exec, "kiln_argwhere_places", s, &args);
+    if (status == KILN_STATUS_OK) {
+        status = begin_step(exec, "kiln_argwhere_places", s, &args);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         kilni_cl_push_buffer(&args, totals);
-        st = kilni_exec_launch(exec, &args, 1, PLACES_GROUP);
+        status = kilni_exec_launch(exec, &args, 1, PLACES_GROUP);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_argwhere(kilni_exec *exec)
@@ -66,24 +66,24 @@ kiln_status kilni_exec_argwhere(kilni_exec *exec)
     kiln_view mask;
     kiln_buffer *totals = NULL;
     kilni_cl_args args;
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &mask);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &mask);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     s.elems = kilni_exec_count(&mask);
     s.mask_start = kilni_exec_start(&mask);
     s.out_start = kilni_exec_start(out);
     memcpy(s.dims, mask.dims, mask.rank * sizeof(s.dims[0]));
     cut_mask(exec, &s);
-    st = kilni_exec_alloc(exec, (s.chunks + 1) * (int64_t)sizeof(int64_t), &totals);
-    if (st == KILN_STATUS_OK) {
-        st = find_places(exec, &s, &mask, totals);
+    status = kilni_exec_alloc(exec, (s.chunks + 1) * (int64_t)sizeof(int64_t), &totals);
+    if (status == KILN_STATUS_OK) {
+        status = find_places(exec, &s, &mask, totals);
     }
-    if (st == KILN_STATUS_OK) {
-        st = begin_step(exec, "kiln_argwhere_write", &s, &args);
+    if (status == KILN_STATUS_OK) {
+        status = begin_step(exec, "kiln_argwhere_write", &s, &args);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_buffer(&args, out->buffer);
     kilni_cl_push_buffer(&args, totals);
@@ -91,7 +91,7 @@ kiln_status kilni_exec_argwhere(kilni_exec *exec)
     return kilni_exec_launch(exec, &args, s.chunks, 64);
 }
 
-// ---- nms --------------------------------------------------------------------
+// ---- nms ----
 
 typedef struct nms_shape { ///< kiln_nms_shape of nms.cl
     int64_t boxes;
@@ -106,11 +106,11 @@ static kiln_status push_threshold(const kilni_exec *exec, kilni_cl_args *args, k
 {
     uint64_t value = 0;
     uint32_t bytes = 0;
-    kiln_status st = kilni_exec_number(exec, key, exec->inputs[0].dtype, false, &value, &bytes);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_exec_number(exec, key, exec->inputs[0].dtype, false, &value, &bytes);
+    if (status == KILN_STATUS_OK) {
         kilni_cl_push_bytes(args, &value, bytes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_nms(kilni_exec *exec)
@@ -120,15 +120,15 @@ kiln_status kilni_exec_nms(kilni_exec *exec)
     kiln_buffer *left = NULL;
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &views[0]);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_dense(exec, &exec->inputs[1], &views[1]);
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &views[0]);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_dense(exec, &exec->inputs[1], &views[1]);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_alloc(exec, kilni_exec_count(&views[1]), &left);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_alloc(exec, kilni_exec_count(&views[1]), &left);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const nms_shape s = {.boxes = views[0].dims[1],
                          .classes = views[1].dims[1],
@@ -140,19 +140,19 @@ kiln_status kilni_exec_nms(kilni_exec *exec)
     kilni_exec_define_dtype(&options, "A", views[0].dtype);
     kilni_exec_define(&options, "CENTER", kiln_op_attr_i64(exec->record, KILN_KEY_CENTER));
     kilni_exec_define(&options, "GROUP", group);
-    st = kilni_exec_kernel(exec, "nms.cl", "kiln_nms", &options, &args);
-    if (st == KILN_STATUS_OK) {
+    status = kilni_exec_kernel(exec, "nms.cl", "kiln_nms", &options, &args);
+    if (status == KILN_STATUS_OK) {
         kilni_cl_push_bytes(&args, &s, sizeof(s));
         kilni_cl_push_buffer(&args, out->buffer);
         kilni_cl_push_buffer(&args, views[0].buffer);
         kilni_cl_push_buffer(&args, views[1].buffer);
         kilni_cl_push_buffer(&args, left);
-        st = push_threshold(exec, &args, KILN_KEY_OVERLAP);
+        status = push_threshold(exec, &args, KILN_KEY_OVERLAP);
     }
-    if (st == KILN_STATUS_OK) {
-        st = push_threshold(exec, &args, KILN_KEY_LEAST);
+    if (status == KILN_STATUS_OK) {
+        status = push_threshold(exec, &args, KILN_KEY_LEAST);
     }
-    return st == KILN_STATUS_OK
+    return status == KILN_STATUS_OK
                ? kilni_exec_launch(exec, &args, out->dims[0] * out->dims[1] * group, NMS_GROUP)
-               : st;
+               : status;
 }

@@ -77,9 +77,9 @@ static kiln_status launch_tiles(kilni_exec *exec, const sort *c, shape *s, bool 
         s->each *= 2;
     }
     kilni_exec_define(&options, "SELECT", selects ? 1 : 0);
-    kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_tiles", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_tiles", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, target);
@@ -95,9 +95,9 @@ static kiln_status launch_runs(kilni_exec *exec, const sort *c, shape *s, bool f
     kilni_cl_args args;
     define_instance(exec, c, from, &options);
     s->each = s->tiles == 1 ? lines_each(exec, s->lines, s->length, RUN) : 1;
-    kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_runs", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_runs", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, c->keys);
@@ -114,9 +114,9 @@ static kiln_status launch_select(kilni_exec *exec, const sort *c, shape *s, bool
     define_instance(exec, c, from, &options);
     kilni_exec_define(&options, "SELECT", 1);
     s->each = s->tiles == 1 ? lines_each(exec, s->lines, s->length, SELECT_RUN) : 1;
-    kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_select", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_select", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, target);
@@ -132,9 +132,9 @@ static kiln_status launch_merge(kilni_exec *exec, const sort *c, shape *s)
     kilni_cl_args args;
     define_instance(exec, c, false, &options);
     s->each = kilni_exec_is_block(exec) ? MERGE_BLOCK : MERGE_GPU;
-    kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_merge", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_merge", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, c->spare);
@@ -150,15 +150,15 @@ static kiln_status sort_lines(kilni_exec *exec, sort *c, shape *s, kiln_buffer *
     s->tile = block ? RUN : TILE;
     s->tiles = kilni_exec_ceil_div(s->length, s->tile);
     s->keep = s->tile;
-    kiln_status st = block ? launch_runs(exec, c, s, from, source)
-                           : launch_tiles(exec, c, s, from, source, c->keys);
-    for (; st == KILN_STATUS_OK && s->tile < s->length; s->tile *= 2) {
-        st = launch_merge(exec, c, s);
+    kiln_status status = block ? launch_runs(exec, c, s, from, source)
+                               : launch_tiles(exec, c, s, from, source, c->keys);
+    for (; status == KILN_STATUS_OK && s->tile < s->length; s->tile *= 2) {
+        status = launch_merge(exec, c, s);
         kiln_buffer *sorted = c->spare;
         c->spare = c->keys;
         c->keys = sorted;
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting)
@@ -166,12 +166,12 @@ kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting)
     shape s = {.lines = sorting->lines, .length = sorting->length};
     sort c = {.bytes = sorting->bytes, .keys = sorting->keys};
     int64_t bytes = s.lines * s.length * (int64_t)c.bytes;
-    kiln_status st = kilni_exec_alloc(exec, bytes, &c.spare);
-    if (st == KILN_STATUS_OK) {
-        st = sort_lines(exec, &c, &s, sorting->keys);
+    kiln_status status = kilni_exec_alloc(exec, bytes, &c.spare);
+    if (status == KILN_STATUS_OK) {
+        status = sort_lines(exec, &c, &s, sorting->keys);
     }
     sorting->keys = c.keys;
-    return st;
+    return status;
 }
 
 /* The first `keep` keys of each line: those of each piece, then of what they left, and so on. */
@@ -181,26 +181,26 @@ static kiln_status select_lines(kilni_exec *exec, sort *c, shape *s, int64_t kee
     kiln_buffer *source = c->input->buffer;
     kiln_buffer *others[2] = {NULL, NULL};
     bool from = true;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     s->keep = keep;
-    for (unsigned level = 0; st == KILN_STATUS_OK && (from || s->length > keep); level++) {
+    for (unsigned level = 0; status == KILN_STATUS_OK && (from || s->length > keep); level++) {
         s->tile = block ? SELECT_RUN : TILE;
         s->tiles = kilni_exec_ceil_div(s->length, s->tile);
         int64_t bytes = s->lines * s->tiles * keep * (int64_t)c->bytes;
         kiln_buffer **target = &others[level % 2];
         if (*target == NULL) {
-            st = kilni_exec_alloc(exec, bytes, target);
+            status = kilni_exec_alloc(exec, bytes, target);
         }
-        if (st == KILN_STATUS_OK) {
-            st = block ? launch_select(exec, c, s, from, source, *target)
-                       : launch_tiles(exec, c, s, from, source, *target);
+        if (status == KILN_STATUS_OK) {
+            status = block ? launch_select(exec, c, s, from, source, *target)
+                           : launch_tiles(exec, c, s, from, source, *target);
         }
         source = c->keys = *target;
         s->length = s->tiles * keep;
         s->start = 0;
         from = false;
     }
-    return st;
+    return status;
 }
 
 // ---- operators ----
@@ -217,9 +217,9 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const shape *s, int64
     define_instance(exec, c, false, &options);
     kilni_exec_define(&options, "VALUES", values != NULL ? 1 : 0);
     kilni_exec_define_dtype(&options, "RAW", kilni_exec_raw(c->input->dtype));
-    kiln_status st = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_decode", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_decode", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &d, sizeof(d));
     kilni_cl_push_buffer(&args, c->keys);
@@ -236,17 +236,17 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const shape *s, int64
 static kiln_status make_keys(kilni_exec *exec, sort *c, shape *s, int64_t keep, int64_t *out_row)
 {
     if (keep < s->length && keep <= SELECT_MOST) {
-        kiln_status st = select_lines(exec, c, s, keep);
+        kiln_status status = select_lines(exec, c, s, keep);
         *out_row = s->length;
-        return st;
+        return status;
     }
     int64_t bytes = s->lines * s->length * (int64_t)c->bytes;
-    kiln_status st = kilni_exec_alloc(exec, bytes, &c->keys);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_alloc(exec, bytes, &c->spare);
+    kiln_status status = kilni_exec_alloc(exec, bytes, &c->keys);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_alloc(exec, bytes, &c->spare);
     }
     *out_row = s->length;
-    return st == KILN_STATUS_OK ? sort_lines(exec, c, s, c->input->buffer) : st;
+    return status == KILN_STATUS_OK ? sort_lines(exec, c, s, c->input->buffer) : status;
 }
 
 /* Either of `values` and `indices` may be NULL. */
@@ -259,11 +259,11 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
     kiln_view to[2];
     kiln_view lines[2];
     const kiln_view *results[2] = {values, indices};
-    kiln_status st = kilni_exec_dense(exec, &turned, &input);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+    kiln_status status = kilni_exec_dense(exec, &turned, &input);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
         if (results[i] != NULL) {
             to[i] = kilni_exec_axis_last(results[i], axis);
-            st = kilni_exec_result(exec, &to[i], &lines[i]);
+            status = kilni_exec_result(exec, &to[i], &lines[i]);
         }
     }
     uint32_t wide = kiln_dtype_size(input.dtype) == 8 ? 2 : 1;
@@ -276,24 +276,24 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
     const kiln_view *result = indices != NULL ? indices : values;
     int64_t keep = result->dims[axis];
     int64_t row = 0;
-    if (st == KILN_STATUS_OK && s.length >= UINT32_MAX) {
-        st = kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
-                       kiln_op_info_of(exec->record->op)->name);
+    if (status == KILN_STATUS_OK && s.length >= UINT32_MAX) {
+        status = kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
+                           kiln_op_info_of(exec->record->op)->name);
     }
-    if (st == KILN_STATUS_OK) {
-        st = make_keys(exec, &c, &s, keep, &row);
+    if (status == KILN_STATUS_OK) {
+        status = make_keys(exec, &c, &s, keep, &row);
     }
     s.keep = keep;
-    if (st == KILN_STATUS_OK) {
-        st = decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,
-                    indices != NULL ? &lines[1] : NULL);
+    if (status == KILN_STATUS_OK) {
+        status = decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,
+                        indices != NULL ? &lines[1] : NULL);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
         if (results[i] != NULL && lines[i].buffer != results[i]->buffer) {
-            st = kilni_exec_copy(exec, &lines[i], &to[i]);
+            status = kilni_exec_copy(exec, &lines[i], &to[i]);
         }
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_sort(kilni_exec *exec)

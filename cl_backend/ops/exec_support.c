@@ -145,15 +145,15 @@ kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_
         return kiln_fail(exec->err, INTERNAL, "one operation asks for more than %d scratch buffers",
                          KILNI_EXEC_SCRATCH);
     }
-    kiln_status st =
+    kiln_status status =
         kilni_cl_alloc(exec->backend, bytes > 0 ? (size_t)bytes : 1, out_buffer, exec->err);
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         const char *name = kiln_op_info_of(exec->record->op)->name;
         (void)kiln_error_context(exec->err, "temporary memory of %s", name);
-        return st;
+        return status;
     }
     exec->scratch[exec->n_scratch++] = *out_buffer;
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view)
@@ -165,12 +165,12 @@ kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view 
     }
     memcpy(desc.dims, view->dims, sizeof(desc.dims));
     kiln_view dense = kiln_view_dense(&desc, NULL);
-    kiln_status st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &dense.buffer);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_copy(exec, view, &dense);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &dense.buffer);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_copy(exec, view, &dense);
     }
     *out_view = dense;
-    return st;
+    return status;
 }
 
 kiln_view kilni_exec_axis_last(const kiln_view *view, uint32_t axis)
@@ -245,11 +245,11 @@ kiln_status kilni_exec_kernel(kilni_exec *exec, const char *file, const char *ke
     if (options->length >= sizeof(options->text)) {
         return kiln_fail(exec->err, INTERNAL, "%s: the compiler options are too long", kernel);
     }
-    kiln_status st = kilni_cl_kernel_get(exec->backend, &key, &found, exec->err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_cl_kernel_get(exec->backend, &key, &found, exec->err);
+    if (status == KILN_STATUS_OK) {
         *out_args = kilni_cl_args_begin(exec->backend, found);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_launch(kilni_exec *exec, kilni_cl_args *args, int64_t items, size_t group)

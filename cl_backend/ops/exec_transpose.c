@@ -77,9 +77,9 @@ kiln_status kilni_exec_transpose(kilni_exec *exec, const kilni_exec_loops *loops
     kilni_exec_define(&options, "V", kiln_dtype_size(dtype) == 8 ? 8 : 16);
     kilni_exec_define(&options, "GROUP", block ? 0 : 1);
     kilni_exec_define(&options, "SIDE", BLOCK_SIDE);
-    kiln_status st = kilni_exec_kernel(exec, "transpose.cl", "kiln_transpose", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_kernel(exec, "transpose.cl", "kiln_transpose", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, target);

@@ -41,8 +41,7 @@ static int64_t rows_each(const kilni_exec *exec, int64_t rows, int64_t work)
     return enough < fair ? enough : fair;
 }
 
-// ---- pools
-// -----------------------------------------------------------------------------------------
+// ---- pools ----
 
 typedef struct pool_shape { ///< kiln_pool_shape of the kernel
     kilni_exec_window w;
@@ -89,9 +88,9 @@ kiln_status kilni_exec_pool(kilni_exec *exec)
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     bool block = kilni_exec_is_block(exec);
-    kiln_status st = kilni_exec_dense(exec, &exec->inputs[0], &input);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &input);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_exec_window_init(exec, &s.w, &input, out, NULL);
     int64_t rows = s.planes * s.w.out[0] * s.w.out[1];
@@ -102,9 +101,9 @@ kiln_status kilni_exec_pool(kilni_exec *exec)
     s.start[1] = kilni_exec_start(&input);
     kilni_exec_define_dtype(&options, "A", input.dtype);
     define_pool(exec, &options);
-    st = kilni_exec_kernel(exec, "pool.cl", "kiln_pool", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    status = kilni_exec_kernel(exec, "pool.cl", "kiln_pool", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (exec->record->n_outputs == 2) {
         s.start[2] = kilni_exec_start(&exec->outputs[1]);
@@ -121,8 +120,7 @@ kiln_status kilni_exec_pool(kilni_exec *exec)
     return kilni_exec_launch(exec, &args, items, 256);
 }
 
-// ---- what windows give back
-// ------------------------------------------------------------------------
+// ---- what windows give back ----
 
 typedef struct back_shape { ///< kiln_back_shape of the kernel
     kilni_exec_window w;
@@ -152,9 +150,10 @@ static kiln_status launch_back(kilni_exec *exec, back_shape *s, kiln_view *views
     kilni_exec_define(&options, "INCLUDE_PAD", include_pad ? 1 : 0);
     kilni_exec_define_dtype(&options, "B",
                             exec->record->n_inputs == 2 ? views[1].dtype : KILN_DTYPE_I64);
-    kiln_status st = kilni_exec_kernel(exec, "window_back.cl", "kiln_window_back", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status =
+        kilni_exec_kernel(exec, "window_back.cl", "kiln_window_back", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     for (unsigned i = 0; i < exec->record->n_inputs; i++) {
         s->start[i + 1] = kilni_exec_start(&views[i]);
@@ -169,11 +168,11 @@ static kiln_status launch_back(kilni_exec *exec, back_shape *s, kiln_view *views
 
 static kiln_status dense_inputs(kilni_exec *exec, kiln_view *out_views)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
-        st = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
+        status = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_exec_pool_backward(kilni_exec *exec)
@@ -181,9 +180,9 @@ kiln_status kilni_exec_pool_backward(kilni_exec *exec)
     kiln_op op = exec->record->op;
     kiln_view views[2];
     back_shape s = {.planes = 0};
-    kiln_status st = dense_inputs(exec, views);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = dense_inputs(exec, views);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_exec_window_init(exec, &s.w, &exec->outputs[0], &views[0], NULL);
     return launch_back(exec, &s, views,
@@ -204,17 +203,16 @@ kiln_status kilni_exec_col2im(kilni_exec *exec)
 {
     kiln_view view;
     back_shape s = {.planes = 0};
-    kiln_status st = dense_inputs(exec, &view);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = dense_inputs(exec, &view);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_exec_window_init(exec, &s.w, &exec->outputs[0], NULL, NULL);
     count_windows(&s.w);
     return launch_back(exec, &s, &view, 0);
 }
 
-// ---- columns
-// ---------------------------------------------------------------------------------------
+// ---- columns ----
 
 typedef struct columns_shape { ///< kiln_columns_shape of the kernel
     kilni_exec_window w;
@@ -232,9 +230,9 @@ kiln_status kilni_exec_im2col(kilni_exec *exec)
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_view input;
-    kiln_status st = dense_inputs(exec, &input);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = dense_inputs(exec, &input);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_exec_window_init(exec, &s.w, &input, NULL, NULL);
     count_windows(&s.w);
@@ -245,9 +243,9 @@ kiln_status kilni_exec_im2col(kilni_exec *exec)
     kilni_exec_define_dtype(&options, "A", raw);
     kilni_exec_define(&options, "V", kilni_exec_vector(exec, raw));
     kilni_exec_define(&options, "ROWS", block ? 1 : 0);
-    st = kilni_exec_kernel(exec, "im2col.cl", "kiln_im2col", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    status = kilni_exec_kernel(exec, "im2col.cl", "kiln_im2col", &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, out->buffer);
@@ -256,8 +254,7 @@ kiln_status kilni_exec_im2col(kilni_exec *exec)
     return kilni_exec_launch(exec, &args, items, 256);
 }
 
-// ---- max_unpool
-// ------------------------------------------------------------------------------------
+// ---- max_unpool ----
 
 typedef struct unpool_shape { ///< kiln_unpool_shape of the kernel
     int64_t planes;
@@ -280,10 +277,10 @@ static kiln_status unpool_pass(kilni_exec *exec, unpool_shape *s, const kiln_vie
     s->each = kilni_exec_is_block(exec) ? rows_each(exec, elements, 1) : 1;
     kilni_exec_define_dtype(&options, "A", raw);
     kilni_exec_define_dtype(&options, "B", views[1].dtype);
-    kiln_status st = kilni_exec_kernel(
+    kiln_status status = kilni_exec_kernel(
         exec, "max_unpool.cl", search ? "kiln_unpool_search" : "kiln_unpool_take", &options, &args);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, winners);
@@ -303,27 +300,27 @@ kiln_status kilni_exec_max_unpool(kilni_exec *exec)
     unpool_shape s = {.planes = out->dims[0] * out->dims[1]};
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32, .rank = 1, .dims = {kilni_exec_count(out)}};
     kiln_view winners = kiln_view_dense(&desc, NULL);
-    kiln_status st = dense_inputs(exec, views);
-    s.count = st == KILN_STATUS_OK ? kilni_exec_count(&views[0]) / s.planes : 0;
+    kiln_status status = dense_inputs(exec, views);
+    s.count = status == KILN_STATUS_OK ? kilni_exec_count(&views[0]) / s.planes : 0;
     s.plane = desc.dims[0] / s.planes;
-    if (st == KILN_STATUS_OK && s.count > INT32_MAX) {
-        st = kiln_fail(exec->err, UNIMPLEMENTED,
-                       "max_unpool: a plane of x has 2^31 elements or more");
+    if (status == KILN_STATUS_OK && s.count > INT32_MAX) {
+        status = kiln_fail(exec->err, UNIMPLEMENTED,
+                           "max_unpool: a plane of x has 2^31 elements or more");
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_exec_fill(exec, UINT32_MAX, &winners);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_fill(exec, UINT32_MAX, &winners);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     s.start[0] = kilni_exec_start(out);
     s.start[1] = kilni_exec_start(&views[0]);
     s.start[2] = kilni_exec_start(&views[1]);
     if (s.count > 0) {
-        st = unpool_pass(exec, &s, views, winners.buffer, true);
+        status = unpool_pass(exec, &s, views, winners.buffer, true);
     }
-    return st == KILN_STATUS_OK ? unpool_pass(exec, &s, views, winners.buffer, false) : st;
+    return status == KILN_STATUS_OK ? unpool_pass(exec, &s, views, winners.buffer, false) : status;
 }

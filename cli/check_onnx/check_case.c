@@ -30,7 +30,7 @@ typedef struct check_set {
     size_t n_inputs;
 } check_set;
 
-// ---- what is run ------------------------------------------------------------
+// ---- what is run ----
 
 static kiln_status check_kind(const kiln_onnx_value_info *info, kiln_error *err)
 {
@@ -70,7 +70,7 @@ static kiln_status check_io(const kiln_onnx_model *model, kiln_error *err)
     return status;
 }
 
-// ---- inputs -----------------------------------------------------------------
+// ---- inputs ----
 
 /* NumPy has no bfloat16: the cases' files hold its bits as uint16. The type's example of CastLike,
    of which the model says another shape, is repeated to that shape. */
@@ -176,7 +176,7 @@ static void free_set(check_run *run, check_set *set)
     }
 }
 
-// ---- outputs ----------------------------------------------------------------
+// ---- outputs ----
 
 static kiln_status compare_value(check_run *run, const kiln_onnx_value_info *info,
                                  const kiln_onnx_value *actual, kiln_onnx_kind kind,
@@ -213,7 +213,7 @@ static kiln_status compare_output(check_run *run, const kiln_onnx_value_info *in
                : kiln_error_context(err, "output '%s'", info->name);
 }
 
-// ---- runs -------------------------------------------------------------------
+// ---- runs ----
 
 static void hear_node(const kiln_onnx_node_info *info, void *user)
 {

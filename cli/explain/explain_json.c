@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- values ------------------------------------------------------------------------------------
+// ---- values ----
 
 /// Text from a model or a plugin may hold anything; what is not UTF-8 becomes question marks.
 static json_t *text_of(const char *text)
@@ -47,7 +47,7 @@ static json_t *list_of(const uint32_t *values, uint32_t count)
     return list;
 }
 
-// ---- candidates --------------------------------------------------------------------------------
+// ---- candidates ----
 
 /// By how much a candidate is slower than the winner, measured where both were; null: nobody won,
 /// or one of them does more than the other.
@@ -99,8 +99,7 @@ static json_t *candidates_of(const kiln_explained_candidate *all, uint32_t count
     return list;
 }
 
-// ---- blocks, operations, tensors, steps
-// ----------------------------------------------------------
+// ---- blocks, operations, tensors, steps ----
 
 static json_t *source_of(const kiln_program_source *source)
 {
@@ -222,7 +221,7 @@ static json_t *step_of(const kiln_explained_step *step)
     return made;
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 static json_t *device_of(const model_session *session)
 {

@@ -55,7 +55,7 @@ typedef struct bench {
     double bytes_per_s;
 } bench;
 
-// ---- times -------------------------------------------------------------------------------------
+// ---- times ----
 
 static figures figures_of(double *ns, uint32_t n)
 {
@@ -89,7 +89,7 @@ static kiln_status time_graphs(const bench *b, plugin_job *const *jobs, kiln_gra
     return status;
 }
 
-// ---- blocks as streams of their own ------------------------------------------------------------
+// ---- blocks as streams of their own ----
 
 typedef struct cutting {
     const bench *b;
@@ -259,7 +259,7 @@ static kiln_status take_block(bench *b, const kiln_explained_block *from, kiln_e
     return KILN_STATUS_OK;
 }
 
-// ---- one block ---------------------------------------------------------------------------------
+// ---- one block ----
 
 /// A context in which this fuser is the only one; NULL: none at all.
 static kiln_status open_alone(const bench *b, const char *fuser, kiln_context **out,
@@ -344,7 +344,7 @@ static kiln_status time_block(bench *b, block *on, kiln_error *err)
     return status;
 }
 
-// ---- the whole ---------------------------------------------------------------------------------
+// ---- the whole ----
 
 static kiln_status time_whole(bench *b, kiln_error *err)
 {
@@ -392,7 +392,7 @@ static kiln_status measure(bench *b, kiln_error *err)
     return status;
 }
 
-// ---- groups ------------------------------------------------------------------------------------
+// ---- groups ----
 
 static const char *const sizes[] = {"below 64 KiB", "64 KiB to 1 MiB", "1 to 16 MiB",
                                     "16 MiB and more"};
@@ -470,7 +470,7 @@ static const char *name_of(const bench *b, uint32_t at)
     return at == 0 ? "operations alone" : b->e.fusers[at - 1];
 }
 
-// ---- telling -----------------------------------------------------------------------------------
+// ---- telling ----
 
 static void print_sums(const bench *b, uint32_t at, const sums *s)
 {
@@ -578,7 +578,7 @@ static kiln_status write_json(const bench *b, kiln_error *err)
                        : kiln_fail(err, UNAVAILABLE, "%s cannot be written", b->options->json);
 }
 
-// ---- the word ----------------------------------------------------------------------------------
+// ---- the word ----
 
 static const struct argp_option options_table[] = {
     {"repeat", 'r', "COUNT", 0, "timed runs of each (default 20)", 0},

@@ -152,7 +152,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- for the checks ----------------------------------------------------------------------------
+// ---- for the checks ----
 
 bool check_fail(check *c, const char *format, ...)
 {
@@ -200,7 +200,7 @@ bool check_good(const check *c)
     return c->result->verdict == CHECK_PASSED;
 }
 
-// ---- one check in its process ------------------------------------------------------------------
+// ---- one check in its process ----
 
 /// What a plugin prints goes nowhere; whether it prints is a check of its own.
 static void silence(void)
@@ -325,7 +325,7 @@ static void learn_first(const check_options *options, check_result *scratch)
     }
 }
 
-// ---- reports -----------------------------------------------------------------------------------
+// ---- reports ----
 
 static const char *const words[] = {"ok", "FAIL", "skip"};
 
@@ -423,7 +423,7 @@ static int write_junit(const check_options *options, const check_row *const *row
     return fclose(file);
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 /// Is the name like the pattern, which was tried before? Without one: `otherwise`.
 static bool matches(const char *pattern, const char *name, bool otherwise)

@@ -72,7 +72,7 @@ static bool walk_next(walk *w)
     return false;
 }
 
-// ---- 5: programs on other devices --------------------------------------------------------------
+// ---- 5: programs on other devices ----
 
 static bool argument_good(check *c, const life *l, const kf_program *p, const kf_karg *a,
                           uint64_t *bytes, uint64_t *local)
@@ -177,8 +177,7 @@ static void check_profiles(check *c)
     check_say(c, "%u programs on %u devices", programs, devices);
 }
 
-// ---- 6: broken hosts and states
-// ------------------------------------------------------------------
+// ---- 6: broken hosts and states ----
 
 static void check_memory(check *c)
 {
@@ -390,7 +389,7 @@ static void check_cancel(check *c)
     }
 }
 
-// ---- 7: threads --------------------------------------------------------------------------------
+// ---- 7: threads ----
 
 typedef struct worker {
     check *c;

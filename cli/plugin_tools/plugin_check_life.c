@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-// ---- the invented host -------------------------------------------------------------------------
+// ---- the invented host ----
 
 static void report(const kf_host *host, const kf_diag *diag)
 {
@@ -171,7 +171,7 @@ kf_fuser *check_fuser(check *c, uint32_t index)
     return fuser;
 }
 
-// ---- checks ------------------------------------------------------------------------------------
+// ---- checks ----
 
 static bool names_good(check *c)
 {

@@ -98,7 +98,7 @@ static void on_streams(check *c, rule_fn rule, bool random)
     }
 }
 
-// ---- states ------------------------------------------------------------------------------------
+// ---- states ----
 
 static size_t add_expr(unsigned char *out, size_t n, kf_expr e)
 {
@@ -158,7 +158,7 @@ static uint64_t key_of(subject *t, const kf_builder *builder)
     return hash;
 }
 
-// ---- the rules ---------------------------------------------------------------------------------
+// ---- the rules ----
 
 /// An estimate may be absent; one that is there has a value, and that is a time.
 static void rule_estimate(subject *t, const kf_state *state)
@@ -390,8 +390,7 @@ static void check_finish(check *c)
     on_streams(c, rule_finish, /*random=*/false);
 }
 
-// ---- what is newer than the plugin
-// ---------------------------------------------------------------
+// ---- what is newer than the plugin ----
 
 typedef enum spoil {
     SPOIL_VERSION,
@@ -540,8 +539,7 @@ static void check_unmapped(check *c)
     on_streams(c, rule_unmapped, /*random=*/false);
 }
 
-// ---- determinism and cost
-// ------------------------------------------------------------------------
+// ---- determinism and cost ----
 
 /// All that the plugin says of the streams of a seed, as one number.
 static uint64_t fingerprint(check *c)

@@ -100,7 +100,7 @@ bool check_bench_open(check *c, check_bench *b)
     return true;
 }
 
-// ---- comparing ---------------------------------------------------------------------------------
+// ---- comparing ----
 
 double check_tolerance(kiln_dtype dtype)
 {

@@ -18,7 +18,7 @@ enum { STREAMS = 6, SEEDS = 40, LEAST_NS = 100000, REPEATS = 2, LEAST_ROUNDS = 6
 
 static const double slow = 1.05; // fused to operation by operation: what is more is a fault
 
-// ---- oclgrind ----------------------------------------------------------------------------------
+// ---- oclgrind ----
 
 static bool in_path(const char *program)
 {
@@ -86,7 +86,7 @@ static void check_oclgrind(check *c)
     }
 }
 
-// ---- speed -------------------------------------------------------------------------------------
+// ---- speed ----
 
 typedef struct timing {
     stream s;

@@ -89,7 +89,7 @@ static bool dynamic_at(const elf *e, uint64_t index, Elf64_Dyn *out)
            out->d_tag != DT_NULL;
 }
 
-// ---- checks ------------------------------------------------------------------------------------
+// ---- checks ----
 
 static void check_note(check *c)
 {

@@ -31,7 +31,7 @@ typedef struct dumper { ///< of one block
     char file[4300]; ///< which
 } dumper;
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 static const char *name_of_code(uint16_t code)
 {
@@ -169,7 +169,7 @@ static void print_formula(const dumper *d, const kiln_formula *f)
     }
 }
 
-// ---- sources -----------------------------------------------------------------------------------
+// ---- sources ----
 
 static void print_code(const kiln_program_source *source)
 {
@@ -212,7 +212,7 @@ static void print_source(uint32_t index, const char *options, const void *binary
     }
 }
 
-// ---- launches ----------------------------------------------------------------------------------
+// ---- launches ----
 
 static void print_tensor(const dumper *d, uint32_t ref)
 {
@@ -309,7 +309,7 @@ static void print_launch(const dumper *d, uint32_t index)
     }
 }
 
-// ---- order -------------------------------------------------------------------------------------
+// ---- order ----
 
 /// Do two launches share memory that one of them writes?
 static const kiln_program_arg *conflict(const kiln_program_launch *a, const kiln_program_launch *b)
@@ -369,7 +369,7 @@ static void print_temps(const dumper *d)
     }
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 static void print_ops(const dumper *d)
 {

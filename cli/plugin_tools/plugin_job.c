@@ -15,7 +15,7 @@
 
 enum { MOST_IDS = 1 << 20 };
 
-// ---- a model's stream --------------------------------------------------------------------------
+// ---- a model's stream ----
 
 /// `kiln explain`, which needs no inputs, with the knob that records.
 static void run_model(const cli_device_options *options, const char *model, const char *folder)
@@ -97,7 +97,7 @@ static kiln_status record_model(const cli_device_options *options, const kiln_en
     return status;
 }
 
-// ---- opening -----------------------------------------------------------------------------------
+// ---- opening ----
 
 void plugin_job_close(plugin_job *job)
 {
@@ -171,7 +171,7 @@ kiln_status plugin_job_open(const cli_device_options *options, const char *path,
     return plugin_job_take(options, context, replay, job, err);
 }
 
-// ---- recording ---------------------------------------------------------------------------------
+// ---- recording ----
 
 static uint64_t last_id(const kiln_replay *replay)
 {

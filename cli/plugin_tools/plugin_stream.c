@@ -77,7 +77,7 @@ bool stream_is_large(const stream *s)
     return false;
 }
 
-// ---- tensors -----------------------------------------------------------------------------------
+// ---- tensors ----
 
 static uint32_t add_tensor(stream *s, const stream_tensor *t)
 {
@@ -279,7 +279,7 @@ static bool choose_operands(stream *s, stream_op *op, const kiln_op_info *info)
     return true;
 }
 
-// ---- attributes --------------------------------------------------------------------------------
+// ---- attributes ----
 
 /// Extents: the same with axes of length 1 grown, the first two as one, or one of length 1 put in.
 static uint32_t fill_shape(stream *s, int64_t *out, const stream_tensor *in)
@@ -405,7 +405,7 @@ static bool fill_attr(stream *s, stream_op *op, uint32_t slot, const kiln_attr_s
     }
 }
 
-// ---- operations --------------------------------------------------------------------------------
+// ---- operations ----
 
 static void describe(const stream_tensor *t, uint64_t id, kiln_tensor_desc *out)
 {
@@ -492,7 +492,7 @@ bool stream_grow(stream *s, kiln_op only)
     return true;
 }
 
-// ---- the same on other extents -----------------------------------------------------------------
+// ---- the same on other extents ----
 
 typedef struct change { ///< of extents and of one dtype
     int64_t from[STREAM_TENSORS * KILN_MAX_RANK], to[STREAM_TENSORS * KILN_MAX_RANK];

@@ -73,7 +73,7 @@ bool stream_is_result(const stream *s, uint32_t tensor);
 /// "add relu drop": for messages.
 void stream_print(const stream *s, char *out, size_t capacity);
 
-// ---- as a fuser sees it ------------------------------------------------------------------------
+// ---- as a fuser sees it ----
 
 typedef struct stream_view stream_view;
 
@@ -92,7 +92,7 @@ const kf_block *stream_view_block(const stream_view *view);
 uint32_t stream_view_symbols(const stream_view *view, const int64_t **out_values);
 bool stream_view_is_tensor(const stream_view *view, uint32_t id);
 
-// ---- run ---------------------------------------------------------------------------------------
+// ---- run ----
 
 typedef struct stream_values { ///< bytes of every tensor that is alive in the end; NULL otherwise
     unsigned char *bytes[STREAM_TENSORS];

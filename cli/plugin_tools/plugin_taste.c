@@ -140,7 +140,7 @@ static kiln_op last_op(const stream *s)
     return KILN_OP_COUNT;
 }
 
-// ---- one operation more ------------------------------------------------------------------------
+// ---- one operation more ----
 
 /// Offers the operator with up to `offers` draws that the table allows; what is taken stays.
 static bool offer(grower *g, kiln_op op, uint32_t offers)
@@ -256,7 +256,7 @@ static bool grow(grower *g, uint32_t wanted, uint32_t drops, stream *best)
     return ready;
 }
 
-// ---- learning ----------------------------------------------------------------------------------
+// ---- learning ----
 
 static void keep(notes *n, const stream *s, uint32_t lesson)
 {
@@ -337,7 +337,7 @@ void check_learn(check *c)
     book->learned = true;
 }
 
-// ---- a stream for a seed -----------------------------------------------------------------------
+// ---- a stream for a seed ----
 
 /// One of those that are known, on other extents if that can be.
 static bool recall(grower *g)
@@ -421,7 +421,7 @@ void check_no_streams(check *c)
     }
 }
 
-// ---- the check ---------------------------------------------------------------------------------
+// ---- the check ----
 
 static bool has_expanded(const stream *s)
 {

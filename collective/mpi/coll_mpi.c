@@ -104,8 +104,7 @@ typedef struct mpi_network {
 
 static atomic_bool was_opened;
 
-// ---- jobs
-// ----------------------------------------------------------------------------------------
+// ---- jobs ----
 
 static job *job_create(const mpi_network *net, size_t bytes)
 {
@@ -247,8 +246,7 @@ static bool tend_jobs(mpi_network *net)
     return active;
 }
 
-// ---- what comes
-// ----------------------------------------------------------------------------------
+// ---- what comes ----
 
 /// Whether a rank belongs to the process that speaks in its name.
 static bool is_of(const mpi_network *net, uint32_t rank, uint32_t owner)
@@ -382,8 +380,7 @@ static void act_for_others(mpi_network *net)
     }
 }
 
-// ---- what goes
-// -----------------------------------------------------------------------------------
+// ---- what goes ----
 
 static bool tell_arrivals(mpi_network *net)
 {
@@ -500,8 +497,7 @@ static void beat(mpi_network *net)
     }
 }
 
-// ---- the thread
-// ----------------------------------------------------------------------------------
+// ---- the thread ----
 
 static void rest(uint64_t ns)
 {
@@ -583,8 +579,7 @@ static bool part(mpi_network *net)
     return sound;
 }
 
-// ---- starting
-// ------------------------------------------------------------------------------------
+// ---- starting ----
 
 static kiln_status start_mpi(mpi_network *net, kiln_error *err)
 {
@@ -756,8 +751,7 @@ static void *run(void *user)
     return NULL;
 }
 
-// ---- the table
-// -----------------------------------------------------------------------------------
+// ---- the table ----
 
 static kiln_status network_attach(kiln_coll_network *network, kiln_coll_hub *hub,
                                   uint64_t deadline_ns, kiln_error *err)

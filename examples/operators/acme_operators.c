@@ -17,7 +17,7 @@ KF_MANIFEST("com.acme.operators", "1.0", 0, KF_OPSET_MAX, 0, 0);
 
 enum { PARAM_CLIP = 0, PARAM_AXIS = 0 };
 
-// ---- what both share ---------------------------------------------------------------------------
+// ---- what both share ----
 
 static kf_status refuse(const kf_call *call, uint32_t code, const char *text)
 {
@@ -172,7 +172,7 @@ static kf_status kernel_new(const kf_host *host, const kf_op *op, kf_kernel **ou
     return *out != NULL ? KF_OK : KF_E_NOMEM;
 }
 
-// ---- acme::mish_clip ---------------------------------------------------------------------------
+// ---- acme::mish_clip ----
 
 /// x * tanh(log(1 + e^x)) = x * n / (n + 2) with n = e^x (e^x + 2).
 static double mish(double x)
@@ -240,7 +240,7 @@ static kf_status mish_kernel(const kf_host *host, const kf_device *device, const
     return finish(k, "mish_clip", out);
 }
 
-// ---- acme::row_top -----------------------------------------------------------------------------
+// ---- acme::row_top ----
 
 static int64_t axis_of(int64_t axis, uint32_t rank)
 {
@@ -338,7 +338,7 @@ static kf_status top_kernel(const kf_host *host, const kf_device *device, const 
     return finish(k, "row_top", out);
 }
 
-// ---- the table ---------------------------------------------------------------------------------
+// ---- the table ----
 
 static const kf_param mish_params[] = {
     {KF_STR_INIT("clip"), 0, 0, {0, KF_TYPE_F64, 0, 1, {.f = 6.0}}},

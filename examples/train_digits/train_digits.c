@@ -47,8 +47,7 @@ typedef struct trainer {
 static const int64_t shapes[PARAMS][2] = {
     {PIXELS, HIDDEN}, {1, HIDDEN}, {HIDDEN, CLASSES}, {1, CLASSES}};
 
-// ---- data
-// ----------------------------------------------------------------------------------------
+// ---- data ----
 
 /// The elements of a .npy file of bytes.
 static unsigned char *load(const char *folder, const char *name, size_t bytes, kiln_error *err)
@@ -102,8 +101,7 @@ static kiln_status make_batch(const trainer *self, const model *on, const uint32
                : status;
 }
 
-// ---- the model
-// -----------------------------------------------------------------------------------
+// ---- the model ----
 
 /// The same values on every device and in every process.
 static kiln_status init_model(model *on, kiln_error *err)
@@ -231,8 +229,7 @@ out:
     return status;
 }
 
-// ---- training
-// ------------------------------------------------------------------------------------
+// ---- training ----
 
 static const kiln_param_id ids[PARAMS + 1] = {1, 2, 3, 4, 5};
 
@@ -400,8 +397,7 @@ static kiln_status plot(const trainer *self, kiln_error *err)
                              : kiln_fail(err, DATA_LOSS, "%s is not whole", self->options.picture);
 }
 
-// ---- set up
-// --------------------------------------------------------------------------------------
+// ---- set up ----
 
 static uint32_t number_of(const char *first, const char *second)
 {

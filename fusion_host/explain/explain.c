@@ -43,7 +43,7 @@ static const char *keep_text(collector *c, const char *text)
     return text != NULL ? keep(c, text, strlen(text)) : "";
 }
 
-// ---- candidates --------------------------------------------------------------------------------
+// ---- candidates ----
 
 /* A tournament of this run is newer than what the plan was made with. */
 static void take_measured(const kilni_fuse_contest *contest, uint32_t fuser,
@@ -64,7 +64,7 @@ collect_verdicts(collector *c, uint32_t op, const kilni_fuse_contest *contest, u
     for (uint32_t i = 0; i < plan->n_verdicts; i++) {
         count += plan->verdicts[i].first_op == op;
     }
-    kiln_explained_candidate *all = room(c, count, sizeof *all);
+    kiln_explained_candidate *all = room(c, count, sizeof(*all));
     for (uint32_t i = 0; all != NULL && i < plan->n_verdicts; i++) {
         const kilni_fuse_verdict *verdict = &plan->verdicts[i];
         const kilni_fuse_score *s = &verdict->score;
@@ -92,11 +92,11 @@ collect_verdicts(collector *c, uint32_t op, const kilni_fuse_contest *contest, u
     return all;
 }
 
-// ---- operations and blocks ---------------------------------------------------------------------
+// ---- operations and blocks ----
 
 static const uint32_t *collect_operands(collector *c, uint32_t op, size_t first, size_t count)
 {
-    uint32_t *refs = room(c, count, sizeof *refs);
+    uint32_t *refs = room(c, count, sizeof(*refs));
     for (size_t i = 0; refs != NULL && i < count; i++) {
         refs[i] = kilni_fuse_map_find(&c->numbers,
                                       (uint64_t)(uintptr_t)c->segment->operands[op][first + i]);
@@ -116,7 +116,7 @@ static const char *class_name(kiln_op_class cls)
                                         [KILN_CLASS_CREATION] = "creation",
                                         [KILN_CLASS_CONTROL] = "control",
                                         [KILN_CLASS_COLLECTIVE] = "collective"};
-    return (size_t)cls < sizeof names / sizeof names[0] && names[cls] != NULL ? names[cls] : "";
+    return (size_t)cls < sizeof(names) / sizeof(names[0]) && names[cls] != NULL ? names[cls] : "";
 }
 
 static void collect_op(collector *c, uint32_t op)
@@ -150,13 +150,13 @@ static void collect_op(collector *c, uint32_t op)
 /* What the program's numbers stand for. */
 static void collect_values(collector *c, const kiln_plan_block *block, kiln_explained_block *out)
 {
-    uint32_t *tensors = room(c, block->n_tensors, sizeof *tensors);
-    int64_t *symbols = room(c, block->n_symbols, sizeof *symbols);
-    kiln_attr *scalars = room(c, block->n_scalars, sizeof *scalars);
+    uint32_t *tensors = room(c, block->n_tensors, sizeof(*tensors));
+    int64_t *symbols = room(c, block->n_symbols, sizeof(*symbols));
+    kiln_attr *scalars = room(c, block->n_scalars, sizeof(*scalars));
     if (c->failed) {
         return;
     }
-    memcpy(tensors, block->tensors, block->n_tensors * sizeof *tensors);
+    memcpy(tensors, block->tensors, block->n_tensors * sizeof(*tensors));
     for (uint32_t i = 0; i < block->n_symbols; i++) {
         symbols[i] = c->segment->symbols[block->symbols[i]];
     }
@@ -174,11 +174,11 @@ static void collect_block(collector *c, uint32_t index)
     const kilni_fuse_contest *contest =
         c->plan->contests != NULL ? &c->plan->contests[index] : NULL;
     const char *failure = kilni_fuse_program_failure(c->engine, block->program->key);
-    uint32_t *ops = room(c, block->n_ops, sizeof *ops);
+    uint32_t *ops = room(c, block->n_ops, sizeof(*ops));
     if (ops == NULL) {
         return;
     }
-    memcpy(ops, block->ops, block->n_ops * sizeof *ops);
+    memcpy(ops, block->ops, block->n_ops * sizeof(*ops));
     kiln_explained_block *out = &c->blocks[index];
     collect_values(c, block, out);
     *out = (kiln_explained_block){.tensors = out->tensors,
@@ -201,7 +201,7 @@ static void collect_block(collector *c, uint32_t index)
     }
 }
 
-// ---- memory ------------------------------------------------------------------------------------
+// ---- memory ----
 
 static void put_shape(kiln_string *out, const kiln_tensor_desc *desc)
 {
@@ -309,7 +309,7 @@ static void collect_deaths(const collector *c, uint32_t *death)
 {
     const kiln_plan *plan = &c->plan->plan;
     kiln_explained_tensor *tensors = c->out->tensors;
-    memset(death, 0xFF, plan->n_tensors * sizeof *death);
+    memset(death, 0xFF, plan->n_tensors * sizeof(*death));
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         for (uint32_t k = 0; k < plan->steps[i].n_dies; k++) {
             death[plan->steps[i].dies[k]] = i;
@@ -362,30 +362,30 @@ static void collect_memory(collector *c)
     }
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 static bool make_rooms(collector *c)
 {
     const kiln_plan *plan = &c->plan->plan;
     kiln_explanation *out = c->out;
-    const char **fusers = room(c, c->engine->n_fusers, sizeof *fusers);
+    const char **fusers = room(c, c->engine->n_fusers, sizeof(*fusers));
     for (uint32_t i = 0; fusers != NULL && i < c->engine->n_fusers; i++) {
         fusers[i] = keep_text(c, c->engine->fusers[i].name);
     }
     out->fusers = fusers;
-    memcpy(out->facts, c->engine->facts, sizeof out->facts);
+    memcpy(out->facts, c->engine->facts, sizeof(out->facts));
     out->n_fusers = c->engine->n_fusers;
     out->n_ops = plan->n_ops;
     out->n_tensors = plan->n_tensors;
     out->n_steps = plan->n_steps;
     out->n_blocks = plan->n_blocks;
-    c->block_of = room(c, plan->n_ops, sizeof *c->block_of);
-    c->ops = room(c, plan->n_ops, sizeof *c->ops);
-    c->blocks = room(c, plan->n_blocks, sizeof *c->blocks);
+    c->block_of = room(c, plan->n_ops, sizeof(*c->block_of));
+    c->ops = room(c, plan->n_ops, sizeof(*c->ops));
+    c->blocks = room(c, plan->n_blocks, sizeof(*c->blocks));
     out->ops = c->ops;
     out->blocks = c->blocks;
-    out->tensors = room(c, plan->n_tensors, sizeof *out->tensors);
-    out->steps = room(c, plan->n_steps, sizeof *out->steps);
+    out->tensors = room(c, plan->n_tensors, sizeof(*out->tensors));
+    out->steps = room(c, plan->n_steps, sizeof(*out->steps));
     c->failed =
         c->failed || !kilni_fuse_map_reserve(&c->numbers, c->engine->env, plan->n_tensors + 1);
     return !c->failed;
@@ -394,8 +394,8 @@ static bool make_rooms(collector *c)
 static void collect(collector *c)
 {
     const kiln_plan *plan = &c->plan->plan;
-    uint32_t *death = room(c, plan->n_tensors, sizeof *death);
-    memset(c->block_of, 0xFF, plan->n_ops * sizeof *c->block_of);
+    uint32_t *death = room(c, plan->n_tensors, sizeof(*death));
+    memset(c->block_of, 0xFF, plan->n_ops * sizeof(*c->block_of));
     for (uint32_t i = 0; i < plan->n_tensors; i++) {
         uint64_t token = (uint64_t)(uintptr_t)c->segment->tokens[i];
         if (kilni_fuse_map_find(&c->numbers, token) == KILNI_FUSE_NONE) {

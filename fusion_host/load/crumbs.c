@@ -51,15 +51,15 @@ static const char *const call_names[KILNI_FUSE_CALL_COUNT] = {"none",
                                                               "a rule of an operator",
                                                               "a reference of an operator"};
 
-// ---- what others left --------------------------------------------------------------------------
+// ---- what others left ----
 
 static void note_end(const kiln_env *env, const char *folder, const crumb_plugin *plugin,
                      uint32_t call)
 {
     kilni_fuse_record record;
-    if (memchr(plugin->hash, 0, sizeof plugin->hash) == NULL || strlen(plugin->hash) != 32 ||
+    if (memchr(plugin->hash, 0, sizeof(plugin->hash)) == NULL || strlen(plugin->hash) != 32 ||
         strspn(plugin->hash, "0123456789abcdef") != 32 ||
-        memchr(plugin->id, 0, sizeof plugin->id) == NULL) {
+        memchr(plugin->id, 0, sizeof(plugin->id)) == NULL) {
         return;
     }
     // A compiler or a reference takes long, so that the user may have ended the process: the first
@@ -70,9 +70,9 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
         return;
     }
     int lock = kilni_fuse_record_begin(folder, plugin->hash, &record);
-    snprintf(record.id, sizeof record.id, "%s", plugin->id);
+    snprintf(record.id, sizeof(record.id), "%s", plugin->id);
     record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
-    snprintf(record.ended_in, sizeof record.ended_in, "%s", call_names[call]);
+    snprintf(record.ended_in, sizeof(record.ended_in), "%s", call_names[call]);
     (void)kilni_fuse_record_end(lock, folder, plugin->hash, &record);
     kiln_log_write(env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "a process ended in %s of plugin %s",
                    call_names[call], plugin->id);
@@ -81,8 +81,8 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
 static void read_crumbs(const kiln_env *env, const char *folder, int fd)
 {
     crumb_page page;
-    if (pread(fd, &page, sizeof page, 0) != (ssize_t)sizeof page ||
-        memcmp(page.magic, magic, sizeof magic) != 0 || page.n_plugins > MAX_PLUGINS ||
+    if (pread(fd, &page, sizeof(page), 0) != (ssize_t)sizeof(page) ||
+        memcmp(page.magic, magic, sizeof(magic)) != 0 || page.n_plugins > MAX_PLUGINS ||
         atomic_load(&page.interrupted) != 0) {
         return;
     }
@@ -103,7 +103,7 @@ static void collect(const kiln_env *env, const char *folder)
         if (strncmp(e->d_name, "run-", 4) != 0) {
             continue;
         }
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
         int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
             read_crumbs(env, folder, fd);
@@ -118,19 +118,19 @@ static void collect(const kiln_env *env, const char *folder)
     }
 }
 
-// ---- our own -----------------------------------------------------------------------------------
+// ---- our own ----
 
 /* The lock is held before the file has its name, so that nobody takes it for a dead one's. */
 static bool make_file(kilni_fuse_crumbs *crumbs, const char *folder)
 {
     char beside[4400], path[4400];
     static const char tail[] = "XXXXXX";
-    snprintf(beside, sizeof beside, "%s/new-%ld-%s", folder, (long)getpid(), tail);
+    snprintf(beside, sizeof(beside), "%s/new-%ld-%s", folder, (long)getpid(), tail);
     crumbs->fd = mkostemp(beside, O_CLOEXEC);
     if (crumbs->fd < 0) {
         return false;
     }
-    snprintf(path, sizeof path, "%s/run-%s", folder, strrchr(beside, '/') + 5);
+    snprintf(path, sizeof(path), "%s/run-%s", folder, strrchr(beside, '/') + 5);
     bool ok = flock(crumbs->fd, LOCK_EX | LOCK_NB) == 0 &&
               posix_fallocate(crumbs->fd, 0, sizeof(crumb_page)) == 0 && rename(beside, path) == 0;
     if (!ok) {
@@ -145,7 +145,7 @@ static bool make_file(kilni_fuse_crumbs *crumbs, const char *folder)
 
 kilni_fuse_crumbs *kilni_fuse_crumbs_create(const kiln_env *env, const char *folder)
 {
-    kilni_fuse_crumbs *crumbs = kiln_alloc(env, sizeof *crumbs);
+    kilni_fuse_crumbs *crumbs = kiln_alloc(env, sizeof(*crumbs));
     collect(env, folder);
     if (crumbs == NULL) {
         return NULL;
@@ -157,7 +157,7 @@ kilni_fuse_crumbs *kilni_fuse_crumbs_create(const kiln_env *env, const char *fol
         kilni_fuse_crumbs_destroy(crumbs);
         return NULL;
     }
-    memcpy(crumbs->page->magic, magic, sizeof magic);
+    memcpy(crumbs->page->magic, magic, sizeof(magic));
     return crumbs;
 }
 
@@ -170,7 +170,7 @@ void kilni_fuse_crumbs_destroy(kilni_fuse_crumbs *crumbs)
         (void)unlink(crumbs->path);
     }
     if (crumbs->page != NULL) {
-        (void)munmap(crumbs->page, sizeof *crumbs->page);
+        (void)munmap(crumbs->page, sizeof(*crumbs->page));
     }
     if (crumbs->fd >= 0) {
         (void)close(crumbs->fd);
@@ -186,8 +186,8 @@ uint32_t kilni_fuse_crumbs_add(kilni_fuse_crumbs *crumbs, const char *hash, cons
         return 0;
     }
     crumb_plugin *plugin = &crumbs->page->plugins[crumbs->page->n_plugins];
-    snprintf(plugin->hash, sizeof plugin->hash, "%s", hash);
-    snprintf(plugin->id, sizeof plugin->id, "%s", id);
+    snprintf(plugin->hash, sizeof(plugin->hash), "%s", hash);
+    snprintf(plugin->id, sizeof(plugin->id), "%s", id);
     plugin->shipped = shipped;
     return ++crumbs->page->n_plugins;
 }

@@ -47,7 +47,7 @@ static kiln_status open_elf(elf_file *file)
         return kiln_fail(file->err, INVALID_ARGUMENT, "not an ELF file");
     }
     Elf64_Ehdr *head = &file->head;
-    if (!take(file, 0, head, sizeof *head)) {
+    if (!take(file, 0, head, sizeof(*head))) {
         return kiln_fail(file->err, DATA_LOSS, "ELF file is truncated: %zu bytes", file->length);
     }
     if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB ||
@@ -74,16 +74,16 @@ static kiln_status open_elf(elf_file *file)
 static Elf64_Shdr section_at(const elf_file *file, uint32_t index)
 {
     Elf64_Shdr section = {0};
-    (void)take(file, file->head.e_shoff + (uint64_t)index * sizeof section, &section,
-               sizeof section);
+    (void)take(file, file->head.e_shoff + (uint64_t)index * sizeof(section), &section,
+               sizeof(section));
     return section;
 }
 
 static Elf64_Phdr segment_at(const elf_file *file, uint32_t index)
 {
     Elf64_Phdr segment = {0};
-    (void)take(file, file->head.e_phoff + (uint64_t)index * sizeof segment, &segment,
-               sizeof segment);
+    (void)take(file, file->head.e_phoff + (uint64_t)index * sizeof(segment), &segment,
+               sizeof(segment));
     return segment;
 }
 
@@ -97,7 +97,7 @@ static const char *text_at(const elf_file *file, const Elf64_Shdr *strings, uint
     return memchr(text, 0, strings->sh_size - offset) != NULL ? text : NULL;
 }
 
-// ---- the note ----------------------------------------------------------------------------------
+// ---- the note ----
 
 /* Looks through a run of notes; true when ours is there. */
 static bool find_note(const elf_file *file, uint64_t offset, uint64_t length, uint64_t align,
@@ -110,15 +110,15 @@ static bool find_note(const elf_file *file, uint64_t offset, uint64_t length, ui
     uint64_t end = offset + length;
     while (end - offset >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note = {0};
-        (void)take(file, offset, &note, sizeof note);
+        (void)take(file, offset, &note, sizeof(note));
         uint64_t name_bytes = ((uint64_t)note.n_namesz + 3) & ~(uint64_t)3;
-        uint64_t desc = (sizeof note + name_bytes + step - 1) & ~(step - 1);
+        uint64_t desc = (sizeof(note) + name_bytes + step - 1) & ~(step - 1);
         uint64_t whole = (desc + note.n_descsz + step - 1) & ~(step - 1);
         if (desc + note.n_descsz > end - offset) {
             return false;
         }
         bool ours = note.n_namesz == 4 && note.n_type == KF_NOTE_TYPE &&
-                    memcmp(file->bytes + offset + sizeof note, KF_NOTE_NAME, 4) == 0;
+                    memcmp(file->bytes + offset + sizeof(note), KF_NOTE_NAME, 4) == 0;
         if (ours && note.n_descsz >= KF_MANIFEST_SIZE_V1_0) { // what an older one lacks stays zero
             uint64_t known = sizeof(kf_manifest);
             return take(file, offset + desc, &out_note->desc,
@@ -179,9 +179,9 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
     if (m->struct_size < KF_MANIFEST_SIZE_V1_0) {
         return kiln_fail(err, INVALID_ARGUMENT, "manifest has a struct size of %u", m->struct_size);
     }
-    if (!is_terminated(m->id, sizeof m->id) || m->id[0] == 0 ||
-        !is_terminated(m->version, sizeof m->version) ||
-        !is_terminated(m->build, sizeof m->build)) {
+    if (!is_terminated(m->id, sizeof(m->id)) || m->id[0] == 0 ||
+        !is_terminated(m->version, sizeof(m->version)) ||
+        !is_terminated(m->build, sizeof(m->build))) {
         return kiln_fail(err, INVALID_ARGUMENT, "manifest has an id or version that is not text");
     }
     *out_manifest = (kilni_fuse_manifest){.abi_major = m->abi_major,
@@ -191,21 +191,20 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
                                           .sanitizer = m->sanitizer,
                                           .cpu_features = m->cpu_features,
                                           .flags = m->flags};
-    memcpy(out_manifest->id, m->id, sizeof m->id);
-    memcpy(out_manifest->version, m->version, sizeof m->version);
-    memcpy(out_manifest->build, m->build, sizeof m->build);
+    memcpy(out_manifest->id, m->id, sizeof(m->id));
+    memcpy(out_manifest->version, m->version, sizeof(m->version));
+    memcpy(out_manifest->build, m->build, sizeof(m->build));
     return KILN_STATUS_OK;
 }
 
-// ---- exports, imports, stack
-// ---------------------------------------------------------------------
+// ---- exports, imports, stack ----
 
 /* Names that linkers of some systems put into every library. */
 static bool is_linkers(const char *name)
 {
     static const char *const names[] = {"_init",       "_fini",   "_edata",      "_end",
                                         "__bss_start", "__end__", "__data_start"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
         }
@@ -249,7 +248,7 @@ static const char *forbidden(const char *name, uint64_t flags)
     if (strncmp(name, "kiln_", 5) == 0) {
         return "is linked against the host";
     }
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         if (strcmp(name, table[i].name) == 0) {
             return table[i].deed;
         }
@@ -291,7 +290,7 @@ static kiln_status check_symbols(const elf_file *file, const Elf64_Shdr *table, 
     }
     for (uint64_t i = 1; i < count; i++) {
         Elf64_Sym symbol = {0};
-        (void)take(file, table->sh_offset + i * sizeof symbol, &symbol, sizeof symbol);
+        (void)take(file, table->sh_offset + i * sizeof(symbol), &symbol, sizeof(symbol));
         const char *name = text_at(file, &strings, symbol.st_name);
         if (name == NULL) {
             return kiln_fail(file->err, DATA_LOSS, "symbol %llu has a name outside the file",
@@ -312,7 +311,7 @@ static kiln_status check_dynamic(const elf_file *file, const Elf64_Phdr *dynamic
     uint64_t count = dynamic->p_filesz / sizeof(Elf64_Dyn);
     for (uint64_t i = 0; i < count; i++) {
         Elf64_Dyn entry = {0};
-        if (!take(file, dynamic->p_offset + i * sizeof entry, &entry, sizeof entry)) {
+        if (!take(file, dynamic->p_offset + i * sizeof(entry), &entry, sizeof(entry))) {
             return kiln_fail(file->err, DATA_LOSS, "dynamic section lies outside the file");
         }
         if (entry.d_tag == DT_NULL) {

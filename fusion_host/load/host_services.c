@@ -83,7 +83,7 @@ static void report(const kf_host *abi, const kf_diag *diag)
     }
     kilni_fuse_diag copy = {
         .severity = diag->severity, .code = diag->code, .op_index = diag->op_index};
-    copy_text(copy.text, sizeof copy.text, diag->message);
+    copy_text(copy.text, sizeof(copy.text), diag->message);
     pthread_mutex_lock(&host->lock);
     bool taken = host->sink != NULL;
     if (taken) {
@@ -111,7 +111,7 @@ static void *alloc_for_plugin(const kf_host *abi, uint64_t size, uint64_t align)
     uintptr_t first = (uintptr_t)base + sizeof(block_head);
     char *place = base + (((first + step - 1) & ~(uintptr_t)(step - 1)) - (uintptr_t)base);
     block_head head = {.bytes = size, .base = base};
-    memcpy(place - sizeof head, &head, sizeof head);
+    memcpy(place - sizeof(head), &head, sizeof(head));
     pthread_mutex_lock(&host->lock);
     host->bytes_live += size;
     host->blocks_live++;
@@ -126,7 +126,7 @@ static void free_for_plugin(const kf_host *abi, void *pointer)
         return;
     }
     block_head head;
-    memcpy(&head, (char *)pointer - sizeof head, sizeof head);
+    memcpy(&head, (char *)pointer - sizeof(head), sizeof(head));
     pthread_mutex_lock(&host->lock);
     host->bytes_live -= head.bytes;
     host->blocks_live--;

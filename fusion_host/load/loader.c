@@ -30,8 +30,7 @@ typedef struct loading {
     kilni_fuse_plugin *replaced; ///< of the same id, from the plugin path; or NULL
 } loading;
 
-// ---- the file
-// ------------------------------------------------------------------------------------
+// ---- the file ----
 
 static kiln_status check_file(loading *l, const struct stat *info)
 {
@@ -91,8 +90,7 @@ static kiln_status read_file(loading *l)
     return status;
 }
 
-// ---- the manifest
-// --------------------------------------------------------------------------------
+// ---- the manifest ----
 
 static kiln_status check_cpu(loading *l)
 {
@@ -111,7 +109,7 @@ static kiln_status check_cpu(loading *l)
 static const char *sanitizer_name(uint32_t kind)
 {
     static const char *const names[] = {"none", "address", "thread", "memory"};
-    return kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
+    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "unknown";
 }
 
 static kiln_status check_manifest(loading *l)
@@ -153,8 +151,7 @@ static kiln_status check_duplicate(loading *l)
     return KILN_STATUS_OK;
 }
 
-// ---- the table
-// -----------------------------------------------------------------------------------
+// ---- the table ----
 
 /* Without a fuser, its operators are what it is for. */
 static const char *missing_entry(const kf_plugin *t)
@@ -181,7 +178,7 @@ static const char *missing_entry(const kf_plugin *t)
         {t->opt_describe != NULL, "opt_describe"},
         {t->opt_destroy != NULL, "opt_destroy"},
     };
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+    for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++) {
         if (!required[i].there) {
             return required[i].name;
         }
@@ -218,7 +215,7 @@ static kiln_status take_texts(loading *l)
     }
     const kiln_env *env = l->registry->env;
     plugin->fuser_ids = kiln_alloc_array(env, t->n_fusers + 1, sizeof(char *));
-    plugin->strikes = kiln_alloc_array(env, t->n_fusers + 1, sizeof *plugin->strikes);
+    plugin->strikes = kiln_alloc_array(env, t->n_fusers + 1, sizeof(*plugin->strikes));
     plugin->info.vendor = copy_text(l, t->vendor);
     if (plugin->fuser_ids == NULL || plugin->strikes == NULL || plugin->info.vendor == NULL) {
         return kiln_fail(l->err, RESOURCE_EXHAUSTED, "no memory for a plugin");
@@ -248,10 +245,10 @@ static kiln_status take_table(loading *l, const kf_plugin *from)
                          from->struct_size, KF_PLUGIN_SIZE_V1_0, MAX_TABLE_BYTES);
     }
     kf_plugin *table = &l->plugin->table;
-    memset(table, 0, sizeof *table);
-    size_t known = from->struct_size < sizeof *table ? from->struct_size : sizeof *table;
+    memset(table, 0, sizeof(*table));
+    size_t known = from->struct_size < sizeof(*table) ? from->struct_size : sizeof(*table);
     memcpy(table, from, known);
-    table->struct_size = (uint32_t)sizeof *table;
+    table->struct_size = (uint32_t)sizeof(*table);
     const char *missing = missing_entry(table);
     if (missing != NULL) {
         return kiln_fail(l->err, INVALID_ARGUMENT, "table has no %s", missing);
@@ -265,8 +262,8 @@ static kf_query_fn query_of(kiln_dynlib *library)
 {
     void *address = kiln_dynlib_symbol(library, KF_QUERY_SYMBOL);
     kf_query_fn query = NULL;
-    _Static_assert(sizeof query == sizeof address, "POSIX");
-    memcpy(&query, &address, sizeof query);
+    _Static_assert(sizeof(query) == sizeof(address), "POSIX");
+    memcpy(&query, &address, sizeof(query));
     return query;
 }
 
@@ -296,7 +293,7 @@ static kiln_status check_record(loading *l)
 {
     const kilni_fuse_record *record = &l->record;
     (void)kilni_fuse_record_read(l->plugin->state_folder, l->plugin->info.hash, &l->record);
-    snprintf(l->record.id, sizeof l->record.id, "%s", l->manifest.id);
+    snprintf(l->record.id, sizeof(l->record.id), "%s", l->manifest.id);
     if (record->ended >= KILNI_FUSE_ENDS_MAX) {
         return kiln_fail(l->err, FAILED_PRECONDITION,
                          "a process ended in %s; `kiln plugin reset %s` tries it again",
@@ -320,12 +317,12 @@ static kiln_status scan(loading *l)
     }
     l->record.scanned =
         kilni_fuse_scan(registry->env, registry->scan_helper, path_of(l), registry->scan_limit_ms,
-                        l->record.scan_fault, sizeof l->record.scan_fault);
+                        l->record.scan_fault, sizeof(l->record.scan_fault));
     if (l->record.scanned) {
         kilni_fuse_record now; // others may have changed it during the scan
         int lock = kilni_fuse_record_begin(registry->state_folder, l->plugin->info.hash, &now);
-        memcpy(now.id, l->record.id, sizeof now.id);
-        memcpy(now.scan_fault, l->record.scan_fault, sizeof now.scan_fault);
+        memcpy(now.id, l->record.id, sizeof(now.id));
+        memcpy(now.scan_fault, l->record.scan_fault, sizeof(now.scan_fault));
         now.scanned = true;
         (void)kilni_fuse_record_end(lock, registry->state_folder, l->plugin->info.hash, &now);
     }
@@ -393,8 +390,7 @@ static kiln_status start_marked(loading *l)
     return status;
 }
 
-// ---- all of it
-// -----------------------------------------------------------------------------------
+// ---- all of it ----
 
 static kiln_status inspect(loading *l)
 {
@@ -460,7 +456,7 @@ static void settle_replaced(const loading *l)
         info->state = KILN_FUSE_TAKEN;
         return;
     }
-    snprintf(reason, sizeof reason, "replaced by %.160s, which was named", l->plugin->info.path);
+    snprintf(reason, sizeof(reason), "replaced by %.160s, which was named", l->plugin->info.path);
     char *text = kiln_strdup(l->registry->env, reason);
     if (text != NULL) {
         kiln_free(l->registry->env, (void *)(uintptr_t)info->reason);
@@ -476,22 +472,22 @@ static kiln_status settle(loading *l, kiln_status status, const char *off, const
     char reason[REASON_BYTES];
     if (off != NULL) {
         info->state = KILN_FUSE_SWITCHED_OFF;
-        snprintf(reason, sizeof reason, "%s", off);
+        snprintf(reason, sizeof(reason), "%s", off);
     } else if (status != KILN_STATUS_OK) {
         info->state = KILN_FUSE_REFUSED;
-        snprintf(reason, sizeof reason, "%s", why->message);
+        snprintf(reason, sizeof(reason), "%s", why->message);
     } else {
         info->state = KILN_FUSE_TAKEN;
         char operators[32] = "";
         info->n_operators = l->plugin->n_operators;
         if (info->n_operators > 0) {
-            snprintf(operators, sizeof operators, ", %u operator%s", info->n_operators,
+            snprintf(operators, sizeof(operators), ", %u operator%s", info->n_operators,
                      info->n_operators == 1 ? "" : "s");
         }
-        snprintf(reason, sizeof reason, "taken: %u %s%s, fuser ABI %u.%u", info->n_fusers,
+        snprintf(reason, sizeof(reason), "taken: %u %s%s, fuser ABI %u.%u", info->n_fusers,
                  info->n_fusers == 1 ? "fuser" : "fusers", operators, l->manifest.abi_major,
                  l->manifest.abi_minor);
-        add_fusers(l, reason, sizeof reason);
+        add_fusers(l, reason, sizeof(reason));
     }
     info->n_fusers = info->state == KILN_FUSE_TAKEN ? info->n_fusers : 0;
     info->reason = kiln_strdup(env, reason);

@@ -52,7 +52,7 @@ kiln_status kilni_fuse_copy_create(const char *path, const void *bytes, size_t l
 {
     const char *slash = strrchr(path, '/');
     char base[128];
-    snprintf(base, sizeof base, "%.120s", slash != NULL ? slash + 1 : path);
+    snprintf(base, sizeof(base), "%.120s", slash != NULL ? slash + 1 : path);
     int fd = memfd_create(base, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     bool ok = fd >= 0 && write_all(fd, bytes, length) &&
               fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0;
@@ -67,7 +67,7 @@ kiln_status kilni_fuse_copy_create(const char *path, const void *bytes, size_t l
                          strerror(why));
     }
     out_copy->fd = fd;
-    name_it(fd, kiln_hash_bytes(bytes, length), out_copy->path, sizeof out_copy->path);
+    name_it(fd, kiln_hash_bytes(bytes, length), out_copy->path, sizeof(out_copy->path));
     return KILN_STATUS_OK;
 }
 

@@ -8,7 +8,7 @@
 
 enum { LEAST_KEY_DIGITS = 8 };
 
-// ---- the knob `plugins` ------------------------------------------------------------------------
+// ---- the knob `plugins` ----
 
 typedef struct list_item {
     const char *text; ///< behind a minus
@@ -63,7 +63,7 @@ static const char *fuser_off(const char *list, const char *id, const char *fuser
 {
     char name[160];
     list_item item;
-    snprintf(name, sizeof name, "%s/%s", id, fuser);
+    snprintf(name, sizeof(name), "%s/%s", id, fuser);
     while (next_item(&list, &item)) {
         if (item.denied && is_item(&item, name)) {
             return "denied by the list of plugins";

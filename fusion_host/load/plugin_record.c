@@ -57,7 +57,7 @@ static void take_strikes(const char *at, kilni_fuse_record *record)
     if (fuser < KILNI_FUSE_MAX_FUSERS && *end == ' ') {
         kilni_fuse_strikes *s = &record->strikes[fuser];
         s->count = count < 1000 ? (uint32_t)count : 1000;
-        take_text(end + 1, s->reason, sizeof s->reason);
+        take_text(end + 1, s->reason, sizeof(s->reason));
     }
 }
 
@@ -72,7 +72,7 @@ static void take_ban(const char *at, kilni_fuse_record *record)
         kilni_fuse_ban *ban = &record->bans[record->n_bans++];
         memcpy(ban->key, at, 32);
         ban->key[32] = 0;
-        take_text(at + 33, ban->reason, sizeof ban->reason);
+        take_text(at + 33, ban->reason, sizeof(ban->reason));
     }
 }
 
@@ -80,27 +80,27 @@ void kilni_fuse_record_ban(kilni_fuse_record *record, const char *key, const cha
 {
     if (record->n_bans == KILNI_FUSE_MAX_BANS) {
         memmove(&record->bans[0], &record->bans[1],
-                (KILNI_FUSE_MAX_BANS - 1) * sizeof record->bans[0]);
+                (KILNI_FUSE_MAX_BANS - 1) * sizeof(record->bans[0]));
         record->n_bans--;
     }
     kilni_fuse_ban *ban = &record->bans[record->n_bans++];
-    snprintf(ban->key, sizeof ban->key, "%s", key);
-    take_text(reason, ban->reason, sizeof ban->reason);
+    snprintf(ban->key, sizeof(ban->key), "%s", key);
+    take_text(reason, ban->reason, sizeof(ban->reason));
 }
 
 static void take_line(const char *line, kilni_fuse_record *record)
 {
     char *end = NULL;
     if (strncmp(line, "id ", 3) == 0) {
-        take_text(line + 3, record->id, sizeof record->id);
+        take_text(line + 3, record->id, sizeof(record->id));
     } else if (strncmp(line, "scan ok\n", 8) == 0) {
         record->scanned = true;
     } else if (strncmp(line, "scan failed ", 12) == 0) {
         record->scanned = true;
-        take_text(line + 12, record->scan_fault, sizeof record->scan_fault);
+        take_text(line + 12, record->scan_fault, sizeof(record->scan_fault));
     } else if (strncmp(line, "ended ", 6) == 0) {
         record->ended = (uint32_t)strtoul(line + 6, &end, 10);
-        take_text(*end == ' ' ? end + 1 : end, record->ended_in, sizeof record->ended_in);
+        take_text(*end == ' ' ? end + 1 : end, record->ended_in, sizeof(record->ended_in));
     } else if (strncmp(line, "strikes ", 8) == 0) {
         take_strikes(line + 8, record);
     } else if (strncmp(line, "banned ", 7) == 0) {
@@ -111,8 +111,8 @@ static void take_line(const char *line, kilni_fuse_record *record)
 bool kilni_fuse_record_read(const char *folder, const char *hash, kilni_fuse_record *out_record)
 {
     char path[4400], text[MAX_RECORD_BYTES];
-    memset(out_record, 0, sizeof *out_record);
-    if (!path_of(folder, hash, path, sizeof path) || !read_text(path, text) ||
+    memset(out_record, 0, sizeof(*out_record));
+    if (!path_of(folder, hash, path, sizeof(path)) || !read_text(path, text) ||
         strncmp(text, first_line, strlen(first_line)) != 0) {
         return false;
     }
@@ -148,10 +148,10 @@ static void write_lines(FILE *file, const kilni_fuse_record *record)
 bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_fuse_record *record)
 {
     char path[4400], beside[4500];
-    if (!path_of(folder, hash, path, sizeof path)) {
+    if (!path_of(folder, hash, path, sizeof(path))) {
         return false;
     }
-    snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
+    snprintf(beside, sizeof(beside), "%s.%ld", path, (long)getpid());
     FILE *file = fopen(beside, "we");
     if (file == NULL) {
         return false;
@@ -169,8 +169,8 @@ bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_f
 static int lock_folder(const char *folder)
 {
     char path[4400];
-    int length = folder == NULL ? -1 : snprintf(path, sizeof path, "%s/lock", folder);
-    int lock = length > 0 && (size_t)length < sizeof path
+    int length = folder == NULL ? -1 : snprintf(path, sizeof(path), "%s/lock", folder);
+    int lock = length > 0 && (size_t)length < sizeof(path)
                    ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
                    : -1;
     while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR) {
@@ -220,7 +220,7 @@ uint32_t kilni_fuse_record_reset(const char *folder, const char *id)
         hash[32] = 0;
         bool known = kilni_fuse_record_read(folder, hash, &record);
         if ((id == NULL || (known && strcmp(record.id, id) == 0)) &&
-            path_of(folder, hash, path, sizeof path)) {
+            path_of(folder, hash, path, sizeof(path))) {
             count += unlink(path) == 0;
         }
     }

@@ -79,7 +79,7 @@ bool kilni_fuse_scan(const kiln_env *env, const char *helper, const char *path, 
         return false;
     }
     (void)close(ends[1]);
-    bool ended = listen_to(ends[0], begin + limit_ms * UINT64_C(1000000), text, sizeof text);
+    bool ended = listen_to(ends[0], begin + limit_ms * UINT64_C(1000000), text, sizeof(text));
     (void)close(ends[0]);
     if (!ended) {
         (void)kill(child, SIGKILL);

@@ -14,7 +14,7 @@
 
 enum { MAX_LIST_BYTES = 1 << 20, MAX_FILE_BYTES = 64 << 20, MAX_KEYS = 256, DIGITS = 64 };
 
-// ---- owners ------------------------------------------------------------------------------------
+// ---- owners ----
 
 static bool is_ours(uid_t owner)
 {
@@ -44,7 +44,7 @@ static kiln_status check_chain(char *path, kiln_error *err)
         char what[160];
         struct stat info;
         slash[root ? 1 : 0] = 0;
-        snprintf(what, sizeof what, "folder %.120s", path);
+        snprintf(what, sizeof(what), "folder %.120s", path);
         status = stat(path, &info) != 0
                      ? kiln_fail(err, PERMISSION_DENIED, "%s: %s", what, strerror(errno))
                      : kilni_fuse_check_owner(&info, what, err);
@@ -71,7 +71,7 @@ kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln
     return status == KILN_STATUS_OK ? check_chain(real, err) : status;
 }
 
-// ---- a user's lists ----------------------------------------------------------------------------
+// ---- a user's lists ----
 
 typedef struct user_list {
     const char *knob;
@@ -86,17 +86,17 @@ static kiln_status list_place(const kiln_env *env, kiln_knob knob, user_list *ou
     out->knob = kiln_knob_name(knob);
     out->is_default = named == NULL || named[0] == 0;
     if (!out->is_default) {
-        if (named[0] != '/' || strlen(named) >= sizeof out->path) {
+        if (named[0] != '/' || strlen(named) >= sizeof(out->path)) {
             return kiln_fail(err, PERMISSION_DENIED,
                              "%s is not an absolute path: nothing is allowed", out->knob);
         }
-        snprintf(out->path, sizeof out->path, "%s", named);
+        snprintf(out->path, sizeof(out->path), "%s", named);
         return KILN_STATUS_OK;
     }
-    kiln_status status = kiln_config_dir(out->path, sizeof out->path - 32, err);
+    kiln_status status = kiln_config_dir(out->path, sizeof(out->path) - 32, err);
     if (status == KILN_STATUS_OK) {
         strncat(out->path, knob == KILN_KNOB_PLUGIN_ALLOW ? "/plugins.allow" : "/plugins.keys",
-                sizeof out->path - strlen(out->path) - 1);
+                sizeof(out->path) - strlen(out->path) - 1);
     }
     return status;
 }
@@ -182,13 +182,13 @@ static bool next_digits(const char **text, const char **out_digits)
     return false;
 }
 
-// ---- hashes ------------------------------------------------------------------------------------
+// ---- hashes ----
 
 static void digits_of(const void *bytes, size_t length, char out_digits[DIGITS + 1])
 {
     unsigned char digest[32];
     kilni_fuse_sha256(bytes, length, digest);
-    for (size_t i = 0; i < sizeof digest; i++) {
+    for (size_t i = 0; i < sizeof(digest); i++) {
         snprintf(out_digits + 2 * i, 3, "%02x", digest[i]);
     }
 }
@@ -220,7 +220,7 @@ static kiln_status check_listed(const kiln_env *env, const void *bytes, size_t l
     return status;
 }
 
-// ---- keys --------------------------------------------------------------------------------------
+// ---- keys ----
 
 static unsigned digit(char c)
 {
@@ -265,7 +265,7 @@ kiln_status kilni_fuse_check_mode(const kiln_env *env, kiln_error *err)
 {
     static const char *const known[] = {"off", "allowlist", "signed", "developer"};
     const char *mode = kiln_config_string(env->config, KILN_KNOB_PLUGIN_MODE);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(mode, known[i]) == 0) {
             return KILN_STATUS_OK;
         }
@@ -295,12 +295,12 @@ kiln_status kilni_fuse_check_trust(const kiln_env *env, kilni_fuse_trust trust, 
                      "plugin-mode is %.40s: only fusers that ship are loaded", mode);
 }
 
-// ---- adding to the list ------------------------------------------------------------------------
+// ---- adding to the list ----
 
 static kiln_status make_folder(const user_list *list, kiln_error *err)
 {
-    char folder[sizeof list->path];
-    snprintf(folder, sizeof folder, "%s", list->path);
+    char folder[sizeof(list->path)];
+    snprintf(folder, sizeof(folder), "%s", list->path);
     for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
@@ -366,7 +366,7 @@ kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path, kiln_e
     }
     size_t at = list.text != NULL ? strlen(list.text) : 0;
     bool open_line = at > 0 && list.text[at - 1] != '\n';
-    snprintf(line, sizeof line, "%s%s  %.200s\n", open_line ? "\n" : "", digits,
+    snprintf(line, sizeof(line), "%s%s  %.200s\n", open_line ? "\n" : "", digits,
              strpbrk(path, "\r\n") == NULL ? path : "");
     status = append(&list, line, err);
 out:

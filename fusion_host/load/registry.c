@@ -124,7 +124,7 @@ static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kiln
         }
         forget_file(registry, before); // what lies in the plugin path is judged again when named
     }
-    kilni_fuse_plugin *plugin = kiln_alloc(env, sizeof *plugin);
+    kilni_fuse_plugin *plugin = kiln_alloc(env, sizeof(*plugin));
     if (plugin == NULL ||
         !kilni_fuse_grow(env, &registry->plugins, &registry->plugins_capacity,
                          (uint64_t)registry->n_plugins + 1, sizeof(kilni_fuse_plugin *))) {
@@ -271,7 +271,7 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    kiln_fuse_registry *registry = kiln_alloc(env, sizeof *registry);
+    kiln_fuse_registry *registry = kiln_alloc(env, sizeof(*registry));
     if (registry == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
     }

@@ -33,14 +33,14 @@ static void add_block(uint32_t state[8], const unsigned char *block)
         uint32_t high = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + low + w[i - 7] + high;
     }
-    memcpy(s, state, sizeof s);
+    memcpy(s, state, sizeof(s));
     for (unsigned i = 0; i < 64; i++) {
         uint32_t e = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
         uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
         uint32_t first = s[7] + e + choice + constants[i] + w[i];
         uint32_t a = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
         uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        memmove(s + 1, s, 7 * sizeof s[0]);
+        memmove(s + 1, s, 7 * sizeof(s[0]));
         s[4] += first;
         s[0] = first + a + majority;
     }

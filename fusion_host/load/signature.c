@@ -26,7 +26,7 @@ static const unsigned char der_prefix[PREFIX_BYTES] = {
 static const char pem_begin[] = "-----BEGIN PRIVATE KEY-----";
 static const char pem_end[] = "-----END PRIVATE KEY-----";
 
-// ---- libcrypto ---------------------------------------------------------------------------------
+// ---- libcrypto ----
 
 typedef struct crypto { ///< what evp.h and rand.h of OpenSSL 1.1.1 to 3 declare
     void *(*public_key)(int type, void *engine, const unsigned char *key, size_t length);
@@ -50,7 +50,7 @@ typedef struct crypto { ///< what evp.h and rand.h of OpenSSL 1.1.1 to 3 declare
 static bool find(kiln_dynlib *library, const char *name, void *out_function)
 {
     void *address = kiln_dynlib_symbol(library, name);
-    memcpy(out_function, &address, sizeof address);
+    memcpy(out_function, &address, sizeof(address));
     return address != NULL;
 }
 
@@ -92,7 +92,7 @@ static bool made_by(const crypto *c, const unsigned char *key, const unsigned ch
     return good;
 }
 
-// ---- small files -------------------------------------------------------------------------------
+// ---- small files ----
 
 /* At most `capacity` bytes; how many, or -1. */
 static ssize_t read_some(int fd, void *out, size_t capacity)
@@ -128,20 +128,20 @@ static kiln_status write_file(const char *path, int flags, mode_t mode, const vo
               : kiln_fail(err, PERMISSION_DENIED, "%.160s: %s", path, strerror(why));
 }
 
-// ---- verifying ---------------------------------------------------------------------------------
+// ---- verifying ----
 
 static kiln_status read_signature(const char *path, unsigned char *out, kiln_error *err)
 {
     char name[4200];
     unsigned char bytes[SIGNATURE_BYTES + 1];
-    int length = snprintf(name, sizeof name, "%s.sig", path);
-    int fd =
-        length < (int)sizeof name ? open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1;
+    int length = snprintf(name, sizeof(name), "%s.sig", path);
+    int fd = length < (int)sizeof(name) ? open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+                                        : -1;
     if (fd < 0) {
         return kiln_fail(err, PERMISSION_DENIED,
                          "it is not signed: there is no FILE.sig beside it (`kiln plugin sign`)");
     }
-    ssize_t got = read_some(fd, bytes, sizeof bytes);
+    ssize_t got = read_some(fd, bytes, sizeof(bytes));
     (void)close(fd);
     if (got < 0) {
         return kiln_fail(err, PERMISSION_DENIED, "its FILE.sig cannot be read");
@@ -178,7 +178,7 @@ kiln_status kilni_fuse_check_signature(const kiln_env *env, const char *path, co
                             "its signature is not of these bytes by a key of plugin-keys");
 }
 
-// ---- secret keys -------------------------------------------------------------------------------
+// ---- secret keys ----
 
 static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -218,13 +218,13 @@ static bool parse_key(const char *text, unsigned char *out_key)
     if (at == NULL) {
         return false;
     }
-    at += sizeof pem_begin - 1;
+    at += sizeof(pem_begin) - 1;
     at += strspn(at, "\r\n");
     bool good = decode(at, der) && memcmp(der, der_prefix, PREFIX_BYTES) == 0;
     if (good) {
         at += DER_BYTES / 3 * 4;
         at += strspn(at, "\r\n");
-        good = strncmp(at, pem_end, sizeof pem_end - 1) == 0;
+        good = strncmp(at, pem_end, sizeof(pem_end) - 1) == 0;
     }
     memcpy(out_key, der + PREFIX_BYTES, good ? KEY_BYTES : 0);
     return good;
@@ -269,7 +269,7 @@ kiln_status kiln_fuse_key_create(const kiln_env *env, const char *key_path, kiln
         return kiln_fail(err, UNAVAILABLE, "there are no random numbers for a key");
     }
     encode(der, body);
-    int length = snprintf(text, sizeof text, "%s\n%s\n%s\n", pem_begin, body, pem_end);
+    int length = snprintf(text, sizeof(text), "%s\n%s\n%s\n", pem_begin, body, pem_end);
     return write_file(key_path, O_EXCL, 0600, text, (size_t)length, err);
 }
 
@@ -297,7 +297,7 @@ kiln_status kiln_fuse_key_public(const kiln_env *env, const char *key_path, char
                 : kiln_fail(err, INTERNAL, "libcrypto takes no key of %.160s", key_path);
 }
 
-// ---- signing -----------------------------------------------------------------------------------
+// ---- signing ----
 
 static kiln_status sign_bytes(const crypto *c, const unsigned char *secret, const void *bytes,
                               size_t length, unsigned char *out, kiln_error *err)
@@ -326,11 +326,11 @@ kiln_status kiln_fuse_sign(const kiln_env *env, const char *key_path, const char
     KILN_TRY(out, status, kilni_fuse_read_plugin(env, path, &bytes, &length, err));
     KILN_TRY(out, status, crypto_open(env, &c, err));
     KILN_TRY(out, status, sign_bytes(&c, secret, bytes, length, signature, err));
-    if (snprintf(name, sizeof name, "%s.sig", path) >= (int)sizeof name) {
+    if (snprintf(name, sizeof(name), "%s.sig", path) >= (int)sizeof(name)) {
         status = kiln_fail(err, INVALID_ARGUMENT, "the path is too long");
         goto out;
     }
-    status = write_file(name, O_TRUNC, 0644, signature, sizeof signature, err);
+    status = write_file(name, O_TRUNC, 0644, signature, sizeof(signature), err);
 out:
     kiln_dynlib_close(c.library);
     kiln_free(env, bytes);

@@ -47,7 +47,7 @@ static kiln_status record_sample(kilni_fuse_tape *tape, kiln_error *err)
     };
     void *tokens[3] = {NULL, NULL, NULL};
     kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0] && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]) && status == KILN_STATUS_OK; i++) {
         status = kilni_fuse_tape_push(tape, &ops[i], tokens, NULL, err);
     }
     return status;

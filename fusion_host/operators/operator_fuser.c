@@ -49,14 +49,14 @@ static void release(kernel *k)
     }
 }
 
-// ---- fuser and builder -------------------------------------------------------------------------
+// ---- fuser and builder ----
 
 static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
                               kf_fuser **out)
 {
     const kilni_fuse_host *services = host->ctx;
     (void)index;
-    kf_fuser *fuser = kiln_alloc(services->env, sizeof *fuser);
+    kf_fuser *fuser = kiln_alloc(services->env, sizeof(*fuser));
     *out = fuser;
     if (fuser == NULL) {
         return KF_E_NOMEM;
@@ -76,7 +76,7 @@ static void fuser_destroy(kf_fuser *fuser)
 
 static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
 {
-    *out = kiln_alloc(fuser->env, sizeof **out);
+    *out = kiln_alloc(fuser->env, sizeof(**out));
     if (*out == NULL) {
         return KF_E_NOMEM;
     }
@@ -112,7 +112,7 @@ static void builder_destroy(kf_builder *builder)
 static kf_status builder_state(const kf_builder *builder, kf_state *out)
 {
     const bool ready = builder->kernel != NULL;
-    const kf_state state = {.struct_size = (uint32_t)sizeof state,
+    const kf_state state = {.struct_size = (uint32_t)sizeof(state),
                             .status = builder->closed ? KF_CLOSED : KF_OPEN,
                             .ready = ready,
                             .len = ready,
@@ -150,7 +150,7 @@ static const kf_operator *operator_of(const kf_builder *builder, const kf_op *op
 static void say(const kf_builder *builder, uint32_t code, const char *text)
 {
     const kf_host *host = builder->fuser->host;
-    const kf_diag diag = {.struct_size = (uint32_t)sizeof diag,
+    const kf_diag diag = {.struct_size = (uint32_t)sizeof(diag),
                           .severity = KF_SEVERITY_INFO,
                           .code = code,
                           .op_index = KF_NONE,
@@ -170,7 +170,7 @@ static kf_status take(kf_builder *builder, const kf_block *block, const kf_op *o
         say(builder, KF_CODE_UNKNOWN_OP, "the operator has no kernel");
         return KF_OK;
     }
-    kernel *k = kiln_alloc(builder->fuser->env, sizeof *k);
+    kernel *k = kiln_alloc(builder->fuser->env, sizeof(*k));
     if (k == NULL) {
         return KF_E_NOMEM;
     }
@@ -197,11 +197,11 @@ static kf_status builder_fuse(kf_builder *builder, const kf_block *block, const 
     return status;
 }
 
-// ---- what it finishes --------------------------------------------------------------------------
+// ---- what it finishes ----
 
 static kf_status builder_finish(kf_builder *builder, kf_opt **out)
 {
-    *out = builder->kernel != NULL ? kiln_alloc(builder->fuser->env, sizeof **out) : NULL;
+    *out = builder->kernel != NULL ? kiln_alloc(builder->fuser->env, sizeof(**out)) : NULL;
     if (*out == NULL) {
         return builder->kernel == NULL ? KF_E_INVALID : KF_E_NOMEM;
     }
@@ -211,7 +211,7 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out)
 
 static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
 {
-    const kf_opt_info info = {.struct_size = (uint32_t)sizeof info,
+    const kf_opt_info info = {.struct_size = (uint32_t)sizeof(info),
                               .len = 1,
                               .n_variants = 1,
                               .name = opt->kernel->op->name};
@@ -242,7 +242,7 @@ static void deinit(void)
 {
 }
 
-// ---- beside its plugin -------------------------------------------------------------------------
+// ---- beside its plugin ----
 
 static const kf_plugin table = {
     .struct_size = (uint32_t)sizeof(kf_plugin),
@@ -268,8 +268,8 @@ kiln_status kilni_fuse_operator_fuser(const kiln_env *env, kilni_fuse_plugin *pl
                                       kiln_error *err)
 {
     static const char *const ids[] = {"operators"};
-    kilni_fuse_plugin *beside = kiln_alloc(env, sizeof *beside);
-    atomic_uint *strikes = kiln_alloc_array(env, 1, sizeof *strikes);
+    kilni_fuse_plugin *beside = kiln_alloc(env, sizeof(*beside));
+    atomic_uint *strikes = kiln_alloc_array(env, 1, sizeof(*strikes));
     if (beside == NULL || strikes == NULL) {
         kiln_free(env, beside);
         kiln_free(env, (void *)strikes);

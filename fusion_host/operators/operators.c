@@ -18,7 +18,7 @@ typedef struct taking {
     kiln_error *err;
 } taking;
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static char *keep_text(taking *t, kf_str text)
 {
@@ -142,7 +142,7 @@ static kiln_status take_params(taking *t, kilni_fuse_operator *op)
     return KILN_STATUS_OK;
 }
 
-// ---- calls of the plugin -----------------------------------------------------------------------
+// ---- calls of the plugin ----
 
 typedef struct abi_call { ///< a call as the plugin sees it
     kf_call call;
@@ -220,7 +220,7 @@ static kiln_status call_fini(abi_call *c, const kilni_fuse_operator *op, kf_stat
 static kf_shape shape_of(const kiln_tensor_desc *desc)
 {
     kf_shape shape = {
-        .struct_size = (uint32_t)sizeof shape, .dtype = (uint32_t)desc->dtype, .rank = desc->rank};
+        .struct_size = (uint32_t)sizeof(shape), .dtype = (uint32_t)desc->dtype, .rank = desc->rank};
     memcpy(shape.dims, desc->dims, desc->rank * sizeof(shape.dims[0]));
     return shape;
 }
@@ -228,7 +228,7 @@ static kf_shape shape_of(const kiln_tensor_desc *desc)
 static kiln_status take_shape(const kilni_fuse_operator *op, uint32_t index, const kf_shape *from,
                               kiln_tensor_desc *to, kiln_error *err)
 {
-    if (from->struct_size != sizeof *from || from->reserved != 0) {
+    if (from->struct_size != sizeof(*from) || from->reserved != 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: output %u is of a newer form", op->def.name,
                          index);
     }
@@ -269,7 +269,7 @@ static kiln_status infer(const kiln_custom_op *self, const kiln_op_record *recor
 
 static kf_memory memory_of(const kiln_view *view, void *data)
 {
-    kf_memory memory = {.struct_size = (uint32_t)sizeof memory,
+    kf_memory memory = {.struct_size = (uint32_t)sizeof(memory),
                         .dtype = (uint32_t)view->dtype,
                         .rank = view->rank,
                         .data = data};
@@ -296,7 +296,7 @@ static kiln_status reference(const kiln_custom_op *self, const kiln_op_record *r
     return call_fini(&c, op, answer, err);
 }
 
-// ---- one operator ------------------------------------------------------------------------------
+// ---- one operator ----
 
 static const char *fault_of(const kf_operator *abi)
 {
@@ -384,8 +384,8 @@ static kiln_status take_operator(taking *t, const kiln_fuse_registry *registry,
         return kiln_fail(t->err, INVALID_ARGUMENT, "operator %u has a struct size of %u",
                          t->plugin->n_operators, from == NULL ? 0 : from->struct_size);
     }
-    memset(op, 0, sizeof *op);
-    memcpy(&op->abi, from, sizeof op->abi);
+    memset(op, 0, sizeof(*op));
+    memcpy(&op->abi, from, sizeof(op->abi));
     op->plugin = t->plugin;
     if (!kilni_fuse_text_ok(from->name, KILN_CUSTOM_MAX_NAME) ||
         !kilni_fuse_text_ok(from->doc, MAX_DOC)) {
@@ -430,12 +430,12 @@ kiln_status kilni_fuse_operators_take(const kiln_fuse_registry *registry, kilni_
     if (list == NULL) {
         return KILN_STATUS_OK;
     }
-    if (list->struct_size < sizeof *list || list->n_operators == 0 ||
+    if (list->struct_size < sizeof(*list) || list->n_operators == 0 ||
         list->n_operators > KF_MAX_OPERATORS || list->operators == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "its list of operators is malformed");
     }
     plugin->operators =
-        kiln_alloc_array(registry->env, list->n_operators, sizeof *plugin->operators);
+        kiln_alloc_array(registry->env, list->n_operators, sizeof(*plugin->operators));
     if (plugin->operators == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for operators");
     }
@@ -457,7 +457,7 @@ void kilni_fuse_operators_drop(const kiln_env *env, kilni_fuse_plugin *plugin)
     kiln_free(env, plugin->operators);
 }
 
-// ---- looking up --------------------------------------------------------------------------------
+// ---- looking up ----
 
 kiln_status kiln_fuse_registry_operator(const kiln_fuse_registry *registry, const char *name,
                                         uint32_t version, bool exact, const kiln_custom_op **out_op,

@@ -36,19 +36,19 @@ static bool reserve(kilni_fuse_block_view *view, const kiln_op_record *record)
     uint64_t tensors = (uint64_t)view->n_tensors + operands;
     uint64_t symbols = view->n_symbols + 1 + (uint64_t)operands * KILN_MAX_RANK;
     return kilni_fuse_grow(env, &view->tensors, &view->tensors_capacity, tensors,
-                           sizeof *view->tensors) &&
+                           sizeof(*view->tensors)) &&
            kilni_fuse_grow(env, &view->defined, &view->defined_capacity, tensors,
-                           sizeof *view->defined) &&
+                           sizeof(*view->defined)) &&
            kilni_fuse_grow(env, &view->dropped, &view->dropped_capacity, tensors,
-                           sizeof *view->dropped) &&
+                           sizeof(*view->dropped)) &&
            kilni_fuse_grow(env, &view->symbols, &view->symbols_capacity, symbols,
-                           sizeof *view->symbols) &&
+                           sizeof(*view->symbols)) &&
            kilni_fuse_grow(env, &view->marks, &view->marks_capacity, (uint64_t)view->n_ops + 1,
-                           sizeof *view->marks) &&
+                           sizeof(*view->marks)) &&
            kilni_fuse_grow(env, &view->ops, &view->ops_capacity, (uint64_t)view->n_ops + 1,
-                           sizeof *view->ops) &&
+                           sizeof(*view->ops)) &&
            kilni_fuse_grow(env, &view->scalars, &view->scalars_capacity,
-                           (uint64_t)view->n_scalars + record->n_attrs, sizeof *view->scalars) &&
+                           (uint64_t)view->n_scalars + record->n_attrs, sizeof(*view->scalars)) &&
            kilni_fuse_map_reserve(&view->tensor_map, env, operands) &&
            kilni_fuse_map_reserve(&view->symbol_map, env, operands * KILN_MAX_RANK + 1);
 }

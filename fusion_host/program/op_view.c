@@ -20,7 +20,7 @@ struct kilni_fuse_op_view {
 
 kilni_fuse_op_view *kilni_fuse_op_view_create(const kiln_env *env)
 {
-    kilni_fuse_op_view *storage = kiln_alloc(env, sizeof *storage);
+    kilni_fuse_op_view *storage = kiln_alloc(env, sizeof(*storage));
     if (storage != NULL) {
         kiln_arena_init(&storage->values, env);
     }
@@ -84,7 +84,7 @@ static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
 {
     const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
     kf_tensor *out = &storage->tensors[slot];
-    *out = (kf_tensor){.struct_size = (uint32_t)sizeof *out,
+    *out = (kf_tensor){.struct_size = (uint32_t)sizeof(*out),
                        .id = kilni_fuse_block_tensor(view, tape_tensor),
                        .dtype = (uint32_t)desc->dtype,
                        .align_log2 = view->tape->infos[tape_tensor].align_log2,

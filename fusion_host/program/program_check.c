@@ -9,7 +9,7 @@
 
 enum { MAX_GLOBAL_LOG2 = 40 };
 
-// ---- sizes at the extents at hand --------------------------------------------------------------
+// ---- sizes at the extents at hand ----
 
 /* Asked extents may be in a formula as numbers. */
 static bool follows_extents(const kilni_fuse_translation *input, const kiln_formula *formula)
@@ -175,8 +175,7 @@ static kiln_status check_guard(const kilni_fuse_translation *input, const kiln_p
     return status;
 }
 
-// ---- what is written when
-// ------------------------------------------------------------------------
+// ---- what is written when ----
 
 typedef struct flow {
     const kilni_fuse_translation *input;

@@ -7,7 +7,7 @@
 
 void kilni_fuse_write_number(kiln_string *s, uint64_t value)
 {
-    kiln_string_append(s, (const char *)&value, sizeof value);
+    kiln_string_append(s, (const char *)&value, sizeof(value));
 }
 
 void kilni_fuse_write_text(kiln_string *s, const char *text)

@@ -75,7 +75,7 @@ static const char *copy_text(translator *t, const char *bytes, uint64_t length)
     return copy;
 }
 
-// ---- sources -----------------------------------------------------------------------------------
+// ---- sources ----
 
 static kiln_status take_defines(translator *t, const kf_source *from, kiln_program_source *to)
 {
@@ -83,7 +83,7 @@ static kiln_status take_defines(translator *t, const kf_source *from, kiln_progr
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    const char **defines = kiln_arena_alloc(t->input->arena, from->n_defines * sizeof *defines);
+    const char **defines = kiln_arena_alloc(t->input->arena, from->n_defines * sizeof(*defines));
     if (defines == NULL) {
         return no_memory(t);
     }
@@ -121,8 +121,8 @@ static kiln_status check_format(translator *t, const kf_source *from, uint32_t i
         }
         return KILN_STATUS_OK;
     case KF_FORMAT_BINARY:
-        if (from->fingerprint.len != sizeof device->fingerprint || from->fingerprint.ptr == NULL ||
-            memcmp(from->fingerprint.ptr, &device->fingerprint, sizeof device->fingerprint) != 0) {
+        if (from->fingerprint.len != sizeof(device->fingerprint) || from->fingerprint.ptr == NULL ||
+            memcmp(from->fingerprint.ptr, &device->fingerprint, sizeof(device->fingerprint)) != 0) {
             return kiln_fail(t->err, INVALID_ARGUMENT, "source %u is a binary for another device",
                              index);
         }
@@ -185,7 +185,7 @@ static kiln_status take_source(translator *t, const kf_source *given, uint32_t i
 static kiln_status take_sources(translator *t, const kf_program *program)
 {
     kiln_program_source *sources =
-        kiln_arena_alloc(t->input->arena, program->n_sources * sizeof *sources);
+        kiln_arena_alloc(t->input->arena, program->n_sources * sizeof(*sources));
     uint32_t count = 0;
     if (sources == NULL) {
         return no_memory(t);
@@ -208,11 +208,11 @@ static kiln_status take_sources(translator *t, const kf_program *program)
 /* The form of each launch for this device, and which sources these need. */
 static kiln_status choose_forms(translator *t, const kf_program *program)
 {
-    t->launches = kiln_arena_alloc(t->input->arena, program->n_launches * sizeof *t->launches + 1);
+    t->launches = kiln_arena_alloc(t->input->arena, program->n_launches * sizeof(*t->launches) + 1);
     if (t->launches == NULL) {
         return no_memory(t);
     }
-    memset(t->sources, 0xff, sizeof t->sources);
+    memset(t->sources, 0xff, sizeof(t->sources));
     for (uint32_t i = 0; i < program->n_launches; i++) {
         kiln_status status = kilni_fuse_launch_form(t->input->device, program->launches[i], i,
                                                     &t->launches[i], t->err);
@@ -228,7 +228,7 @@ static kiln_status choose_forms(translator *t, const kf_program *program)
     return KILN_STATUS_OK;
 }
 
-// ---- launches ----------------------------------------------------------------------------------
+// ---- launches ----
 
 static kiln_status check_ref(translator *t, uint32_t ref, uint32_t count, const char *what)
 {
@@ -359,7 +359,7 @@ static kiln_status take_sizes(translator *t, const kf_launch *from, kiln_program
 static kiln_status take_args(translator *t, const kf_launch *from, uint32_t n_temps,
                              kiln_program_launch *to)
 {
-    kiln_program_arg *args = kiln_arena_alloc(t->input->arena, from->n_args * sizeof *args);
+    kiln_program_arg *args = kiln_arena_alloc(t->input->arena, from->n_args * sizeof(*args));
     if (args == NULL) {
         return no_memory(t);
     }
@@ -408,7 +408,7 @@ static kiln_status take_launch(translator *t, const kf_launch *from, uint32_t in
 static kiln_status take_launches(translator *t, const kf_program *program)
 {
     kiln_program_launch *launches =
-        kiln_arena_alloc(t->input->arena, program->n_launches * sizeof *launches);
+        kiln_arena_alloc(t->input->arena, program->n_launches * sizeof(*launches));
     if (launches == NULL) {
         return no_memory(t);
     }
@@ -423,8 +423,7 @@ static kiln_status take_launches(translator *t, const kf_program *program)
     return KILN_STATUS_OK;
 }
 
-// ---- temporaries, steps, guard
-// -------------------------------------------------------------------
+// ---- temporaries, steps, guard ----
 
 static kiln_status take_temp(translator *t, const kf_temp *from, uint32_t index,
                              uint64_t n_launches, kiln_program_temp *to)
@@ -454,7 +453,7 @@ static kiln_status take_temp(translator *t, const kf_temp *from, uint32_t index,
 
 static kiln_status take_temps(translator *t, const kf_program *program)
 {
-    kiln_program_temp *temps = kiln_arena_alloc(t->input->arena, program->n_temps * sizeof *temps);
+    kiln_program_temp *temps = kiln_arena_alloc(t->input->arena, program->n_temps * sizeof(*temps));
     if (temps == NULL) {
         return no_memory(t);
     }
@@ -471,7 +470,7 @@ static kiln_status take_temps(translator *t, const kf_program *program)
 
 static kiln_status take_steps(translator *t, const kf_program *program)
 {
-    kiln_program_step *steps = kiln_arena_alloc(t->input->arena, program->n_steps * sizeof *steps);
+    kiln_program_step *steps = kiln_arena_alloc(t->input->arena, program->n_steps * sizeof(*steps));
     if (steps == NULL) {
         return no_memory(t);
     }
@@ -501,12 +500,12 @@ static kiln_status take_guard(translator *t, const kf_program *program)
         return status;
     }
     uint32_t room = guard.count + 4 * input->trial->n_asks;
-    kiln_formula_step *steps = kiln_arena_alloc(input->arena, room * sizeof *steps);
+    kiln_formula_step *steps = kiln_arena_alloc(input->arena, room * sizeof(*steps));
     if (steps == NULL) {
         return no_memory(t);
     }
     uint32_t count = guard.count;
-    memcpy(steps, guard.steps != NULL ? guard.steps : steps, count * sizeof *steps);
+    memcpy(steps, guard.steps != NULL ? guard.steps : steps, count * sizeof(*steps));
     uint32_t n_symbols = input->view->marks[input->len - 1].n_symbols;
     for (uint32_t i = 0; i < input->trial->n_asks; i++) {
         const kilni_fuse_ask *ask = &input->trial->asks[i];
@@ -527,7 +526,7 @@ static kiln_status take_guard(translator *t, const kf_program *program)
 
 static kiln_status check_counts(translator *t, const kf_program *program)
 {
-    if (program->struct_size != sizeof *program) {
+    if (program->struct_size != sizeof(*program)) {
         return kiln_fail(t->err, INVALID_ARGUMENT, "program has a struct size of %u",
                          program->struct_size);
     }
@@ -555,7 +554,7 @@ kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_p
     translator t = {.input = input, .err = err};
     bool failed = false;
     *out_program = NULL;
-    t.out = kiln_arena_alloc(input->arena, sizeof *t.out);
+    t.out = kiln_arena_alloc(input->arena, sizeof(*t.out));
     if (t.out == NULL) {
         return no_memory(&t);
     }

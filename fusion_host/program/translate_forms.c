@@ -15,7 +15,7 @@ kiln_status kilni_fuse_read_struct(const void *object, uint32_t least, void *out
     if (object == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s %u is NULL", what, index);
     }
-    memcpy(&size, object, sizeof size);
+    memcpy(&size, object, sizeof(size));
     if (size < least || size > MAX_STRUCT_BYTES) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s %u has a struct size of %u", what, index, size);
     }
@@ -44,13 +44,13 @@ kiln_status kilni_fuse_launch_form(const kiln_device_info *device, const kf_laun
 {
     static const kf_ins one = {.op = KF_INS_IMM, .imm = 1};
     kiln_status status = kilni_fuse_read_struct(given, KF_LAUNCH_SIZE_FIRST, out,
-                                                (uint32_t)sizeof *out, "launch", index, err);
+                                                (uint32_t)sizeof(*out), "launch", index, err);
     bool wanted = (device->features & KILN_FEATURE_SINGLE_WORK_ITEM) != 0;
     if (status != KILN_STATUS_OK || out->single == NULL || !wanted) {
         return status;
     }
     const kf_launch *single = out->single;
-    status = kilni_fuse_read_struct(single, KF_LAUNCH_SIZE_FIRST, out, (uint32_t)sizeof *out,
+    status = kilni_fuse_read_struct(single, KF_LAUNCH_SIZE_FIRST, out, (uint32_t)sizeof(*out),
                                     "single-work-item form of launch", index, err);
     if (status == KILN_STATUS_OK && (has_size(out) || out->single != NULL)) {
         status = kiln_fail(err, INVALID_ARGUMENT,
@@ -86,8 +86,8 @@ static kiln_status find_binary(const kiln_device_info *device, const kf_source *
     }
     for (uint64_t i = 0; i < source->n_binaries; i++) {
         kiln_status status =
-            kilni_fuse_read_struct(source->binaries[i], (uint32_t)sizeof binary, &binary,
-                                   (uint32_t)sizeof binary, "a binary of source", index, err);
+            kilni_fuse_read_struct(source->binaries[i], (uint32_t)sizeof(binary), &binary,
+                                   (uint32_t)sizeof(binary), "a binary of source", index, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -103,7 +103,7 @@ kiln_status kilni_fuse_source_form(const kiln_device_info *device, const kf_sour
 {
     kf_binary binary = {0};
     kiln_status status = kilni_fuse_read_struct(given, KF_SOURCE_SIZE_FIRST, out,
-                                                (uint32_t)sizeof *out, "source", index, err);
+                                                (uint32_t)sizeof(*out), "source", index, err);
     if (status != KILN_STATUS_OK || out->n_binaries == 0) {
         return status;
     }
@@ -115,7 +115,7 @@ kiln_status kilni_fuse_source_form(const kiln_device_info *device, const kf_sour
     if (status == KILN_STATUS_OK && binary.code.len > 0 && (prepared || out->code.len == 0)) {
         out->format = KF_FORMAT_BINARY;
         out->code = binary.code;
-        out->fingerprint = (kf_blob){&device->fingerprint, sizeof device->fingerprint};
+        out->fingerprint = (kf_blob){&device->fingerprint, sizeof(device->fingerprint)};
     } else if (status == KILN_STATUS_OK && out->code.len == 0) {
         status = kiln_fail(err, UNIMPLEMENTED,
                            "source %u has binaries only, and none for device %.60s, driver %.60s",

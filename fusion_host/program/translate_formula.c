@@ -67,7 +67,7 @@ kiln_status kilni_fuse_formula_translate(const kilni_fuse_translation *input, kf
         return kiln_fail(err, INVALID_ARGUMENT, "formula of %" PRIu64 " instructions, at most %u",
                          expr.n, KF_MAX_EXPR);
     }
-    kiln_formula_step *steps = kiln_arena_alloc(input->arena, expr.n * sizeof *steps);
+    kiln_formula_step *steps = kiln_arena_alloc(input->arena, expr.n * sizeof(*steps));
     if (steps == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a formula");
     }

@@ -55,7 +55,7 @@ bool kilni_fuse_map_reserve(kilni_fuse_map *map, const kiln_env *env, uint32_t m
         return false;
     }
     kilni_fuse_map larger = {.capacity = (uint32_t)capacity, .generation = 1};
-    larger.slots = kiln_alloc_array(env, capacity, sizeof *larger.slots);
+    larger.slots = kiln_alloc_array(env, capacity, sizeof(*larger.slots));
     if (larger.slots == NULL) {
         return false;
     }
@@ -99,12 +99,12 @@ bool kilni_fuse_grow(const kiln_env *env, void *array_address, uint32_t *capacit
         return false;
     }
     void *array = NULL;
-    memcpy(&array, array_address, sizeof array);
+    memcpy(&array, array_address, sizeof(array));
     void *moved = kiln_realloc(env, array, *capacity * bytes_each, larger * bytes_each);
     if (moved == NULL) {
         return false;
     }
-    memcpy(array_address, &moved, sizeof moved);
+    memcpy(array_address, &moved, sizeof(moved));
     *capacity = (uint32_t)larger;
     return true;
 }

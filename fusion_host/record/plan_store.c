@@ -18,7 +18,7 @@ kiln_status kilni_fuse_plan_store_init(kilni_fuse_plan_store *store, const kiln_
         .env = env, .facts = facts, .max_plans = max_plans, .hash_mask = UINT64_MAX};
     store->n_buckets = FIRST_BUCKETS;
     store->buckets = kiln_alloc_array(env, FIRST_BUCKETS, sizeof(kilni_fuse_node *));
-    store->root = kiln_alloc(env, sizeof *store->root);
+    store->root = kiln_alloc(env, sizeof(*store->root));
     if (store->buckets == NULL || store->root == NULL) {
         kilni_fuse_plan_store_fini(store);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plan store");
@@ -68,12 +68,12 @@ static uint64_t edge_hash(const kilni_fuse_plan_store *store, const kilni_fuse_n
                           const uint32_t *words, uint32_t n_words)
 {
     uint64_t seed = (uint64_t)(uintptr_t)parent;
-    return kiln_hash64(words, n_words * sizeof *words, seed) & store->hash_mask;
+    return kiln_hash64(words, n_words * sizeof(*words), seed) & store->hash_mask;
 }
 
 static bool same_edge(const kilni_fuse_node *node, const uint32_t *words, uint32_t n_words)
 {
-    return node->n_words == n_words && memcmp(node->words, words, n_words * sizeof *words) == 0;
+    return node->n_words == n_words && memcmp(node->words, words, n_words * sizeof(*words)) == 0;
 }
 
 static kilni_fuse_node *find_child(const kilni_fuse_plan_store *store,
@@ -112,7 +112,7 @@ static void rehash(kilni_fuse_plan_store *store)
 static kilni_fuse_node *add_child(kilni_fuse_plan_store *store, kilni_fuse_node *parent,
                                   const uint32_t *words, uint32_t n_words, uint64_t hash)
 {
-    kilni_fuse_node *node = kiln_alloc(store->env, sizeof *node + n_words * sizeof *words);
+    kilni_fuse_node *node = kiln_alloc(store->env, sizeof(*node) + n_words * sizeof(*words));
     if (node == NULL) {
         return NULL;
     }
@@ -122,7 +122,7 @@ static kilni_fuse_node *add_child(kilni_fuse_plan_store *store, kilni_fuse_node 
     node->parent = parent;
     node->hash = hash;
     node->n_words = n_words;
-    memcpy(node->words, words, n_words * sizeof *words);
+    memcpy(node->words, words, n_words * sizeof(*words));
     node->bucket_next = store->buckets[hash & (store->n_buckets - 1)];
     store->buckets[hash & (store->n_buckets - 1)] = node;
     parent->uses++;
@@ -175,7 +175,7 @@ kiln_status kilni_fuse_plan_store_step(kilni_fuse_plan_store *store, kilni_fuse_
     return KILN_STATUS_OK;
 }
 
-// ---- plans -------------------------------------------------------------------------------------
+// ---- plans ----
 
 static bool same_scalar(const kiln_attr *a, const kiln_attr *b)
 {
@@ -192,7 +192,7 @@ static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_blo
         return true;
     }
     if (block->n_symbols > FEW) {
-        values = kiln_alloc_array(store->env, block->n_symbols, sizeof *values);
+        values = kiln_alloc_array(store->env, block->n_symbols, sizeof(*values));
     }
     for (uint32_t i = 0; values != NULL && i < block->n_symbols; i++) {
         values[i] = tape->symbols[block->symbols[i]];

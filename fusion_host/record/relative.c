@@ -94,22 +94,22 @@ static bool make_room(kilni_fuse_tape *tape, const room *need)
 {
     const kiln_env *env = tape->env;
     uint64_t ops = need->ops, tensors = need->tensors;
-    return kilni_fuse_grow(env, &tape->ops, &tape->ops_capacity, ops, sizeof *tape->ops) &&
+    return kilni_fuse_grow(env, &tape->ops, &tape->ops_capacity, ops, sizeof(*tape->ops)) &&
            kilni_fuse_grow(env, &tape->operands, &tape->operands_capacity, ops,
-                           sizeof *tape->operands) &&
-           kilni_fuse_grow(env, &tape->marks, &tape->marks_capacity, ops, sizeof *tape->marks) &&
+                           sizeof(*tape->operands)) &&
+           kilni_fuse_grow(env, &tape->marks, &tape->marks_capacity, ops, sizeof(*tape->marks)) &&
            kilni_fuse_grow(env, &tape->tensors, &tape->tensors_capacity, tensors,
-                           sizeof *tape->tensors) &&
+                           sizeof(*tape->tensors)) &&
            kilni_fuse_grow(env, &tape->tokens, &tape->tokens_capacity, tensors,
-                           sizeof *tape->tokens) &&
+                           sizeof(*tape->tokens)) &&
            kilni_fuse_grow(env, &tape->infos, &tape->infos_capacity, tensors,
-                           sizeof *tape->infos) &&
+                           sizeof(*tape->infos)) &&
            kilni_fuse_grow(env, &tape->symbols, &tape->symbols_capacity, need->symbols,
-                           sizeof *tape->symbols) &&
+                           sizeof(*tape->symbols)) &&
            kilni_fuse_grow(env, &tape->scalars, &tape->scalars_capacity, need->scalars,
-                           sizeof *tape->scalars) &&
+                           sizeof(*tape->scalars)) &&
            kilni_fuse_grow(env, &tape->words, &tape->words_capacity, need->words,
-                           sizeof *tape->words) &&
+                           sizeof(*tape->words)) &&
            kilni_fuse_map_reserve(&tape->tensor_map, env, need->operands) &&
            kilni_fuse_map_reserve(&tape->symbol_map, env, need->operands * KILN_MAX_RANK + 1);
 }
@@ -132,10 +132,10 @@ static bool copy_attr(kiln_arena *arena, kiln_attr *attr)
 {
     const void *copy = attr;
     if (attr->type == KILN_ATTR_I64_LIST) {
-        copy = kiln_arena_copy(arena, attr->v.ints, attr->count * sizeof *attr->v.ints);
+        copy = kiln_arena_copy(arena, attr->v.ints, attr->count * sizeof(*attr->v.ints));
         attr->v.ints = copy;
     } else if (attr->type == KILN_ATTR_F64_LIST) {
-        copy = kiln_arena_copy(arena, attr->v.floats, attr->count * sizeof *attr->v.floats);
+        copy = kiln_arena_copy(arena, attr->v.floats, attr->count * sizeof(*attr->v.floats));
         attr->v.floats = copy;
     } else if (attr->type == KILN_ATTR_STRING) {
         char *text = kiln_arena_alloc(arena, (size_t)attr->count + 1);
@@ -145,7 +145,7 @@ static bool copy_attr(kiln_arena *arena, kiln_attr *attr)
         copy = text;
         attr->v.text = text;
     } else if (attr->type == KILN_ATTR_TENSOR) {
-        kiln_tensor_const *tensor = kiln_arena_copy(arena, attr->v.tensor, sizeof *tensor);
+        kiln_tensor_const *tensor = kiln_arena_copy(arena, attr->v.tensor, sizeof(*tensor));
         int64_t bytes = kiln_desc_bytes(&attr->v.tensor->desc);
         if (tensor == NULL || bytes < 0) {
             return false;
@@ -178,10 +178,10 @@ static bool copy_op(kiln_arena *arena, const kiln_op_record *record, void *const
     }
     kiln_tensor_desc *descs = (kiln_tensor_desc *)(void *)place;
     if (n_inputs > 0) {
-        memcpy(descs, record->inputs, n_inputs * sizeof *descs);
+        memcpy(descs, record->inputs, n_inputs * sizeof(*descs));
     }
     if (record->n_outputs > 0) {
-        memcpy(descs + n_inputs, record->outputs, record->n_outputs * sizeof *descs);
+        memcpy(descs + n_inputs, record->outputs, record->n_outputs * sizeof(*descs));
     }
     kiln_attr *attrs = (kiln_attr *)(void *)(place + desc_bytes);
     out_copy->record = *record;
@@ -405,10 +405,10 @@ static void write_identity(kilni_fuse_tape *tape, const kiln_attr *attr)
     case KILN_ATTR_NONE:
         return;
     case KILN_ATTR_I64_LIST:
-        write_bytes(tape, attr->v.ints, attr->count * sizeof *attr->v.ints);
+        write_bytes(tape, attr->v.ints, attr->count * sizeof(*attr->v.ints));
         return;
     case KILN_ATTR_F64_LIST:
-        write_bytes(tape, attr->v.floats, attr->count * sizeof *attr->v.floats);
+        write_bytes(tape, attr->v.floats, attr->count * sizeof(*attr->v.floats));
         return;
     case KILN_ATTR_STRING:
         write_bytes(tape, attr->v.text, attr->count);
@@ -420,7 +420,7 @@ static void write_identity(kilni_fuse_tape *tape, const kiln_attr *attr)
         write_bytes(tape, attr->v.tensor->data, (size_t)kiln_desc_bytes(&attr->v.tensor->desc));
         return;
     default:
-        write_bytes(tape, &attr->v.i, sizeof attr->v.i);
+        write_bytes(tape, &attr->v.i, sizeof(attr->v.i));
     }
 }
 

@@ -11,7 +11,7 @@ kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
                                     kiln_fuse_stream **out_stream, kiln_error *err)
 {
     *out_stream = NULL;
-    kiln_fuse_stream *stream = kiln_alloc(engine->env, sizeof *stream);
+    kiln_fuse_stream *stream = kiln_alloc(engine->env, sizeof(*stream));
     if (stream == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
     }

@@ -18,7 +18,7 @@ static const double usual = 2; // the operations alone took at most so much more
 static const double telling_ns =
     100000; // of them: below, the host's wait for the device is measured
 
-// ---- keys --------------------------------------------------------------------------------------
+// ---- keys ----
 
 static bool key_before(kiln_hash128 a, kiln_hash128 b)
 {
@@ -45,13 +45,13 @@ static kiln_hash128 contest_key(const kiln_fuse_engine *engine, const kiln_hash1
     kiln_hash128 sorted[KILNI_FUSE_MAX_CONTENDERS] = {{0}};
     kiln_hash128 sums[4] = {
         engine->disk_key,
-        kiln_hash_bytes(sorted, sorted_keys(keys, count, sorted) * sizeof sorted[0]),
+        kiln_hash_bytes(sorted, sorted_keys(keys, count, sorted) * sizeof(sorted[0])),
         {kilni_fuse_size_class(extents, n_extents, false), n_extents},
         {RECORD_FORMAT, count}};
-    return kiln_hash_bytes(sums, sizeof sums);
+    return kiln_hash_bytes(sums, sizeof(sums));
 }
 
-// ---- winners -----------------------------------------------------------------------------------
+// ---- winners ----
 
 static const kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
@@ -77,7 +77,7 @@ static void remember(kiln_fuse_engine *engine, const kilni_fuse_winner *winner)
 {
     engine->n_winners = engine->n_winners < MOST_WINNERS ? engine->n_winners : 0; // on disk anyway
     if (kilni_fuse_grow(engine->env, &engine->winners, &engine->winners_capacity,
-                        (uint64_t)engine->n_winners + 1, sizeof *engine->winners)) {
+                        (uint64_t)engine->n_winners + 1, sizeof(*engine->winners))) {
         engine->winners[engine->n_winners++] = *winner;
     }
 }
@@ -92,8 +92,8 @@ static const kilni_fuse_winner *winner_of(kiln_fuse_engine *engine, kiln_hash128
         kiln_store_get(engine->store, KILN_STORE_WINNERS, key, &blob, NULL) != KILN_STATUS_OK) {
         return known;
     }
-    if (blob.length == sizeof read) {
-        memcpy(&read, blob.data, sizeof read);
+    if (blob.length == sizeof(read)) {
+        memcpy(&read, blob.data, sizeof(read));
         if (is_sound(&read, key)) {
             remember(engine, &read);
         }
@@ -113,8 +113,7 @@ static void keep(kiln_fuse_engine *engine, kiln_store_table table, kiln_hash128 
     }
 }
 
-// ---- how far claims are from the truth
-// -----------------------------------------------------------
+// ---- how far claims are from the truth ----
 
 static kiln_hash128 trust_key(const kiln_fuse_engine *engine, uint32_t fuser)
 {
@@ -123,7 +122,7 @@ static kiln_hash128 trust_key(const kiln_fuse_engine *engine, uint32_t fuser)
                             kiln_hash_bytes(f->plugin->info.hash, strlen(f->plugin->info.hash))};
     sums[0].low ^= engine->disk_key.low;
     sums[0].high ^= engine->disk_key.high;
-    return kiln_hash_bytes(sums, sizeof sums);
+    return kiln_hash_bytes(sums, sizeof(sums));
 }
 
 void kilni_fuse_trust_load(kiln_fuse_engine *engine)
@@ -135,8 +134,8 @@ void kilni_fuse_trust_load(kiln_fuse_engine *engine)
             KILN_STATUS_OK) {
             continue;
         }
-        if (blob.length == sizeof read) {
-            memcpy(&read, blob.data, sizeof read);
+        if (blob.length == sizeof(read)) {
+            memcpy(&read, blob.data, sizeof(read));
         }
         if (isfinite(read.log_ratio) && read.samples <= MOST_SAMPLES) {
             engine->fusers[i].trust = read;
@@ -159,7 +158,7 @@ static void learn(kiln_fuse_engine *engine, const kilni_fuse_rival *rival, doubl
     double ratio = rival->measured_ns / rival->claimed_ns / (alone_ns / baseline_ns);
     trust->samples += trust->samples < MOST_SAMPLES;
     trust->log_ratio += (log(ratio) - trust->log_ratio) / (double)trust->samples;
-    keep(engine, KILN_STORE_WINNERS, trust_key(engine, rival->fuser), trust, sizeof *trust);
+    keep(engine, KILN_STORE_WINNERS, trust_key(engine, rival->fuser), trust, sizeof(*trust));
 }
 
 double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser)
@@ -168,7 +167,7 @@ double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser)
     return !isfinite(ratio) || ratio < believed ? 1 : fmin(ratio, most_wrong);
 }
 
-// ---- contests of a plan ------------------------------------------------------------------------
+// ---- contests of a plan ----
 
 static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                               const kilni_fuse_block *block)
@@ -215,9 +214,9 @@ static void tell(kiln_arena *arena, kilni_fuse_verdict *verdict, const kilni_fus
         return;
     }
     if (rival->measured_ns <= 0) {
-        snprintf(text, sizeof text, "could not be measured");
+        snprintf(text, sizeof(text), "could not be measured");
     } else {
-        snprintf(text, sizeof text, "measured %.0f %% slower than %s",
+        snprintf(text, sizeof(text), "measured %.0f %% slower than %s",
                  (rival->measured_ns / best - 1) * 100,
                  winner->chosen < winner->count ? "the winner" : "its operations alone");
     }
@@ -279,7 +278,7 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, ki
     }
 }
 
-// ---- the executor's side -----------------------------------------------------------------------
+// ---- the executor's side ----
 
 static const kilni_fuse_contest *contest_of(const kiln_plan *plan, uint32_t block)
 {
@@ -348,7 +347,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     winner.chosen = choose(engine, contest->rivals, contest->n_rivals, predicted, winner.alone_ns);
     winner.key = contest_key(engine, winner.programs, winner.count, extents, n);
     remember(engine, &winner);
-    keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof winner);
+    keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
     kiln_log_write(
         engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
         "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,

@@ -11,7 +11,7 @@
 
 enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096 };
 
-// ---- device facts ------------------------------------------------------------------------------
+// ---- device facts ----
 
 static kf_str text_of(const char *text)
 {
@@ -68,7 +68,7 @@ static uint32_t device_type(kiln_device_type type)
 void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_facts)
 {
     *out_facts = (kf_device){
-        .struct_size = (uint32_t)sizeof *out_facts,
+        .struct_size = (uint32_t)sizeof(*out_facts),
         .device_type = device_type(device->type),
         .code_shape = device->type == KILN_DEVICE_GPU ? KF_SHAPE_NDRANGE : KF_SHAPE_BLOCK,
         .vendor_id = device->vendor_id,
@@ -92,12 +92,12 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
         .name = text_of(device->name),
         .driver = text_of(device->driver),
         .extensions = text_of(device->extensions),
-        .fingerprint = {&device->fingerprint, sizeof device->fingerprint},
+        .fingerprint = {&device->fingerprint, sizeof(device->fingerprint)},
     };
     set_dtypes(device, out_facts);
 }
 
-// ---- fusers ------------------------------------------------------------------------------------
+// ---- fusers ----
 
 bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser)
 {
@@ -113,10 +113,10 @@ static void remember_strike(const kilni_fuse_fuser *fuser, uint32_t strikes, con
         return;
     }
     int lock = kilni_fuse_record_begin(plugin->state_folder, plugin->info.hash, &record);
-    snprintf(record.id, sizeof record.id, "%s", plugin->info.id);
+    snprintf(record.id, sizeof(record.id), "%s", plugin->info.id);
     kilni_fuse_strikes *s = &record.strikes[fuser->index];
     s->count = s->count > strikes ? s->count : strikes; // another device's may have come before
-    snprintf(s->reason, sizeof s->reason, "%s", reason);
+    snprintf(s->reason, sizeof(s->reason), "%s", reason);
     for (char *c = s->reason; *c != 0; c++) {
         *c = *c == '\n' ? ' ' : *c;
     }
@@ -189,7 +189,7 @@ static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugi
     if (plugin == NULL || plugin->info.n_fusers == 0) {
         return KILN_STATUS_OK;
     }
-    kilni_fuse_host *host = kiln_alloc(engine->env, sizeof *host);
+    kilni_fuse_host *host = kiln_alloc(engine->env, sizeof(*host));
     if (host == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plugin's host");
     }
@@ -212,7 +212,7 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error 
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
         n_fusers += registry->plugins[i]->info.n_fusers + 1;
     }
-    engine->fusers = kiln_alloc_array(engine->env, (size_t)n_fusers + 1, sizeof *engine->fusers);
+    engine->fusers = kiln_alloc_array(engine->env, (size_t)n_fusers + 1, sizeof(*engine->fusers));
     engine->hosts = kiln_alloc_array(engine->env, 2 * (size_t)registry->n_plugins + 1,
                                      sizeof(kilni_fuse_host *));
     if (engine->fusers == NULL || engine->hosts == NULL) {
@@ -233,7 +233,7 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error 
     return status;
 }
 
-// ---- engine ------------------------------------------------------------------------------------
+// ---- engine ----
 
 /* Measured figures differ from run to run; without them every score follows from shapes alone. */
 static void forget_measurements(kiln_fuse_engine *engine)
@@ -253,7 +253,7 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     const kiln_env *env = registry->env;
     *out_engine = NULL;
     kiln_fuse_registry_complete(registry);
-    kiln_fuse_engine *engine = kiln_alloc(env, sizeof *engine);
+    kiln_fuse_engine *engine = kiln_alloc(env, sizeof(*engine));
     if (engine == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
@@ -333,7 +333,7 @@ void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out
     out_stats->plans_kept = engine->plans.n_plans;
 }
 
-// ---- failures ----------------------------------------------------------------------------------
+// ---- failures ----
 
 bool kilni_fuse_admits(const kiln_fuse_engine *engine, const kiln_program *program,
                        kiln_error *out_why)
@@ -357,10 +357,10 @@ static void ban(kiln_fuse_engine *engine, kiln_hash128 key, const char *reason)
 {
     if (kilni_fuse_program_failure(engine, key) == NULL &&
         kilni_fuse_grow(engine->env, &engine->banned, &engine->banned_capacity,
-                        (uint64_t)engine->n_banned + 1, sizeof *engine->banned)) {
+                        (uint64_t)engine->n_banned + 1, sizeof(*engine->banned))) {
         kilni_fuse_failure *failure = &engine->banned[engine->n_banned++];
         failure->key = key;
-        snprintf(failure->text, sizeof failure->text, "%s", reason);
+        snprintf(failure->text, sizeof(failure->text), "%s", reason);
     }
 }
 
@@ -373,7 +373,7 @@ static void remember_ban(const kiln_fuse_engine *engine, uint32_t fuser, kiln_ha
     char hex[33];
     if (plugin->state_folder != NULL) {
         int lock = kilni_fuse_record_begin(plugin->state_folder, plugin->info.hash, &record);
-        snprintf(record.id, sizeof record.id, "%s", plugin->info.id);
+        snprintf(record.id, sizeof(record.id), "%s", plugin->info.id);
         kiln_hash_hex(key, hex);
         kilni_fuse_record_ban(&record, hex, reason);
         (void)kilni_fuse_record_end(lock, plugin->state_folder, plugin->info.hash, &record);

@@ -16,13 +16,13 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
     }
     uint32_t n_tensors = end == 0 ? 0 : tape->marks[end - 1].n_tensors;
     if (!kilni_fuse_grow(tape->env, &hazards->definer, &hazards->definer_capacity, n_tensors,
-                         sizeof *hazards->definer) ||
+                         sizeof(*hazards->definer)) ||
         !kilni_fuse_grow(tape->env, &hazards->unit, &hazards->unit_capacity, end,
-                         sizeof *hazards->unit) ||
+                         sizeof(*hazards->unit)) ||
         !kilni_fuse_grow(tape->env, &hazards->reached, &hazards->reached_capacity, end,
-                         sizeof *hazards->reached) ||
+                         sizeof(*hazards->reached)) ||
         !kilni_fuse_grow(tape->env, &hazards->units, &hazards->units_capacity, end,
-                         sizeof *hazards->units)) {
+                         sizeof(*hazards->units))) {
         return false;
     }
     for (; hazards->n_tensors < n_tensors; hazards->n_tensors++) {

@@ -125,8 +125,8 @@ kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blo
 {
     uint32_t n_tensors = tape->marks[blocks->n_covered - 1].n_tensors;
     order o = {.tape = tape, .blocks = blocks};
-    o.unit = kiln_alloc_array(tape->env, (size_t)blocks->n_covered + n_tensors, sizeof *o.unit);
-    o.done = kiln_alloc_array(tape->env, blocks->n_covered, sizeof *o.done);
+    o.unit = kiln_alloc_array(tape->env, (size_t)blocks->n_covered + n_tensors, sizeof(*o.unit));
+    o.done = kiln_alloc_array(tape->env, blocks->n_covered, sizeof(*o.done));
     *out_count = 0;
     if (o.unit == NULL || o.done == NULL) {
         kiln_free(tape->env, o.unit);
@@ -134,7 +134,7 @@ kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blo
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plan");
     }
     o.definer = o.unit + blocks->n_covered;
-    memset(o.definer, 0xFF, n_tensors * sizeof *o.definer);
+    memset(o.definer, 0xFF, n_tensors * sizeof(*o.definer));
     learn(&o);
     while (count_left(&o) > 0) {
         if (pass(&o, out_order, out_count) == 0 && count_left(&o) > 0) {

@@ -22,7 +22,7 @@ typedef struct builder {
         *drop_step; ///< per tape tensor: step current at its drop, or NONE when it is not dropped
 } builder;
 
-// ---- who is wanted -----------------------------------------------------------------------------
+// ---- who is wanted ----
 
 enum { DROPPED = 1, READ = 2 }; ///< of a tensor
 
@@ -55,7 +55,7 @@ static void mark_read(const builder *b, uint32_t op, uint8_t *tensors)
 static bool find_idle(builder *b, uint32_t n_tensors)
 {
     uint8_t *tensors = kiln_alloc(b->tape->env, n_tensors + 1);
-    b->idle = kiln_arena_alloc(b->arena, b->n_order * sizeof *b->idle);
+    b->idle = kiln_arena_alloc(b->arena, b->n_order * sizeof(*b->idle));
     if (tensors == NULL || b->idle == NULL) {
         kiln_free(b->tape->env, tensors);
         return false;
@@ -83,7 +83,7 @@ static bool find_idle(builder *b, uint32_t n_tensors)
     return true;
 }
 
-// ---- steps -------------------------------------------------------------------------------------
+// ---- steps ----
 
 static uint32_t count_steps(const kilni_fuse_blocks *blocks)
 {
@@ -193,7 +193,7 @@ static uint32_t death_of(const builder *b, uint32_t tensor)
 /* Two passes: how many die at each step, then who. */
 static bool add_deaths(builder *b, uint32_t n_tensors)
 {
-    uint32_t *all = kiln_arena_alloc(b->arena, n_tensors * sizeof *all);
+    uint32_t *all = kiln_arena_alloc(b->arena, n_tensors * sizeof(*all));
     if (all == NULL) {
         return false;
     }
@@ -244,12 +244,12 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
                         kiln_arena *arena)
 {
     uint32_t n = blocks->n_blocks;
-    plan->plan.blocks = kiln_arena_alloc(arena, n * sizeof *plan->plan.blocks);
-    uint32_t *fusers = kiln_arena_alloc(arena, n * sizeof *fusers);
-    plan->guards = kiln_arena_copy(arena, blocks->guards, blocks->n_guards * sizeof *plan->guards);
+    plan->plan.blocks = kiln_arena_alloc(arena, n * sizeof(*plan->plan.blocks));
+    uint32_t *fusers = kiln_arena_alloc(arena, n * sizeof(*fusers));
+    plan->guards = kiln_arena_copy(arena, blocks->guards, blocks->n_guards * sizeof(*plan->guards));
     plan->verdicts =
-        kiln_arena_copy(arena, blocks->verdicts, blocks->n_verdicts * sizeof *plan->verdicts);
-    plan->contests = kiln_arena_alloc(arena, n * sizeof *plan->contests);
+        kiln_arena_copy(arena, blocks->verdicts, blocks->n_verdicts * sizeof(*plan->verdicts));
+    plan->contests = kiln_arena_alloc(arena, n * sizeof(*plan->contests));
     if (plan->plan.blocks == NULL || fusers == NULL || plan->guards == NULL ||
         plan->contests == NULL || plan->verdicts == NULL) {
         return false;
@@ -282,11 +282,11 @@ static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
     uint32_t n_tensors = plan->plan.n_tensors;
     builder b = {
         .tape = tape, .blocks = blocks, .arena = arena, .order = order, .n_order = n_order};
-    b.steps = kiln_arena_alloc(arena, count_steps(blocks) * sizeof *b.steps);
-    b.last_use = kiln_alloc_array(tape->env, (size_t)n_tensors * 2 + 1, sizeof *b.last_use);
+    b.steps = kiln_arena_alloc(arena, count_steps(blocks) * sizeof(*b.steps));
+    b.last_use = kiln_alloc_array(tape->env, (size_t)n_tensors * 2 + 1, sizeof(*b.last_use));
     bool ok = b.steps != NULL && b.last_use != NULL;
     if (ok) {
-        memset(b.last_use, 0xFF, (size_t)n_tensors * 2 * sizeof *b.last_use);
+        memset(b.last_use, 0xFF, (size_t)n_tensors * 2 * sizeof(*b.last_use));
         b.drop_step = b.last_use + n_tensors;
         ok = find_idle(&b, n_tensors);
     }
@@ -304,7 +304,7 @@ kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fu
                                   kilni_fuse_blocks *blocks, kiln_arena *arena,
                                   kilni_fuse_plan **out_plan, kiln_error *err)
 {
-    uint32_t *order = kiln_arena_alloc(arena, blocks->n_covered * sizeof *order);
+    uint32_t *order = kiln_arena_alloc(arena, blocks->n_covered * sizeof(*order));
     uint32_t n_order = 0;
     if (order != NULL) {
         kiln_status status = kilni_fuse_order(tape, blocks, order, &n_order, err);
@@ -314,7 +314,7 @@ kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fu
         }
     }
     const kilni_fuse_mark *end = &tape->marks[blocks->n_covered - 1];
-    kilni_fuse_plan *plan = kiln_arena_alloc(arena, sizeof *plan);
+    kilni_fuse_plan *plan = kiln_arena_alloc(arena, sizeof(*plan));
     bool ok = plan != NULL && order != NULL;
     if (ok) {
         plan->plan.n_ops = blocks->n_covered;

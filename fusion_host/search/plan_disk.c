@@ -16,7 +16,7 @@ enum {
 
 static const uint64_t magic = 0x314e414c504e4c4bull; // "KLNPLAN1"
 
-// ---- keys --------------------------------------------------------------------------------------
+// ---- keys ----
 
 static void add_device(kiln_string *s, const kiln_device_info *device)
 {
@@ -29,7 +29,7 @@ static void add_device(kiln_string *s, const kiln_device_info *device)
     kilni_fuse_write_text(s, device->platform);
     kilni_fuse_write_text(s, device->driver);
     kilni_fuse_write_text(s, device->extensions);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         kilni_fuse_write_number(s, numbers[i]);
     }
 }
@@ -78,7 +78,7 @@ static uint64_t fusers_out(const kiln_fuse_engine *engine)
     uint64_t out = 0;
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
         if (!kilni_fuse_fuser_enabled(&engine->fusers[i])) {
-            out = kiln_hash64(&i, sizeof i, out);
+            out = kiln_hash64(&i, sizeof(i), out);
         }
     }
     return out;
@@ -91,16 +91,16 @@ static kiln_hash128 key_of(const kiln_fuse_engine *engine, const kilni_fuse_tape
     const uint64_t all[] = {
         engine->disk_key.low, engine->disk_key.high, words.low, words.high, n_ops, full,
         size_class,           fusers_out(engine)};
-    return kiln_hash_bytes(all, sizeof all);
+    return kiln_hash_bytes(all, sizeof(all));
 }
 
-// ---- writing -----------------------------------------------------------------------------------
+// ---- writing ----
 
 static void add_score(kiln_string *s, const kilni_fuse_score *score)
 {
-    kiln_string_append(s, (const char *)&score->baseline_ns, sizeof score->baseline_ns);
-    kiln_string_append(s, (const char *)&score->claimed_ns, sizeof score->claimed_ns);
-    kiln_string_append(s, (const char *)&score->floor_ns, sizeof score->floor_ns);
+    kiln_string_append(s, (const char *)&score->baseline_ns, sizeof(score->baseline_ns));
+    kiln_string_append(s, (const char *)&score->claimed_ns, sizeof(score->claimed_ns));
+    kiln_string_append(s, (const char *)&score->floor_ns, sizeof(score->floor_ns));
     kilni_fuse_write_number(s, score->launches);
     kilni_fuse_write_number(s, score->len);
 }
@@ -120,8 +120,8 @@ static void add_block(kiln_string *s, const kiln_fuse_engine *engine, const kiln
         among = among || rival->program == block->program;
         kilni_fuse_write_text(s, engine->fusers[rival->fuser].name);
         kilni_fuse_write_number(s, rival->program == block->program);
-        kiln_string_append(s, (const char *)&rival->claimed_ns, sizeof rival->claimed_ns);
-        kiln_string_append(s, (const char *)&rival->predicted_ns, sizeof rival->predicted_ns);
+        kiln_string_append(s, (const char *)&rival->claimed_ns, sizeof(rival->claimed_ns));
+        kiln_string_append(s, (const char *)&rival->predicted_ns, sizeof(rival->predicted_ns));
         kilni_fuse_write_program(s, rival->program);
     }
     if (!among) {
@@ -135,7 +135,7 @@ static void add_verdict(kiln_string *s, const kiln_fuse_engine *engine,
     kilni_fuse_write_number(s, verdict->first_op);
     kilni_fuse_write_text(s, engine->fusers[verdict->fuser].name);
     kilni_fuse_write_number(s, (uint64_t)verdict->ready | (uint64_t)verdict->won << 1);
-    kiln_string_append(s, (const char *)&verdict->measured_ns, sizeof verdict->measured_ns);
+    kiln_string_append(s, (const char *)&verdict->measured_ns, sizeof(verdict->measured_ns));
     add_score(s, &verdict->score);
     kilni_fuse_write_text(s, verdict->name);
     kilni_fuse_write_text(s, verdict->reason);
@@ -166,7 +166,7 @@ static void add_entry(kiln_string *s, const kiln_fuse_engine *engine, const kiln
 bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
                             uint32_t n_ops, const kilni_fuse_blocks *blocks, kiln_string *out)
 {
-    const size_t head = sizeof magic + sizeof(kiln_hash128);
+    const size_t head = sizeof(magic) + sizeof(kiln_hash128);
     kiln_string_init(out, engine->env);
     kilni_fuse_write_number(out, magic);
     kilni_fuse_write_number(out, 0); // the sum's place
@@ -174,7 +174,7 @@ bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tap
     add_entry(out, engine, tape, n_ops, blocks);
     if (!out->failed) {
         kiln_hash128 sum = kiln_hash_bytes(out->text + head, out->length - head);
-        memcpy(out->text + sizeof magic, &sum, sizeof sum);
+        memcpy(out->text + sizeof(magic), &sum, sizeof(sum));
     }
     return !out->failed;
 }
@@ -197,7 +197,7 @@ void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, 
     kiln_string_fini(&s);
 }
 
-// ---- reading -----------------------------------------------------------------------------------
+// ---- reading ----
 
 typedef struct reader {
     const unsigned char *bytes;
@@ -221,9 +221,9 @@ static const void *take(reader *r, size_t length)
 static uint64_t number(reader *r)
 {
     uint64_t value = 0;
-    const void *at = take(r, sizeof value);
+    const void *at = take(r, sizeof(value));
     if (at != NULL) {
-        memcpy(&value, at, sizeof value);
+        memcpy(&value, at, sizeof(value));
     }
     return value;
 }
@@ -239,9 +239,9 @@ static uint32_t below(reader *r, uint64_t limit)
 static double real(reader *r)
 {
     double value = 0;
-    const void *at = take(r, sizeof value);
+    const void *at = take(r, sizeof(value));
     if (at != NULL) {
-        memcpy(&value, at, sizeof value);
+        memcpy(&value, at, sizeof(value));
     }
     r->bad = r->bad || isnan(value);
     return r->bad ? 0 : value;
@@ -282,7 +282,7 @@ static const char *text(reader *r)
 static kiln_formula formula(reader *r)
 {
     uint32_t count = below(r, MAX_COUNT);
-    kiln_formula_step *steps = room(r, count, sizeof *steps);
+    kiln_formula_step *steps = room(r, count, sizeof(*steps));
     for (uint32_t i = 0; i < count && !r->bad; i++) {
         steps[i].code = (uint16_t)below(r, UINT16_MAX);
         steps[i].arg = (uint16_t)below(r, UINT16_MAX);
@@ -333,7 +333,7 @@ static void read_launch(reader *r, const kiln_program *program, kiln_program_lau
         launch->local[i] = formula(r);
     }
     launch->n_args = below(r, MAX_COUNT);
-    kiln_program_arg *args = room(r, launch->n_args, sizeof *args);
+    kiln_program_arg *args = room(r, launch->n_args, sizeof(*args));
     for (uint32_t i = 0; i < launch->n_args && !r->bad; i++) {
         read_arg(r, &args[i]);
     }
@@ -344,7 +344,7 @@ static void read_launch(reader *r, const kiln_program *program, kiln_program_lau
 static void read_temps(reader *r, kiln_program *program)
 {
     program->n_temps = below(r, MAX_COUNT);
-    kiln_program_temp *temps = room(r, program->n_temps, sizeof *temps);
+    kiln_program_temp *temps = room(r, program->n_temps, sizeof(*temps));
     for (uint32_t i = 0; i < program->n_temps && !r->bad; i++) {
         temps[i].bytes = formula(r);
         temps[i].align = below(r, UINT32_MAX);
@@ -356,26 +356,26 @@ static void read_temps(reader *r, kiln_program *program)
 
 static kiln_program *read_program(reader *r, uint32_t len)
 {
-    kiln_program *program = room(r, 1, sizeof *program);
+    kiln_program *program = room(r, 1, sizeof(*program));
     if (program == NULL) {
         return NULL;
     }
     program->flags = below(r, 4);
     program->n_sources = below(r, MAX_COUNT);
-    kiln_program_source *sources = room(r, program->n_sources, sizeof *sources);
+    kiln_program_source *sources = room(r, program->n_sources, sizeof(*sources));
     for (uint32_t i = 0; i < program->n_sources && !r->bad; i++) {
         read_source(r, &sources[i]);
     }
     program->sources = sources;
     program->n_launches = below(r, MAX_COUNT);
-    kiln_program_launch *launches = room(r, program->n_launches, sizeof *launches);
+    kiln_program_launch *launches = room(r, program->n_launches, sizeof(*launches));
     for (uint32_t i = 0; i < program->n_launches && !r->bad; i++) {
         read_launch(r, program, &launches[i]);
     }
     program->launches = launches;
     read_temps(r, program);
     program->n_steps = below(r, MAX_COUNT);
-    kiln_program_step *steps = room(r, program->n_steps, sizeof *steps);
+    kiln_program_step *steps = room(r, program->n_steps, sizeof(*steps));
     for (uint32_t i = 0; i < program->n_steps && !r->bad; i++) {
         steps[i].kind = (kiln_step_kind)below(r, KILN_STEP_HOST_OP + 1);
         steps[i].index = below(r, steps[i].kind == KILN_STEP_LAUNCH ? program->n_launches : len);
@@ -408,7 +408,7 @@ static uint32_t fuser_named(const kiln_fuse_engine *engine, reader *r)
     return 0;
 }
 
-// ---- checking ----------------------------------------------------------------------------------
+// ---- checking ----
 
 static bool arg_is_sound(const kiln_program *program, const kilni_fuse_block_view *view,
                          const kiln_program_arg *arg)
@@ -455,7 +455,7 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
                              kiln_program *program, kiln_arena *arena)
 {
     uint32_t n_symbols = view->marks[view->n_ops - 1].n_symbols;
-    int64_t *values = kiln_arena_alloc(arena, n_symbols * sizeof *values);
+    int64_t *values = kiln_arena_alloc(arena, n_symbols * sizeof(*values));
     kilni_fuse_trial trial = {.n_asks = 0};
     bool failed = false;
     if (values == NULL || !args_are_sound(program, view)) {
@@ -501,7 +501,7 @@ static bool read_rivals(reader *r, kiln_fuse_engine *engine, const kilni_fuse_bl
                         kilni_fuse_block *block)
 {
     uint32_t count = below(r, KILNI_FUSE_MAX_CONTENDERS + 1);
-    block->rivals = room(r, count, sizeof *block->rivals);
+    block->rivals = room(r, count, sizeof(*block->rivals));
     for (uint32_t i = 0; i < count && !r->bad; i++) {
         kilni_fuse_rival *rival = &block->rivals[block->n_rivals];
         rival->fuser = fuser_named(engine, r);
@@ -582,9 +582,9 @@ static bool grow_all(const kiln_env *env, kilni_fuse_blocks *b, uint32_t n_guard
                      uint32_t n_blocks)
 {
     return kilni_fuse_grow(env, &b->guards, &b->guards_capacity, (uint64_t)n_guards + 1,
-                           sizeof *b->guards) &&
+                           sizeof(*b->guards)) &&
            kilni_fuse_grow(env, &b->blocks, &b->blocks_capacity, (uint64_t)n_blocks + 1,
-                           sizeof *b->blocks);
+                           sizeof(*b->blocks));
 }
 
 static void read_blocks(reader *r, kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
@@ -594,7 +594,7 @@ static void read_blocks(reader *r, kiln_fuse_engine *engine, const kilni_fuse_ta
     r->bad = r->bad || !grow_all(engine->env, blocks, n_guards, 0);
     read_guards(r, tape, blocks, n_guards);
     uint32_t n_blocks = below(r, (uint64_t)blocks->n_covered + 1);
-    bool *taken = room(r, blocks->n_covered, sizeof *taken);
+    bool *taken = room(r, blocks->n_covered, sizeof(*taken));
     r->bad = r->bad || !grow_all(engine->env, blocks, n_guards, n_blocks);
     for (uint32_t i = 0; i < n_blocks && !r->bad; i++) {
         blocks->blocks[i] = (kilni_fuse_block){0};
@@ -603,7 +603,7 @@ static void read_blocks(reader *r, kiln_fuse_engine *engine, const kilni_fuse_ta
     }
     uint32_t n_verdicts = below(r, 1u << 20);
     r->bad = r->bad || !kilni_fuse_grow(engine->env, &blocks->verdicts, &blocks->verdicts_capacity,
-                                        (uint64_t)n_verdicts + 1, sizeof *blocks->verdicts);
+                                        (uint64_t)n_verdicts + 1, sizeof(*blocks->verdicts));
     for (uint32_t i = 0; i < n_verdicts && !r->bad; i++) {
         blocks->verdicts[i] = (kilni_fuse_verdict){0};
         read_verdict(r, engine, &blocks->verdicts[i]);
@@ -618,11 +618,11 @@ bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tap
     reader r = {.bytes = bytes, .left = length, .arena = arena};
     bool ours = number(&r) == magic;
     kiln_hash128 sum = {0};
-    const void *at = take(&r, sizeof sum);
+    const void *at = take(&r, sizeof(sum));
     if (at == NULL || !ours) {
         return false;
     }
-    memcpy(&sum, at, sizeof sum);
+    memcpy(&sum, at, sizeof(sum));
     kiln_hash128 found = kiln_hash_bytes(r.bytes, r.left);
     if (found.low != sum.low || found.high != sum.high) {
         return false;

@@ -44,7 +44,7 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 static void say(kilni_fuse_diag *diag, const char *text)
 {
     diag->op_index = KF_NONE;
-    snprintf(diag->text, sizeof diag->text, "%s", text);
+    snprintf(diag->text, sizeof(diag->text), "%s", text);
 }
 
 static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
@@ -82,7 +82,7 @@ static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine
 {
     if (position->trials == NULL && engine->n_fusers > 0) {
         position->trials =
-            kiln_alloc_array(engine->env, engine->n_fusers, sizeof *position->trials);
+            kiln_alloc_array(engine->env, engine->n_fusers, sizeof(*position->trials));
         if (position->trials == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
         }
@@ -163,14 +163,14 @@ static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar 
         return KF_E_UNSUPPORTED;
     }
     *out = (kf_scalar){.type = (uint32_t)attr->type};
-    memcpy(&out->v, &attr->v, sizeof out->v);
+    memcpy(&out->v, &attr->v, sizeof(out->v));
     return KF_OK;
 }
 
 /* What is wrong with an answer, or NULL. */
 const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial *trial)
 {
-    if (state->struct_size != sizeof *state) {
+    if (state->struct_size != sizeof(*state)) {
         return "changed the size of the host's struct";
     }
     if (state->status > KF_CLOSED || state->ready > 1) {
@@ -199,11 +199,11 @@ void kilni_fuse_trial_break(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse
 static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial)
 {
     const kilni_fuse_fuser *f = &engine->fusers[fuser];
-    kf_block block = {.struct_size = (uint32_t)sizeof block,
+    kf_block block = {.struct_size = (uint32_t)sizeof(block),
                       .ctx = trial,
                       .dim_value = dim_value,
                       .scalar_value = scalar_value};
-    kf_state state = {.struct_size = (uint32_t)sizeof state};
+    kf_state state = {.struct_size = (uint32_t)sizeof(state)};
     const kf_op *shown = kilni_fuse_op_view_fill(engine->op_view, &trial->view,
                                                  trial->view.n_ops - 1, trial->asks, trial->n_asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
@@ -350,7 +350,7 @@ kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_en
         kilni_fuse_trial *trial = &position->trials[i];
         uint32_t known = trial->marks_capacity;
         if (!kilni_fuse_grow(engine->env, &trial->marks, &trial->marks_capacity, end,
-                             sizeof *trial->marks)) {
+                             sizeof(*trial->marks))) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
         }
         if (trial->scanned == seed) {

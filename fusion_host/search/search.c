@@ -10,7 +10,7 @@
 
 #include "fusion_host_internal.h"
 
-// ---- candidates of one position ----------------------------------------------------------------
+// ---- candidates of one position ----
 
 typedef struct contest { ///< the candidates of one position
     kiln_fuse_engine *engine;
@@ -34,7 +34,7 @@ static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
 {
     kilni_fuse_blocks *b = c->blocks;
     if (!kilni_fuse_grow(c->engine->env, &b->verdicts, &b->verdicts_capacity,
-                         (uint64_t)b->n_verdicts + 1, sizeof *b->verdicts)) {
+                         (uint64_t)b->n_verdicts + 1, sizeof(*b->verdicts))) {
         return NULL;
     }
     kilni_fuse_verdict *verdict = &b->verdicts[b->n_verdicts++];
@@ -61,7 +61,7 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
         return;
     }
     op = op < view->n_ops ? view->ops[op] : trial->diag_op;
-    snprintf(text, sizeof text, "operation %u (%s): %s", op,
+    snprintf(text, sizeof(text), "operation %u (%s): %s", op,
              kiln_op_info_of(view->tape->ops[op].op)->name, trial->diag.text);
     verdict->reason = keep_text(c, text);
 }
@@ -79,7 +79,7 @@ static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
-    *state = (kf_state){.struct_size = (uint32_t)sizeof *state};
+    *state = (kf_state){.struct_size = (uint32_t)sizeof(*state)};
     kf_status status = table->builder_state(trial->builder, state);
     const char *bad =
         status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
@@ -98,7 +98,7 @@ static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt,
                           const kilni_fuse_translation *input, variants *out)
 {
     for (uint32_t i = 1; i < count && out->count < MOST_VARIANTS; i++) {
-        kf_program program = {.struct_size = (uint32_t)sizeof program};
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         kiln_program *translated = NULL;
         kiln_error why = KILN_ERROR_INIT;
         if (table->opt_describe(opt, i, &program) == KF_OK &&
@@ -117,14 +117,14 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
 {
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
     kf_opt *opt = NULL;
-    kf_opt_info info = {.struct_size = (uint32_t)sizeof info};
-    kf_program program = {.struct_size = (uint32_t)sizeof program};
+    kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
+    kf_program program = {.struct_size = (uint32_t)sizeof(program)};
     kiln_status status = KILN_STATUS_OK;
     kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
                          KILNI_FUSE_CALL_FINISH);
     if (table->builder_finish(c->position->trials[fuser].builder, &opt) != KF_OK || opt == NULL) {
         status = kiln_fail(err, INTERNAL, "was ready but did not finish");
-    } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof info) {
+    } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof(info)) {
         status = kiln_fail(err, INTERNAL, "gives no information about its result");
     } else if (info.len != input->len) {
         status = kiln_fail(err, INTERNAL, "finished %u operations where it had promised %u",
@@ -224,7 +224,7 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
         verdict->reason = "not faster than the operations alone";
     } else if (failure != NULL) {
         char text[224];
-        snprintf(text, sizeof text, "this program failed before: %s", failure);
+        snprintf(text, sizeof(text), "this program failed before: %s", failure);
         verdict->reason = keep_text(c, text);
         c->blocks->lacking = true; // another process may do without the failure
     } else if (!c->has_best || kilni_fuse_candidate_before(candidate, &c->best)) {
@@ -249,7 +249,7 @@ static void enter_variants(contest *c, const kilni_fuse_candidate *first, const 
 static const int64_t *block_values(const kilni_fuse_translation *input)
 {
     uint32_t count = input->view->marks[input->len - 1].n_symbols;
-    int64_t *values = kiln_arena_alloc(input->arena, count * sizeof *values);
+    int64_t *values = kiln_arena_alloc(input->arena, count * sizeof(*values));
     for (uint32_t i = 0; values != NULL && i < count; i++) {
         values[i] = kilni_fuse_block_symbol_value(input->view, i);
     }
@@ -304,7 +304,7 @@ static void judge(contest *c, uint32_t fuser)
     }
 }
 
-// ---- blocks ------------------------------------------------------------------------------------
+// ---- blocks ----
 
 static bool add_guards(contest *c, const kilni_fuse_trial *trial)
 {
@@ -315,7 +315,7 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
             continue; // in the program's own guard
         }
         if (!kilni_fuse_grow(c->engine->env, &b->guards, &b->guards_capacity,
-                             (uint64_t)b->n_guards + 1, sizeof *b->guards)) {
+                             (uint64_t)b->n_guards + 1, sizeof(*b->guards))) {
             return false;
         }
         if (trial->asks[i].ref >= view->marks[trial->len - 1].n_scalars) {
@@ -341,7 +341,7 @@ static bool asked_a_scalar(const kilni_fuse_trial *trial)
  * contested again by measuring. One that holds for a scalar's value only stays out. */
 static bool add_rivals(contest *c, kilni_fuse_block *block)
 {
-    block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof *block->rivals);
+    block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof(*block->rivals));
     if (block->rivals == NULL) {
         return false;
     }
@@ -349,7 +349,7 @@ static bool add_rivals(contest *c, kilni_fuse_block *block)
         const kilni_fuse_candidate *candidate = &c->entered[i];
         const kilni_fuse_trial *trial = &c->position->trials[candidate->fuser];
         bool same = candidate->score.len == block->len &&
-                    memcmp(trial->view.ops, block->ops, block->len * sizeof *block->ops) == 0;
+                    memcmp(trial->view.ops, block->ops, block->len * sizeof(*block->ops)) == 0;
         if (same && (candidate->fuser == block->fuser || !asked_a_scalar(trial))) {
             block->rivals[block->n_rivals++] = (kilni_fuse_rival){
                 .fuser = candidate->fuser,
@@ -369,7 +369,7 @@ static bool add_block(contest *c)
     const kilni_fuse_block_view *view = &trial->view;
     const kilni_fuse_block_mark *end = &view->marks[c->best.score.len - 1];
     if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity, (uint64_t)b->n_blocks + 1,
-                         sizeof *b->blocks)) {
+                         sizeof(*b->blocks))) {
         return false;
     }
     kilni_fuse_block *block = &b->blocks[b->n_blocks];
@@ -403,9 +403,9 @@ static void say_who_won(contest *c, uint32_t first_verdict)
             double less_ns = c->best.score.benefit_ns - verdict->score.benefit_ns;
             char text[96];
             if (less_ns > 0) {
-                snprintf(text, sizeof text, "saves %.0f ns less than the winner", less_ns);
+                snprintf(text, sizeof(text), "saves %.0f ns less than the winner", less_ns);
             } else {
-                snprintf(text, sizeof text,
+                snprintf(text, sizeof(text),
                          "saves as much as the winner: decided by launches, length, id");
             }
             verdict->reason = keep_text(c, text);

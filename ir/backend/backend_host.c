@@ -148,22 +148,23 @@ kiln_status kilni_host_window(kiln_backend *backend, kiln_buffer *parent, size_t
                               size_t bytes, kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_host_backend *host = host_of(backend);
-    kiln_status st = check_range(backend, parent, offset, bytes, err);
+    kiln_status status = check_range(backend, parent, offset, bytes, err);
     *out_buffer = NULL;
-    if (st == KILN_STATUS_OK && offset % BUFFER_ALIGN != 0) {
-        st =
+    if (status == KILN_STATUS_OK && offset % BUFFER_ALIGN != 0) {
+        status =
             kiln_fail(err, INVALID_ARGUMENT, "%s: a window at byte %zu; multiples of %d are needed",
                       backend->ops->scheme, offset, BUFFER_ALIGN);
     }
-    kiln_buffer *buffer = st == KILN_STATUS_OK ? kiln_alloc(host->env, sizeof(*buffer)) : NULL;
-    if (st == KILN_STATUS_OK && buffer == NULL) {
-        st = kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a window", backend->ops->scheme);
+    kiln_buffer *buffer = status == KILN_STATUS_OK ? kiln_alloc(host->env, sizeof(*buffer)) : NULL;
+    if (status == KILN_STATUS_OK && buffer == NULL) {
+        status =
+            kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a window", backend->ops->scheme);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         *buffer = (kiln_buffer){.data = parent->data + offset, .bytes = bytes, .window = true};
         *out_buffer = buffer;
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,
@@ -189,9 +190,9 @@ kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,
 kiln_status kilni_host_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset, size_t bytes,
                            const void **out_data, kiln_error *err)
 {
-    kiln_status st = check_range(backend, buffer, offset, bytes, err);
-    *out_data = st == KILN_STATUS_OK ? buffer->data + offset : NULL;
-    return st;
+    kiln_status status = check_range(backend, buffer, offset, bytes, err);
+    *out_data = status == KILN_STATUS_OK ? buffer->data + offset : NULL;
+    return status;
 }
 
 void kilni_host_unmap(kiln_backend *backend, kiln_buffer *buffer, const void *data)
@@ -209,35 +210,35 @@ void kilni_host_trim(kiln_backend *backend)
 kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                               const void *source, size_t bytes, kiln_error *err)
 {
-    kiln_status st = check_range(backend, buffer, offset, bytes, err);
-    if (st == KILN_STATUS_OK && bytes > 0) {
+    kiln_status status = check_range(backend, buffer, offset, bytes, err);
+    if (status == KILN_STATUS_OK && bytes > 0) {
         memcpy(buffer->data + offset, source, bytes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                             void *out_data, size_t bytes, kiln_error *err)
 {
-    kiln_status st = check_range(backend, buffer, offset, bytes, err);
-    if (st == KILN_STATUS_OK && bytes > 0) {
+    kiln_status status = check_range(backend, buffer, offset, bytes, err);
+    if (status == KILN_STATUS_OK && bytes > 0) {
         memcpy(out_data, buffer->data + offset, bytes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_host_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
                             kiln_buffer *target, size_t target_offset, size_t bytes,
                             kiln_error *err)
 {
-    kiln_status st = check_range(backend, source, source_offset, bytes, err);
-    if (st == KILN_STATUS_OK) {
-        st = check_range(backend, target, target_offset, bytes, err);
+    kiln_status status = check_range(backend, source, source_offset, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_range(backend, target, target_offset, bytes, err);
     }
-    if (st == KILN_STATUS_OK && bytes > 0) {
+    if (status == KILN_STATUS_OK && bytes > 0) {
         memmove(target->data + target_offset, source->data + source_offset, bytes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_host_flush(kiln_backend *backend, kiln_error *err)

@@ -32,14 +32,14 @@ static kiln_status check_views(const kiln_op_record *record, const kiln_view *in
                                const kiln_view *outputs, kiln_error *err)
 {
     const char *name = kilni_ir_op_name(record);
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_inputs; i++) {
-        st = check_view(name, &inputs[i], &record->inputs[i], err);
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_inputs; i++) {
+        status = check_view(name, &inputs[i], &record->inputs[i], err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        st = check_view(name, &outputs[i], &record->outputs[i], err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        status = check_view(name, &outputs[i], &record->outputs[i], err);
     }
-    return st;
+    return status;
 }
 
 static bool shares_memory(const kiln_op_record *record, const kiln_view *inputs,
@@ -58,17 +58,17 @@ static kiln_status run_beside(kiln_backend *backend, const kiln_op_record *recor
 {
     int64_t bytes = kiln_desc_bytes(&record->outputs[0]);
     kiln_buffer *scratch = NULL;
-    kiln_status st = kilni_host_alloc(backend, (size_t)bytes, &scratch, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_host_alloc(backend, (size_t)bytes, &scratch, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_view beside = kiln_view_dense(&record->outputs[0], scratch);
-    st = kiln_op_info_of(record->op)->reference(record, inputs, &beside, err);
-    if (st == KILN_STATUS_OK) {
+    status = kiln_op_info_of(record->op)->reference(record, inputs, &beside, err);
+    if (status == KILN_STATUS_OK) {
         kilni_ref_copy(&beside, &outputs[0]);
     }
     kilni_host_free(backend, scratch);
-    return st;
+    return status;
 }
 
 static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
@@ -78,9 +78,9 @@ static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
     if (info == NULL) {
         return kiln_fail(err, UNIMPLEMENTED, "reference: %d is no operator", (int)record->op);
     }
-    kiln_status st = check_views(record, inputs, outputs, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = check_views(record, inputs, outputs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     ((kilni_host_backend *)backend)->stats.ops_executed++;
     if (record->n_outputs == 1 && shares_memory(record, inputs, &outputs[0])) {

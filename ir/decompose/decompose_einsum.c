@@ -66,8 +66,7 @@ static void order(kiln_expander *x, operand *o, const uint8_t *labels)
     }
 }
 
-// ---- one operand alone
-// -------------------------------------------------------------------------------
+// ---- one operand alone ----
 
 /* Axes a and b, of one length n, become one: brought last, merged, every n + 1st element. */
 static void take_diagonal(kiln_expander *x, operand *o, uint32_t a, uint32_t b)
@@ -153,8 +152,7 @@ static void sum_others(kiln_expander *x, operand *o, uint64_t needed)
     }
 }
 
-// ---- two operands
-// ------------------------------------------------------------------------------------
+// ---- two operands ----
 
 typedef struct groups { ///< labels of a pair, by what becomes of them
     uint8_t labels[4][KILN_MAX_RANK];

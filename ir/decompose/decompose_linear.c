@@ -52,8 +52,7 @@ void kiln_decompose_linear_bias_backward(kiln_expander *expander)
                         kilni_expand_reduce(expander, KILN_OP_SUM, grad, &first, 1, false));
 }
 
-// ---- attention
-// -----------------------------------------------------------------------------------
+// ---- attention ----
 
 static kilni_value positions(kiln_expander *expander, int64_t count, bool down)
 {

@@ -263,8 +263,7 @@ void kiln_decompose_batch_norm_backward(kiln_expander *expander)
     backward(expander);
 }
 
-// ---- softmax
-// -------------------------------------------------------------------------------------
+// ---- softmax ----
 
 void kiln_decompose_softmin(kiln_expander *expander)
 {

@@ -22,8 +22,7 @@ typedef struct layer { ///< one direction
     uint32_t n_parts;
 } layer;
 
-// ---- pieces
-// --------------------------------------------------------------------------------------
+// ---- pieces ----
 
 static kilni_value with_number(kiln_expander *x, kiln_op op, kilni_value value, double a, double b,
                                unsigned count)
@@ -102,8 +101,7 @@ static kilni_value gate_of(const layer *l, kilni_value value, uint32_t gate, uin
     return kilni_expand_slice(l->x, value, 1, gate * l->r.hidden, (gate + count) * l->r.hidden);
 }
 
-// ---- before the first step
-// ---------------------------------------------------------------------------
+// ---- before the first step ----
 
 /* Both biases are added to all inputs at once; but of a gru whose reset gate acts after the product
  * the state's bias of the last gate waits for it. */
@@ -170,8 +168,7 @@ static void begin(layer *l)
     }
 }
 
-// ---- one step
-// -----------------------------------------------------------------------------------------
+// ---- one step ----
 
 static kilni_value peeped(const layer *l, kilni_value gate, unsigned index, kilni_value cell)
 {
@@ -318,8 +315,7 @@ static void step(layer *l, int64_t at)
     }
 }
 
-// ---- the whole
-// ----------------------------------------------------------------------------------------
+// ---- the whole ----
 
 static kilni_value over_directions(kiln_expander *x, const kilni_value *values, uint32_t count,
                                    int64_t axis)

@@ -248,8 +248,7 @@ void kiln_decompose_conv_bias_backward(kiln_expander *expander)
                         kilni_expand_reduce(expander, KILN_OP_SUM, grad, axes, rank - 1, false));
 }
 
-// ---- deformable convolution
-// ------------------------------------------------------------------------
+// ---- deformable convolution ----
 
 /* kernel, strides, padding, dilations, offset_groups of a call that has the weight as input 2 and
  * all of these but the kernel as attributes 0 to 4, groups among them. */

@@ -151,8 +151,7 @@ static bool read_real(pb_istream_t *stream, const pb_field_t *field, void **arg)
     return item != NULL;
 }
 
-// ---- attributes
-// ----------------------------------------------------------------------------------
+// ---- attributes ----
 
 typedef struct wire_attr { ///< an attribute before its operator is known
     char *name;
@@ -252,8 +251,7 @@ static bool read_attr(pb_istream_t *stream, const pb_field_t *field, void **arg)
     return true;
 }
 
-// ---- operations
-// ----------------------------------------------------------------------------------
+// ---- operations ----
 
 typedef struct op_reader {
     kiln_v1_Operation message;
@@ -315,9 +313,9 @@ static kiln_status record_of(const op_reader *r, kiln_attr attrs[KILN_MAX_ATTRS]
     const wire_attr *given = r->attrs.items;
     memset(attrs, 0, KILN_MAX_ATTRS * sizeof(attrs[0]));
     for (size_t i = 0; i < r->attrs.count; i++) {
-        kiln_status st = place_attr(info, &given[i], attrs, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = place_attr(info, &given[i], attrs, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     *out_record = (kiln_op_record){.op = op,
@@ -341,12 +339,12 @@ static bool read_op(pb_istream_t *stream, const pb_field_t *field, void **arg)
     if (!pb_decode_ex(stream, kiln_v1_Operation_fields, &r.message, PB_DECODE_NOINIT)) {
         return false;
     }
-    kiln_status st = record_of(&r, attrs, &record, d->err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_graph_append(d->graph, &record, d->err);
+    kiln_status status = record_of(&r, attrs, &record, d->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_ir_graph_append(d->graph, &record, d->err);
     }
     kiln_arena_reset(d->arena);
-    return st == KILN_STATUS_OK || fail(d, st);
+    return status == KILN_STATUS_OK || fail(d, status);
 }
 
 static kiln_status damaged(const decoder *d, const pb_istream_t *stream, size_t length)
@@ -373,18 +371,17 @@ kiln_status kiln_ir_decode_op(kiln_arena *arena, const void *bytes, size_t lengt
         return damaged(&d, &stream, length);
     }
     kiln_op_record record;
-    kiln_status st = record_of(&r, attrs, &record, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_record_verify(&record, err);
+    kiln_status status = record_of(&r, attrs, &record, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_ir_record_verify(&record, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         *out_record = record;
     }
-    return st;
+    return status;
 }
 
-// ---- graphs
-// --------------------------------------------------------------------------------------
+// ---- graphs ----
 
 /* Lists of the graph's own level live longer than an operation's scratch. */
 typedef struct graph_reader {
@@ -422,12 +419,12 @@ static kiln_status decode_graph(graph_reader *r, const void *bytes, size_t lengt
     if (!pb_decode_ex(&stream, kiln_v1_Graph_fields, &r->message, PB_DECODE_NOINIT)) {
         return damaged(r->io.status != KILN_STATUS_OK ? &r->io : &r->ops, &stream, length);
     }
-    kiln_status st = check_counts(r, err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_graph_set_io(r->ops.graph, r->inputs.items, r->inputs.count, r->outputs.items,
-                                  r->outputs.count, err);
+    kiln_status status = check_counts(r, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_ir_graph_set_io(r->ops.graph, r->inputs.items, r->inputs.count,
+                                      r->outputs.items, r->outputs.count, err);
     }
-    return st == KILN_STATUS_OK ? kiln_ir_graph_verify(r->ops.graph, err) : st;
+    return status == KILN_STATUS_OK ? kiln_ir_graph_verify(r->ops.graph, err) : status;
 }
 
 kiln_status kiln_ir_decode(const kiln_env *env, const void *bytes, size_t length,
@@ -437,9 +434,9 @@ kiln_status kiln_ir_decode(const kiln_env *env, const void *bytes, size_t length
     kiln_arena io_arena;
     kiln_ir_graph *graph = NULL;
     *out_graph = NULL;
-    kiln_status st = kiln_ir_graph_create(env, &graph, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kiln_ir_graph_create(env, &graph, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_arena_init(&op_arena, env);
     kiln_arena_init(&io_arena, env);
@@ -447,12 +444,12 @@ kiln_status kiln_ir_decode(const kiln_env *env, const void *bytes, size_t length
     memset(&r, 0, sizeof(r));
     r.ops = (decoder){.arena = &op_arena, .graph = graph, .err = err};
     r.io = (decoder){.arena = &io_arena, .err = err};
-    st = decode_graph(&r, bytes, length, err);
+    status = decode_graph(&r, bytes, length, err);
     kiln_arena_fini(&op_arena);
     kiln_arena_fini(&io_arena);
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_ir_graph_destroy(graph);
-        return st;
+        return status;
     }
     *out_graph = graph;
     return KILN_STATUS_OK;

@@ -103,9 +103,9 @@ kiln_status kilni_ir_record_copy(kiln_arena *arena, const kiln_op_record *record
                                  kiln_op_record *out_copy, kiln_error *err)
 {
     kiln_op_record copy = *record;
-    kiln_status st = check_record(record, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = check_record(record, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     copy.inputs = kiln_arena_copy(arena, record->inputs, record->n_inputs * sizeof(*copy.inputs));
     copy.outputs =
@@ -142,28 +142,28 @@ static bool make_room(kiln_ir_graph *graph)
 kiln_status kiln_ir_graph_look_up(kiln_ir_graph *graph, kiln_custom_lookup_fn find, void *user,
                                   kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_ops; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; status == KILN_STATUS_OK && i < graph->n_ops; i++) {
         kiln_op_record *record = &graph->ops[i];
         if (record->op != KILN_OP_CUSTOM) {
             continue;
         }
         record->custom = NULL;
-        st = kilni_ir_record_verify(record, err); // so that name and version are ones
-        if (st == KILN_STATUS_OK) {
-            st = find(kiln_op_attr(record, KILN_KEY_NAME)->v.text,
-                      (uint32_t)kiln_op_attr_i64(record, KILN_KEY_VERSION), &record->custom, user,
-                      err);
+        status = kilni_ir_record_verify(record, err); // so that name and version are ones
+        if (status == KILN_STATUS_OK) {
+            status = find(kiln_op_attr(record, KILN_KEY_NAME)->v.text,
+                          (uint32_t)kiln_op_attr_i64(record, KILN_KEY_VERSION), &record->custom,
+                          user, err);
         }
-        if (st == KILN_STATUS_OK) {
-            st = kilni_ir_record_verify(record, err);
+        if (status == KILN_STATUS_OK) {
+            status = kilni_ir_record_verify(record, err);
         }
-        if (st != KILN_STATUS_OK) {
+        if (status != KILN_STATUS_OK) {
             record->custom = NULL;
             (void)kiln_error_context(err, "operation %zu", i);
         }
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ir_graph_append(kiln_ir_graph *graph, const kiln_op_record *record,
@@ -176,10 +176,11 @@ kiln_status kiln_ir_graph_append(kiln_ir_graph *graph, const kiln_op_record *rec
     if (!make_room(graph)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for operation %zu", graph->n_ops);
     }
-    kiln_status st = kilni_ir_record_copy(&graph->arena, record, &graph->ops[graph->n_ops], err);
-    if (st != KILN_STATUS_OK) {
+    kiln_status status =
+        kilni_ir_record_copy(&graph->arena, record, &graph->ops[graph->n_ops], err);
+    if (status != KILN_STATUS_OK) {
         (void)kiln_error_context(err, "operation %zu", graph->n_ops);
-        return st;
+        return status;
     }
     graph->n_ops++;
     return KILN_STATUS_OK;

@@ -138,46 +138,45 @@ static kiln_status read_desc(parser *p, kiln_tensor_desc *out_desc)
 {
     char word[16];
     unsigned rank = 0;
-    kiln_status st = read_word(p, word, sizeof(word));
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = read_word(p, word, sizeof(word));
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     out_desc->dtype = kiln_dtype_from_name(word);
     if (out_desc->dtype == KILN_DTYPE_NONE) {
         return SYNTAX(p, "%s is no dtype", word);
     }
-    st = expect(p, "[");
-    while (st == KILN_STATUS_OK && !accept(p, "]")) {
+    status = expect(p, "[");
+    while (status == KILN_STATUS_OK && !accept(p, "]")) {
         if (rank == KILN_MAX_RANK) {
             return SYNTAX(p, "a rank exceeds %d", KILN_MAX_RANK);
         }
-        st = rank > 0 ? expect(p, ",") : KILN_STATUS_OK;
-        if (st == KILN_STATUS_OK) {
-            st = read_i64(p, &out_desc->dims[rank++]);
+        status = rank > 0 ? expect(p, ",") : KILN_STATUS_OK;
+        if (status == KILN_STATUS_OK) {
+            status = read_i64(p, &out_desc->dims[rank++]);
         }
     }
     out_desc->rank = (uint8_t)rank;
-    if (st == KILN_STATUS_OK && accept(p, "{")) {
+    if (status == KILN_STATUS_OK && accept(p, "{")) {
         char *end = NULL;
         out_desc->scheme = strtoull(p->at, &end, 16);
         p->at = end;
-        st = expect(p, "}");
+        status = expect(p, "}");
     }
-    return st;
+    return status;
 }
 
 static kiln_status read_tensor(parser *p, kiln_tensor_desc *out_desc)
 {
     memset(out_desc, 0, sizeof(*out_desc));
-    kiln_status st = read_id(p, &out_desc->id);
-    if (st == KILN_STATUS_OK) {
-        st = expect(p, ":");
+    kiln_status status = read_id(p, &out_desc->id);
+    if (status == KILN_STATUS_OK) {
+        status = expect(p, ":");
     }
-    return st == KILN_STATUS_OK ? read_desc(p, out_desc) : st;
+    return status == KILN_STATUS_OK ? read_desc(p, out_desc) : status;
 }
 
-// ---- attributes
-// ----------------------------------------------------------------------------------
+// ---- attributes ----
 
 static kiln_status no_memory(parser *p)
 {
@@ -200,15 +199,15 @@ static kiln_status read_list(parser *p, kiln_attr *attr)
         return no_memory(p);
     }
     attr->count = 0;
-    kiln_status st = expect(p, "[");
-    while (st == KILN_STATUS_OK && !accept(p, "]")) {
-        st = attr->count > 0 ? expect(p, ",") : KILN_STATUS_OK;
-        if (st == KILN_STATUS_OK && attr->count == capacity) {
-            st = SYNTAX(p, "a list is malformed");
+    kiln_status status = expect(p, "[");
+    while (status == KILN_STATUS_OK && !accept(p, "]")) {
+        status = attr->count > 0 ? expect(p, ",") : KILN_STATUS_OK;
+        if (status == KILN_STATUS_OK && attr->count == capacity) {
+            status = SYNTAX(p, "a list is malformed");
         }
-        if (st == KILN_STATUS_OK) {
-            st = attr->type == KILN_ATTR_I64_LIST ? read_i64(p, &ints[attr->count])
-                                                  : read_f64(p, &floats[attr->count]);
+        if (status == KILN_STATUS_OK) {
+            status = attr->type == KILN_ATTR_I64_LIST ? read_i64(p, &ints[attr->count])
+                                                      : read_f64(p, &floats[attr->count]);
             attr->count++;
         }
     }
@@ -217,7 +216,7 @@ static kiln_status read_list(parser *p, kiln_attr *attr)
     } else {
         attr->v.floats = floats;
     }
-    return st;
+    return status;
 }
 
 static int hex_digit(char c)
@@ -242,10 +241,10 @@ static int read_byte(parser *p)
 
 static kiln_status read_text(parser *p, kiln_attr *attr)
 {
-    kiln_status st = expect(p, "\"");
+    kiln_status status = expect(p, "\"");
     size_t limit = strcspn(p->at, "\n") + 1;
-    if (st != KILN_STATUS_OK || limit > KILNI_IR_MAX_LIST) {
-        return st != KILN_STATUS_OK ? st : SYNTAX(p, "a text is too long");
+    if (status != KILN_STATUS_OK || limit > KILNI_IR_MAX_LIST) {
+        return status != KILN_STATUS_OK ? status : SYNTAX(p, "a text is too long");
     }
     char *text = kiln_arena_alloc(p->scratch, limit);
     if (text == NULL) {
@@ -280,27 +279,28 @@ static kiln_status read_constant(parser *p, kiln_attr *attr)
     if (tensor == NULL) {
         return no_memory(p);
     }
-    kiln_status st = read_desc(p, &tensor->desc);
-    int64_t bytes = st == KILN_STATUS_OK ? kiln_desc_bytes(&tensor->desc) : 0;
-    if (st == KILN_STATUS_OK && (bytes < 0 || bytes > KILNI_IR_MAX_CONST)) {
+    kiln_status status = read_desc(p, &tensor->desc);
+    int64_t bytes = status == KILN_STATUS_OK ? kiln_desc_bytes(&tensor->desc) : 0;
+    if (status == KILN_STATUS_OK && (bytes < 0 || bytes > KILNI_IR_MAX_CONST)) {
         return SYNTAX(p, "a constant exceeds %d bytes", KILNI_IR_MAX_CONST);
     }
-    if (st == KILN_STATUS_OK) {
-        st = expect(p, "{");
+    if (status == KILN_STATUS_OK) {
+        status = expect(p, "{");
     }
     unsigned char *data = kiln_arena_alloc(p->scratch, (size_t)bytes);
     if (data == NULL) {
         return no_memory(p);
     }
-    for (int64_t i = 0; st == KILN_STATUS_OK && i < bytes; i++) {
+    for (int64_t i = 0; status == KILN_STATUS_OK && i < bytes; i++) {
         int byte = read_byte(p);
         data[i] = (unsigned char)(byte & 0xff);
-        st = byte >= 0 ? st : SYNTAX(p, "a constant is shorter than %" PRId64 " bytes", bytes);
+        status =
+            byte >= 0 ? status : SYNTAX(p, "a constant is shorter than %" PRId64 " bytes", bytes);
     }
     tensor->data = data;
     attr->v.tensor = tensor;
     attr->count = 1;
-    return st == KILN_STATUS_OK ? expect(p, "}") : st;
+    return status == KILN_STATUS_OK ? expect(p, "}") : status;
 }
 
 /* An integer when it is written like one, otherwise a float. */
@@ -316,7 +316,7 @@ static kiln_status read_number(parser *p, kiln_attr *attr)
 static kiln_status read_value(parser *p, kiln_attr_type type, kiln_attr *attr)
 {
     char word[16];
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     *attr = (kiln_attr){.type = type, .count = 1};
     switch (type) {
     case KILN_ATTR_NUMBER:
@@ -335,35 +335,36 @@ static kiln_status read_value(parser *p, kiln_attr_type type, kiln_attr *attr)
     default:
         break;
     }
-    st = read_word(p, word, sizeof(word));
-    if (st != KILN_STATUS_OK) {
-        return st;
+    status = read_word(p, word, sizeof(word));
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (type == KILN_ATTR_DTYPE) {
         attr->v.i = kiln_dtype_from_name(word);
-        return attr->v.i != KILN_DTYPE_NONE ? st : SYNTAX(p, "%s is no dtype", word);
+        return attr->v.i != KILN_DTYPE_NONE ? status : SYNTAX(p, "%s is no dtype", word);
     }
     attr->v.i = strcmp(word, "true") == 0;
-    return attr->v.i != 0 || strcmp(word, "false") == 0 ? st : SYNTAX(p, "%s is no truth", word);
+    return attr->v.i != 0 || strcmp(word, "false") == 0 ? status
+                                                        : SYNTAX(p, "%s is no truth", word);
 }
 
 kiln_status kilni_ir_parse_value(const char **text, kiln_attr_type type, kiln_arena *arena,
                                  kiln_attr *out_attr, kiln_error *err)
 {
     parser p = {.at = *text, .scratch = arena, .err = err};
-    kiln_status st = read_value(&p, type, out_attr);
+    kiln_status status = read_value(&p, type, out_attr);
     *text = p.at;
-    return st;
+    return status;
 }
 
 static kiln_status read_attr(parser *p, const kiln_op_info *info, kiln_attr *attrs)
 {
     char word[32];
-    kiln_status st = read_word(p, word, sizeof(word));
-    if (st == KILN_STATUS_OK) {
-        st = expect(p, "=");
+    kiln_status status = read_word(p, word, sizeof(word));
+    if (status == KILN_STATUS_OK) {
+        status = expect(p, "=");
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < info->signature->n_attrs; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < info->signature->n_attrs; i++) {
         kiln_attr_key key = info->signature->attrs[i].key;
         if (strcmp(kiln_attr_name(key), word) == 0) {
             return attrs[i].type == KILN_ATTR_NONE
@@ -371,31 +372,31 @@ static kiln_status read_attr(parser *p, const kiln_op_info *info, kiln_attr *att
                        : SYNTAX(p, "%s: attribute %s is given twice", info->name, word);
         }
     }
-    return st == KILN_STATUS_OK ? SYNTAX(p, "%s has no attribute %s", info->name, word) : st;
+    return status == KILN_STATUS_OK ? SYNTAX(p, "%s has no attribute %s", info->name, word)
+                                    : status;
 }
 
-// ---- lines
-// ---------------------------------------------------------------------------------------
+// ---- lines ----
 
 static kiln_status read_arguments(parser *p, const kiln_op_info *info, kiln_op_record *record,
                                   kiln_tensor_desc *inputs, kiln_attr *attrs)
 {
-    kiln_status st = expect(p, "(");
+    kiln_status status = expect(p, "(");
     bool first = true;
-    while (st == KILN_STATUS_OK && !accept(p, ")")) {
-        st = first ? KILN_STATUS_OK : expect(p, ",");
+    while (status == KILN_STATUS_OK && !accept(p, ")")) {
+        status = first ? KILN_STATUS_OK : expect(p, ",");
         first = false;
         skip_spaces(p);
-        if (st == KILN_STATUS_OK && *p->at != '%') {
-            st = read_attr(p, info, attrs);
-        } else if (st == KILN_STATUS_OK) {
-            st = record->n_inputs < KILN_MAX_INPUTS
-                     ? read_tensor(p, &inputs[record->n_inputs])
-                     : SYNTAX(p, "more than %d inputs", KILN_MAX_INPUTS);
+        if (status == KILN_STATUS_OK && *p->at != '%') {
+            status = read_attr(p, info, attrs);
+        } else if (status == KILN_STATUS_OK) {
+            status = record->n_inputs < KILN_MAX_INPUTS
+                         ? read_tensor(p, &inputs[record->n_inputs])
+                         : SYNTAX(p, "more than %d inputs", KILN_MAX_INPUTS);
             record->n_inputs++;
         }
     }
-    return st;
+    return status;
 }
 
 static kiln_status read_operation(parser *p)
@@ -405,23 +406,23 @@ static kiln_status read_operation(parser *p)
     kiln_attr attrs[KILN_MAX_ATTRS] = {{0}};
     kiln_op_record record = {.inputs = inputs, .outputs = outputs, .attrs = attrs};
     char word[64];
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     skip_spaces(p);
-    while (st == KILN_STATUS_OK && *p->at == '%') {
+    while (status == KILN_STATUS_OK && *p->at == '%') {
         if (record.n_outputs == KILN_MAX_OUTPUTS) {
             return SYNTAX(p, "more than %d outputs", KILN_MAX_OUTPUTS);
         }
-        st = read_tensor(p, &outputs[record.n_outputs++]);
-        if (st == KILN_STATUS_OK && !accept(p, ",")) {
-            st = expect(p, "=");
+        status = read_tensor(p, &outputs[record.n_outputs++]);
+        if (status == KILN_STATUS_OK && !accept(p, ",")) {
+            status = expect(p, "=");
         }
         skip_spaces(p);
     }
-    if (st == KILN_STATUS_OK) {
-        st = read_word(p, word, sizeof(word));
+    if (status == KILN_STATUS_OK) {
+        status = read_word(p, word, sizeof(word));
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     record.op = kiln_op_from_name(word);
     const kiln_op_info *info = kiln_op_info_of(record.op);
@@ -429,8 +430,8 @@ static kiln_status read_operation(parser *p)
         return SYNTAX(p, "%s is no operator", word);
     }
     record.n_attrs = info->signature->n_attrs;
-    st = read_arguments(p, info, &record, inputs, attrs);
-    return st == KILN_STATUS_OK ? kiln_ir_graph_append(p->graph, &record, p->err) : st;
+    status = read_arguments(p, info, &record, inputs, attrs);
+    return status == KILN_STATUS_OK ? kiln_ir_graph_append(p->graph, &record, p->err) : status;
 }
 
 /* Room for one more element of a list that doubles at powers of two. */
@@ -449,12 +450,12 @@ static kiln_status read_input(parser *p)
         return no_memory(p);
     }
     p->inputs = inputs;
-    kiln_status st = read_tensor(p, &inputs[p->n_inputs]);
-    if (st == KILN_STATUS_OK && accept(p, "const")) {
+    kiln_status status = read_tensor(p, &inputs[p->n_inputs]);
+    if (status == KILN_STATUS_OK && accept(p, "const")) {
         inputs[p->n_inputs].flags = KILN_TENSOR_CONST;
     }
     p->n_inputs++;
-    return st;
+    return status;
 }
 
 static kiln_status read_output(parser *p)
@@ -469,34 +470,34 @@ static kiln_status read_output(parser *p)
 
 static kiln_status read_line(parser *p)
 {
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     kiln_arena_reset(p->scratch);
     skip_spaces(p);
     if (*p->at == '\n' || *p->at == '\0') {
-        return st;
+        return status;
     }
     if (accept(p, "input ")) {
-        st = read_input(p);
+        status = read_input(p);
     } else if (accept(p, "output ")) {
-        st = read_output(p);
+        status = read_output(p);
     } else {
-        st = read_operation(p);
+        status = read_operation(p);
     }
     skip_spaces(p);
-    if (st == KILN_STATUS_OK && *p->at != '\n' && *p->at != '\0') {
-        st = SYNTAX(p, "\"%.*s\" is too much", near(p), p->at);
+    if (status == KILN_STATUS_OK && *p->at != '\n' && *p->at != '\0') {
+        status = SYNTAX(p, "\"%.*s\" is too much", near(p), p->at);
     }
-    return st;
+    return status;
 }
 
 static kiln_status read_lines(parser *p)
 {
     for (;;) {
         p->line++;
-        kiln_status st = read_line(p);
-        if (st != KILN_STATUS_OK) {
+        kiln_status status = read_line(p);
+        if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(p->err, "line %u", p->line);
-            return st;
+            return status;
         }
         if (*p->at == '\0') {
             return KILN_STATUS_OK;
@@ -511,15 +512,15 @@ kiln_status kiln_ir_parse(const kiln_env *env, const char *text, kiln_ir_graph *
     kiln_arena scratch;
     parser p = {.at = text, .scratch = &scratch, .err = err};
     *out_graph = NULL;
-    kiln_status st = kiln_ir_graph_create(env, &p.graph, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kiln_ir_graph_create(env, &p.graph, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_arena_init(&scratch, env);
-    KILN_TRY(out, st, read_lines(&p));
-    KILN_TRY(out, st,
+    KILN_TRY(out, status, read_lines(&p));
+    KILN_TRY(out, status,
              kiln_ir_graph_set_io(p.graph, p.inputs, p.n_inputs, p.outputs, p.n_outputs, err));
-    KILN_TRY(out, st, kiln_ir_graph_verify(p.graph, err));
+    KILN_TRY(out, status, kiln_ir_graph_verify(p.graph, err));
     *out_graph = p.graph;
     p.graph = NULL;
 out:
@@ -527,5 +528,5 @@ out:
     kiln_free(env, p.outputs);
     kiln_arena_fini(&scratch);
     kiln_ir_graph_destroy(p.graph);
-    return st;
+    return status;
 }

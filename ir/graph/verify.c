@@ -11,20 +11,21 @@ kiln_status kilni_ir_record_verify(const kiln_op_record *record, kiln_error *err
 {
     kiln_tensor_desc inferred[KILN_MAX_OUTPUTS];
     memset(inferred, 0, sizeof(inferred));
-    kiln_status st = kiln_ir_infer(record, inferred, err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+    kiln_status status = kiln_ir_infer(record, inferred, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
         const kiln_tensor_desc *stored = &record->outputs[i];
         char text[2][KILNI_IR_SHAPE_TEXT];
         if (stored->dtype != inferred[i].dtype || stored->scheme != inferred[i].scheme ||
             !kiln_desc_same_shape(stored, &inferred[i])) {
             const char *dtype = kiln_dtype_name(stored->dtype);
-            st = kiln_fail(err, INVALID_ARGUMENT, "%s: output %u is stored as %s%s but is %s%s",
-                           kilni_ir_op_name(record), i, dtype != NULL ? dtype : "?",
-                           kilni_ir_desc_text(stored, text[0]), kiln_dtype_name(inferred[i].dtype),
-                           kilni_ir_desc_text(&inferred[i], text[1]));
+            status =
+                kiln_fail(err, INVALID_ARGUMENT, "%s: output %u is stored as %s%s but is %s%s",
+                          kilni_ir_op_name(record), i, dtype != NULL ? dtype : "?",
+                          kilni_ir_desc_text(stored, text[0]), kiln_dtype_name(inferred[i].dtype),
+                          kilni_ir_desc_text(&inferred[i], text[1]));
         }
     }
-    return st;
+    return status;
 }
 
 /* Ids of a graph and what they stand for: open addressing, at most half full. */
@@ -82,14 +83,14 @@ static kiln_status use(const id_table *table, const kiln_tensor_desc *desc, bool
 
 static kiln_status verify_op(id_table *table, const kiln_op_record *record, kiln_error *err)
 {
-    kiln_status st = kilni_ir_record_verify(record, err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_inputs; i++) {
-        st = use(table, &record->inputs[i], record->op == KILN_OP_DROP, err);
+    kiln_status status = kilni_ir_record_verify(record, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_inputs; i++) {
+        status = use(table, &record->inputs[i], record->op == KILN_OP_DROP, err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        st = define(table, &record->outputs[i], err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        status = define(table, &record->outputs[i], err);
     }
-    return st;
+    return status;
 }
 
 static kiln_status verify_input(id_table *table, const kiln_tensor_desc *desc, kiln_error *err)
@@ -104,28 +105,28 @@ static kiln_status verify_input(id_table *table, const kiln_tensor_desc *desc, k
 
 static kiln_status verify_all(const kiln_ir_graph *graph, id_table *table, kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_inputs; i++) {
-        st = verify_input(table, &graph->inputs[i], err);
-        if (st != KILN_STATUS_OK) {
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; status == KILN_STATUS_OK && i < graph->n_inputs; i++) {
+        status = verify_input(table, &graph->inputs[i], err);
+        if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(err, "input %zu", i);
         }
     }
-    for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_ops; i++) {
-        st = verify_op(table, &graph->ops[i], err);
-        if (st != KILN_STATUS_OK) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < graph->n_ops; i++) {
+        status = verify_op(table, &graph->ops[i], err);
+        if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(err, "operation %zu", i);
         }
     }
-    for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_outputs; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < graph->n_outputs; i++) {
         const id_entry *entry = find_id(table, graph->outputs[i]);
         if (entry->desc == NULL || entry->dropped) {
-            st = kiln_fail(err, INVALID_ARGUMENT,
-                           "output %zu: %%%" PRIu64 " does not exist at the end", i,
-                           graph->outputs[i]);
+            status = kiln_fail(err, INVALID_ARGUMENT,
+                               "output %zu: %%%" PRIu64 " does not exist at the end", i,
+                               graph->outputs[i]);
         }
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph, kiln_error *err)
@@ -142,7 +143,7 @@ kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph, kiln_error *err)
     if (table.entries == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to verify a graph");
     }
-    kiln_status st = verify_all(graph, &table, err);
+    kiln_status status = verify_all(graph, &table, err);
     kiln_free(graph->env, table.entries);
-    return st;
+    return status;
 }

@@ -109,7 +109,7 @@ static bool list_tensors(kiln_judge *judge, const void *const *inputs)
     return true;
 }
 
-// ---- running the reference ---------------------------------------------------------------------
+// ---- running the reference ----
 
 /* The same numbers in every process: an error of either sign, of half of what is allowed at least,
  * so that no element looks as if nothing could happen to it. */
@@ -216,15 +216,15 @@ static kiln_status run_op(kiln_judge *judge, size_t op, uint64_t round, kiln_err
         *buffer = (struct kiln_buffer){.data = *data, .bytes = bytes};
         views[record->n_inputs + i] = kiln_view_dense(&record->outputs[i], buffer);
     }
-    kiln_status st = info->cls == KILN_CLASS_CONTROL
-                         ? KILN_STATUS_OK
-                         : info->reference(record, views, views + record->n_inputs, err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && round > 0 && i < record->n_outputs; i++) {
+    kiln_status status = info->cls == KILN_CLASS_CONTROL
+                             ? KILN_STATUS_OK
+                             : info->reference(record, views, views + record->n_inputs, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && round > 0 && i < record->n_outputs; i++) {
         if (is_inexact(record, i)) {
             move(judge, made[i], round);
         }
     }
-    return st;
+    return status;
 }
 
 static void note_exact(kiln_judge *judge, size_t op)
@@ -251,19 +251,19 @@ kiln_status kiln_judge_create(const kiln_env *env, const kiln_ir_graph *graph,
     }
     *judge = (kiln_judge){.env = env, .graph = graph};
     kiln_arena_init(&judge->arena, env);
-    kiln_status st = list_tensors(judge, inputs)
-                         ? KILN_STATUS_OK
-                         : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a judge");
-    for (size_t i = 0; st == KILN_STATUS_OK && i < graph->n_ops; i++) {
-        st = run_op(judge, i, /*round=*/0, err);
+    kiln_status status = list_tensors(judge, inputs)
+                             ? KILN_STATUS_OK
+                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a judge");
+    for (size_t i = 0; status == KILN_STATUS_OK && i < graph->n_ops; i++) {
+        status = run_op(judge, i, /*round=*/0, err);
         note_exact(judge, i);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_judge_destroy(judge);
-        return st;
+        return status;
     }
     *out_judge = judge;
-    return st;
+    return status;
 }
 
 void kiln_judge_destroy(kiln_judge *judge)
@@ -280,7 +280,7 @@ const void *kiln_judge_value(const kiln_judge *judge, uint64_t id)
     return t == NULL ? NULL : t->given != NULL ? t->given : t->value;
 }
 
-// ---- how far errors carry ----------------------------------------------------------------------
+// ---- how far errors carry ----
 
 static double number_at(const kiln_tensor_desc *desc, const void *data, int64_t i)
 {
@@ -345,7 +345,7 @@ static bool learn_spread(kiln_judge *judge)
     return true;
 }
 
-// ---- the verdict -------------------------------------------------------------------------------
+// ---- the verdict ----
 
 /* Elements of integers may be others where errors decide between them: an index of a largest. */
 static bool near_enough(const judged *t, kiln_tolerance tolerance, double scale, double factor,

@@ -97,12 +97,12 @@ kiln_status kilni_judge_open_results(const kiln_op_record *record, const kiln_vi
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the terms of a sum");
     }
     memset(all, 0, (count + 1) * sizeof(*all));
-    kiln_status st =
+    kiln_status status =
         kilni_ref_reduction_each(record, input, output, product ? add_factor : add_term, all, err);
-    for (size_t i = 0; st == KILN_STATUS_OK && i < count; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
         open[i] = product ? product_is_open(&all[i], r)
                           : sum_is_open(&all[i], r, record->op == KILN_OP_MEAN);
     }
-    *out_open = st == KILN_STATUS_OK ? open : NULL;
-    return st;
+    *out_open = status == KILN_STATUS_OK ? open : NULL;
+    return status;
 }

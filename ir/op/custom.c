@@ -151,7 +151,7 @@ kiln_status kiln_shape_custom(const kiln_op_record *call, kiln_tensor_desc *outp
                : infer(call, outputs, err);
 }
 
-// ---- evaluation --------------------------------------------------------------------------------
+// ---- evaluation ----
 
 static void *first_element(const kiln_view *view, const kiln_tensor_desc *desc)
 {

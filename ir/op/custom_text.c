@@ -32,7 +32,7 @@ static void print_values(const kiln_custom_op *op, const kiln_attr *values, kiln
     }
 }
 
-// ---- from what a caller gives ------------------------------------------------------------------
+// ---- from what a caller gives ----
 
 static bool value_ok(const kiln_attr *value)
 {
@@ -125,7 +125,7 @@ kiln_status kiln_ir_custom_text(const kiln_custom_op *op, const kiln_custom_attr
     return check_text(op, out_text, err);
 }
 
-// ---- from text ---------------------------------------------------------------------------------
+// ---- from text ----
 
 static kiln_status read_values(const kiln_custom_op *op, const char *text, kiln_arena *arena,
                                kiln_attr *values, kiln_error *err)

@@ -51,8 +51,7 @@ static kilni_value add_value(kiln_expander *x, const kiln_tensor_desc *desc)
     return x->n_values;
 }
 
-// ---- what decompositions call
-// ------------------------------------------------------------------------
+// ---- what decompositions call ----
 
 const kiln_op_record *kilni_expand_call(const kiln_expander *expander)
 {
@@ -270,8 +269,7 @@ void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value nu
     expander->outputs[index] = other ? kilni_expand_cast(expander, number, dtype) : number;
 }
 
-// ---- the whole
-// ---------------------------------------------------------------------------------------
+// ---- the whole ----
 
 /* A result that is an input, or stands for two results, becomes a copy. */
 static void own_outputs(kiln_expander *x)

@@ -181,18 +181,18 @@ static kiln_status check_numbers(const kiln_op_record *call, const kiln_op_info 
 
 static kiln_status check_call(const kiln_op_record *call, const kiln_op_info *info, kiln_error *err)
 {
-    kiln_status st = check_counts(call, info, err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_inputs; i++) {
-        st = check_desc(info, i, &call->inputs[i], err);
+    kiln_status status = check_counts(call, info, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_inputs; i++) {
+        status = check_desc(info, i, &call->inputs[i], err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_inputs; i++) {
-        st = check_input(call, info, i, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_inputs; i++) {
+        status = check_input(call, info, i, err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_attrs; i++) {
-        st = check_attr(call, info, i, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_attrs; i++) {
+        status = check_attr(call, info, i, err);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_dtype dtype = call->n_inputs > 0 ? call->inputs[0].dtype
                                           : (kiln_dtype)kiln_op_attr_i64(call, KILN_KEY_DTYPE);
@@ -230,27 +230,27 @@ kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs,
     if (info == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator", (int)call->op);
     }
-    kiln_status st = check_call(call, info, err);
-    if (st == KILN_STATUS_OK && info->result == KILN_RESULT_ATTR &&
+    kiln_status status = check_call(call, info, err);
+    if (status == KILN_STATUS_OK && info->result == KILN_RESULT_ATTR &&
         kiln_dtype_kind_of(result_dtype(call, info, 0)) == KILN_KIND_QUANT) {
-        st = kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s; quantize does", info->name,
-                       kiln_dtype_name(result_dtype(call, info, 0)));
+        status = kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s; quantize does", info->name,
+                           kiln_dtype_name(result_dtype(call, info, 0)));
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_outputs; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_outputs; i++) {
         outputs[i].dtype = result_dtype(call, info, i);
         outputs[i].rank = 0;
         outputs[i].scheme = 0;
         memset(outputs[i].dims, 0, sizeof(outputs[i].dims));
     }
-    if (st == KILN_STATUS_OK) {
-        st = info->shape(call, outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = info->shape(call, outputs, err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_outputs; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_outputs; i++) {
         char text[KILNI_IR_SHAPE_TEXT];
         if (kiln_desc_bytes(&outputs[i]) < 0) {
-            st = kiln_fail(err, OUT_OF_RANGE, "%s: a result of shape %s exceeds 64-bit sizes",
-                           info->name, kilni_ir_desc_text(&outputs[i], text));
+            status = kiln_fail(err, OUT_OF_RANGE, "%s: a result of shape %s exceeds 64-bit sizes",
+                               info->name, kilni_ir_desc_text(&outputs[i], text));
         }
     }
-    return st;
+    return status;
 }

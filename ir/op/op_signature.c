@@ -121,8 +121,7 @@ const kiln_op_signature kiln_signature_drop = {
     .max_inputs = 1,
 };
 
-// ---- collectives
-// ---------------------------------------------------------------------------------
+// ---- collectives ----
 
 const kiln_op_signature kiln_signature_all_reduce = {
     .inputs = {"x"},
@@ -138,8 +137,7 @@ const kiln_op_signature kiln_signature_collective_sync = {
     .max_inputs = 1,
 };
 
-// ---- operators of plugins
-// ------------------------------------------------------------------------
+// ---- operators of plugins ----
 
 const kiln_op_signature kiln_signature_custom = {
     .inputs = {"inputs"},

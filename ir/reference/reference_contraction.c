@@ -49,9 +49,9 @@ kiln_status kiln_ref_matmul(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view *b = &inputs[1];
     const kiln_view *out = &outputs[0];
     kilni_ir_matmul s = {0};
-    kiln_status st = kilni_ir_matmul_of(call, &s, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_matmul_of(call, &s, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     bool has_rows = s.a_row_axis < KILN_MAX_RANK;
     bool has_columns = s.b_column_axis < KILN_MAX_RANK;

@@ -112,10 +112,10 @@ kiln_status kiln_ref_deform_im2col(const kiln_op_record *call, const kiln_view *
 {
     deform d;
     kilni_ref_walk walk;
-    kiln_status st =
+    kiln_status status =
         deform_init(call, inputs, NULL, call->n_inputs > 2 ? &inputs[2] : NULL, &d, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t taps = kilni_ir_window_taps(&d.w);
     kilni_ref_walk_init(&walk, outputs[0].dims, 3);
@@ -135,10 +135,10 @@ kiln_status kiln_ref_deform_conv(const kiln_op_record *call, const kiln_view *in
     int64_t group_outputs = weight->dims[0] / kiln_op_attr_i64(call, KILN_KEY_GROUPS);
     deform d;
     kilni_ref_walk walk;
-    kiln_status st = deform_init(call, inputs, &weight->dims[2],
-                                 call->n_inputs > 3 ? &inputs[3] : NULL, &d, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = deform_init(call, inputs, &weight->dims[2],
+                                     call->n_inputs > 3 ? &inputs[3] : NULL, &d, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_ref_walk_init(&walk, outputs[0].dims, 4);
     kilni_ref_walk_add(&walk, &outputs[0]);
@@ -158,8 +158,7 @@ kiln_status kiln_ref_deform_conv(const kiln_op_record *call, const kiln_view *in
     return KILN_STATUS_OK;
 }
 
-// ---- backward
-// --------------------------------------------------------------------------------------
+// ---- backward ----
 
 /* The gradient of a column: as given, or what the convolution gives back to it. */
 typedef struct column_grads {
@@ -285,9 +284,9 @@ kiln_status kiln_ref_deform_im2col_backward(const kiln_op_record *call, const ki
 {
     deform d;
     const column_grads g = {.columns = &inputs[3]};
-    kiln_status st = deform_init(call, inputs, NULL, &inputs[2], &d, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = deform_init(call, inputs, NULL, &inputs[2], &d, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     fill_points(&d, &g, &outputs[1], false);
     fill_points(&d, &g, &outputs[2], true);
@@ -317,9 +316,9 @@ kiln_status kiln_ref_deform_conv_backward(const kiln_op_record *call, const kiln
                             .group_outputs =
                                 inputs[2].dims[0] / kiln_op_attr_i64(call, KILN_KEY_GROUPS)};
     kilni_ref_walk walk;
-    kiln_status st = deform_init(call, inputs, &inputs[2].dims[2], &inputs[3], &d, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = deform_init(call, inputs, &inputs[2].dims[2], &inputs[3], &d, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     fill_points(&d, &g, &outputs[1], false);
     fill_points(&d, &g, &outputs[3], true);
@@ -329,7 +328,8 @@ kiln_status kiln_ref_deform_conv_backward(const kiln_op_record *call, const kiln
         kilni_ref_store(&outputs[2], walk.at[0],
                         kilni_ref_of_float(weight_grad(&d, &g, walk.index)));
     }
-    st = fill_x(call, &d, &g, &outputs[0], err);
-    return st == KILN_STATUS_OK ? kiln_ref_conv_bias_backward(call, &inputs[4], &outputs[4], err)
-                                : st;
+    status = fill_x(call, &d, &g, &outputs[0], err);
+    return status == KILN_STATUS_OK
+               ? kiln_ref_conv_bias_backward(call, &inputs[4], &outputs[4], err)
+               : status;
 }

@@ -113,8 +113,8 @@ kiln_status kiln_ref_einsum(const kiln_op_record *call, const kiln_view *inputs,
     if (j == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "einsum: no memory");
     }
-    kiln_status st = kilni_ir_einsum_of(call, &j->e, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_ir_einsum_of(call, &j->e, err);
+    if (status == KILN_STATUS_OK) {
         kilni_ref_walk walk;
         j->inputs = inputs;
         plan(j);
@@ -125,5 +125,5 @@ kiln_status kiln_ref_einsum(const kiln_op_record *call, const kiln_view *inputs,
         }
     }
     kiln_free(&env, j);
-    return st;
+    return status;
 }

@@ -61,10 +61,10 @@ static kiln_status transform(const kiln_op_record *call, const kiln_view *inputs
     uint32_t axis = 0;
     kiln_view starts[4] = {inputs[0], inputs[call->n_inputs - 1], outputs[0],
                            outputs[call->n_outputs - 1]};
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), inputs[0].rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     bool inverse = call->op == KILN_OP_IRFFT || kiln_op_attr_i64(call, KILN_KEY_INVERSE) != 0;
     line l = {.parts = {&inputs[0], call->n_inputs > 1 ? &inputs[1] : NULL},

@@ -18,9 +18,9 @@ static kiln_status gather(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view *indices = &inputs[1];
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
     uint32_t axis = 0;
-    kiln_status st = kilni_ir_axis(call, wanted, x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, x->rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);
@@ -53,9 +53,9 @@ kiln_status kiln_ref_concat(const kiln_op_record *call, const kiln_view *inputs,
 {
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
     uint32_t axis = 0;
-    kiln_status st = kilni_ir_axis(call, wanted, outputs[0].rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, outputs[0].rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_view part = outputs[0];
     int64_t size = (int64_t)kiln_dtype_size(part.dtype);

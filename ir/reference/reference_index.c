@@ -67,15 +67,16 @@ kiln_status kiln_ref_reverse_sequence(const kiln_op_record *call, const kiln_vie
     const kiln_view *lengths = &inputs[1];
     uint32_t axis = 0;
     uint32_t batch = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_BATCH_AXIS), x->rank, &batch, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_BATCH_AXIS), x->rank, &batch, err);
     }
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);
     kilni_ref_walk_add(&walk, &outputs[0]);
-    for (; st == KILN_STATUS_OK && !walk.done; kilni_ref_walk_next(&walk)) {
+    for (; status == KILN_STATUS_OK && !walk.done; kilni_ref_walk_next(&walk)) {
         int64_t index[KILN_MAX_RANK];
         int64_t length = kilni_ref_load(lengths, walk.index[batch] * lengths->strides[0]).i;
         length = length < x->dims[axis] ? length : x->dims[axis];
@@ -84,7 +85,7 @@ kiln_status kiln_ref_reverse_sequence(const kiln_op_record *call, const kiln_vie
         kilni_ref_value value = kilni_ref_load(x, kilni_ref_offset(x, index));
         kilni_ref_store(&outputs[0], walk.at[0], value);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_one_hot(const kiln_op_record *call, const kiln_view *inputs,
@@ -93,12 +94,12 @@ kiln_status kiln_ref_one_hot(const kiln_op_record *call, const kiln_view *inputs
     const kiln_view *values = &inputs[0];
     const kiln_view *indices = &inputs[1];
     uint32_t axis = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), outputs[0].rank, &axis, err);
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);
     kilni_ref_walk_add(&walk, &outputs[0]);
-    for (; st == KILN_STATUS_OK && !walk.done; kilni_ref_walk_next(&walk)) {
+    for (; status == KILN_STATUS_OK && !walk.done; kilni_ref_walk_next(&walk)) {
         int64_t index[KILN_MAX_RANK] = {0};
         for (uint32_t i = 0; i < indices->rank; i++) {
             index[i] = walk.index[i < axis ? i : i + 1];
@@ -109,7 +110,7 @@ kiln_status kiln_ref_one_hot(const kiln_op_record *call, const kiln_view *inputs
         kilni_ref_store(&outputs[0], walk.at[0],
                         kilni_ref_load(values, hit ? values->strides[0] : 0));
     }
-    return st;
+    return status;
 }
 
 // ---- putting ----
@@ -241,15 +242,16 @@ static kiln_status scatter(const kiln_op_record *call, const kiln_view *inputs,
                 .values = &inputs[1],
                 .indices = &inputs[2],
                 .out = outputs[0]};
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (kind != UPDATE_TUPLES) {
-        st = kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), u.out.rank, &u.axis, err);
+        status =
+            kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), u.out.rank, &u.axis, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         kilni_ref_copy(&inputs[0], &outputs[0]);
         put(&u);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_scatter(const kiln_op_record *call, const kiln_view *inputs,

@@ -84,8 +84,7 @@ void kilni_ref_copy(const kiln_view *source, const kiln_view *target);
 
 /// Ten rounds of Philox4x32 (reference_random.c).
 void kilni_ref_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out_words[4]);
-// ---- windows over planes: reference_window.c
-// ---------------------------------------------------------------
+// ---- windows over planes: reference_window.c ----
 
 /// A view [n, c, one to three spatial axes] with three of them, those in front of length 1.
 kiln_view kilni_ref_planes(const kiln_view *view);

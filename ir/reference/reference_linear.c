@@ -97,8 +97,7 @@ kiln_status kiln_ref_linear_bias_backward(const kiln_op_record *call, const kiln
     return KILN_STATUS_OK;
 }
 
-// ---- attention
-// -----------------------------------------------------------------------------------
+// ---- attention ----
 
 /* The score of key `k` for the query at `index`; -inf when the query does not see it. */
 static double score(const kiln_op_record *call, const kiln_view *inputs, const int64_t *index,

@@ -162,8 +162,7 @@ kiln_status kiln_ref_ctc_loss_backward(const kiln_op_record *call, const kiln_vi
     return ctc(call, inputs, outputs, true, err);
 }
 
-// ---- determinants
-// ---------------------------------------------------------------------------------
+// ---- determinants ----
 
 /* Of a matrix [n, n], which is used up. */
 static double determinant(double *a, int64_t n)

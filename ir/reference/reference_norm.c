@@ -222,9 +222,9 @@ static kiln_status normalise(const kiln_op_record *call, const kiln_view *inputs
     job j = {.call = call, .inputs = inputs};
     uint32_t shared = 0;
     uint32_t params = 0;
-    kiln_status st = kilni_ir_norm_of(call, &j.norm, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_norm_of(call, &j.norm, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     j.x = cut(&j.norm, &inputs[j.norm.x]);
     j.grad = cut(&j.norm, &inputs[0]);
@@ -234,7 +234,7 @@ static kiln_status normalise(const kiln_op_record *call, const kiln_view *inputs
     j.sums = kiln_alloc_array(&env, (size_t)n_sums + 1, sizeof(*j.sums));
     j.totals = kiln_alloc_array(&env, 2 * (size_t)n_params + 1, sizeof(*j.totals));
     if (j.sums == NULL || j.totals == NULL) {
-        st = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the sums of a normalisation");
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the sums of a normalisation");
     } else {
         find_moments(&j, n_sums);
         if (j.norm.backward) {
@@ -249,7 +249,7 @@ static kiln_status normalise(const kiln_op_record *call, const kiln_view *inputs
     }
     kiln_free(&env, j.sums);
     kiln_free(&env, j.totals);
-    return st;
+    return status;
 }
 
 #define REFERENCE(name)                                                                            \

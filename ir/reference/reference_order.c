@@ -18,10 +18,10 @@ typedef struct lines {
 static kiln_status lines_init(lines *l, const kiln_op_record *call, const kiln_view *views,
                               unsigned count, kiln_error *err)
 {
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), views[0].rank, &l->axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     l->length = views[0].dims[l->axis];
     for (unsigned i = 0; i < count; i++) {
@@ -69,8 +69,8 @@ static kiln_status cumulate(const kiln_op_record *call, const kiln_view *inputs,
     bool reverse = kiln_op_attr_i64(call, KILN_KEY_REVERSE) != 0;
     bool sums = fold == plus && kilni_ref_is_float(views[0].dtype);
     lines l;
-    kiln_status st = lines_init(&l, call, views, 2, err);
-    for (; st == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
+    kiln_status status = lines_init(&l, call, views, 2, err);
+    for (; status == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
         kilni_ref_value so_far = start;
         kilni_ref_value result = start;
         double lost = 0;
@@ -87,7 +87,7 @@ static kiln_status cumulate(const kiln_op_record *call, const kiln_view *inputs,
             result = now;
         }
     }
-    return st;
+    return status;
 }
 
 static kilni_ref_value zero_of(kiln_dtype dtype)
@@ -209,8 +209,8 @@ static kiln_status order(const kiln_op_record *call, const kiln_view *x, const k
 {
     const kiln_view views[] = {*x, *indices, values != NULL ? *values : *indices};
     lines l;
-    kiln_status st = lines_init(&l, call, views, 3, err);
-    for (; st == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
+    kiln_status status = lines_init(&l, call, views, 3, err);
+    for (; status == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
         int64_t count = indices->dims[l.axis];
         const heap h = {.x = x,
                         .x_at = l.walk.at[0],
@@ -226,7 +226,7 @@ static kiln_status order(const kiln_op_record *call, const kiln_view *x, const k
                             element(&h, slot(&h, i)));
         }
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_sort(const kiln_op_record *call, const kiln_view *inputs,
@@ -234,8 +234,8 @@ kiln_status kiln_ref_sort(const kiln_op_record *call, const kiln_view *inputs,
 {
     lines l;
     kilni_ref_copy(&inputs[0], &outputs[0]);
-    kiln_status st = lines_init(&l, call, outputs, 1, err);
-    for (; st == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
+    kiln_status status = lines_init(&l, call, outputs, 1, err);
+    for (; status == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
         const heap h = {.slots = &outputs[0],
                         .at = l.walk.at[0],
                         .stride = outputs[0].strides[l.axis],
@@ -246,7 +246,7 @@ kiln_status kiln_ref_sort(const kiln_op_record *call, const kiln_view *inputs,
         }
         sort_slots(&h, l.length);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_argsort(const kiln_op_record *call, const kiln_view *inputs,
@@ -294,15 +294,15 @@ static kiln_status extreme(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view *x = &inputs[0];
     uint32_t axis = 0;
     lines l;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const kiln_view views[] = {*x, with_axis(&outputs[0], x->rank, axis),
                                with_axis(&outputs[1], x->rank, axis)};
-    st = lines_init(&l, call, views, 3, err);
-    for (; st == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
+    status = lines_init(&l, call, views, 3, err);
+    for (; status == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
         kilni_ref_value best = kilni_ref_load(x, l.walk.at[0]);
         int64_t place = 0;
         for (int64_t i = 1; i < l.length && !kilni_ref_is_nan(best, x->dtype); i++) {
@@ -317,7 +317,7 @@ static kiln_status extreme(const kiln_op_record *call, const kiln_view *inputs,
         kilni_ref_store(&views[1], l.walk.at[1], best);
         kilni_ref_store(&views[2], l.walk.at[2], (kilni_ref_value){.i = place});
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_max_with_indices(const kiln_op_record *call, const kiln_view *inputs,
@@ -339,7 +339,7 @@ kiln_status kiln_ref_cross(const kiln_op_record *call, const kiln_view *inputs,
 {
     const kiln_view *out = &outputs[0];
     uint32_t axis = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), out->rank, &axis, err);
     kilni_ref_walk walk;
     kiln_view one = *out;
@@ -347,14 +347,14 @@ kiln_status kiln_ref_cross(const kiln_op_record *call, const kiln_view *inputs,
     kilni_ref_walk_init(&walk, one.dims, one.rank);
     kilni_ref_walk_add(&walk, &one);
     int64_t step[2] = {0};
-    for (unsigned i = 0; i < 2 && st == KILN_STATUS_OK; i++) {
+    for (unsigned i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
         kiln_view x = inputs[i];
         uint32_t own_axis = axis - (out->rank - x.rank);
         step[i] = x.strides[own_axis];
         x.dims[own_axis] = 1;
         kilni_ref_walk_add(&walk, &x);
     }
-    for (; st == KILN_STATUS_OK && !walk.done; kilni_ref_walk_next(&walk)) {
+    for (; status == KILN_STATUS_OK && !walk.done; kilni_ref_walk_next(&walk)) {
         for (int64_t i = 0; i < 3; i++) {
             int64_t p = (i + 1) % 3;
             int64_t q = (i + 2) % 3;
@@ -370,5 +370,5 @@ kiln_status kiln_ref_cross(const kiln_op_record *call, const kiln_view *inputs,
             kilni_ref_store(out, walk.at[0] + i * out->strides[axis], result);
         }
     }
-    return st;
+    return status;
 }

@@ -111,12 +111,12 @@ static kiln_status pool(const kiln_op_record *call, const kiln_view *inputs,
     double power = call->op == KILN_OP_LP_POOL ? kiln_op_attr_f64(call, KILN_KEY_P) : 0;
     kilni_ir_window w;
     kilni_ref_walk walk;
-    kiln_status st =
+    kiln_status status =
         adaptive ? kilni_ir_window_adaptive(call, &inputs[0].dims[2], &outputs[0].dims[2],
                                             inputs[0].rank - 2, &w, err)
                  : kilni_ir_window_of(call, &inputs[0].dims[2], inputs[0].rank - 2, NULL, &w, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_ref_walk_init(&walk, y.dims, y.rank);
     kilni_ref_walk_add(&walk, &y);
@@ -146,8 +146,7 @@ POOL(lp_pool)
 POOL(adaptive_avg_pool)
 POOL(adaptive_max_pool)
 
-// ---- backward
-// --------------------------------------------------------------------------------------
+// ---- backward ----
 
 /* Number of elements that the mean of a window divides by. */
 static double divisor_of(const kilni_ir_window *w, const int64_t *window, bool include_pad)
@@ -223,13 +222,13 @@ static kiln_status pool_backward(const kiln_op_record *call, const kiln_view *in
                     .include_pad = kiln_op_attr_i64(call, KILN_KEY_INCLUDE_PAD) != 0};
     bool adaptive = is_adaptive(call->op);
     kilni_ref_walk walk;
-    kiln_status st =
+    kiln_status status =
         adaptive
             ? kilni_ir_window_adaptive(call, &outputs[0].dims[2], &inputs[0].dims[2],
                                        inputs[0].rank - 2, &v.w, err)
             : kilni_ir_window_of(call, &outputs[0].dims[2], inputs[0].rank - 2, NULL, &v.w, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (call->n_inputs == 2) {
         v.indices = kilni_ref_planes(&inputs[1]);
@@ -253,8 +252,7 @@ POOL_BACKWARD(max_pool_backward)
 POOL_BACKWARD(avg_pool_backward)
 POOL_BACKWARD(adaptive_avg_pool_backward)
 
-// ---- max_unpool
-// ------------------------------------------------------------------------------------
+// ---- max_unpool ----
 
 kiln_status kiln_ref_max_unpool(const kiln_op_record *call, const kiln_view *inputs,
                                 const kiln_view *outputs, kiln_error *err)

@@ -296,9 +296,9 @@ kiln_status kiln_ref_matmul_quantized(const kiln_op_record *call, const kiln_vie
     const operand b = operand_of(call, inputs, 1);
     kilni_ir_matmul s = {0};
     kilni_ref_walk walk;
-    kiln_status st = kilni_ir_matmul_of(call, &s, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_matmul_of(call, &s, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     uint32_t has_rows = s.a_row_axis < KILN_MAX_RANK ? 1 : 0;
     uint32_t has_columns = s.b_column_axis < KILN_MAX_RANK ? 1 : 0;

@@ -186,9 +186,9 @@ static kiln_status recurrent(const kiln_op_record *call, const kiln_view *inputs
 {
     const kiln_env env = {.allocator = kiln_allocator_default()};
     job j = {.inputs = inputs, .outputs = outputs};
-    kiln_status st = kilni_ir_recurrent_of(call, &j.r, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_recurrent_of(call, &j.r, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     size_t state = (size_t)(j.r.batch * j.r.hidden);
     size_t gates = (size_t)(j.r.gates * j.r.hidden);

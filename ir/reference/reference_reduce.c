@@ -70,9 +70,9 @@ static kiln_status reduce(const kiln_op_record *call, const kiln_view *inputs,
 {
     uint32_t mask = 0;
     reduction r;
-    kiln_status st = kilni_ir_axes_mask(call, inputs[0].rank, &mask, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axes_mask(call, inputs[0].rank, &mask, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     reduction_init(&r, &inputs[0], &outputs[0], mask);
     for (; !r.outer.done; kilni_ref_walk_next(&r.outer)) {
@@ -93,9 +93,9 @@ kiln_status kilni_ref_reduction_each(const kiln_op_record *call, const kiln_view
 {
     uint32_t mask = 0;
     reduction r;
-    kiln_status st = kilni_ir_axes_mask(call, input->rank, &mask, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axes_mask(call, input->rank, &mask, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     reduction_init(&r, input, output, mask);
     for (; !r.outer.done; kilni_ref_walk_next(&r.outer)) {
@@ -106,7 +106,7 @@ kiln_status kilni_ref_reduction_each(const kiln_op_record *call, const kiln_view
             see(r.outer.at[1], kilni_ref_load(&r.inner, r.outer.at[0] + walk.at[0]).f, user);
         }
     }
-    return st;
+    return status;
 }
 
 static kilni_ref_value plus(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype)
@@ -187,9 +187,9 @@ static kiln_status arg_reduce(const kiln_op_record *call, const kiln_view *input
     uint32_t axis = 0;
     reduction r;
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
-    kiln_status st = kilni_ir_axis(call, wanted, x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, x->rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     reduction_init(&r, x, &outputs[0], 1u << axis);
     for (; !r.outer.done; kilni_ref_walk_next(&r.outer)) {

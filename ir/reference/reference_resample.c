@@ -12,12 +12,12 @@ static kiln_status resampler_init(const kiln_op_record *call, const kiln_view *x
                                   const kiln_view *y, const kiln_view *from, resampler *out,
                                   kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     out->from = from;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < x->rank; i++) {
-        st = kiln_ir_resample(call, x->rank, i, x->dims[i], y->dims[i], &out->axes[i], err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < x->rank; i++) {
+        status = kiln_ir_resample(call, x->rank, i, x->dims[i], y->dims[i], &out->axes[i], err);
     }
-    return st;
+    return status;
 }
 
 static double forward_sum(const resampler *s, const int64_t *index, uint32_t axis, int64_t at)
@@ -89,20 +89,20 @@ kiln_status kiln_ref_interpolate(const kiln_op_record *call, const kiln_view *in
                                  const kiln_view *outputs, kiln_error *err)
 {
     resampler s;
-    kiln_status st = resampler_init(call, &inputs[0], &outputs[0], &inputs[0], &s, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = resampler_init(call, &inputs[0], &outputs[0], &inputs[0], &s, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&s, &outputs[0], true);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_interpolate_backward(const kiln_op_record *call, const kiln_view *inputs,
                                           const kiln_view *outputs, kiln_error *err)
 {
     resampler s;
-    kiln_status st = resampler_init(call, &outputs[0], &inputs[0], &inputs[0], &s, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = resampler_init(call, &outputs[0], &inputs[0], &inputs[0], &s, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&s, &outputs[0], false);
     }
-    return st;
+    return status;
 }

@@ -39,9 +39,9 @@ static kiln_status softmax(const kiln_op_record *call, const kiln_view *inputs,
     const kiln_view *out = &outputs[0];
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
     uint32_t axis = 0;
-    kiln_status st = kilni_ir_axis(call, wanted, x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, x->rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_view starts[2] = {*x, *out};
     starts[0].dims[axis] = starts[1].dims[axis] = 1;
@@ -89,9 +89,9 @@ static kiln_status softmax_backward(const kiln_op_record *call, const kiln_view 
 {
     uint32_t axis = 0;
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
-    kiln_status st = kilni_ir_axis(call, wanted, outputs[0].rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, outputs[0].rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const kiln_view *all[3] = {&inputs[0], &inputs[1], &outputs[0]};
     kilni_ref_walk walk;

@@ -14,8 +14,7 @@ static double rounded(double value, bool narrow)
     return narrow ? (double)(float)value : value;
 }
 
-// ---- grid_sample
-// -----------------------------------------------------------------------------------
+// ---- grid_sample ----
 
 typedef struct sampler {
     const char *mode;
@@ -154,8 +153,7 @@ kiln_status kiln_ref_grid_sample(const kiln_op_record *call, const kiln_view *in
     return KILN_STATUS_OK;
 }
 
-// ---- roi_align
-// -------------------------------------------------------------------------------------
+// ---- roi_align ----
 
 typedef struct box_axis { ///< of one box along one axis
     double start;

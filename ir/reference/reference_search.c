@@ -34,7 +34,7 @@ kiln_status kiln_ref_argwhere(const kiln_op_record *call, const kiln_view *input
     return KILN_STATUS_OK;
 }
 
-// ---- nms --------------------------------------------------------------------
+// ---- nms ----
 
 typedef struct box {
     double low[2];

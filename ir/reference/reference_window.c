@@ -58,8 +58,7 @@ static double weight_at(const kiln_view *weight, int64_t o, int64_t c, int64_t t
     return kilni_ref_at(weight, o, c, place);
 }
 
-// ---- the three sums of a convolution
-// ----------------------------------------------------------------
+// ---- the three sums of a convolution ----
 
 typedef struct conv_views { ///< y = conv(x, weight)
     kiln_view x;
@@ -157,11 +156,11 @@ kiln_status kiln_ref_conv(const kiln_op_record *call, const kiln_view *inputs,
                           const kiln_view *outputs, kiln_error *err)
 {
     conv_views v;
-    kiln_status st = conv_views_init(call, &inputs[0], &inputs[1], &outputs[0], &v, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = conv_views_init(call, &inputs[0], &inputs[1], &outputs[0], &v, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&v, &outputs[0], y_sum, call->n_inputs == 3 ? &inputs[2] : NULL);
     }
-    return st;
+    return status;
 }
 
 /* The output stands where the convolution that is turned round reads. */
@@ -169,49 +168,49 @@ kiln_status kiln_ref_conv_transpose(const kiln_op_record *call, const kiln_view 
                                     const kiln_view *outputs, kiln_error *err)
 {
     conv_views v;
-    kiln_status st = kilni_ir_window_transposed(call, &inputs[0].dims[2], inputs[0].rank - 2,
-                                                &inputs[1].dims[2], &v.w, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_ir_window_transposed(call, &inputs[0].dims[2], inputs[0].rank - 2,
+                                                    &inputs[1].dims[2], &v.w, err);
+    if (status == KILN_STATUS_OK) {
         v.x = kilni_ref_planes(&outputs[0]);
         v.weight = kilni_ref_planes(&inputs[1]);
         v.y = kilni_ref_planes(&inputs[0]);
         v.group_outputs = inputs[1].dims[0] / kiln_op_attr_i64(call, KILN_KEY_GROUPS);
         fill_sums(&v, &outputs[0], x_sum, call->n_inputs == 3 ? &inputs[2] : NULL);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_conv_x_backward(const kiln_op_record *call, const kiln_view *inputs,
                                      const kiln_view *outputs, kiln_error *err)
 {
     conv_views v;
-    kiln_status st = conv_views_init(call, &outputs[0], &inputs[1], &inputs[0], &v, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = conv_views_init(call, &outputs[0], &inputs[1], &inputs[0], &v, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&v, &outputs[0], x_sum, NULL);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_conv_weight_backward(const kiln_op_record *call, const kiln_view *inputs,
                                           const kiln_view *outputs, kiln_error *err)
 {
     conv_views v;
-    kiln_status st = conv_views_init(call, &inputs[0], &outputs[0], &inputs[1], &v, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = conv_views_init(call, &inputs[0], &outputs[0], &inputs[1], &v, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&v, &outputs[0], weight_sum, NULL);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_conv_transpose_x_backward(const kiln_op_record *call, const kiln_view *inputs,
                                                const kiln_view *outputs, kiln_error *err)
 {
     conv_views v;
-    kiln_status st = conv_views_init(call, &inputs[0], &inputs[1], &outputs[0], &v, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = conv_views_init(call, &inputs[0], &inputs[1], &outputs[0], &v, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&v, &outputs[0], y_sum, NULL);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_conv_transpose_weight_backward(const kiln_op_record *call,
@@ -219,11 +218,11 @@ kiln_status kiln_ref_conv_transpose_weight_backward(const kiln_op_record *call,
                                                     const kiln_view *outputs, kiln_error *err)
 {
     conv_views v;
-    kiln_status st = conv_views_init(call, &inputs[1], &outputs[0], &inputs[0], &v, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = conv_views_init(call, &inputs[1], &outputs[0], &inputs[0], &v, err);
+    if (status == KILN_STATUS_OK) {
         fill_sums(&v, &outputs[0], weight_sum, NULL);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_ref_conv_bias_backward(const kiln_op_record *call, const kiln_view *inputs,
@@ -246,8 +245,7 @@ kiln_status kiln_ref_conv_bias_backward(const kiln_op_record *call, const kiln_v
     return KILN_STATUS_OK;
 }
 
-// ---- integers
-// --------------------------------------------------------------------------------------
+// ---- integers ----
 
 /* Zero point `index` of input `input` of the call; 0 when there is none. */
 static int64_t zero_point(const kiln_op_record *call, const kiln_view *inputs, unsigned input,
@@ -271,9 +269,9 @@ kiln_status kiln_ref_conv_integer(const kiln_op_record *call, const kiln_view *i
 {
     conv_views v;
     kilni_ref_walk walk;
-    kiln_status st = conv_views_init(call, &inputs[0], &inputs[1], &outputs[0], &v, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = conv_views_init(call, &inputs[0], &inputs[1], &outputs[0], &v, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t x_zero = zero_point(call, inputs, 2, 0);
     kilni_ref_walk_init(&walk, v.y.dims, v.y.rank);
@@ -298,8 +296,7 @@ kiln_status kiln_ref_conv_integer(const kiln_op_record *call, const kiln_view *i
     return KILN_STATUS_OK;
 }
 
-// ---- columns
-// ---------------------------------------------------------------------------------------
+// ---- columns ----
 
 kiln_status kiln_ref_im2col(const kiln_op_record *call, const kiln_view *inputs,
                             const kiln_view *outputs, kiln_error *err)
@@ -307,10 +304,10 @@ kiln_status kiln_ref_im2col(const kiln_op_record *call, const kiln_view *inputs,
     kiln_view x = kilni_ref_planes(&inputs[0]);
     kilni_ir_window w;
     kilni_ref_walk walk;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_window_of(call, &inputs[0].dims[2], inputs[0].rank - 2, NULL, &w, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t taps = kilni_ir_window_taps(&w);
     kilni_ref_walk_init(&walk, outputs[0].dims, 3);
@@ -338,10 +335,10 @@ kiln_status kiln_ref_col2im(const kiln_op_record *call, const kiln_view *inputs,
     kiln_view y = kilni_ref_planes(&outputs[0]);
     kilni_ir_window w;
     kilni_ref_walk walk;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_window_of(call, &outputs[0].dims[2], outputs[0].rank - 2, NULL, &w, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t taps = kilni_ir_window_taps(&w);
     kilni_ref_walk_init(&walk, y.dims, y.rank);

@@ -81,23 +81,23 @@ kiln_status kiln_replay_create(const kiln_env *env, kiln_ir_graph *graph,
     }
     *replay = (kiln_replay){.env = env, .graph = graph, .n_inputs = n_inputs};
     kiln_arena_init(&replay->arena, env);
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t i = 0; st == KILN_STATUS_OK && inputs != NULL && i < n_inputs; i++) {
-        st = check_input(&descs[i], &inputs[i], err);
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; status == KILN_STATUS_OK && inputs != NULL && i < n_inputs; i++) {
+        status = check_input(&descs[i], &inputs[i], err);
     }
-    if (st == KILN_STATUS_OK && note != NULL) {
+    if (status == KILN_STATUS_OK && note != NULL) {
         replay->note = kiln_arena_copy(&replay->arena, note, strlen(note) + 1);
     }
-    if (st == KILN_STATUS_OK &&
+    if (status == KILN_STATUS_OK &&
         (!copy_inputs(replay, inputs) || (note != NULL && replay->note == NULL))) {
-        st = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a replay");
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a replay");
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_replay_destroy(replay);
-        return st;
+        return status;
     }
     *out_replay = replay;
-    return st;
+    return status;
 }
 
 void kiln_replay_destroy(kiln_replay *replay)
@@ -109,7 +109,7 @@ void kiln_replay_destroy(kiln_replay *replay)
     }
 }
 
-// ---- invented data -----------------------------------------------------------------------------
+// ---- invented data ----
 
 /* Multiples of 1/64 within 4 of zero; integers within 8 of it, not below it where there is nothing
  * below. */

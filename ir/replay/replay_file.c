@@ -18,7 +18,7 @@ static const long long most_bytes = 1ll << 36;
 static const char first_line[] = "kiln replay 1\n";
 static const char last_line[] = "end\n";
 
-// ---- writing -----------------------------------------------------------------------------------
+// ---- writing ----
 
 static void write_note(const char *note, kiln_string *out)
 {
@@ -52,7 +52,7 @@ kiln_status kiln_replay_encode(const kiln_replay *replay, kiln_string *out, kiln
     kiln_string_init(out, replay->env);
     kiln_string_append(out, first_line, strlen(first_line));
     write_note(replay->note, out);
-    kiln_status st = kiln_ir_print(replay->graph, out, err);
+    kiln_status status = kiln_ir_print(replay->graph, out, err);
     for (size_t i = 0; i < replay->n_inputs; i++) {
         write_input(&descs[i], &replay->inputs[i], out);
     }
@@ -62,9 +62,9 @@ kiln_status kiln_replay_encode(const kiln_replay *replay, kiln_string *out, kiln
             kiln_string_append(out, replay->inputs[i].data, replay->inputs[i].bytes);
         }
     }
-    return st == KILN_STATUS_OK && out->failed
+    return status == KILN_STATUS_OK && out->failed
                ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a replay's bytes")
-               : st;
+               : status;
 }
 
 static kiln_status write_whole(const char *path, const char *bytes, size_t length, kiln_error *err)
@@ -84,25 +84,25 @@ kiln_status kiln_replay_write(const kiln_replay *replay, const char *path, kiln_
     kiln_string out, beside;
     kiln_string_init(&beside, replay->env);
     kiln_string_printf(&beside, "%s.%ld", path, (long)getpid());
-    kiln_status st = kiln_replay_encode(replay, &out, err);
-    if (st == KILN_STATUS_OK && beside.failed) {
-        st = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
+    kiln_status status = kiln_replay_encode(replay, &out, err);
+    if (status == KILN_STATUS_OK && beside.failed) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
     }
-    if (st == KILN_STATUS_OK) {
-        st = write_whole(beside.text, out.text, out.length, err);
-        if (st == KILN_STATUS_OK && rename(beside.text, path) != 0) {
-            st = kiln_fail(err, UNAVAILABLE, "%.160s: %s", path, strerror(errno));
+    if (status == KILN_STATUS_OK) {
+        status = write_whole(beside.text, out.text, out.length, err);
+        if (status == KILN_STATUS_OK && rename(beside.text, path) != 0) {
+            status = kiln_fail(err, UNAVAILABLE, "%.160s: %s", path, strerror(errno));
         }
-        if (st != KILN_STATUS_OK) {
+        if (status != KILN_STATUS_OK) {
             (void)unlink(beside.text);
         }
     }
     kiln_string_fini(&beside);
     kiln_string_fini(&out);
-    return st;
+    return status;
 }
 
-// ---- reading -----------------------------------------------------------------------------------
+// ---- reading ----
 
 typedef struct reader {
     const kiln_env *env;
@@ -198,9 +198,9 @@ static kiln_status parse_graph(reader *r)
         }
         line += length + (line[length] == '\n');
     }
-    kiln_status st = kiln_ir_parse(r->env, copy, &r->graph, r->err);
+    kiln_status status = kiln_ir_parse(r->env, copy, &r->graph, r->err);
     kiln_free(r->env, copy);
-    return st;
+    return status;
 }
 
 /* A decimal number behind spaces; false when there is none. */
@@ -308,10 +308,10 @@ static kiln_status read_lines(reader *r, uint64_t *sums)
     unsigned number = 1;
     for (const char *line = r->text; *line != '\0'; number++) {
         if (is_ours(line)) {
-            kiln_status st = read_line(r, line, sums);
-            if (st != KILN_STATUS_OK) {
+            kiln_status status = read_line(r, line, sums);
+            if (status != KILN_STATUS_OK) {
                 (void)kiln_error_context(r->err, "line %u", number);
-                return st;
+                return status;
             }
         }
         line += strcspn(line, "\n");
@@ -350,41 +350,41 @@ static kiln_status read_inputs(reader *r)
     size_t count = r->graph->n_inputs;
     uint64_t *sums = kiln_alloc_array(r->env, count + 1, sizeof(*sums));
     r->inputs = kiln_alloc_array(r->env, count + 1, sizeof(*r->inputs));
-    kiln_status st = sums != NULL && r->inputs != NULL
-                         ? KILN_STATUS_OK
-                         : kiln_fail(r->err, RESOURCE_EXHAUSTED, "no memory for a replay");
-    for (size_t i = 0; st == KILN_STATUS_OK && i < count; i++) {
+    kiln_status status = sums != NULL && r->inputs != NULL
+                             ? KILN_STATUS_OK
+                             : kiln_fail(r->err, RESOURCE_EXHAUSTED, "no memory for a replay");
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
         r->inputs[i].bytes = SIZE_MAX; // no data line yet
     }
-    if (st == KILN_STATUS_OK) {
-        st = read_lines(r, sums);
+    if (status == KILN_STATUS_OK) {
+        status = read_lines(r, sums);
     }
-    if (st == KILN_STATUS_OK) {
-        st = read_elements(r, sums);
+    if (status == KILN_STATUS_OK) {
+        status = read_elements(r, sums);
     }
     kiln_free(r->env, sums);
-    return st;
+    return status;
 }
 
 kiln_status kiln_replay_decode(const kiln_env *env, const void *bytes, size_t length,
                                kiln_replay **out_replay, kiln_error *err)
 {
     reader r = {.env = env, .bytes = bytes, .length = length, .err = err};
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     *out_replay = NULL;
     kiln_string_init(&r.note, env);
-    KILN_TRY(out, st, take_text(&r));
+    KILN_TRY(out, status, take_text(&r));
     take_note(&r);
-    KILN_TRY(out, st, parse_graph(&r));
-    KILN_TRY(out, st, read_inputs(&r));
-    st = kiln_replay_create(env, r.graph, r.inputs, r.note.text, out_replay, err);
+    KILN_TRY(out, status, parse_graph(&r));
+    KILN_TRY(out, status, read_inputs(&r));
+    status = kiln_replay_create(env, r.graph, r.inputs, r.note.text, out_replay, err);
     r.graph = NULL;
 out:
     kiln_ir_graph_destroy(r.graph);
     kiln_free(env, r.inputs);
     kiln_free(env, r.text);
     kiln_string_fini(&r.note);
-    return st;
+    return status;
 }
 
 kiln_status kiln_replay_read(const kiln_env *env, const char *path, kiln_replay **out_replay,
@@ -399,18 +399,18 @@ kiln_status kiln_replay_read(const kiln_env *env, const char *path, kiln_replay 
     void *bytes = size < 0 || size > most_bytes || fseek(file, 0, SEEK_SET) != 0
                       ? NULL
                       : kiln_alloc(env, (size_t)size + 1);
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (bytes == NULL) {
-        st = size < 0 ? kiln_fail(err, UNAVAILABLE, "%.160s cannot be read", path)
-                      : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to read %.160s", path);
+        status = size < 0 ? kiln_fail(err, UNAVAILABLE, "%.160s cannot be read", path)
+                          : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to read %.160s", path);
     } else {
         size_t got = fread(bytes, 1, (size_t)size, file);
-        st = kiln_replay_decode(env, bytes, got, out_replay, err);
-        if (st != KILN_STATUS_OK) {
+        status = kiln_replay_decode(env, bytes, got, out_replay, err);
+        if (status != KILN_STATUS_OK) {
             (void)kiln_error_context(err, "%.80s", path);
         }
     }
     kiln_free(env, bytes);
     (void)fclose(file);
-    return st;
+    return status;
 }

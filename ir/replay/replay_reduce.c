@@ -19,7 +19,7 @@ typedef struct reduction {
     kiln_error *err;
 } reduction;
 
-// ---- a part of a stream ------------------------------------------------------------------------
+// ---- a part of a stream ----
 
 typedef struct part {
     const reduction *r;
@@ -126,8 +126,8 @@ static bool keeps_drop(const part *p, const kiln_op_record *record)
 static kiln_status fill_part(part *p, kiln_error *err)
 {
     const kiln_ir_graph *whole = p->r->whole->graph;
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t i = 0; i < whole->n_ops && st == KILN_STATUS_OK; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < whole->n_ops && status == KILN_STATUS_OK; i++) {
         const kiln_op_record *record = &whole->ops[i];
         bool drop = record->op == KILN_OP_DROP;
         if (drop ? !keeps_drop(p, record) : !p->r->kept[i]) {
@@ -141,12 +141,13 @@ static kiln_status fill_part(part *p, kiln_error *err)
         if (!drop) {
             add_outputs(p, record);
         }
-        st = kiln_ir_graph_append(p->graph, record, err);
+        status = kiln_ir_graph_append(p->graph, record, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_graph_set_io(p->graph, p->inputs, p->n_inputs, p->outputs, p->n_outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kiln_ir_graph_set_io(p->graph, p->inputs, p->n_inputs, p->outputs, p->n_outputs, err);
     }
-    return st == KILN_STATUS_OK ? kiln_ir_graph_verify(p->graph, err) : st;
+    return status == KILN_STATUS_OK ? kiln_ir_graph_verify(p->graph, err) : status;
 }
 
 static size_t most_tensors(const kiln_ir_graph *graph)
@@ -167,24 +168,25 @@ static kiln_status make_part(const reduction *r, kiln_replay **out_replay, kiln_
     p.inputs = kiln_alloc_array(env, most, sizeof(*p.inputs));
     p.memory = kiln_alloc_array(env, most, sizeof(*p.memory));
     p.outputs = kiln_alloc_array(env, most, sizeof(*p.outputs));
-    kiln_status st = p.inputs != NULL && p.memory != NULL && p.outputs != NULL
-                         ? kiln_ir_graph_create(env, &p.graph, err)
-                         : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a part of a stream");
-    if (st == KILN_STATUS_OK) {
-        st = fill_part(&p, err);
+    kiln_status status =
+        p.inputs != NULL && p.memory != NULL && p.outputs != NULL
+            ? kiln_ir_graph_create(env, &p.graph, err)
+            : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a part of a stream");
+    if (status == KILN_STATUS_OK) {
+        status = fill_part(&p, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_replay_create(env, p.graph, p.memory, r->whole->note, out_replay, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_replay_create(env, p.graph, p.memory, r->whole->note, out_replay, err);
         p.graph = NULL;
     }
     kiln_ir_graph_destroy(p.graph);
     kiln_free(env, p.inputs);
     kiln_free(env, p.memory);
     kiln_free(env, p.outputs);
-    return st;
+    return status;
 }
 
-// ---- the search --------------------------------------------------------------------------------
+// ---- the search ----
 
 /* Whether what is kept fails; it is the best then. */
 static bool try_it(reduction *r)
@@ -255,28 +257,28 @@ static kiln_status begin(reduction *r)
 {
     const kiln_replay *whole = r->whole;
     const void **data = kiln_alloc_array(whole->env, whole->n_inputs + 1, sizeof(*data));
-    kiln_status st = data != NULL
-                         ? KILN_STATUS_OK
-                         : kiln_fail(r->err, RESOURCE_EXHAUSTED, "no memory to reduce a stream");
-    for (size_t i = 0; i < whole->n_inputs && st == KILN_STATUS_OK; i++) {
+    kiln_status status =
+        data != NULL ? KILN_STATUS_OK
+                     : kiln_fail(r->err, RESOURCE_EXHAUSTED, "no memory to reduce a stream");
+    for (size_t i = 0; i < whole->n_inputs && status == KILN_STATUS_OK; i++) {
         data[i] = whole->inputs[i].data;
         if (data[i] == NULL) {
-            st = kiln_fail(r->err, INVALID_ARGUMENT, "input %zu has no data", i);
+            status = kiln_fail(r->err, INVALID_ARGUMENT, "input %zu has no data", i);
         }
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_judge_create(whole->env, whole->graph, data, &r->judge, r->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_judge_create(whole->env, whole->graph, data, &r->judge, r->err);
     }
     kiln_free(whole->env, (void *)data);
-    for (size_t i = 0; i < whole->graph->n_ops && st == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < whole->graph->n_ops && status == KILN_STATUS_OK; i++) {
         const kiln_op_info *info = kiln_op_info_of(whole->graph->ops[i].op);
         r->kept[i] = info->cls != KILN_CLASS_CONTROL;
         r->n_kept += r->kept[i];
     }
-    if (st == KILN_STATUS_OK && !try_it(r)) {
-        st = kiln_fail(r->err, FAILED_PRECONDITION, "the whole stream does not fail");
+    if (status == KILN_STATUS_OK && !try_it(r)) {
+        status = kiln_fail(r->err, FAILED_PRECONDITION, "the whole stream does not fail");
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_replay_reduce(const kiln_replay *replay, kiln_replay_fails_fn fails, void *user,
@@ -291,8 +293,8 @@ kiln_status kiln_replay_reduce(const kiln_replay *replay, kiln_replay_fails_fn f
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to reduce a stream");
     }
     r.kept = flags;
-    kiln_status st = begin(&r);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = begin(&r);
+    if (status == KILN_STATUS_OK) {
         search(&r, flags + n_ops);
         *out_replay = r.best;
         r.best = NULL;
@@ -300,5 +302,5 @@ kiln_status kiln_replay_reduce(const kiln_replay *replay, kiln_replay_fails_fn f
     kiln_replay_destroy(r.best);
     kiln_judge_destroy(r.judge);
     kiln_free(replay->env, flags);
-    return st;
+    return status;
 }

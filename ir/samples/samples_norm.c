@@ -22,8 +22,7 @@ void kiln_samples_axis_backward(kiln_op op, kiln_dtype dtype, kiln_sample_sink *
     }
 }
 
-// ---- normalisations
-// ------------------------------------------------------------------------------
+// ---- normalisations ----
 
 typedef struct norm_case {
     kilni_sample_tensor x;

@@ -15,8 +15,7 @@ static kiln_attr ints(const int_list *list)
     return kilni_attr_ints(list->values, list->count);
 }
 
-// ---- views
-// ---------------------------------------------------------------------------------------
+// ---- views ----
 
 typedef struct view_case {
     kilni_sample_tensor x;
@@ -107,8 +106,7 @@ void kiln_samples_slice(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     }
 }
 
-// ---- reductions
-// ----------------------------------------------------------------------------------
+// ---- reductions ----
 
 static kilni_fill fill_of(kiln_op op)
 {
@@ -174,8 +172,7 @@ void kiln_samples_argreduce(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink
     }
 }
 
-// ---- products
-// ------------------------------------------------------------------------
+// ---- products ----
 
 void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
@@ -209,8 +206,7 @@ void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     }
 }
 
-// ---- rows
-// ----------------------------------------------------------------------------------------
+// ---- rows ----
 
 void kiln_samples_axis(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
@@ -254,8 +250,7 @@ void kiln_samples_batch_norm(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sin
     }
 }
 
-// ---- gathers
-// -------------------------------------------------------------------------------------
+// ---- gathers ----
 
 typedef struct gather_case {
     kilni_sample_tensor x;

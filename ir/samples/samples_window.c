@@ -23,8 +23,7 @@ static kilni_sample_tensor tensor_of(const int_list *shape, kilni_fill fill)
     return tensor;
 }
 
-// ---- convolutions
-// ----------------------------------------------------------------------------------
+// ---- convolutions ----
 
 typedef struct conv_case {
     int_list x;
@@ -270,8 +269,7 @@ void kiln_samples_conv_bias_backward(kiln_op op, kiln_dtype dtype, kiln_sample_s
     }
 }
 
-// ---- pools and columns
-// -----------------------------------------------------------------------------
+// ---- pools and columns ----
 
 typedef struct pool_case {
     int_list x;

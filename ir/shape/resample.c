@@ -182,8 +182,7 @@ double kiln_resample_tap(const kiln_resample *r, const kiln_resample_taps *t, in
     return r->kind < LINEAR ? 1 : weight_of(r, t, k) / t->total;
 }
 
-// ---- shapes
-// ----------------------------------------------------------------------------------------
+// ---- shapes ----
 
 static bool list_fits(const kiln_op_record *call, kiln_attr_key key, uint32_t most, uint32_t each)
 {
@@ -195,17 +194,17 @@ static bool list_fits(const kiln_op_record *call, kiln_attr_key key, uint32_t mo
 static kiln_status check_axes(const kiln_op_record *call, const kiln_tensor_desc *x,
                               const kiln_tensor_desc *y, kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (!list_fits(call, KILN_KEY_SCALES, x->rank, 1) ||
         !list_fits(call, KILN_KEY_REGION, x->rank, 2)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: scales or region for more than %u axes",
                          kilni_ir_op_name(call), x->rank);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < x->rank; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < x->rank; i++) {
         kiln_resample axis;
-        st = kiln_ir_resample(call, x->rank, i, x->dims[i], y->dims[i], &axis, err);
+        status = kiln_ir_resample(call, x->rank, i, x->dims[i], y->dims[i], &axis, err);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_interpolate(const kiln_op_record *call, kiln_tensor_desc *outputs,

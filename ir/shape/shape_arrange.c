@@ -29,10 +29,10 @@ kiln_status kiln_shape_unfold(const kiln_op_record *call, kiln_tensor_desc *outp
     int64_t size = kiln_op_attr_i64(call, KILN_KEY_SIZE);
     int64_t stride = kiln_op_attr_i64(call, KILN_KEY_STRIDE);
     uint32_t axis = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (x->rank == KILN_MAX_RANK || size < 0 || stride < 1 || size > x->dims[axis]) {
         char text[KILNI_IR_SHAPE_TEXT];
@@ -65,8 +65,8 @@ kiln_status kiln_shape_diagonal(const kiln_op_record *call, kiln_tensor_desc *ou
                                 kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
-    kiln_status st = needs_matrix(call, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = needs_matrix(call, err);
+    if (status == KILN_STATUS_OK) {
         int64_t row = 0;
         int64_t column = 0;
         same_shape(x, outputs);
@@ -75,7 +75,7 @@ kiln_status kiln_shape_diagonal(const kiln_op_record *call, kiln_tensor_desc *ou
         outputs[0].dims[x->rank - 2] = kilni_ir_diagonal(
             &x->dims[x->rank - 2], kiln_op_attr_i64(call, KILN_KEY_OFFSET), &row, &column);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_triangle(const kiln_op_record *call, kiln_tensor_desc *outputs,

@@ -47,9 +47,9 @@ kiln_status kilni_ir_axes_mask(const kiln_op_record *call, uint32_t rank, uint32
     *out_mask = count == 0 ? (1u << rank) - 1 : 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis = 0;
-        kiln_status st = kilni_ir_axis(call, axes[i], rank, &axis, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = kilni_ir_axis(call, axes[i], rank, &axis, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
         if ((*out_mask >> axis & 1u) != 0) {
             return kiln_fail(err, INVALID_ARGUMENT, "%s: axis %u is given twice",
@@ -105,11 +105,11 @@ kiln_status kiln_shape_reduce(const kiln_op_record *call, kiln_tensor_desc *outp
                               kiln_error *err)
 {
     uint32_t mask = 0;
-    kiln_status st = kilni_ir_axes_mask(call, call->inputs[0].rank, &mask, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_ir_axes_mask(call, call->inputs[0].rank, &mask, err);
+    if (status == KILN_STATUS_OK) {
         drop_axes(&call->inputs[0], mask, kiln_op_attr_i64(call, KILN_KEY_KEEPDIMS) != 0, outputs);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_argreduce(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -118,9 +118,9 @@ kiln_status kiln_shape_argreduce(const kiln_op_record *call, kiln_tensor_desc *o
     const kiln_tensor_desc *x = &call->inputs[0];
     uint32_t axis = 0;
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
-    kiln_status st = kilni_ir_axis(call, wanted, x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, x->rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     drop_axes(x, 1u << axis, kiln_op_attr_i64(call, KILN_KEY_KEEPDIMS) != 0, outputs);
     if (x->dims[axis] == 0 && kiln_desc_count(outputs) != 0) {

@@ -38,12 +38,12 @@ kiln_status kilni_ir_matmul_of(const kiln_op_record *call, kilni_ir_matmul *out_
     const kiln_tensor_desc *a = &call->inputs[0];
     const kiln_tensor_desc *b = &call->inputs[1];
     kilni_ir_matmul s = {0};
-    kiln_status st = matmul_operand(call, 0, &s.a_row_axis, &s.a_k_axis, &s.a_batch, err);
-    if (st == KILN_STATUS_OK) {
-        st = matmul_operand(call, 1, &s.b_k_axis, &s.b_column_axis, &s.b_batch, err);
+    kiln_status status = matmul_operand(call, 0, &s.a_row_axis, &s.a_k_axis, &s.a_batch, err);
+    if (status == KILN_STATUS_OK) {
+        status = matmul_operand(call, 1, &s.b_k_axis, &s.b_column_axis, &s.b_batch, err);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     s.m = s.a_row_axis < KILN_MAX_RANK ? a->dims[s.a_row_axis] : 1;
     s.n = s.b_column_axis < KILN_MAX_RANK ? b->dims[s.b_column_axis] : 1;
@@ -63,9 +63,9 @@ kiln_status kiln_shape_matmul(const kiln_op_record *call, kiln_tensor_desc *outp
                               kiln_error *err)
 {
     kilni_ir_matmul s = {0};
-    kiln_status st = kilni_ir_matmul_of(call, &s, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_matmul_of(call, &s, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const kiln_tensor_desc *a = &call->inputs[0];
     const kiln_tensor_desc *b = &call->inputs[1];

@@ -33,9 +33,9 @@ static kiln_status check_offsets(const kiln_op_record *call, const int64_t *kern
     if (x->rank != 4 || groups < 1 || x->dims[1] % groups != 0) {
         return misfit(call, "x must be [n,c,h,w] with whole offset groups", err);
     }
-    kiln_status st = kilni_ir_window_of(call, &x->dims[2], 2, kernel, w, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_window_of(call, &x->dims[2], 2, kernel, w, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (!kilni_ir_mul(w->kernel[1], w->kernel[2], &points) ||
         !kilni_ir_mul(points, groups, &points) || !kilni_ir_mul(points, 2, &numbers) ||
@@ -64,11 +64,11 @@ kiln_status kiln_shape_deform_im2col(const kiln_op_record *call, kiln_tensor_des
 {
     kilni_ir_window w;
     const kiln_tensor_desc *mask = call->n_inputs > 2 ? &call->inputs[2] : NULL;
-    kiln_status st = check_offsets(call, NULL, mask, true, &w, err);
-    if (st == KILN_STATUS_OK && !columns_of(call, &w, &outputs[0])) {
-        st = misfit(call, "the columns exceed 64 bits", err);
+    kiln_status status = check_offsets(call, NULL, mask, true, &w, err);
+    if (status == KILN_STATUS_OK && !columns_of(call, &w, &outputs[0])) {
+        status = misfit(call, "the columns exceed 64 bits", err);
     }
-    return st;
+    return status;
 }
 
 static void like(kiln_tensor_desc *out, const kiln_tensor_desc *desc)
@@ -82,15 +82,15 @@ kiln_status kiln_shape_deform_im2col_backward(const kiln_op_record *call, kiln_t
 {
     kilni_ir_window w;
     kiln_tensor_desc columns = {.rank = 0};
-    kiln_status st = check_offsets(call, NULL, &call->inputs[2], false, &w, err);
-    if (st == KILN_STATUS_OK &&
+    kiln_status status = check_offsets(call, NULL, &call->inputs[2], false, &w, err);
+    if (status == KILN_STATUS_OK &&
         (!columns_of(call, &w, &columns) || !kiln_desc_same_shape(&columns, &call->inputs[3]))) {
-        st = misfit(call, "the gradient is not like the columns", err);
+        status = misfit(call, "the gradient is not like the columns", err);
     }
     for (unsigned i = 0; i < 3; i++) {
         like(&outputs[i], &call->inputs[i]);
     }
-    return st;
+    return status;
 }
 
 /* The weight is [o, c/groups, h, w]. */
@@ -112,19 +112,20 @@ kiln_status kiln_shape_deform_conv(const kiln_op_record *call, kiln_tensor_desc 
     const kiln_tensor_desc *mask = call->n_inputs > 3 ? &call->inputs[3] : NULL;
     const kiln_tensor_desc *bias = call->n_inputs > 4 ? &call->inputs[4] : NULL;
     int64_t channels = call->inputs[2].dims[0];
-    kiln_status st = check_weight(call, err);
-    if (st == KILN_STATUS_OK) {
-        st = check_offsets(call, &call->inputs[2].dims[2], mask, true, &w, err);
+    kiln_status status = check_weight(call, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_offsets(call, &call->inputs[2].dims[2], mask, true, &w, err);
     }
-    if (st == KILN_STATUS_OK && bias != NULL && (bias->rank != 1 || bias->dims[0] != channels)) {
-        st = misfit(call, "the bias must have one element for each channel", err);
+    if (status == KILN_STATUS_OK && bias != NULL &&
+        (bias->rank != 1 || bias->dims[0] != channels)) {
+        status = misfit(call, "the bias must have one element for each channel", err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         const int64_t dims[] = {call->inputs[0].dims[0], channels, w.out[1], w.out[2]};
         outputs[0].rank = 4;
         memcpy(outputs[0].dims, dims, sizeof(dims));
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_deform_conv_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -133,17 +134,17 @@ kiln_status kiln_shape_deform_conv_backward(const kiln_op_record *call, kiln_ten
     kilni_ir_window w;
     const kiln_tensor_desc *grad = &call->inputs[4];
     int64_t channels = call->inputs[2].dims[0];
-    kiln_status st = check_weight(call, err);
-    if (st == KILN_STATUS_OK) {
-        st = check_offsets(call, &call->inputs[2].dims[2], &call->inputs[3], false, &w, err);
+    kiln_status status = check_weight(call, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_offsets(call, &call->inputs[2].dims[2], &call->inputs[3], false, &w, err);
     }
-    if (st == KILN_STATUS_OK && !is_per_window(grad, call->inputs[0].dims[0], channels, &w)) {
-        st = misfit(call, "the forward operator gives another shape", err);
+    if (status == KILN_STATUS_OK && !is_per_window(grad, call->inputs[0].dims[0], channels, &w)) {
+        status = misfit(call, "the forward operator gives another shape", err);
     }
     for (unsigned i = 0; i < 4; i++) {
         like(&outputs[i], &call->inputs[i]);
     }
     outputs[4].rank = 1;
     outputs[4].dims[0] = channels;
-    return st;
+    return status;
 }

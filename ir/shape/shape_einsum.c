@@ -154,9 +154,9 @@ kiln_status kilni_ir_einsum_of(const kiln_op_record *call, kilni_einsum *out_ein
             return refuse(call, "only letters, commas, one ... for each input, and -> are known",
                           err);
         }
-        kiln_status st = take_input(call, i, &t, times, out_einsum, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = take_input(call, i, &t, times, out_einsum, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
         text += length;
         if ((*text == ',') != (i + 1 < call->n_inputs)) {
@@ -177,12 +177,12 @@ kiln_status kiln_shape_einsum(const kiln_op_record *call, kiln_tensor_desc *outp
                               kiln_error *err)
 {
     kilni_einsum e;
-    kiln_status st = kilni_ir_einsum_of(call, &e, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_ir_einsum_of(call, &e, err);
+    if (status == KILN_STATUS_OK) {
         outputs[0].rank = (uint8_t)e.out_rank;
         for (uint32_t i = 0; i < e.out_rank; i++) {
             outputs[0].dims[i] = e.length[e.out_labels[i]];
         }
     }
-    return st;
+    return status;
 }

@@ -31,13 +31,13 @@ kiln_status kiln_shape_fourier(const kiln_op_record *call, kiln_tensor_desc *out
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     uint32_t axis = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
-    if (st == KILN_STATUS_OK) {
-        st = check_parts(call, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_parts(call, err);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t length = kilni_ir_signal_length(call, x->dims[axis]);
     if (length < 1) {

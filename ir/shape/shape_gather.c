@@ -11,13 +11,14 @@ static kiln_status axis_with_elements(const kiln_op_record *call, uint32_t *out_
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
-    kiln_status st = kilni_ir_axis(call, wanted, x->rank, out_axis, err);
-    if (st == KILN_STATUS_OK && x->dims[*out_axis] == 0 && kiln_desc_count(&call->inputs[1]) != 0) {
+    kiln_status status = kilni_ir_axis(call, wanted, x->rank, out_axis, err);
+    if (status == KILN_STATUS_OK && x->dims[*out_axis] == 0 &&
+        kiln_desc_count(&call->inputs[1]) != 0) {
         char text[KILNI_IR_SHAPE_TEXT];
         return kiln_fail(err, INVALID_ARGUMENT, "%s: axis %u of shape %s has nothing to take",
                          kilni_ir_op_name(call), *out_axis, kilni_ir_desc_text(x, text));
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_gather(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -26,9 +27,9 @@ kiln_status kiln_shape_gather(const kiln_op_record *call, kiln_tensor_desc *outp
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *indices = &call->inputs[1];
     uint32_t axis = 0;
-    kiln_status st = axis_with_elements(call, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = axis_with_elements(call, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     bool fits = indices->rank == x->rank;
     for (uint32_t i = 0; fits && i < x->rank; i++) {
@@ -50,9 +51,9 @@ kiln_status kiln_shape_select(const kiln_op_record *call, kiln_tensor_desc *outp
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     uint32_t axis = 0;
-    kiln_status st = axis_with_elements(call, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = axis_with_elements(call, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (call->inputs[1].rank != 1) {
         char text[KILNI_IR_SHAPE_TEXT];
@@ -71,9 +72,9 @@ kiln_status kiln_shape_concat(const kiln_op_record *call, kiln_tensor_desc *outp
     const kiln_tensor_desc *first = &call->inputs[0];
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
     uint32_t axis = 0;
-    kiln_status st = kilni_ir_axis(call, wanted, first->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_axis(call, wanted, first->rank, &axis, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     outputs[0].rank = first->rank;
     memcpy(outputs[0].dims, first->dims, sizeof(first->dims));
@@ -140,10 +141,10 @@ kiln_status kiln_shape_pad(const kiln_op_record *call, kiln_tensor_desc *outputs
                          count, x->rank, 2u * x->rank);
     }
     outputs[0].rank = x->rank;
-    kiln_status st = KILN_STATUS_OK;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < x->rank; i++) {
-        st = pad_axis(mode, i, x->dims[i], padding[i], padding[x->rank + i], &outputs[0].dims[i],
-                      err);
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < x->rank; i++) {
+        status = pad_axis(mode, i, x->dims[i], padding[i], padding[x->rank + i],
+                          &outputs[0].dims[i], err);
     }
-    return st;
+    return status;
 }

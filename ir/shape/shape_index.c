@@ -99,17 +99,17 @@ kiln_status kiln_shape_scatter(const kiln_op_record *call, kiln_tensor_desc *out
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *indices = &call->inputs[2];
     uint32_t axis = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
     bool fits = indices->rank == x->rank && kiln_desc_same_shape(&call->inputs[1], indices);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && fits && i < x->rank; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && fits && i < x->rank; i++) {
         fits = i == axis || indices->dims[i] <= x->dims[i];
     }
-    if (st == KILN_STATUS_OK) {
-        st = fits ? check_mode(call, err) : bad_shapes(call, err);
+    if (status == KILN_STATUS_OK) {
+        status = fits ? check_mode(call, err) : bad_shapes(call, err);
     }
     same_shape(x, outputs);
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_scatter_nd(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -136,10 +136,10 @@ kiln_status kiln_shape_select_assign(const kiln_op_record *call, kiln_tensor_des
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *indices = &call->inputs[2];
     uint32_t axis = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_tensor_desc wanted = *x;
     wanted.dims[axis] = indices->dims[0];
@@ -154,15 +154,15 @@ kiln_status kiln_shape_slice_assign(const kiln_op_record *call, kiln_tensor_desc
                                     kiln_error *err)
 {
     kiln_tensor_desc part = {0};
-    kiln_status st = kiln_shape_slice(call, &part, err);
-    if (st == KILN_STATUS_OK && !kiln_desc_same_shape(&call->inputs[1], &part)) {
+    kiln_status status = kiln_shape_slice(call, &part, err);
+    if (status == KILN_STATUS_OK && !kiln_desc_same_shape(&call->inputs[1], &part)) {
         char text[2][KILNI_IR_SHAPE_TEXT];
-        st = kiln_fail(err, INVALID_ARGUMENT, "slice_assign: the value has shape %s, the slice %s",
-                       kilni_ir_desc_text(&call->inputs[1], text[0]),
-                       kilni_ir_desc_text(&part, text[1]));
+        status = kiln_fail(
+            err, INVALID_ARGUMENT, "slice_assign: the value has shape %s, the slice %s",
+            kilni_ir_desc_text(&call->inputs[1], text[0]), kilni_ir_desc_text(&part, text[1]));
     }
     same_shape(&call->inputs[0], outputs);
-    return st;
+    return status;
 }
 
 // ---- built on the others ----
@@ -181,13 +181,13 @@ kiln_status kiln_shape_one_hot(const kiln_op_record *call, kiln_tensor_desc *out
         return kiln_fail(err, INVALID_ARGUMENT, "one_hot: the count %" PRId64 " is negative",
                          count);
     }
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), indices->rank + 1u, &axis, err);
     outputs[0].rank = (uint8_t)(indices->rank + 1);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < outputs[0].rank; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < outputs[0].rank; i++) {
         outputs[0].dims[i] = i == axis ? count : indices->dims[i < axis ? i : i - 1];
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_embedding(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -230,15 +230,16 @@ kiln_status kiln_shape_reverse_sequence(const kiln_op_record *call, kiln_tensor_
     const kiln_tensor_desc *lengths = &call->inputs[1];
     uint32_t axis = 0;
     uint32_t batch = 0;
-    kiln_status st =
+    kiln_status status =
         kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), x->rank, &axis, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_BATCH_AXIS), x->rank, &batch, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_BATCH_AXIS), x->rank, &batch, err);
     }
     same_shape(x, outputs);
-    if (st == KILN_STATUS_OK &&
+    if (status == KILN_STATUS_OK &&
         (axis == batch || lengths->rank != 1 || lengths->dims[0] != x->dims[batch])) {
-        st = bad_shapes(call, err);
+        status = bad_shapes(call, err);
     }
-    return st;
+    return status;
 }

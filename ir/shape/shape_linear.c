@@ -73,8 +73,7 @@ kiln_status kiln_shape_linear_bias(const kiln_op_record *call, kiln_tensor_desc 
     return KILN_STATUS_OK;
 }
 
-// ---- attention
-// -----------------------------------------------------------------------------------
+// ---- attention ----
 
 double kilni_ir_attention_scale(const kiln_op_record *call)
 {

@@ -39,8 +39,8 @@ static kiln_status check_last_axes(const kiln_op_record *call, kilni_norm *norm,
 {
     const kiln_tensor_desc *x = &call->inputs[norm->x];
     int64_t axis = kiln_op_attr_i64(call, KILN_KEY_AXIS);
-    kiln_status st = kilni_ir_axis(call, axis, x->rank, &norm->first, err);
-    for (unsigned i = 1; st == KILN_STATUS_OK && i <= norm->n_params; i++) {
+    kiln_status status = kilni_ir_axis(call, axis, x->rank, &norm->first, err);
+    for (unsigned i = 1; status == KILN_STATUS_OK && i <= norm->n_params; i++) {
         const kiln_tensor_desc *input = &call->inputs[norm->x + i];
         int64_t dims[KILN_MAX_RANK];
         uint32_t rank = x->rank - norm->first;
@@ -48,14 +48,14 @@ static kiln_status check_last_axes(const kiln_op_record *call, kilni_norm *norm,
         memcpy(dims, x->dims + norm->first, rank * sizeof(dims[0]));
         if (input->rank > rank || !kilni_ir_broadcast(input->dims, input->rank, dims, &rank) ||
             memcmp(dims, x->dims + norm->first, rank * sizeof(dims[0])) != 0) {
-            st = kiln_fail(err, INVALID_ARGUMENT, "%s: %s of shape %s does not broadcast to %s",
-                           kilni_ir_op_name(call),
-                           kiln_op_info_of(call->op)->signature->inputs[norm->x + i],
-                           kilni_ir_desc_text(input, text[0]),
-                           kilni_ir_dims_text(x->dims + norm->first, rank, text[1]));
+            status = kiln_fail(err, INVALID_ARGUMENT, "%s: %s of shape %s does not broadcast to %s",
+                               kilni_ir_op_name(call),
+                               kiln_op_info_of(call->op)->signature->inputs[norm->x + i],
+                               kilni_ir_desc_text(input, text[0]),
+                               kilni_ir_dims_text(x->dims + norm->first, rank, text[1]));
         }
     }
-    return st;
+    return status;
 }
 
 static void kind_of(const kiln_op_record *call, kilni_norm *out_norm)
@@ -97,9 +97,9 @@ kiln_status kilni_ir_norm_of(const kiln_op_record *call, kilni_norm *out_norm, k
 kiln_status kiln_shape_norm(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
 {
     kilni_norm norm;
-    kiln_status st = kilni_ir_norm_of(call, &norm, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_norm_of(call, &norm, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const kiln_tensor_desc *x = &call->inputs[norm.x];
     unsigned n_outputs = kiln_op_info_of(call->op)->n_outputs;

@@ -59,9 +59,9 @@ kiln_status kiln_shape_quantize(const kiln_op_record *call, kiln_tensor_desc *ou
     kiln_tensor_desc grid = {.rank = 0};
     char text[2][KILNI_IR_SHAPE_TEXT];
     bool global = call->n_inputs > 2;
-    kiln_status st = quantised_like(call, scales->dtype, global, &outputs[0], err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = quantised_like(call, scales->dtype, global, &outputs[0], err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (global &&
         (call->inputs[2].dtype != KILN_DTYPE_F32 || kiln_desc_count(&call->inputs[2]) != 1)) {
@@ -110,40 +110,40 @@ static kiln_status check_float(const kiln_op_record *call, kiln_dtype dtype, kil
 kiln_status kiln_shape_dequantize(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                   kiln_error *err)
 {
-    kiln_status st = check_quantised(call, 0, err);
+    kiln_status status = check_quantised(call, 0, err);
     same_shape(&call->inputs[0], &outputs[0]);
-    return st == KILN_STATUS_OK ? check_float(call, outputs[0].dtype, err) : st;
+    return status == KILN_STATUS_OK ? check_float(call, outputs[0].dtype, err) : status;
 }
 
 kiln_status kiln_shape_quantized_scales(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                         kiln_error *err)
 {
-    kiln_status st = check_quantised(call, 0, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = check_quantised(call, 0, err);
+    if (status == KILN_STATUS_OK) {
         grid_of(&call->inputs[0], &outputs[0]);
         outputs[0].dtype = kiln_scheme_scale(call->inputs[0].scheme);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_matmul_quantized(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                         kiln_error *err)
 {
     kiln_dtype dtype = outputs[0].dtype;
-    kiln_status st = check_float(call, dtype, err);
-    for (uint32_t i = 0; i < 2 && st == KILN_STATUS_OK; i++) {
+    kiln_status status = check_float(call, dtype, err);
+    for (uint32_t i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
         const kiln_tensor_desc *x = &call->inputs[i];
-        st = x->dtype == dtype ? KILN_STATUS_OK : check_quantised(call, i, err);
+        status = x->dtype == dtype ? KILN_STATUS_OK : check_quantised(call, i, err);
     }
-    return st == KILN_STATUS_OK ? kiln_shape_matmul(call, outputs, err) : st;
+    return status == KILN_STATUS_OK ? kiln_shape_matmul(call, outputs, err) : status;
 }
 
 kiln_status kiln_shape_linear_quantized(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                         kiln_error *err)
 {
-    kiln_status st = check_quantised(call, 1, err);
-    if (st == KILN_STATUS_OK && call->inputs[0].rank == 0) {
-        st = kiln_fail(err, INVALID_ARGUMENT, "linear_quantized: input x has rank 0");
+    kiln_status status = check_quantised(call, 1, err);
+    if (status == KILN_STATUS_OK && call->inputs[0].rank == 0) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "linear_quantized: input x has rank 0");
     }
-    return st == KILN_STATUS_OK ? kiln_shape_linear(call, outputs, err) : st;
+    return status == KILN_STATUS_OK ? kiln_shape_linear(call, outputs, err) : status;
 }

@@ -24,8 +24,8 @@ static kiln_status check_place(const kiln_op_record *call, kiln_error *err)
 static kiln_status shape_and_place(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                    kiln_error *err)
 {
-    kiln_status st = kiln_shape_full(call, outputs, err);
-    return st == KILN_STATUS_OK ? check_place(call, err) : st;
+    kiln_status status = kiln_shape_full(call, outputs, err);
+    return status == KILN_STATUS_OK ? check_place(call, err) : status;
 }
 
 /* The bounds as the dtype holds them. */
@@ -40,9 +40,9 @@ static void bounds(const kiln_op_record *call, kiln_dtype dtype, uint64_t out_bi
 kiln_status kiln_shape_random_uniform(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                       kiln_error *err)
 {
-    kiln_status st = shape_and_place(call, outputs, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = shape_and_place(call, outputs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     double low = kiln_op_attr_f64(call, KILN_KEY_MIN);
     double high = kiln_op_attr_f64(call, KILN_KEY_MAX);
@@ -59,9 +59,9 @@ kiln_status kiln_shape_random_int(const kiln_op_record *call, kiln_tensor_desc *
                                   kiln_error *err)
 {
     uint64_t bits[2];
-    kiln_status st = shape_and_place(call, outputs, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = shape_and_place(call, outputs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_dtype dtype = outputs[0].dtype;
     bounds(call, dtype, bits);

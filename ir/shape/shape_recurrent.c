@@ -127,26 +127,26 @@ static kiln_status check_inputs(const kiln_op_record *call, const kilni_recurren
     const int64_t bias[] = {d, 2 * rows};
     const int64_t state[] = {d, r->batch, r->hidden};
     const int64_t peephole[] = {d, 3 * r->hidden};
-    kiln_status st = check_input(call, 1, 3, weight, false, err);
-    if (st == KILN_STATUS_OK) {
-        st = check_input(call, 2, 3, recurrence, false, err);
+    kiln_status status = check_input(call, 1, 3, weight, false, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_input(call, 2, 3, recurrence, false, err);
     }
-    if (st == KILN_STATUS_OK && r->bias != 0) {
-        st = check_input(call, r->bias, 2, bias, true, err);
+    if (status == KILN_STATUS_OK && r->bias != 0) {
+        status = check_input(call, r->bias, 2, bias, true, err);
     }
-    if (st == KILN_STATUS_OK && r->initial_h != 0) {
-        st = check_input(call, r->initial_h, 3, state, true, err);
+    if (status == KILN_STATUS_OK && r->initial_h != 0) {
+        status = check_input(call, r->initial_h, 3, state, true, err);
     }
-    if (st == KILN_STATUS_OK && r->initial_c != 0) {
-        st = check_input(call, r->initial_c, 3, state, true, err);
+    if (status == KILN_STATUS_OK && r->initial_c != 0) {
+        status = check_input(call, r->initial_c, 3, state, true, err);
     }
-    if (st == KILN_STATUS_OK && r->peephole != 0) {
-        st = check_input(call, r->peephole, 2, peephole, true, err);
+    if (status == KILN_STATUS_OK && r->peephole != 0) {
+        status = check_input(call, r->peephole, 2, peephole, true, err);
     }
-    if (st == KILN_STATUS_OK && r->lengths != 0) {
-        st = check_input(call, r->lengths, 1, &r->batch, false, err);
+    if (status == KILN_STATUS_OK && r->lengths != 0) {
+        status = check_input(call, r->lengths, 1, &r->batch, false, err);
     }
-    return st;
+    return status;
 }
 
 static unsigned given(const kiln_op_record *call, unsigned index)
@@ -178,21 +178,21 @@ kiln_status kilni_ir_recurrent_of(const kiln_op_record *call, kilni_recurrent *o
     r.initial_c = lstm ? given(call, 5) : 0;
     r.peephole = lstm ? given(call, 6) : 0;
     r.lengths = given(call, lstm ? 7 : 5);
-    kiln_status st = read_direction(call, &r, err);
-    if (st == KILN_STATUS_OK) {
-        st = read_activations(call, &r, err);
+    kiln_status status = read_direction(call, &r, err);
+    if (status == KILN_STATUS_OK) {
+        status = read_activations(call, &r, err);
     }
     *out_recurrent = r;
-    return st == KILN_STATUS_OK ? check_inputs(call, &r, err) : st;
+    return status == KILN_STATUS_OK ? check_inputs(call, &r, err) : status;
 }
 
 kiln_status kiln_shape_recurrent(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                  kiln_error *err)
 {
     kilni_recurrent r;
-    kiln_status st = kilni_ir_recurrent_of(call, &r, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_recurrent_of(call, &r, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const int64_t all[] = {r.steps, r.directions, r.batch, r.hidden};
     outputs[0].rank = 4;

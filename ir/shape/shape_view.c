@@ -43,9 +43,9 @@ kiln_status kiln_shape_reshape(const kiln_op_record *call, kiln_tensor_desc *out
     const kiln_tensor_desc *x = &call->inputs[0];
     const int64_t *dims = NULL;
     uint32_t rank = 0;
-    kiln_status st = wanted_shape(call, &dims, &rank, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = wanted_shape(call, &dims, &rank, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     uint32_t unknown = 0;
     int64_t product = known_product(dims, rank, &unknown);
@@ -71,9 +71,9 @@ kiln_status kiln_shape_expand(const kiln_op_record *call, kiln_tensor_desc *outp
     const kiln_tensor_desc *x = &call->inputs[0];
     const int64_t *dims = NULL;
     uint32_t rank = 0;
-    kiln_status st = wanted_shape(call, &dims, &rank, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = wanted_shape(call, &dims, &rank, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     bool fits = rank >= x->rank;
     for (uint32_t i = 0; fits && i < rank; i++) {
@@ -102,14 +102,14 @@ kiln_status kilni_ir_permutation(const kiln_op_record *call, uint32_t rank,
         return kiln_fail(err, INVALID_ARGUMENT, "permute: %u axes are given for rank %u", count,
                          rank);
     }
-    kiln_status st = kilni_ir_axes_mask(call, rank, &mask, err);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < rank; i++) {
+    kiln_status status = kilni_ir_axes_mask(call, rank, &mask, err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < rank; i++) {
         out_axes[i] = rank - 1 - i;
         if (count != 0) {
-            st = kilni_ir_axis(call, axes[i], rank, &out_axes[i], err);
+            status = kilni_ir_axis(call, axes[i], rank, &out_axes[i], err);
         }
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_permute(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -117,9 +117,9 @@ kiln_status kiln_shape_permute(const kiln_op_record *call, kiln_tensor_desc *out
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     uint32_t axes[KILN_MAX_RANK] = {0};
-    kiln_status st = kilni_ir_permutation(call, x->rank, axes, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_permutation(call, x->rank, axes, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     outputs[0].rank = x->rank;
     for (uint32_t i = 0; i < x->rank; i++) {

@@ -9,8 +9,7 @@
 
 #include "ir_internal.h"
 
-// ---- windows
-// ---------------------------------------------------------------------------------------
+// ---- windows ----
 
 static kiln_status check_axes(const kiln_op_record *call, uint32_t axes, kiln_error *err)
 {
@@ -70,29 +69,29 @@ static kiln_status read_window(const kiln_op_record *call, uint32_t axes, const 
 {
     *window =
         (kilni_ir_window){.axes = axes, .in = {1, 1, 1}, .kernel = {1, 1, 1}, .out = {1, 1, 1}};
-    kiln_status st = check_axes(call, axes, err);
-    for (uint32_t i = 0; kernel != NULL && st == KILN_STATUS_OK && i < axes; i++) {
+    kiln_status status = check_axes(call, axes, err);
+    for (uint32_t i = 0; kernel != NULL && status == KILN_STATUS_OK && i < axes; i++) {
         window->kernel[KILNI_IR_SPATIAL - axes + i] = kernel[i];
         if (kernel[i] < 1) {
-            st = kiln_fail(err, INVALID_ARGUMENT, "%s: the kernel has no elements",
-                           kilni_ir_op_name(call));
+            status = kiln_fail(err, INVALID_ARGUMENT, "%s: the kernel has no elements",
+                               kilni_ir_op_name(call));
         }
     }
-    if (kernel == NULL && st == KILN_STATUS_OK) {
+    if (kernel == NULL && status == KILN_STATUS_OK) {
         uint32_t count = 0;
         (void)kilni_ir_ints(call, KILN_KEY_KERNEL, &count);
-        st = count == axes
-                 ? list_of(call, KILN_KEY_KERNEL, axes, 1, 1, window->kernel, err)
-                 : kiln_fail(err, INVALID_ARGUMENT, "%s: kernel has %u values, it needs %u",
-                             kilni_ir_op_name(call), count, axes);
+        status = count == axes
+                     ? list_of(call, KILN_KEY_KERNEL, axes, 1, 1, window->kernel, err)
+                     : kiln_fail(err, INVALID_ARGUMENT, "%s: kernel has %u values, it needs %u",
+                                 kilni_ir_op_name(call), count, axes);
     }
-    if (st == KILN_STATUS_OK) {
-        st = list_of(call, KILN_KEY_STRIDES, axes, 1, 1, window->strides, err);
+    if (status == KILN_STATUS_OK) {
+        status = list_of(call, KILN_KEY_STRIDES, axes, 1, 1, window->strides, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = list_of(call, KILN_KEY_DILATIONS, axes, 1, 1, window->dilations, err);
+    if (status == KILN_STATUS_OK) {
+        status = list_of(call, KILN_KEY_DILATIONS, axes, 1, 1, window->dilations, err);
     }
-    return st == KILN_STATUS_OK ? padding_of(call, window, err) : st;
+    return status == KILN_STATUS_OK ? padding_of(call, window, err) : status;
 }
 
 static kiln_status too_large(const kiln_op_record *call, kiln_error *err)
@@ -137,16 +136,16 @@ kiln_status kilni_ir_window_of(const kiln_op_record *call, const int64_t *in, ui
                                const int64_t *kernel, kilni_ir_window *out_window, kiln_error *err)
 {
     kilni_ir_window window;
-    kiln_status st = read_window(call, axes, kernel, &window, err);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < axes; i++) {
+    kiln_status status = read_window(call, axes, kernel, &window, err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < axes; i++) {
         uint32_t axis = KILNI_IR_SPATIAL - axes + i;
         window.in[axis] = in[i];
-        st = in[i] < 0 ? too_large(call, err) : window_count(call, axis, &window, err);
+        status = in[i] < 0 ? too_large(call, err) : window_count(call, axis, &window, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         *out_window = window;
     }
-    return st;
+    return status;
 }
 
 static kiln_status transposed_length(const kiln_op_record *call, uint32_t axis, int64_t more,
@@ -177,19 +176,19 @@ kiln_status kilni_ir_window_transposed(const kiln_op_record *call, const int64_t
 {
     kilni_ir_window window;
     int64_t more[KILNI_IR_SPATIAL] = {0};
-    kiln_status st = read_window(call, axes, kernel, &window, err);
-    if (st == KILN_STATUS_OK) {
-        st = list_of(call, KILN_KEY_OUTPUT_PADDING, axes, 0, 0, more, err);
+    kiln_status status = read_window(call, axes, kernel, &window, err);
+    if (status == KILN_STATUS_OK) {
+        status = list_of(call, KILN_KEY_OUTPUT_PADDING, axes, 0, 0, more, err);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < axes; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < axes; i++) {
         uint32_t axis = KILNI_IR_SPATIAL - axes + i;
         window.out[axis] = lengths[i];
-        st = transposed_length(call, axis, more[axis], &window, err);
+        status = transposed_length(call, axis, more[axis], &window, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         *out_window = window;
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_ir_window_adaptive(const kiln_op_record *call, const int64_t *in,
@@ -197,23 +196,23 @@ kiln_status kilni_ir_window_adaptive(const kiln_op_record *call, const int64_t *
                                      kiln_error *err)
 {
     kilni_ir_window window = {.axes = axes, .in = {1, 1, 1}, .kernel = {1, 1, 1}, .out = {1, 1, 1}};
-    kiln_status st = check_axes(call, axes, err);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < axes; i++) {
+    kiln_status status = check_axes(call, axes, err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < axes; i++) {
         uint32_t axis = KILNI_IR_SPATIAL - axes + i;
         int64_t product = 0;
         window.in[axis] = in[i];
         window.out[axis] = out[i];
         if (out[i] < 0 || (in[i] < 1 && out[i] > 0) ||
             !kilni_ir_mul(in[i] + 1, out[i] + 1, &product)) {
-            st = kiln_fail(err, INVALID_ARGUMENT,
-                           "%s: %" PRId64 " windows over a length of %" PRId64,
-                           kilni_ir_op_name(call), out[i], in[i]);
+            status = kiln_fail(err, INVALID_ARGUMENT,
+                               "%s: %" PRId64 " windows over a length of %" PRId64,
+                               kilni_ir_op_name(call), out[i], in[i]);
         }
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         *out_window = window;
     }
-    return st;
+    return status;
 }
 
 static int64_t product_of(const int64_t lengths[KILNI_IR_SPATIAL])
@@ -236,8 +235,7 @@ int64_t kilni_ir_window_plane(const kilni_ir_window *window)
     return product_of(window->in);
 }
 
-// ---- checks that several operators share
-// ------------------------------------------------------------
+// ---- checks that several operators share ----
 
 /* A tensor [n, c, spatial lengths of `window`]. */
 static void set_planes(kiln_tensor_desc *desc, int64_t n, int64_t channels,
@@ -311,28 +309,28 @@ static kiln_status check_channels(const kiln_op_record *call, const kiln_tensor_
                : misfit(call, "the channels do not fit", err);
 }
 
-// ---- convolutions
-// ----------------------------------------------------------------------------------
+// ---- convolutions ----
 
 static kiln_status conv_shape(const kiln_op_record *call, kiln_tensor_desc *out, kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *weight = &call->inputs[1];
     kilni_ir_window window;
-    kiln_status st = check_channels(call, x, weight, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err);
+    kiln_status status = check_channels(call, x, weight, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         set_planes(out, x->dims[0], weight->dims[0], window.out, window.axes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_conv(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
 {
-    kiln_status st = conv_shape(call, &outputs[0], err);
-    return st == KILN_STATUS_OK ? check_bias(call, call->inputs[1].dims[0], err) : st;
+    kiln_status status = conv_shape(call, &outputs[0], err);
+    return status == KILN_STATUS_OK ? check_bias(call, call->inputs[1].dims[0], err) : status;
 }
 
 static bool is_zero_point(const kiln_tensor_desc *point, const kiln_tensor_desc *of,
@@ -345,22 +343,22 @@ static bool is_zero_point(const kiln_tensor_desc *point, const kiln_tensor_desc 
 kiln_status kiln_shape_conv_integer(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                     kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < 2; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
         kiln_dtype dtype = call->inputs[i].dtype;
         if (dtype != KILN_DTYPE_I8 && dtype != KILN_DTYPE_U8) {
-            st = misfit(call, "x and weight must be i8 or u8", err);
+            status = misfit(call, "x and weight must be i8 or u8", err);
         }
     }
-    st = st == KILN_STATUS_OK ? conv_shape(call, &outputs[0], err) : st;
-    if (st == KILN_STATUS_OK &&
+    status = status == KILN_STATUS_OK ? conv_shape(call, &outputs[0], err) : status;
+    if (status == KILN_STATUS_OK &&
         ((call->n_inputs > 2 && !is_zero_point(&call->inputs[2], &call->inputs[0], -1)) ||
          (call->n_inputs > 3 &&
           !is_zero_point(&call->inputs[3], &call->inputs[1], call->inputs[1].dims[0])))) {
-        st = misfit(call, "a zero point has another dtype, or is not one number", err);
+        status = misfit(call, "a zero point has another dtype, or is not one number", err);
     }
     outputs[0].dtype = KILN_DTYPE_I32;
-    return st;
+    return status;
 }
 
 /* conv_transpose of x [n, c, ..] with weight [c, o/groups, ..]: it reads as a convolution writes.
@@ -380,13 +378,13 @@ kiln_status kiln_shape_conv_transpose(const kiln_op_record *call, kiln_tensor_de
         !kilni_ir_mul(weight->dims[1], groups, &channels)) {
         return misfit(call, "the channels do not fit", err);
     }
-    kiln_status st =
+    kiln_status status =
         kilni_ir_window_transposed(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err);
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         set_planes(&outputs[0], x->dims[0], channels, window.in, window.axes);
-        st = check_bias(call, channels, err);
+        status = check_bias(call, channels, err);
     }
-    return st;
+    return status;
 }
 
 /* The forward operator is conv of `x` with `weight`; its result has to be like `grad`. */
@@ -395,46 +393,49 @@ static kiln_status check_forward(const kiln_op_record *call, const kiln_tensor_d
                                  kiln_error *err)
 {
     kilni_ir_window window;
-    kiln_status st = check_channels(call, x, weight, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err);
+    kiln_status status = check_channels(call, x, weight, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err);
     }
-    if (st == KILN_STATUS_OK &&
+    if (status == KILN_STATUS_OK &&
         (grad->rank != x->rank || grad->dims[0] != x->dims[0] || grad->dims[1] != weight->dims[0] ||
          !has_lengths(grad, window.out))) {
-        st = misfit(call, "the forward operator gives another shape", err);
+        status = misfit(call, "the forward operator gives another shape", err);
     }
-    return st;
+    return status;
 }
 
-static kiln_status give_shape(kiln_status st, const kiln_tensor_desc *shape, kiln_tensor_desc *out)
+static kiln_status give_shape(kiln_status status, const kiln_tensor_desc *shape,
+                              kiln_tensor_desc *out)
 {
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         out->rank = shape->rank;
         memcpy(out->dims, shape->dims, sizeof(out->dims));
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_conv_x_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                        kiln_error *err)
 {
     kiln_tensor_desc x;
-    kiln_status st = shape_of(call, call->inputs[0].rank, &x, err);
-    st = st == KILN_STATUS_OK ? check_forward(call, &x, &call->inputs[1], &call->inputs[0], err)
-                              : st;
-    return give_shape(st, &x, &outputs[0]);
+    kiln_status status = shape_of(call, call->inputs[0].rank, &x, err);
+    status = status == KILN_STATUS_OK
+                 ? check_forward(call, &x, &call->inputs[1], &call->inputs[0], err)
+                 : status;
+    return give_shape(status, &x, &outputs[0]);
 }
 
 kiln_status kiln_shape_conv_weight_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                             kiln_error *err)
 {
     kiln_tensor_desc weight;
-    kiln_status st = shape_of(call, call->inputs[0].rank, &weight, err);
-    st = st == KILN_STATUS_OK
-             ? check_forward(call, &call->inputs[0], &weight, &call->inputs[1], err)
-             : st;
-    return give_shape(st, &weight, &outputs[0]);
+    kiln_status status = shape_of(call, call->inputs[0].rank, &weight, err);
+    status = status == KILN_STATUS_OK
+                 ? check_forward(call, &call->inputs[0], &weight, &call->inputs[1], err)
+                 : status;
+    return give_shape(status, &weight, &outputs[0]);
 }
 
 /* conv_transpose turns a convolution round: `grad` is what that one reads, `x` what it writes. With
@@ -444,18 +445,18 @@ static kiln_status check_turned(const kiln_op_record *call, const kiln_tensor_de
                                 kiln_error *err)
 {
     kilni_ir_window window;
-    kiln_status st = check_channels(call, grad, weight, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_window_of(call, &grad->dims[2], grad->rank - 2u, &weight->dims[2], &window,
-                                err);
+    kiln_status status = check_channels(call, grad, weight, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_ir_window_of(call, &grad->dims[2], grad->rank - 2u, &weight->dims[2],
+                                    &window, err);
     }
-    bool fits = st == KILN_STATUS_OK && x->rank == grad->rank && x->dims[0] == grad->dims[0] &&
+    bool fits = status == KILN_STATUS_OK && x->rank == grad->rank && x->dims[0] == grad->dims[0] &&
                 x->dims[1] == weight->dims[0];
     for (uint32_t i = 0; fits && i < window.axes; i++) {
         fits = x->dims[2 + i] <= window.out[KILNI_IR_SPATIAL - window.axes + i];
     }
-    return st != KILN_STATUS_OK || fits
-               ? st
+    return status != KILN_STATUS_OK || fits
+               ? status
                : misfit(call, "the forward operator gives another shape", err);
 }
 
@@ -463,20 +464,22 @@ kiln_status kiln_shape_conv_transpose_x_backward(const kiln_op_record *call,
                                                  kiln_tensor_desc *outputs, kiln_error *err)
 {
     kiln_tensor_desc x;
-    kiln_status st = shape_of(call, call->inputs[0].rank, &x, err);
-    st =
-        st == KILN_STATUS_OK ? check_turned(call, &x, &call->inputs[1], &call->inputs[0], err) : st;
-    return give_shape(st, &x, &outputs[0]);
+    kiln_status status = shape_of(call, call->inputs[0].rank, &x, err);
+    status = status == KILN_STATUS_OK
+                 ? check_turned(call, &x, &call->inputs[1], &call->inputs[0], err)
+                 : status;
+    return give_shape(status, &x, &outputs[0]);
 }
 
 kiln_status kiln_shape_conv_transpose_weight_backward(const kiln_op_record *call,
                                                       kiln_tensor_desc *outputs, kiln_error *err)
 {
     kiln_tensor_desc weight;
-    kiln_status st = shape_of(call, call->inputs[0].rank, &weight, err);
-    st = st == KILN_STATUS_OK ? check_turned(call, &call->inputs[0], &weight, &call->inputs[1], err)
-                              : st;
-    return give_shape(st, &weight, &outputs[0]);
+    kiln_status status = shape_of(call, call->inputs[0].rank, &weight, err);
+    status = status == KILN_STATUS_OK
+                 ? check_turned(call, &call->inputs[0], &weight, &call->inputs[1], err)
+                 : status;
+    return give_shape(status, &weight, &outputs[0]);
 }
 
 kiln_status kiln_shape_conv_bias_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -490,8 +493,7 @@ kiln_status kiln_shape_conv_bias_backward(const kiln_op_record *call, kiln_tenso
     return KILN_STATUS_OK;
 }
 
-// ---- pools
-// -----------------------------------------------------------------------------------------
+// ---- pools ----
 
 kiln_status kiln_shape_pool(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
 {
@@ -500,11 +502,11 @@ kiln_status kiln_shape_pool(const kiln_op_record *call, kiln_tensor_desc *output
     if (x->rank < 3) {
         return misfit(call, "it needs 1 to 3 spatial axes", err);
     }
-    kiln_status st = kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, NULL, &window, err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_outputs; i++) {
+    kiln_status status = kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, NULL, &window, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_outputs; i++) {
         set_planes(&outputs[i], x->dims[0], x->dims[1], window.out, window.axes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_pool_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -513,17 +515,17 @@ kiln_status kiln_shape_pool_backward(const kiln_op_record *call, kiln_tensor_des
     const kiln_tensor_desc *grad = &call->inputs[0];
     kilni_ir_window window;
     kiln_tensor_desc x;
-    kiln_status st = shape_of(call, grad->rank, &x, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_window_of(call, &x.dims[2], x.rank - 2u, NULL, &window, err);
+    kiln_status status = shape_of(call, grad->rank, &x, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_ir_window_of(call, &x.dims[2], x.rank - 2u, NULL, &window, err);
     }
-    if (st == KILN_STATUS_OK &&
+    if (status == KILN_STATUS_OK &&
         (grad->dims[0] != x.dims[0] || grad->dims[1] != x.dims[1] ||
          !has_lengths(grad, window.out) ||
          (call->n_inputs == 2 && !kiln_desc_same_shape(grad, &call->inputs[1])))) {
-        st = misfit(call, "the forward operator gives another shape", err);
+        status = misfit(call, "the forward operator gives another shape", err);
     }
-    return give_shape(st, &x, &outputs[0]);
+    return give_shape(status, &x, &outputs[0]);
 }
 
 kiln_status kiln_shape_adaptive_pool(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -536,11 +538,11 @@ kiln_status kiln_shape_adaptive_pool(const kiln_op_record *call, kiln_tensor_des
     if (x->rank < 3 || count != x->rank - 2u) {
         return misfit(call, "output_size needs a length for each of 1 to 3 spatial axes", err);
     }
-    kiln_status st = kilni_ir_window_adaptive(call, &x->dims[2], size, count, &window, err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < call->n_outputs; i++) {
+    kiln_status status = kilni_ir_window_adaptive(call, &x->dims[2], size, count, &window, err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_outputs; i++) {
         set_planes(&outputs[i], x->dims[0], x->dims[1], window.out, window.axes);
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_adaptive_pool_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -549,14 +551,15 @@ kiln_status kiln_shape_adaptive_pool_backward(const kiln_op_record *call, kiln_t
     const kiln_tensor_desc *grad = &call->inputs[0];
     kilni_ir_window window;
     kiln_tensor_desc x;
-    kiln_status st = shape_of(call, grad->rank, &x, err);
-    if (st == KILN_STATUS_OK && (grad->dims[0] != x.dims[0] || grad->dims[1] != x.dims[1])) {
-        st = misfit(call, "the channels do not fit", err);
+    kiln_status status = shape_of(call, grad->rank, &x, err);
+    if (status == KILN_STATUS_OK && (grad->dims[0] != x.dims[0] || grad->dims[1] != x.dims[1])) {
+        status = misfit(call, "the channels do not fit", err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_ir_window_adaptive(call, &x.dims[2], &grad->dims[2], x.rank - 2u, &window, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_ir_window_adaptive(call, &x.dims[2], &grad->dims[2], x.rank - 2u, &window, err);
     }
-    return give_shape(st, &x, &outputs[0]);
+    return give_shape(status, &x, &outputs[0]);
 }
 
 kiln_status kiln_shape_max_unpool(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -564,16 +567,15 @@ kiln_status kiln_shape_max_unpool(const kiln_op_record *call, kiln_tensor_desc *
 {
     const kiln_tensor_desc *x = &call->inputs[0];
     kiln_tensor_desc shape;
-    kiln_status st = shape_of(call, x->rank, &shape, err);
-    if (st == KILN_STATUS_OK && (!kiln_desc_same_shape(x, &call->inputs[1]) ||
-                                 shape.dims[0] != x->dims[0] || shape.dims[1] != x->dims[1])) {
-        st = misfit(call, "the shapes do not fit", err);
+    kiln_status status = shape_of(call, x->rank, &shape, err);
+    if (status == KILN_STATUS_OK && (!kiln_desc_same_shape(x, &call->inputs[1]) ||
+                                     shape.dims[0] != x->dims[0] || shape.dims[1] != x->dims[1])) {
+        status = misfit(call, "the shapes do not fit", err);
     }
-    return give_shape(st, &shape, &outputs[0]);
+    return give_shape(status, &shape, &outputs[0]);
 }
 
-// ---- columns
-// ---------------------------------------------------------------------------------------
+// ---- columns ----
 
 static bool column_lengths(const kilni_ir_window *window, int64_t *out_taps, int64_t *out_count)
 {
@@ -597,18 +599,18 @@ kiln_status kiln_shape_im2col(const kiln_op_record *call, kiln_tensor_desc *outp
     if (x->rank < 3) {
         return misfit(call, "it needs 1 to 3 spatial axes", err);
     }
-    kiln_status st = kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, NULL, &window, err);
-    if (st == KILN_STATUS_OK &&
+    kiln_status status = kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, NULL, &window, err);
+    if (status == KILN_STATUS_OK &&
         (!column_lengths(&window, &taps, &count) || !kilni_ir_mul(taps, x->dims[1], &taps))) {
-        st = too_large(call, err);
+        status = too_large(call, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         outputs[0].rank = 3;
         outputs[0].dims[0] = x->dims[0];
         outputs[0].dims[1] = taps;
         outputs[0].dims[2] = count;
     }
-    return st;
+    return status;
 }
 
 kiln_status kiln_shape_col2im(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -618,9 +620,9 @@ kiln_status kiln_shape_col2im(const kiln_op_record *call, kiln_tensor_desc *outp
     uint32_t axes = 0;
     const int64_t *size = kilni_ir_ints(call, KILN_KEY_OUTPUT_SIZE, &axes);
     kilni_ir_window window;
-    kiln_status st = kilni_ir_window_of(call, size, axes, NULL, &window, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_ir_window_of(call, size, axes, NULL, &window, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     int64_t taps = 1;
     int64_t count = 1;

@@ -156,9 +156,9 @@ kiln_status kiln_formula_eval(const kiln_formula *formula, const int64_t *symbol
 {
     machine m = {.symbols = symbols, .n_symbols = n_symbols, .facts = facts, .n_facts = n_facts};
     for (uint32_t i = 0; i < formula->count; i++) {
-        kiln_status st = step(&m, &formula->steps[i], err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = step(&m, &formula->steps[i], err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     if (m.depth != 1) {

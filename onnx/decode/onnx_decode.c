@@ -49,10 +49,10 @@ void *kilni_onnx_push(kilni_onnx_reader *reader, kilni_onnx_list *list, size_t b
     if ((list->count & (list->count - 1)) == 0) {
         size_t capacity = list->count == 0 ? 1 : (size_t)list->count * 2;
         void *items = NULL;
-        kiln_status st =
+        kiln_status status =
             kilni_onnx_alloc(reader->model, capacity * bytes_each, &items, reader->err);
-        if (st != KILN_STATUS_OK || items == NULL) {
-            kilni_onnx_refuse(reader, st);
+        if (status != KILN_STATUS_OK || items == NULL) {
+            kilni_onnx_refuse(reader, status);
             return NULL;
         }
         if (list->count > 0) {
@@ -116,9 +116,9 @@ static bool copy_text(kilni_onnx_reader *reader, kilni_onnx_span span, const cha
         return true;
     }
     void *memory = NULL;
-    kiln_status st = kilni_onnx_alloc(reader->model, span.bytes + 1, &memory, reader->err);
-    if (st != KILN_STATUS_OK || memory == NULL) {
-        return kilni_onnx_refuse(reader, st);
+    kiln_status status = kilni_onnx_alloc(reader->model, span.bytes + 1, &memory, reader->err);
+    if (status != KILN_STATUS_OK || memory == NULL) {
+        return kilni_onnx_refuse(reader, status);
     }
     memcpy(memory, span.data, span.bytes);
     *out_text = memory;

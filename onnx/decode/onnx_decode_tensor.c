@@ -135,16 +135,16 @@ static kiln_status take_external(kiln_onnx_model *model, const tensor_fields *fi
     int64_t offset = 0;
     int64_t length = (int64_t)tensor->bytes;
     for (uint32_t i = 0; i < fields->externals.count; i++) {
-        kiln_status st = KILN_STATUS_OK;
+        kiln_status status = KILN_STATUS_OK;
         if (strcmp(entries[i].key, "location") == 0) {
             location = entries[i].value;
         } else if (strcmp(entries[i].key, "offset") == 0) {
-            st = parse_number(entries[i].value, &offset, err);
+            status = parse_number(entries[i].value, &offset, err);
         } else if (strcmp(entries[i].key, "length") == 0) {
-            st = parse_number(entries[i].value, &length, err);
+            status = parse_number(entries[i].value, &length, err);
         }
-        if (st != KILN_STATUS_OK) {
-            return st;
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     if (location == NULL) {
@@ -174,9 +174,9 @@ static size_t stored_bytes(const kilni_onnx_tensor *tensor)
 static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kiln_error *err)
 {
     void *memory = NULL;
-    kiln_status st = kilni_onnx_alloc(model, (size_t)tensor->count, &memory, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_onnx_alloc(model, (size_t)tensor->count, &memory, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     uint8_t *target = memory;
     uint8_t sign = tensor->onnx_type == KILNI_ONNX_TYPE_INT4 ? 8 : 0;
@@ -200,9 +200,9 @@ static kiln_status pack_ints(kiln_onnx_model *model, const kilni_onnx_list *numb
         return KILN_STATUS_OK;
     }
     void *memory = NULL;
-    kiln_status st = kilni_onnx_alloc(model, tensor->bytes, &memory, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_onnx_alloc(model, tensor->bytes, &memory, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     uint8_t *target = memory;
     for (uint32_t i = 0; i < numbers->count; i++) {
@@ -259,21 +259,21 @@ static kiln_status take_data(kiln_onnx_model *model, const tensor_fields *fields
     if (tensor->dtype == KILN_DTYPE_NONE) {
         return KILN_STATUS_OK;
     }
-    kiln_status st = take_stored(model, fields, tensor, err);
-    return st == KILN_STATUS_OK && is_packed(tensor) ? unpack(model, tensor, err) : st;
+    kiln_status status = take_stored(model, fields, tensor, err);
+    return status == KILN_STATUS_OK && is_packed(tensor) ? unpack(model, tensor, err) : status;
 }
 
 static bool finish_tensor(kilni_onnx_reader *reader, const tensor_fields *fields,
                           kilni_onnx_tensor *tensor)
 {
     tensor->dtype = kilni_onnx_type_dtype(tensor->onnx_type);
-    kiln_status st = kilni_onnx_set_dims(tensor, &fields->dims, reader->err);
-    if (st == KILN_STATUS_OK) {
-        st = take_data(reader->model, fields, tensor, reader->err);
+    kiln_status status = kilni_onnx_set_dims(tensor, &fields->dims, reader->err);
+    if (status == KILN_STATUS_OK) {
+        status = take_data(reader->model, fields, tensor, reader->err);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_error_context(reader->err, "tensor '%s'", tensor->name);
-        return kilni_onnx_refuse(reader, st);
+        return kilni_onnx_refuse(reader, status);
     }
     return true;
 }

@@ -145,7 +145,7 @@ bool kilni_onnx_read_value_infos(pb_istream_t *stream, const pb_field_t *field, 
     return kilni_onnx_decode_message(slot->reader, stream, onnx_ValueInfoProto_fields, &message);
 }
 
-// ---- for people -------------------------------------------------------------
+// ---- for people ----
 
 typedef struct text_end {
     char *text;

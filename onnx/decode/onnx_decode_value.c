@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// ---- sparse tensors ---------------------------------------------------------
+// ---- sparse tensors ----
 
 typedef struct one_tensor {
     kilni_onnx_tensor tensor;
@@ -45,13 +45,13 @@ static bool finish_sparse(kilni_onnx_reader *reader, const one_tensor *values,
         return kilni_onnx_refuse(reader, kiln_fail(reader->err, INVALID_ARGUMENT,
                                                    "sparse tensor without values or indices"));
     }
-    kiln_status st = check_sparse(&values->tensor, &indices->tensor, dims->count, reader->err);
+    kiln_status status = check_sparse(&values->tensor, &indices->tensor, dims->count, reader->err);
     kilni_onnx_tensor shape = {.name = values->tensor.name};
-    if (st == KILN_STATUS_OK) {
-        st = kilni_onnx_set_dims(&shape, dims, reader->err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_set_dims(&shape, dims, reader->err);
     }
-    if (st != KILN_STATUS_OK) {
-        return kilni_onnx_refuse(reader, st);
+    if (status != KILN_STATUS_OK) {
+        return kilni_onnx_refuse(reader, status);
     }
     kilni_onnx_tensor *kept = kilni_onnx_push(reader, &one, sizeof(*kept));
     if (kept == NULL) {
@@ -93,7 +93,7 @@ bool kilni_onnx_read_sparse_tensors(pb_istream_t *stream, const pb_field_t *fiel
     return kilni_onnx_read_sparse_tensor(slot->reader, stream, tensor);
 }
 
-// ---- sequences and optionals ------------------------------------------------
+// ---- sequences and optionals ----
 
 typedef struct value_fields {
     kilni_onnx_list tensors;

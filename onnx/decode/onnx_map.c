@@ -56,9 +56,9 @@ kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *out_mapping, ki
     if (fd < 0) {
         return fail_errno(err, path);
     }
-    kiln_status st = map_descriptor(fd, path, out_mapping, err);
+    kiln_status status = map_descriptor(fd, path, out_mapping, err);
     close(fd);
-    return st;
+    return status;
 }
 
 void kilni_onnx_unmap(kilni_onnx_mapping *mapping)
@@ -131,11 +131,11 @@ static kiln_status find_external(kiln_onnx_model *model, const char *location,
     }
     char path[PATH_MAX];
     kilni_onnx_external *external = &model->externals[model->n_externals];
-    kiln_status st = resolve_location(model, location, path, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_onnx_map(path, &external->mapping, err);
+    kiln_status status = resolve_location(model, location, path, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_map(path, &external->mapping, err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         size_t room = SIZE_MAX - model->budget_bytes; /* of four bits, elements are unpacked */
         size_t bytes = external->mapping.bytes;
         model->budget_bytes += bytes > room / 2 ? room : 2 * bytes;
@@ -143,7 +143,7 @@ static kiln_status find_external(kiln_onnx_model *model, const char *location,
         model->n_externals++;
         *out_mapping = &external->mapping;
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_onnx_external_bytes(kiln_onnx_model *model, const char *location, int64_t offset,
@@ -160,9 +160,9 @@ kiln_status kilni_onnx_external_bytes(kiln_onnx_model *model, const char *locati
                          location);
     }
     const kilni_onnx_mapping *mapping = NULL;
-    kiln_status st = find_external(model, location, &mapping, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = find_external(model, location, &mapping, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (offset < 0 || (uint64_t)offset > mapping->bytes) {
         return kiln_fail(err, DATA_LOSS, "external data '%s' ends at %zu, before offset %lld",

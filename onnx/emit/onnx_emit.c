@@ -20,7 +20,7 @@ static kilni_onnx_ref new_temp(kilni_onnx_call *call)
     return value;
 }
 
-// ---- on the device ----------------------------------------------------------
+// ---- on the device ----
 
 static void check_dtype(kilni_onnx_call *call, kiln_dtype dtype)
 {
@@ -76,7 +76,7 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
     }
 }
 
-// ---- on the host ------------------------------------------------------------
+// ---- on the host ----
 
 static bool is_small_constant(const kilni_onnx_value *value)
 {
@@ -91,37 +91,37 @@ static kiln_status evaluate(kiln_onnx_session *session, const kiln_op_record *op
     const kiln_backend_ops *host = session->host->ops;
     kiln_view views[KILN_MAX_INPUTS + 1];
     uint32_t made = 0;
-    kiln_status st = KILN_STATUS_OK;
-    for (; st == KILN_STATUS_OK && made <= op->n_inputs; made++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (; status == KILN_STATUS_OK && made <= op->n_inputs; made++) {
         bool is_input = made < op->n_inputs;
         const kiln_tensor_desc *desc = is_input ? &op->inputs[made] : &op->outputs[0];
         size_t bytes = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
-        st = host->alloc(session->host, bytes, &buffer, err);
+        status = host->alloc(session->host, bytes, &buffer, err);
         views[made] = kiln_view_dense(desc, buffer);
-        if (st == KILN_STATUS_OK && is_input && bytes > 0) {
-            st = host->upload(session->host, buffer, 0, inputs[made]->host, bytes, err);
+        if (status == KILN_STATUS_OK && is_input && bytes > 0) {
+            status = host->upload(session->host, buffer, 0, inputs[made]->host, bytes, err);
         }
     }
     size_t bytes = (size_t)kiln_desc_bytes(&op->outputs[0]);
-    if (st == KILN_STATUS_OK) {
-        st = host->execute(session->host, op, views, &views[op->n_inputs], err);
+    if (status == KILN_STATUS_OK) {
+        status = host->execute(session->host, op, views, &views[op->n_inputs], err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         value->owned = kiln_alloc(&session->env, bytes + 1);
         value->host = value->owned;
-        st = value->owned == NULL
-                 ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes)
-             : bytes > 0 ? host->read(session->host, views[op->n_inputs].buffer, 0, value->owned,
-                                      bytes, err)
-                         : KILN_STATUS_OK;
+        status = value->owned == NULL
+                     ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes)
+                 : bytes > 0 ? host->read(session->host, views[op->n_inputs].buffer, 0,
+                                          value->owned, bytes, err)
+                             : KILN_STATUS_OK;
     }
     for (uint32_t i = 0; i < made; i++) {
         if (views[i].buffer != NULL) {
             host->free(session->host, views[i].buffer);
         }
     }
-    return st;
+    return status;
 }
 
 static kilni_onnx_ref fold(kilni_onnx_call *call, const kiln_op_record *op,
@@ -246,7 +246,7 @@ void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
     kiln_string_fini(&text);
 }
 
-// ---- scalar operands --------------------------------------------------------
+// ---- scalar operands ----
 
 /* The operator with a scalar for b, and the one that takes its operands the other way round. */
 static const struct {
@@ -333,7 +333,7 @@ kilni_onnx_ref kilni_onnx_scalar_int(kilni_onnx_call *call, kiln_op op, kilni_on
     return with_number(call, op, x, kiln_i64(value));
 }
 
-// ---- values that are no tensors ---------------------------------------------
+// ---- values that are no tensors ----
 
 kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count)
 {
@@ -364,7 +364,7 @@ kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call)
     return value;
 }
 
-// ---- constants --------------------------------------------------------------
+// ---- constants ----
 
 kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
                                   const int64_t *dims)

@@ -173,7 +173,7 @@ void kilni_onnx_op_shrink(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_mask_fill(call, moved, inside, 0));
 }
 
-// ---- softmax and hardmax ----------------------------------------------------
+// ---- softmax and hardmax ----
 
 static kiln_op softmax_op(const kilni_onnx_call *call)
 {

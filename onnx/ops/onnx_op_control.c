@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- graphs in attributes ---------------------------------------------------
+// ---- graphs in attributes ----
 
 const kilni_onnx_plan *kilni_onnx_body(kilni_onnx_call *call, const char *name, uint32_t n_inputs)
 {
@@ -58,7 +58,7 @@ void kilni_onnx_refs_free(kilni_onnx_call *call, kilni_onnx_ref *refs, uint32_t 
     kiln_free(&call->session->env, refs);
 }
 
-// ---- what rounds leave behind -----------------------------------------------
+// ---- what rounds leave behind ----
 
 void kilni_onnx_pile_add(kilni_onnx_call *call, kilni_onnx_pile *pile, kilni_onnx_ref value)
 {
@@ -163,7 +163,7 @@ void kilni_onnx_piles_free(kilni_onnx_call *call, kilni_onnx_pile *piles, uint32
     kiln_free(&call->session->env, piles);
 }
 
-// ---- If ---------------------------------------------------------------------
+// ---- If ----
 
 /* The branch that the condition names, in a frame of its own. */
 void kilni_onnx_op_if_branch(kilni_onnx_call *call)
@@ -178,7 +178,7 @@ void kilni_onnx_op_if_branch(kilni_onnx_call *call)
     kilni_onnx_run_body(call, plan, NULL, call->outputs);
 }
 
-// ---- Loop -------------------------------------------------------------------
+// ---- Loop ----
 
 typedef struct loop {
     const kilni_onnx_plan *body;

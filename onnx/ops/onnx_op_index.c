@@ -58,7 +58,7 @@ void kilni_onnx_op_gather_nd(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_GATHER_ND, inputs, 2, &batch, 1));
 }
 
-// ---- comparing indices ------------------------------------------------------
+// ---- comparing indices ----
 
 void kilni_onnx_op_one_hot(kilni_onnx_call *call)
 {

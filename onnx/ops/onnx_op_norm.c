@@ -30,7 +30,7 @@ static kilni_onnx_ref inverse_deviation(kilni_onnx_call *call, kilni_onnx_ref va
     return kilni_onnx_unary(call, KILN_OP_RSQRT, sum);
 }
 
-// ---- batch and instance -----------------------------------------------------
+// ---- batch and instance ----
 
 static uint32_t all_but_channel(const kilni_onnx_value *x, uint32_t first, int64_t *axes)
 {
@@ -181,7 +181,7 @@ void kilni_onnx_op_group_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, row_norm(call, KILN_OP_GROUP_NORM, x, scale, bias, attrs, 2));
 }
 
-// ---- along rows -------------------------------------------------------------
+// ---- along rows ----
 
 void kilni_onnx_op_layer_normalization(kilni_onnx_call *call)
 {

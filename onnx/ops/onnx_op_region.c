@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- CenterCropPad ----------------------------------------------------------
+// ---- CenterCropPad ----
 
 /* An odd element more stands, or goes, at the end. */
 static kilni_onnx_ref fit_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
@@ -46,7 +46,7 @@ void kilni_onnx_op_center_crop_pad(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, x);
 }
 
-// ---- AffineGrid -------------------------------------------------------------
+// ---- AffineGrid ----
 
 /* Positions between -1 and 1 along one axis, over all points: of the first and last element, or of
    their middles. */
@@ -100,7 +100,7 @@ void kilni_onnx_op_affine_grid(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_reshape(call, grid, dims, rank + 2));
 }
 
-// ---- MaxRoiPool -------------------------------------------------------------
+// ---- MaxRoiPool ----
 
 typedef struct region { ///< of one image, rows then columns
     kilni_onnx_ref image;

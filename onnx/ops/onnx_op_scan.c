@@ -161,7 +161,7 @@ void kilni_onnx_op_scan(kilni_onnx_call *call)
     kiln_free(&call->session->env, stacks);
 }
 
-// ---- version 8 --------------------------------------------------------------
+// ---- version 8 ----
 
 /* What one member of the batch gives, with zeros up to `length` rounds. */
 static kilni_onnx_ref filled_up(kilni_onnx_call *call, kilni_onnx_ref x, int64_t length)

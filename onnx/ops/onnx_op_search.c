@@ -66,7 +66,7 @@ void kilni_onnx_op_compress(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_indexed(call, KILN_OP_SELECT, x, places, axis));
 }
 
-// ---- NonMaxSuppression ------------------------------------------------------
+// ---- NonMaxSuppression ----
 
 static double threshold(kilni_onnx_call *call, uint32_t input, double fallback)
 {
@@ -101,7 +101,7 @@ void kilni_onnx_op_non_max_suppression(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_concat(call, parts, 2, 1));
 }
 
-// ---- Unique -----------------------------------------------------------------
+// ---- Unique ----
 
 typedef struct groups { ///< of equal rows
     kilni_onnx_ref order; ///< rows in ascending order, equals as they came

@@ -91,7 +91,7 @@ void kilni_onnx_op_sequence_length(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_ok(call) ? kilni_onnx_const_int(call, from->n_items) : NULL);
 }
 
-// ---- from and to one tensor -------------------------------------------------
+// ---- from and to one tensor ----
 
 /* Lengths of the parts into `out_parts`; without `split` or with one number, as equal as can be. */
 static int64_t part_count(kilni_onnx_call *call, kilni_onnx_ref split, int64_t length)
@@ -178,7 +178,7 @@ void kilni_onnx_op_concat_from_sequence(kilni_onnx_call *call)
     }
 }
 
-// ---- SequenceMap ------------------------------------------------------------
+// ---- SequenceMap ----
 
 /* Items of the first sequence; the others are as long, or tensors that every round sees. */
 static uint32_t map_length(kilni_onnx_call *call)
@@ -237,7 +237,7 @@ void kilni_onnx_op_sequence_map(kilni_onnx_call *call)
     kiln_free(&call->session->env, outputs);
 }
 
-// ---- optionals --------------------------------------------------------------
+// ---- optionals ----
 
 void kilni_onnx_op_optional(kilni_onnx_call *call)
 {

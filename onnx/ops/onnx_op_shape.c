@@ -205,7 +205,7 @@ void kilni_onnx_op_tile(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_REPEAT, &x, 1, &attr, 1));
 }
 
-// ---- parts ------------------------------------------------------------------
+// ---- parts ----
 
 static void slice_to_output(kilni_onnx_call *call, kilni_onnx_ref x, const kilni_onnx_ints *starts,
                             const kilni_onnx_ints *ends, const kilni_onnx_ints *axes,
@@ -324,7 +324,7 @@ void kilni_onnx_op_concat(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_concat(call, call->inputs, call->n_inputs, axis));
 }
 
-// ---- padding ----------------------------------------------------------------
+// ---- padding ----
 
 static kiln_number pad_value(kilni_onnx_call *call, const kilni_onnx_value *x)
 {
@@ -406,7 +406,7 @@ void kilni_onnx_op_pad(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_pad(call, x, padding, mode, value));
 }
 
-// ---- blocks to channels and back --------------------------------------------
+// ---- blocks to channels and back ----
 
 static void move_blocks(kilni_onnx_call *call, kiln_op op, const char *mode)
 {

@@ -179,8 +179,7 @@ void kilni_onnx_op_stft(kilni_onnx_call *call)
     out_complex(call, transform(call, s, 2, false, half));
 }
 
-// ---- windows
-// --------------------------------------------------------------------------------------
+// ---- windows ----
 
 /* a - b * cos(x) + c * cos(2 x), x once round the circle */
 static void window(kilni_onnx_call *call, double a, double b, double c)
@@ -220,8 +219,7 @@ void kilni_onnx_op_blackman_window(kilni_onnx_call *call)
     window(call, 0.42, 0.5, 0.08);
 }
 
-// ---- mel weights
-// ----------------------------------------------------------------------------------
+// ---- mel weights ----
 
 enum { MAX_BINS = 1 << 16 };
 

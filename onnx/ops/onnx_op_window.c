@@ -42,7 +42,7 @@ void kilni_onnx_op_gemm(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, y);
 }
 
-// ---- windows ----------------------------------------------------------------
+// ---- windows ----
 
 /* A window in numbers, over `axes` axes. */
 typedef struct window {
@@ -172,7 +172,7 @@ static const int64_t *weight_lengths(kilni_onnx_call *call, kilni_onnx_ref x, ki
     return kilni_onnx_ok(call) ? &weight->desc.dims[2] : NULL;
 }
 
-// ---- convolutions -----------------------------------------------------------
+// ---- convolutions ----
 
 /* strides, padding, dilations, groups */
 static void conv_attrs(kilni_onnx_call *call, const window *w, kiln_attr out_attrs[4])
@@ -347,7 +347,7 @@ void kilni_onnx_op_col2im(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_COL2IM, &x, 1, attrs, 5));
 }
 
-// ---- pools ------------------------------------------------------------------
+// ---- pools ----
 
 /* Attributes of a pool in the order of its schema: `w` has to stay. */
 static void pool_attrs(const window *w, kiln_attr out_attrs[5])

@@ -96,11 +96,11 @@ static kiln_status new_constant(kiln_onnx_session *session, const kilni_onnx_ten
     value->desc.dtype = tensor->dtype;
     value->desc.rank = (uint8_t)tensor->rank;
     memcpy(value->desc.dims, tensor->dims, sizeof(tensor->dims));
-    kiln_status st =
+    kiln_status status =
         tensor->indices == NULL ? KILN_STATUS_OK : lay_out(session, tensor, value, err);
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kilni_onnx_release(&session->env, value);
-        return st;
+        return status;
     }
     *out_value = value;
     return KILN_STATUS_OK;
@@ -110,16 +110,16 @@ kiln_status kilni_onnx_keep(kiln_onnx_session *session, const kilni_onnx_tensor 
                             kilni_onnx_ref *out_value, kiln_error *err)
 {
     if (session->kept_count * 2 >= session->kept_size) {
-        kiln_status st = grow_kept(session, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = grow_kept(session, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     kilni_onnx_kept *kept = &session->kept[kept_place(session, tensor)];
     if (kept->tensor == NULL) {
-        kiln_status st = new_constant(session, tensor, &kept->value, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = new_constant(session, tensor, &kept->value, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
         kept->tensor = tensor;
         session->kept_count++;

@@ -87,7 +87,7 @@ kiln_status kilni_onnx_find_custom(kiln_device *device, const kilni_onnx_node *n
                                    int64_t version, const kiln_custom_op **out_op, kiln_error *err);
 void kilni_onnx_op_custom(kilni_onnx_call *call);
 
-// ---- values -----------------------------------------------------------------
+// ---- values ----
 
 kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env);
 kilni_onnx_ref kilni_onnx_retain(kilni_onnx_ref value);
@@ -96,7 +96,7 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value);
 kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err);
 
-// ---- inputs, outputs, failure -----------------------------------------------
+// ---- inputs, outputs, failure ----
 
 /// The first failure of a call stays; later ones are consequences.
 #define KILNI_ONNX_FAIL(call, CODE, ...)                                                           \
@@ -144,7 +144,7 @@ int64_t kilni_onnx_value_int_at(kilni_onnx_call *call, kilni_onnx_ref value, int
 /// A value of one element as a number of its kind.
 kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value);
 
-// ---- attributes -------------------------------------------------------------
+// ---- attributes ----
 
 /// NULL when absent; references of functions are resolved.
 const kilni_onnx_attr *kilni_onnx_attr_find(const kilni_onnx_call *call, const char *name);
@@ -162,7 +162,7 @@ static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
 }
 kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type);
 
-// ---- constants --------------------------------------------------------------
+// ---- constants ----
 
 kilni_onnx_ref kilni_onnx_const_ints(kilni_onnx_call *call, const int64_t *values, uint32_t count);
 kilni_onnx_ref kilni_onnx_const_int(kilni_onnx_call *call, int64_t value); ///< rank 0
@@ -177,7 +177,7 @@ kilni_onnx_ref kilni_onnx_const_tensor(kilni_onnx_call *call, const kilni_onnx_t
 kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count);
 kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call);
 
-// ---- operations -------------------------------------------------------------
+// ---- operations ----
 
 /// Records any operator of the table, or computes it on the host when its inputs are small
 /// constants.
@@ -247,7 +247,7 @@ kilni_onnx_ref kilni_onnx_full(kilni_onnx_call *call, kiln_dtype dtype, const in
 kilni_onnx_ref kilni_onnx_arange(kilni_onnx_call *call, kiln_dtype dtype, int64_t count,
                                  kiln_number start, kiln_number step);
 
-// ---- shapes -----------------------------------------------------------------
+// ---- shapes ----
 
 /// 0 to rank - 1 from an axis that may be negative; fails otherwise. `rank` counts the positions.
 uint32_t kilni_onnx_axis(kilni_onnx_call *call, int64_t axis, uint32_t rank);
@@ -257,7 +257,7 @@ bool kilni_onnx_is_float(const kilni_onnx_value *value);
 /// Whether the device computes with a dtype.
 bool kilni_onnx_computes(const kilni_onnx_call *call, kiln_dtype dtype);
 
-// ---- attribute values for kilni_onnx_emit -----------------------------------
+// ---- attribute values for kilni_onnx_emit ----
 
 static inline kiln_attr kilni_onnx_a_none(void)
 {

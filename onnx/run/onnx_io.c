@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- inputs -----------------------------------------------------------------
+// ---- inputs ----
 
 static kiln_status check_dtype(const kiln_onnx_value_info *info, const kiln_tensor *tensor,
                                kiln_error *err)
@@ -32,9 +32,9 @@ static bool fits_shape(const kiln_onnx_value_info *info, const kiln_tensor *tens
 static kiln_status check_tensor(const kiln_onnx_value_info *info, const kiln_tensor *tensor,
                                 kiln_error *err)
 {
-    kiln_status st = check_dtype(info, tensor, err);
-    if (st != KILN_STATUS_OK || !info->has_shape || fits_shape(info, tensor)) {
-        return st;
+    kiln_status status = check_dtype(info, tensor, err);
+    if (status != KILN_STATUS_OK || !info->has_shape || fits_shape(info, tensor)) {
+        return status;
     }
     char wanted[96];
     char given[96];
@@ -91,9 +91,9 @@ static kiln_status bind_tensor(const kiln_onnx_session *session, const kiln_onnx
                                kiln_tensor *tensor, const void *host, kilni_onnx_ref *out_value,
                                kiln_error *err)
 {
-    kiln_status st = new_input(session, out_value, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = new_input(session, out_value, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_onnx_ref value = *out_value;
     value->tensor = kiln_retain(tensor);
@@ -110,9 +110,9 @@ static kiln_status bind_sequence(const kiln_onnx_session *session, const kiln_on
                                  const kiln_onnx_value *given, kilni_onnx_ref *out_value,
                                  kiln_error *err)
 {
-    kiln_status st = new_input(session, out_value, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = new_input(session, out_value, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_onnx_ref value = *out_value;
     value->form = KILNI_ONNX_SEQUENCE;
@@ -125,38 +125,38 @@ static kiln_status bind_sequence(const kiln_onnx_session *session, const kiln_on
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sequence");
     }
     value->n_items = (uint32_t)given->n_items;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < value->n_items; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < value->n_items; i++) {
         const kiln_onnx_value *item = &given->items[i];
-        st = check_dtype(info, item->tensor, err);
-        if (st == KILN_STATUS_OK) {
-            st = bind_tensor(session, info, item->tensor, item->host, &value->items[i], err);
+        status = check_dtype(info, item->tensor, err);
+        if (status == KILN_STATUS_OK) {
+            status = bind_tensor(session, info, item->tensor, item->host, &value->items[i], err);
         }
     }
-    return st;
+    return status;
 }
 
 static kiln_status bind_value(const kiln_onnx_session *session, const kiln_onnx_value_info *info,
                               const kiln_onnx_value *given, kilni_onnx_ref *out_value,
                               kiln_error *err)
 {
-    kiln_status st = check_form(info, given, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = check_form(info, given, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (given->kind == KILN_ONNX_KIND_SEQUENCE) {
         return bind_sequence(session, info, given, out_value, err);
     }
     if (given->kind == KILN_ONNX_KIND_OPTIONAL) {
-        st = new_input(session, out_value, err);
-        if (st == KILN_STATUS_OK) {
+        status = new_input(session, out_value, err);
+        if (status == KILN_STATUS_OK) {
             (*out_value)->form = KILNI_ONNX_NOTHING;
         }
-        return st;
+        return status;
     }
-    st = check_tensor(info, given->tensor, err);
-    return st == KILN_STATUS_OK
+    status = check_tensor(info, given->tensor, err);
+    return status == KILN_STATUS_OK
                ? bind_tensor(session, info, given->tensor, given->host, out_value, err)
-               : st;
+               : status;
 }
 
 static kiln_status bind_input(const kiln_onnx_session *session, const kiln_onnx_value_info *info,
@@ -192,15 +192,15 @@ static kiln_status check_names(const kiln_onnx_model *model, const kiln_onnx_inp
     return KILN_STATUS_OK;
 }
 
-// ---- outputs ----------------------------------------------------------------
+// ---- outputs ----
 
 static kiln_status give_tensor(const kiln_onnx_session *session, kilni_onnx_ref value,
                                kiln_tensor **out_tensor, kiln_error *err)
 {
     kiln_tensor *tensor = NULL;
-    kiln_status st = kilni_onnx_to_device(session->device, value, &tensor, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_onnx_to_device(session->device, value, &tensor, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (value->constant || value->given) {
         return kiln_contiguous(tensor, out_tensor, err);
@@ -212,38 +212,38 @@ static kiln_status give_tensor(const kiln_onnx_session *session, kilni_onnx_ref 
 static kiln_status give_sequence(const kiln_onnx_session *session, kilni_onnx_ref value,
                                  kiln_onnx_value *out, kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     out->kind = KILN_ONNX_KIND_SEQUENCE;
     out->items = kiln_alloc_array(&session->env, value->n_items + 1u, sizeof(*out->items));
     if (out->items == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sequence");
     }
     out->n_items = value->n_items;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < value->n_items; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < value->n_items; i++) {
         out->items[i].kind = KILN_ONNX_KIND_TENSOR;
-        st = give_tensor(session, value->items[i], &out->items[i].tensor, err);
+        status = give_tensor(session, value->items[i], &out->items[i].tensor, err);
     }
-    return st;
+    return status;
 }
 
 static kiln_status give_outputs(const kiln_onnx_session *session, const kilni_onnx_ref *values,
                                 uint32_t count, kiln_onnx_value *out_values, kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < count; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
         if (values[i] == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "output %u of the model has no value", i);
         }
         if (values[i]->form == KILNI_ONNX_SEQUENCE) {
-            st = give_sequence(session, values[i], &out_values[i], err);
+            status = give_sequence(session, values[i], &out_values[i], err);
         } else if (values[i]->form == KILNI_ONNX_NOTHING) {
             out_values[i].kind = KILN_ONNX_KIND_OPTIONAL;
         } else {
             out_values[i].kind = KILN_ONNX_KIND_TENSOR;
-            st = give_tensor(session, values[i], &out_values[i].tensor, err);
+            status = give_tensor(session, values[i], &out_values[i].tensor, err);
         }
     }
-    return st;
+    return status;
 }
 
 void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count)
@@ -258,7 +258,7 @@ void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t 
     }
 }
 
-// ---- runs -------------------------------------------------------------------
+// ---- runs ----
 
 static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *inputs,
                              size_t n_inputs, kilni_onnx_ref *bound, kilni_onnx_ref *values,
@@ -267,12 +267,12 @@ static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *
     const kiln_onnx_model *model = session->model;
     session->steps_run = 0;
     kiln_graph_fix_shapes(session->device);
-    kiln_status st = check_names(model, inputs, n_inputs, err);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < model->n_inputs; i++) {
-        st = bind_input(session, &model->inputs[i], inputs, n_inputs, &bound[i], err);
+    kiln_status status = check_names(model, inputs, n_inputs, err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < model->n_inputs; i++) {
+        status = bind_input(session, &model->inputs[i], inputs, n_inputs, &bound[i], err);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     return kilni_onnx_run_plan(session, session->main, NULL, NULL, bound, model->n_inputs, values,
                                err);
@@ -297,18 +297,18 @@ kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session, const kiln_
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
     }
     kilni_onnx_ref *values = bound + model->n_inputs;
-    kiln_status st = run_bound(session, inputs, n_inputs, bound, values, err);
-    if (st == KILN_STATUS_OK) {
-        st = give_outputs(session, values, wanted, out_values, err);
+    kiln_status status = run_bound(session, inputs, n_inputs, bound, values, err);
+    if (status == KILN_STATUS_OK) {
+        status = give_outputs(session, values, wanted, out_values, err);
     }
     for (uint32_t i = 0; i < model->n_inputs + wanted; i++) {
         kilni_onnx_release(&session->env, bound[i]);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_onnx_values_free(&session->env, out_values, n_outputs);
     }
     kiln_free(&session->env, bound);
-    return st;
+    return status;
 }
 
 kiln_status kiln_onnx_session_run(kiln_onnx_session *session, const kiln_onnx_input *inputs,
@@ -323,20 +323,20 @@ kiln_status kiln_onnx_session_run(kiln_onnx_session *session, const kiln_onnx_in
     if (values == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
     }
-    kiln_status st =
+    kiln_status status =
         kiln_onnx_session_run_values(session, inputs, n_inputs, values, n_outputs, err);
-    for (size_t i = 0; st == KILN_STATUS_OK && i < n_outputs; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < n_outputs; i++) {
         if (values[i].kind != KILN_ONNX_KIND_TENSOR) {
-            st = kiln_fail(err, UNIMPLEMENTED,
-                           "output '%s' is no tensor: kiln_onnx_session_run_values gives it",
-                           session->model->graph.outputs[i].name);
+            status = kiln_fail(err, UNIMPLEMENTED,
+                               "output '%s' is no tensor: kiln_onnx_session_run_values gives it",
+                               session->model->graph.outputs[i].name);
         }
     }
-    for (size_t i = 0; st == KILN_STATUS_OK && i < n_outputs; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < n_outputs; i++) {
         out_tensors[i] = values[i].tensor;
         values[i].tensor = NULL;
     }
     kiln_onnx_values_free(&session->env, values, n_outputs);
     kiln_free(&session->env, values);
-    return st;
+    return status;
 }

@@ -48,10 +48,10 @@ static kiln_status list_true_inputs(kiln_onnx_model *model, kiln_error *err)
                          graph->n_inputs, graph->n_initializers);
     }
     void *memory = NULL;
-    kiln_status st =
+    kiln_status status =
         kilni_onnx_alloc(model, graph->n_inputs * sizeof(*graph->inputs), &memory, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_onnx_value_info *inputs = memory;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
@@ -98,22 +98,22 @@ static kiln_status decode_new(const kiln_env *env, kilni_onnx_mapping file, cons
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a model");
     }
     init_model(model, env, file);
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (folder != NULL) {
         model->folder = kiln_arena_copy(&model->arena, folder, strlen(folder) + 1);
         if (model->folder == NULL) {
-            st = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
+            status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
         }
     }
-    if (st == KILN_STATUS_OK) {
-        st = kilni_onnx_decode_model(model, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_decode_model(model, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = check_model(model, err);
+    if (status == KILN_STATUS_OK) {
+        status = check_model(model, err);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_onnx_model_close(model);
-        return st;
+        return status;
     }
     *out_model = model;
     return KILN_STATUS_OK;
@@ -124,9 +124,9 @@ kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path, kiln_onn
 {
     *out_model = NULL;
     kilni_onnx_mapping file;
-    kiln_status st = kilni_onnx_map(path, &file, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_onnx_map(path, &file, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     const char *slash = strrchr(path, '/');
     char *folder = kiln_strdup(env, slash == NULL ? "." : path);
@@ -137,9 +137,9 @@ kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path, kiln_onn
     if (slash != NULL) {
         folder[slash == path ? 1 : slash - path] = '\0';
     }
-    st = decode_new(env, file, folder, out_model, err);
+    status = decode_new(env, file, folder, out_model, err);
     kiln_free(env, folder);
-    return st == KILN_STATUS_OK ? st : kiln_error_context(err, "%s", path);
+    return status == KILN_STATUS_OK ? status : kiln_error_context(err, "%s", path);
 }
 
 kiln_status kiln_onnx_model_open_memory(const kiln_env *env, const void *bytes, size_t length,
@@ -191,9 +191,9 @@ static kiln_status open_tensor_file(const kiln_env *env, const char *path,
                                     kiln_onnx_tensor_file **out_file, kiln_error *err)
 {
     kilni_onnx_mapping mapping;
-    kiln_status st = kilni_onnx_map(path, &mapping, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = kilni_onnx_map(path, &mapping, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_onnx_tensor_file *file = kiln_alloc(env, sizeof(*file));
     if (file == NULL) {
@@ -213,12 +213,12 @@ kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
     const kiln_onnx_tensor_info *items = NULL;
     size_t count = 0;
     *out_info = (kiln_onnx_tensor_info){.name = ""};
-    kiln_status st = kiln_onnx_value_open(env, path, KILN_ONNX_KIND_TENSOR, out_file, &kind, &items,
-                                          &count, err);
-    if (st == KILN_STATUS_OK && items != NULL) {
+    kiln_status status = kiln_onnx_value_open(env, path, KILN_ONNX_KIND_TENSOR, out_file, &kind,
+                                              &items, &count, err);
+    if (status == KILN_STATUS_OK && items != NULL) {
         *out_info = items[0];
     }
-    return st;
+    return status;
 }
 
 static kiln_onnx_tensor_info info_of(const kilni_onnx_tensor *tensor)
@@ -243,15 +243,15 @@ static kiln_status decode_value(kiln_onnx_model *model, kiln_onnx_kind kind,
     uint32_t count = 1;
     void *memory = NULL;
     *out_kind = KILN_ONNX_KIND_TENSOR;
-    kiln_status st =
+    kiln_status status =
         kind == KILN_ONNX_KIND_TENSOR
             ? kilni_onnx_decode_tensor_file(model, &one, err)
             : kilni_onnx_decode_value_file(model, kind, out_kind, &tensors, &count, err);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_onnx_alloc(model, count * sizeof(kiln_onnx_tensor_info), &memory, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_alloc(model, count * sizeof(kiln_onnx_tensor_info), &memory, err);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kiln_onnx_tensor_info *items = memory;
     for (uint32_t i = 0; i < count; i++) {
@@ -273,12 +273,12 @@ kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path, kiln_onn
         return kiln_fail(err, UNIMPLEMENTED, "%s: values of kind %d are not read", path, (int)kind);
     }
     kiln_onnx_tensor_file *file = NULL;
-    kiln_status st = open_tensor_file(env, path, &file, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = open_tensor_file(env, path, &file, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    st = decode_value(&file->model, kind, out_kind, out_items, out_count, err);
-    if (st != KILN_STATUS_OK) {
+    status = decode_value(&file->model, kind, out_kind, out_items, out_count, err);
+    if (status != KILN_STATUS_OK) {
         kiln_onnx_tensor_close(file);
         return kiln_error_context(err, "%s", path);
     }

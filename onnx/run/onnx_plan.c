@@ -87,7 +87,7 @@ static kiln_status no_memory(builder *b)
     return KILN_STATUS_RESOURCE_EXHAUSTED;
 }
 
-// ---- names ------------------------------------------------------------------
+// ---- names ----
 
 static uint32_t *table_place(const builder *b, const char *name)
 {
@@ -137,12 +137,12 @@ static kiln_status use(builder *b, const char *name, uint32_t *out_slot)
             return kiln_fail(b->err, INVALID_ARGUMENT, "value '%s' is used before it is defined",
                              name);
         }
-        kiln_status st = use(b->around, name, &from);
-        if (st == KILN_STATUS_OK) {
-            st = define(b, name, &slot);
+        kiln_status status = use(b->around, name, &from);
+        if (status == KILN_STATUS_OK) {
+            status = define(b, name, &slot);
         }
-        if (st != KILN_STATUS_OK) {
-            return st;
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
         b->outer[b->plan->n_outer] = slot;
         b->outer_from[b->plan->n_outer++] = from;
@@ -161,9 +161,9 @@ static kiln_status define_all(builder *b, const char *const *names, uint32_t cou
     }
     *out_slots = slots;
     for (uint32_t i = 0; i < count; i++) {
-        kiln_status st = define(b, names[i], &slots[i]);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = define(b, names[i], &slots[i]);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     return KILN_STATUS_OK;
@@ -178,15 +178,15 @@ static kiln_status use_all(builder *b, const char *const *names, uint32_t count,
     }
     *out_slots = slots;
     for (uint32_t i = 0; i < count; i++) {
-        kiln_status st = use(b, names[i], &slots[i]);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = use(b, names[i], &slots[i]);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     return KILN_STATUS_OK;
 }
 
-// ---- nodes ------------------------------------------------------------------
+// ---- nodes ----
 
 static int64_t opset_of(const builder *b, const char *domain)
 {
@@ -262,8 +262,9 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
         const kilni_onnx_plan *plan = kilni_onnx_plan_find(b->session, function);
         if (plan == NULL) {
             kilni_onnx_plan *fresh = NULL;
-            kiln_status st = plan_body(NULL, b->session, function, NULL, function, &fresh, b->err);
-            if (st != KILN_STATUS_OK) {
+            kiln_status status =
+                plan_body(NULL, b->session, function, NULL, function, &fresh, b->err);
+            if (status != KILN_STATUS_OK) {
                 return kiln_error_context(b->err, "function %s", function->name);
             }
             plan = fresh;
@@ -277,8 +278,9 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
         step->row = kilni_onnx_find_row(node->op_type, step->version, &known);
     } else {
         const kiln_custom_op *op = NULL;
-        kiln_status st = kilni_onnx_find_custom(b->session->device, node, step->version, &op, NULL);
-        step->row = st == KILN_STATUS_OK ? &custom_row : NULL;
+        kiln_status status =
+            kilni_onnx_find_custom(b->session->device, node, step->version, &op, NULL);
+        step->row = status == KILN_STATUS_OK ? &custom_row : NULL;
     }
     return step->row != NULL ? check_inputs(b, node, step->row)
                              : unknown_operator(b, node, step->version, known);
@@ -291,10 +293,10 @@ static kiln_status plan_branches(builder *b, const kilni_onnx_node *node)
         const kilni_onnx_attr *attr = &node->attrs[i];
         if (attr->type == KILNI_ONNX_ATTR_GRAPH && attr->graph != NULL) {
             kilni_onnx_plan *plan = NULL;
-            kiln_status st =
+            kiln_status status =
                 plan_body(b, b->session, attr->graph, attr->graph, NULL, &plan, b->err);
-            if (st != KILN_STATUS_OK) {
-                return st;
+            if (status != KILN_STATUS_OK) {
+                return status;
             }
         }
     }
@@ -330,23 +332,23 @@ static kiln_status collect_captured(builder *b, kilni_onnx_step *step)
 static kiln_status plan_step(builder *b, const kilni_onnx_node *node, kilni_onnx_step *step)
 {
     step->node = node;
-    kiln_status st = resolve_operator(b, step);
-    if (st == KILN_STATUS_OK) {
-        st = use_all(b, node->inputs, node->n_inputs, &step->inputs);
+    kiln_status status = resolve_operator(b, step);
+    if (status == KILN_STATUS_OK) {
+        status = use_all(b, node->inputs, node->n_inputs, &step->inputs);
     }
-    if (st == KILN_STATUS_OK) {
-        st = plan_branches(b, node);
+    if (status == KILN_STATUS_OK) {
+        status = plan_branches(b, node);
     }
-    if (st == KILN_STATUS_OK) {
-        st = collect_captured(b, step);
+    if (status == KILN_STATUS_OK) {
+        status = collect_captured(b, step);
     }
-    if (st == KILN_STATUS_OK) {
-        st = define_all(b, node->outputs, node->n_outputs, &step->outputs);
+    if (status == KILN_STATUS_OK) {
+        status = define_all(b, node->outputs, node->n_outputs, &step->outputs);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         return kilni_onnx_at_node(b->err, node);
     }
-    return st;
+    return status;
 }
 
 /* Room for what runs teach. */
@@ -369,9 +371,9 @@ static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t
         return no_memory(b);
     }
     for (uint32_t i = 0; i < count; i++) {
-        kiln_status st = plan_step(b, &nodes[i], &steps[i]);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = plan_step(b, &nodes[i], &steps[i]);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
     b->plan->steps = steps;
@@ -379,7 +381,7 @@ static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t
     return plan_replay(b);
 }
 
-// ---- graphs and functions ---------------------------------------------------
+// ---- graphs and functions ----
 
 /* An upper bound of the names that occur. */
 static size_t count_names(const kilni_onnx_node *nodes, uint32_t n_nodes)
@@ -423,63 +425,64 @@ static kiln_status define_graph_inputs(builder *b, const kilni_onnx_graph *graph
 {
     uint32_t *initializers = take(b, graph->n_initializers, sizeof(*initializers));
     uint32_t *inputs = take(b, graph->n_inputs, sizeof(*inputs));
-    kiln_status st = initializers != NULL && inputs != NULL ? KILN_STATUS_OK : no_memory(b);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < graph->n_initializers; i++) {
-        st = define(b, graph->initializers[i].name, &initializers[i]);
+    kiln_status status = initializers != NULL && inputs != NULL ? KILN_STATUS_OK : no_memory(b);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < graph->n_initializers; i++) {
+        status = define(b, graph->initializers[i].name, &initializers[i]);
     }
     uint32_t n_constant = b->plan->n_slots;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < graph->n_inputs; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < graph->n_inputs; i++) {
         uint32_t slot = find_slot(b, graph->inputs[i].name);
         if (slot == KILNI_ONNX_NO_SLOT || slot >= n_constant) {
-            st = define(b, graph->inputs[i].name, &inputs[b->plan->n_inputs++]);
+            status = define(b, graph->inputs[i].name, &inputs[b->plan->n_inputs++]);
         }
     }
     b->plan->initializers = initializers;
     b->plan->inputs = inputs;
-    return st;
+    return status;
 }
 
 static kiln_status plan_graph_body(builder *b, const kilni_onnx_graph *graph)
 {
-    kiln_status st = make_tables(b, count_names(graph->nodes, graph->n_nodes) + graph->n_inputs +
-                                        graph->n_outputs + graph->n_initializers);
-    if (st == KILN_STATUS_OK) {
-        st = define_graph_inputs(b, graph);
+    kiln_status status =
+        make_tables(b, count_names(graph->nodes, graph->n_nodes) + graph->n_inputs +
+                           graph->n_outputs + graph->n_initializers);
+    if (status == KILN_STATUS_OK) {
+        status = define_graph_inputs(b, graph);
     }
-    if (st == KILN_STATUS_OK) {
-        st = plan_steps(b, graph->nodes, graph->n_nodes);
+    if (status == KILN_STATUS_OK) {
+        status = plan_steps(b, graph->nodes, graph->n_nodes);
     }
     uint32_t *outputs = take(b, graph->n_outputs, sizeof(*outputs));
-    if (st == KILN_STATUS_OK && outputs == NULL) {
-        st = no_memory(b);
+    if (status == KILN_STATUS_OK && outputs == NULL) {
+        status = no_memory(b);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < graph->n_outputs; i++) {
-        st = use(b, graph->outputs[i].name, &outputs[i]);
-        if (st != KILN_STATUS_OK) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < graph->n_outputs; i++) {
+        status = use(b, graph->outputs[i].name, &outputs[i]);
+        if (status != KILN_STATUS_OK) {
             kiln_error_context(b->err, "output %u of the graph", i);
         }
     }
     b->plan->outputs = outputs;
     b->plan->n_outputs = graph->n_outputs;
-    return st;
+    return status;
 }
 
 static kiln_status plan_function_body(builder *b, const kilni_onnx_function *function)
 {
-    kiln_status st = make_tables(b, count_names(function->nodes, function->n_nodes) +
-                                        function->n_inputs + function->n_outputs);
-    if (st == KILN_STATUS_OK) {
-        st = define_all(b, function->inputs, function->n_inputs, &b->plan->inputs);
+    kiln_status status = make_tables(b, count_names(function->nodes, function->n_nodes) +
+                                            function->n_inputs + function->n_outputs);
+    if (status == KILN_STATUS_OK) {
+        status = define_all(b, function->inputs, function->n_inputs, &b->plan->inputs);
         b->plan->n_inputs = function->n_inputs;
     }
-    if (st == KILN_STATUS_OK) {
-        st = plan_steps(b, function->nodes, function->n_nodes);
+    if (status == KILN_STATUS_OK) {
+        status = plan_steps(b, function->nodes, function->n_nodes);
     }
-    if (st == KILN_STATUS_OK) {
-        st = use_all(b, function->outputs, function->n_outputs, &b->plan->outputs);
+    if (status == KILN_STATUS_OK) {
+        status = use_all(b, function->outputs, function->n_outputs, &b->plan->outputs);
         b->plan->n_outputs = function->n_outputs;
     }
-    return st;
+    return status;
 }
 
 static kiln_status plan_body(builder *around, kiln_onnx_session *session, const void *key,
@@ -508,14 +511,15 @@ static kiln_status plan_body(builder *around, kiln_onnx_session *session, const 
     b.plan->next = session->plans;
     session->plans = b.plan;
     session->plan_depth++;
-    kiln_status st = graph != NULL ? plan_graph_body(&b, graph) : plan_function_body(&b, function);
+    kiln_status status =
+        graph != NULL ? plan_graph_body(&b, graph) : plan_function_body(&b, function);
     session->plan_depth--;
     b.plan->names = b.names;
     b.plan->uses = b.uses;
     b.plan->outer = b.outer;
     b.plan->outer_from = b.outer_from;
     *out_plan = b.plan;
-    return st;
+    return status;
 }
 
 kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err)

@@ -42,7 +42,7 @@ struct kilni_onnx_segment {
     kilni_onnx_segment *next;
 };
 
-// ---- life -------------------------------------------------------------------
+// ---- life ----
 
 static void segment_destroy(const kiln_env *env, kilni_onnx_segment *segment)
 {
@@ -102,7 +102,7 @@ void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_onnx_graph_
     }
 }
 
-// ---- what a segment reads and gives -----------------------------------------
+// ---- what a segment reads and gives ----
 
 /* Calls `fn` for each slot that the steps read. */
 typedef void (*slot_fn)(uint32_t slot, void *user);
@@ -219,7 +219,7 @@ static kilni_onnx_segment *meet(const kilni_onnx_frame *frame, uint32_t begin, u
     return segment;
 }
 
-// ---- the same again ---------------------------------------------------------
+// ---- the same again ----
 
 static bool same_contents(const kilni_onnx_value *value, const void *contents)
 {
@@ -284,14 +284,14 @@ static void add(kilni_onnx_replay *replay, const kiln_env *env, kilni_onnx_segme
     }
 }
 
-// ---- capture ----------------------------------------------------------------
+// ---- capture ----
 
 static kiln_status copy_frame(const kilni_onnx_frame *frame, kilni_onnx_frame *out_copy,
                               kiln_error *err)
 {
     const kilni_onnx_plan *plan = frame->plan;
-    kiln_status st = kilni_onnx_frame_init(out_copy, frame->session, plan, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kilni_onnx_frame_init(out_copy, frame->session, plan, err);
+    if (status == KILN_STATUS_OK) {
         memcpy(out_copy->left, frame->left, plan->n_slots * sizeof(*frame->left));
         for (uint32_t i = 0; i < plan->n_slots; i++) {
             out_copy->values[i] = kilni_onnx_retain(frame->values[i]);
@@ -299,7 +299,7 @@ static kiln_status copy_frame(const kilni_onnx_frame *frame, kilni_onnx_frame *o
         out_copy->around = frame->around;
         out_copy->depth = frame->depth;
     }
-    return st;
+    return status;
 }
 
 /* The tensors that the run gives, in the order of the graph's inputs. */
@@ -367,27 +367,27 @@ static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_fr
         frame->values[segment->ins[i].slot]->looked = false;
     }
     given_tensors(segment, frame, tensors);
-    kiln_status st = kiln_graph_begin(device, tensors, segment->n_given, err);
-    if (st != KILN_STATUS_OK) {
+    kiln_status status = kiln_graph_begin(device, tensors, segment->n_given, err);
+    if (status != KILN_STATUS_OK) {
         /* inside a caller's capture: another time; one tensor in two places: never */
-        segment->hopeless = st == KILN_STATUS_INVALID_ARGUMENT;
-        return st;
+        segment->hopeless = status == KILN_STATUS_INVALID_ARGUMENT;
+        return status;
     }
     segment->hopeless = true;
     kiln_graph_fix_shapes(device);
-    for (uint32_t i = segment->begin; st == KILN_STATUS_OK && i < segment->end; i++) {
-        st = kilni_onnx_run_step(copy, &frame->plan->steps[i], err);
+    for (uint32_t i = segment->begin; status == KILN_STATUS_OK && i < segment->end; i++) {
+        status = kilni_onnx_run_step(copy, &frame->plan->steps[i], err);
     }
-    if (st == KILN_STATUS_OK &&
+    if (status == KILN_STATUS_OK &&
         !(place_outs(segment, frame, copy, tensors) && keep_looked(segment, frame))) {
-        st = kiln_fail(err, FAILED_PRECONDITION, "a value that no graph gives");
+        status = kiln_fail(err, FAILED_PRECONDITION, "a value that no graph gives");
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_graph_end(device, tensors, segment->n_made, &segment->graph, err);
-        segment->hopeless = st != KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_end(device, tensors, segment->n_made, &segment->graph, err);
+        segment->hopeless = status != KILN_STATUS_OK;
     }
     kiln_graph_cancel(device);
-    return st;
+    return status;
 }
 
 static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
@@ -398,9 +398,9 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
     uint32_t steps_run = session->steps_run;
     size_t most = segment->n_ins > segment->n_outs ? segment->n_ins : segment->n_outs;
     kiln_tensor **tensors = kiln_alloc_array(&session->env, most + 1, sizeof(kiln_tensor *));
-    kiln_status st = copy_frame(frame, &copy, &ignored);
+    kiln_status status = copy_frame(frame, &copy, &ignored);
     session->capturing = true;
-    if (st == KILN_STATUS_OK && tensors != NULL) {
+    if (status == KILN_STATUS_OK && tensors != NULL) {
         (void)record_steps(segment, frame, &copy, tensors, &ignored);
     }
     session->capturing = false;
@@ -409,7 +409,7 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
     kiln_free(&session->env, tensors);
 }
 
-// ---- replay -----------------------------------------------------------------
+// ---- replay ----
 
 static kilni_onnx_ref value_of(kiln_onnx_session *session, kiln_tensor *tensor, int32_t narrow)
 {
@@ -456,29 +456,30 @@ static kiln_status replay(const kilni_onnx_segment *segment, kilni_onnx_frame *f
     const kiln_env *env = &frame->session->env;
     kiln_tensor **given = kiln_alloc_array(env, segment->n_given + 1u, sizeof(kiln_tensor *));
     kiln_tensor **made = kiln_alloc_array(env, segment->n_made + 1u, sizeof(kiln_tensor *));
-    kiln_status st = given != NULL && made != NULL
-                         ? KILN_STATUS_OK
-                         : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a segment");
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = given != NULL && made != NULL
+                             ? KILN_STATUS_OK
+                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a segment");
+    if (status == KILN_STATUS_OK) {
         given_tensors(segment, frame, given);
-        st = kiln_graph_run(segment->graph, given, segment->n_given, made, segment->n_made, err);
+        status =
+            kiln_graph_run(segment->graph, given, segment->n_given, made, segment->n_made, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = put_outs(segment, frame, made, err);
+    if (status == KILN_STATUS_OK) {
+        status = put_outs(segment, frame, made, err);
     }
     for (uint32_t i = 0; made != NULL && i < segment->n_made; i++) {
         kiln_release(made[i]);
     }
     kiln_free(env, given);
     kiln_free(env, made);
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         each_use(frame->plan, segment->begin, segment->end, end_use, frame);
         frame->session->steps_run += segment->end - segment->begin;
     }
-    return st;
+    return status;
 }
 
-// ---- when -------------------------------------------------------------------
+// ---- when ----
 
 /* A frame of a function reads its caller's attributes, which are not compared. */
 static bool in_function(const kilni_onnx_frame *frame)
@@ -537,10 +538,10 @@ kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint32_t begin, uint
     if (segment == NULL || segment->graph == NULL) {
         return KILN_STATUS_OK;
     }
-    kiln_status st = replay(segment, frame, err);
-    if (st == KILN_STATUS_FAILED_PRECONDITION) {
+    kiln_status status = replay(segment, frame, err);
+    if (status == KILN_STATUS_FAILED_PRECONDITION) {
         return KILN_STATUS_OK; /* inside a caller's capture: recorded into it */
     }
     *out_end = segment->end;
-    return st;
+    return status;
 }

@@ -9,7 +9,7 @@
 /* Inputs and outputs of a node that need no memory of their own. */
 enum { FEW = 16 };
 
-// ---- life -------------------------------------------------------------------
+// ---- life ----
 
 kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
                                      kiln_onnx_session **out_session, kiln_error *err)
@@ -24,14 +24,14 @@ kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *
     session->device = kiln_device_retain(device);
     kiln_arena_init(&session->arena, &session->env);
     const kiln_backend_provider *provider = kiln_ir_reference_provider();
-    kiln_status st =
+    kiln_status status =
         provider->open(&session->env, "reference:0", &session->host, err, provider->user);
-    if (st == KILN_STATUS_OK) {
-        st = kilni_onnx_plan_model(session, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_plan_model(session, err);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         kiln_onnx_session_destroy(session);
-        return st;
+        return status;
     }
     *out_session = session;
     return KILN_STATUS_OK;
@@ -56,7 +56,7 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
     kiln_free(&env, session);
 }
 
-// ---- frames -----------------------------------------------------------------
+// ---- frames ----
 
 kiln_status kilni_onnx_frame_init(kilni_onnx_frame *frame, kiln_onnx_session *session,
                                   const kilni_onnx_plan *plan, kiln_error *err)
@@ -106,17 +106,17 @@ static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
         if (slot == KILNI_ONNX_NO_SLOT || frame->left[slot] == 0) {
             continue;
         }
-        kiln_status st =
+        kiln_status status =
             kilni_onnx_keep(frame->session, &plan->graph->initializers[i], &value, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
         put(frame, slot, value);
     }
     return KILN_STATUS_OK;
 }
 
-// ---- nodes ------------------------------------------------------------------
+// ---- nodes ----
 
 static void release_temps(kilni_onnx_call *call)
 {
@@ -140,16 +140,16 @@ static kiln_status call_function(const kilni_onnx_call *call, const kilni_onnx_p
     if (values == NULL) {
         return kiln_fail(call->err, RESOURCE_EXHAUSTED, "no memory for the outputs of a function");
     }
-    kiln_status st = kilni_onnx_run_plan(call->session, function, call, NULL, call->inputs,
-                                         call->n_inputs, values, call->err);
+    kiln_status status = kilni_onnx_run_plan(call->session, function, call, NULL, call->inputs,
+                                             call->n_inputs, values, call->err);
     for (uint32_t i = 0; i < function->n_outputs; i++) {
-        if (st == KILN_STATUS_OK && i < call->n_outputs) {
+        if (status == KILN_STATUS_OK && i < call->n_outputs) {
             call->outputs[i] = kilni_onnx_retain(values[i]);
         }
         kilni_onnx_release(&call->session->env, values[i]);
     }
     kiln_free(&call->session->env, values);
-    return st;
+    return status;
 }
 
 static kiln_status check_outputs(const kilni_onnx_call *call)
@@ -217,9 +217,9 @@ static kiln_status run_call(kilni_onnx_frame *frame, const kilni_onnx_step *step
                             kilni_onnx_ref *values, kiln_error *err)
 {
     const kilni_onnx_node *node = step->node;
-    kiln_status st = gather_inputs(frame, step, values, err);
-    if (st != KILN_STATUS_OK) {
-        return st;
+    kiln_status status = gather_inputs(frame, step, values, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_onnx_call call = {.session = frame->session,
                             .frame = frame,
@@ -262,9 +262,9 @@ kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *
     if (values == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the values of a node");
     }
-    kiln_status st = run_call(frame, step, values, err);
+    kiln_status status = run_call(frame, step, values, err);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        if (st == KILN_STATUS_OK) {
+        if (status == KILN_STATUS_OK) {
             put(frame, step->outputs[i], values[node->n_inputs + i]);
         }
         kilni_onnx_release(env, values[node->n_inputs + i]);
@@ -278,7 +278,7 @@ kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *
     if (!fits) {
         kiln_free(env, values);
     }
-    return st == KILN_STATUS_OK ? st : kilni_onnx_at_node(err, node);
+    return status == KILN_STATUS_OK ? status : kilni_onnx_at_node(err, node);
 }
 
 /* Node by node, from one that reads the device to the next; ranges between them may be replayed. */
@@ -287,46 +287,47 @@ static kiln_status run_steps(kilni_onnx_frame *frame, kiln_error *err)
     const kilni_onnx_plan *plan = frame->plan;
     kilni_onnx_replay *replay = plan->replay;
     const bool replays = kilni_onnx_replays(frame);
-    kiln_status st = KILN_STATUS_OK;
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_steps;) {
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_steps;) {
         uint32_t end = i;
         if (replays && (i == 0 || replay->reading[i - 1])) {
-            st = kilni_onnx_replay_from(frame, i, &end, err);
+            status = kilni_onnx_replay_from(frame, i, &end, err);
         }
-        if (end > i || st != KILN_STATUS_OK) {
+        if (end > i || status != KILN_STATUS_OK) {
             i = end;
             continue;
         }
         uint64_t before = frame->session->n_reads;
-        st = kilni_onnx_run_step(frame, &plan->steps[i], err);
+        status = kilni_onnx_run_step(frame, &plan->steps[i], err);
         if (frame->session->n_reads != before && !replay->reading[i]) {
             replay->reading[i] = true;
             replay->n_reading++;
         }
         i++;
     }
-    return st;
+    return status;
 }
 
 static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, uint32_t n_inputs,
                              kilni_onnx_ref *out_values, kiln_error *err)
 {
     const kilni_onnx_plan *plan = frame->plan;
-    kiln_status st = put_initializers(frame, err);
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_inputs && i < n_inputs; i++) {
+    kiln_status status = put_initializers(frame, err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_inputs && i < n_inputs; i++) {
         put(frame, plan->inputs[i], inputs[i]);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outer && frame->around != NULL; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_outer && frame->around != NULL;
+         i++) {
         put(frame, plan->outer[i], frame->around->values[plan->outer_from[i]]);
     }
-    if (st == KILN_STATUS_OK) {
-        st = run_steps(frame, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_steps(frame, err);
     }
-    for (uint32_t i = 0; st == KILN_STATUS_OK && i < plan->n_outputs; i++) {
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_outputs; i++) {
         uint32_t slot = plan->outputs[i];
         out_values[i] = slot == KILNI_ONNX_NO_SLOT ? NULL : kilni_onnx_retain(frame->values[slot]);
     }
-    return st;
+    return status;
 }
 
 kiln_status kilni_onnx_run_plan(kiln_onnx_session *session, const kilni_onnx_plan *plan,
@@ -340,13 +341,13 @@ kiln_status kilni_onnx_run_plan(kiln_onnx_session *session, const kilni_onnx_pla
                          KILNI_ONNX_MAX_CALLS);
     }
     kilni_onnx_frame frame;
-    kiln_status st = kilni_onnx_frame_init(&frame, session, plan, err);
+    kiln_status status = kilni_onnx_frame_init(&frame, session, plan, err);
     frame.caller = around == NULL ? caller : NULL;
     frame.around = around;
     frame.depth = depth;
-    if (st == KILN_STATUS_OK) {
-        st = run_frame(&frame, inputs, n_inputs, out_values, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_frame(&frame, inputs, n_inputs, out_values, err);
     }
     kilni_onnx_frame_fini(&frame);
-    return st;
+    return status;
 }

@@ -39,10 +39,10 @@ kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err)
 {
     if (value->tensor == NULL) {
-        kiln_status st = kiln_tensor_create(device, value->desc.dtype, value->desc.rank,
-                                            value->desc.dims, value->host, &value->tensor, err);
-        if (st != KILN_STATUS_OK) {
-            return st;
+        kiln_status status = kiln_tensor_create(device, value->desc.dtype, value->desc.rank,
+                                                value->desc.dims, value->host, &value->tensor, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
         if (value->constant) {
             kiln_tensor_mark_constant(value->tensor);

@@ -45,7 +45,7 @@ static uint32_t input_with(const emitter *e, uint32_t value)
     return i;
 }
 
-// ---- the computation ---------------------------------------------------------------------------
+// ---- the computation ----
 
 static void emit_fused(const emitter *e)
 {
@@ -100,7 +100,7 @@ static void emit_fused(const emitter *e)
     kf_text_add(e->text, "}\n");
 }
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static void emit_param(const emitter *e, const ew_param *param)
 {
@@ -168,7 +168,7 @@ static void emit_start(const emitter *e)
     }
 }
 
-// ---- gathers -----------------------------------------------------------------------------------
+// ---- gathers ----
 
 static void emit_distance(const emitter *e, uint32_t i);
 static uint32_t repeats(const emitter *e, uint32_t input);
@@ -238,7 +238,7 @@ static void emit_gather_starts(const emitter *e, const char *indent)
     }
 }
 
-// ---- one vector --------------------------------------------------------------------------------
+// ---- one vector ----
 
 /// Calls `fused` on what the macros load, and stores. `load` gives the text of input i's vector.
 static void emit_call(const emitter *e, const char *indent,
@@ -286,7 +286,7 @@ static void emit_call(const emitter *e, const char *indent,
     }
 }
 
-// ---- linear ------------------------------------------------------------------------------------
+// ---- linear ----
 
 static uint32_t repeats(const emitter *e, uint32_t input)
 {
@@ -364,7 +364,7 @@ static void emit_linear(const emitter *e)
     kf_text_add(e->text, "    }\n");
 }
 
-// ---- rows and lanes ----------------------------------------------------------------------------
+// ---- rows and lanes ----
 
 /// Takes `from` apart into coordinates c0 ... of the outer merged axes and `col` of the inner one.
 static void emit_coordinates(const emitter *e, const char *indent, const char *from)

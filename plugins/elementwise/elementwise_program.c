@@ -33,7 +33,7 @@ struct ew_program {
     kf_karg args[MAX_ARGS];
 };
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 static void extent_formula(kf_formula *f, const ew_block *block, const ew_group *group)
 {
@@ -74,7 +74,7 @@ static void grid_formulas(ew_program *p, const ew_block *block, const ew_layout 
     kf_formula_imm(&p->local, 1);
 }
 
-// ---- bindings ----------------------------------------------------------------------------------
+// ---- bindings ----
 
 static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
                  const ew_param *param, kf_karg *arg)
@@ -147,7 +147,7 @@ static void bind_all(ew_program *p, const ew_block *block, const ew_layout *layo
     }
 }
 
-// ---- name --------------------------------------------------------------------------------------
+// ---- name ----
 
 static void make_name(kf_text *name, const ew_block *block)
 {
@@ -161,7 +161,7 @@ static void make_name(kf_text *name, const ew_block *block)
     kf_chain_name(name, "elementwise", ops, block->chain.n_ops);
 }
 
-// ---- life --------------------------------------------------------------------------------------
+// ---- life ----
 
 static void fill(ew_program *p)
 {
@@ -236,7 +236,7 @@ void ew_program_info(const ew_program *program, kf_opt_info *out)
     kf_opt_info_fill(out, program->len, &program->name, program->key, sizeof(program->key));
 }
 
-// ---- estimates ---------------------------------------------------------------------------------
+// ---- estimates ----
 
 static uint32_t has_space_shape(const ew_block *block, const kf_chain_value *value)
 {

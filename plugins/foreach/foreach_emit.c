@@ -30,7 +30,7 @@ static void emit_pointer(const emitter *e, uint32_t local)
                  dtype_of(e, local).storage);
 }
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static void emit_name(const emitter *e, const char *letter, const fe_param *param)
 {
@@ -76,7 +76,7 @@ static void emit_signature(const emitter *e)
     kf_text_add(e->text, ") {\n");
 }
 
-// ---- who does what -----------------------------------------------------------------------------
+// ---- who does what ----
 
 /// The work-group's number counts on through the classes, and within one through its members.
 static void emit_place(const emitter *e)
@@ -175,7 +175,7 @@ static void emit_start(const emitter *e)
     }
 }
 
-// ---- one vector --------------------------------------------------------------------------------
+// ---- one vector ----
 
 static void emit_load(const emitter *e, uint32_t local, uint32_t partial)
 {

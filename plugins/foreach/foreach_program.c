@@ -21,7 +21,7 @@ struct fe_program {
     kf_chain form;
 };
 
-// ---- the form ----------------------------------------------------------------------------------
+// ---- the form ----
 
 /// The form's number of the first member's value; it has it.
 static uint16_t local_of(const uint16_t *of_first, uint32_t count, uint32_t value)
@@ -60,7 +60,7 @@ static void make_form(kf_chain *form, const fe_split *split, const fe_block *blo
     }
 }
 
-// ---- bindings ----------------------------------------------------------------------------------
+// ---- bindings ----
 
 /// Does another member read this member's tensor?
 static uint32_t is_shared(const fe_split *split, uint32_t member, uint32_t value)
@@ -134,7 +134,7 @@ static void make_name(kf_text *name, const fe_split *split, const kf_chain *form
     kf_chain_name(name, title, ops, form->n_ops);
 }
 
-// ---- life --------------------------------------------------------------------------------------
+// ---- life ----
 
 static void fill(fe_program *p, const fe_block *block, const kf_chain_device *device)
 {
@@ -216,7 +216,7 @@ void fe_program_info(const fe_program *program, kf_opt_info *out)
     kf_opt_info_fill(out, program->len, &program->name, program->key, sizeof(program->key));
 }
 
-// ---- the estimate ------------------------------------------------------------------------------
+// ---- the estimate ----
 
 /// Pushes the elements of all members times `each`.
 static void per_element(kf_formula *f, const fe_split *split, int64_t each)

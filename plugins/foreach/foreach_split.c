@@ -6,7 +6,7 @@
 // subtraction for each class and one division.
 #include "foreach_internal.h"
 
-// ---- members -----------------------------------------------------------------------------------
+// ---- members ----
 
 static uint32_t find(uint16_t *parents, uint32_t op)
 {
@@ -75,7 +75,7 @@ static uint32_t sort_ops(fe_split *split, const kf_chain *chain, uint32_t n_ops)
     return 1;
 }
 
-// ---- the form ----------------------------------------------------------------------------------
+// ---- the form ----
 
 typedef struct matcher {
     fe_split *split;
@@ -247,7 +247,7 @@ static uint32_t match_all(fe_split *split, const fe_block *block, uint32_t len)
     return 0;
 }
 
-// ---- classes of extents ------------------------------------------------------------------------
+// ---- classes of extents ----
 
 /// The value with the member's elements.
 static const kf_chain_value *space_of(const fe_split *split, const fe_block *block, uint32_t member)
@@ -327,7 +327,7 @@ static uint32_t make_formulas(fe_split *split, const fe_block *block, uint32_t c
            split->groups.n + 16 < KF_MAX_EXPR;
 }
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static void add_param(fe_split *split, uint32_t kind, uint32_t local, uint32_t member,
                       uint32_t bytes)
@@ -404,7 +404,7 @@ static uint32_t make_params(fe_split *split, const fe_block *block, const kf_cha
     return split->n_params <= FE_MAX_ARGS && split->param_bytes <= device->max_param_bytes;
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 fe_shape fe_shape_of(const kf_chain_device *device)
 {

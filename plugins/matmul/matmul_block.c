@@ -44,7 +44,7 @@ static uint32_t is_constant(const mm_block *block, uint32_t value)
     return id < KNOWN_CONSTANTS && (block->constant_ids[id / 32] >> (id % 32) & 1u) != 0;
 }
 
-// ---- before the product ------------------------------------------------------------------------
+// ---- before the product ----
 
 static uint32_t prologue_of(const mm_block *block, uint32_t id)
 {
@@ -89,7 +89,7 @@ static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, co
     return 1;
 }
 
-// ---- the product -------------------------------------------------------------------------------
+// ---- the product ----
 
 static uint32_t is_set(const kf_op *op, uint32_t key)
 {
@@ -197,7 +197,7 @@ static uint32_t push_product(mm_block *block, const kf_chain_device *device, con
     return 1;
 }
 
-// ---- behind the product ------------------------------------------------------------------------
+// ---- behind the product ----
 
 static uint32_t is_behind(const mm_block *block, uint32_t value)
 {
@@ -260,7 +260,7 @@ static uint32_t push_epilogue(mm_block *block, const kf_host *host, const kf_ew_
     return 1;
 }
 
-// ---- any operation -----------------------------------------------------------------------------
+// ---- any operation ----
 
 static uint32_t push(mm_block *block, const kf_chain_device *device, const kf_host *host,
                      const kf_op *op)

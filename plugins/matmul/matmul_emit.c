@@ -16,7 +16,7 @@ const char *mm_kernel_name(mm_role role)
                                    : "kiln_matmul_combine";
 }
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 {
@@ -73,7 +73,7 @@ static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *ker
     kf_chain_numbers(text, &plan->block->chain, plan->width);
 }
 
-// ---- addresses ---------------------------------------------------------------------------------
+// ---- addresses ----
 
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32])
 {
@@ -162,7 +162,7 @@ void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand,
     }
 }
 
-// ---- packing -----------------------------------------------------------------------------------
+// ---- packing ----
 
 /// PUT(v, p), PUT_OWN(v, p): a vector into a panel or into private memory, as VSTORE_x does.
 static void emit_put_macros(kf_text *text, const mm_plan *plan)
@@ -410,7 +410,7 @@ static void emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
     kf_text_add(text, "}\n");
 }
 
-// ---- the end -----------------------------------------------------------------------------------
+// ---- the end ----
 
 static void emit_end_input(kf_text *text, const mm_plan *plan, uint32_t value, const char *indent)
 {
@@ -531,7 +531,7 @@ static void emit_combine(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "    }\n}\n");
 }
 
-// ---- the product -------------------------------------------------------------------------------
+// ---- the product ----
 
 /// Declares batch, and the part of the sum that is done here, from a work-item's last index.
 static void emit_place(kf_text *text, const mm_plan *plan, const char *index, const char *size)
@@ -576,7 +576,7 @@ static void emit_product(kf_text *text, const mm_plan *plan)
     }
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 static void emit_functions(kf_text *text, const mm_plan *plan)
 {

@@ -6,7 +6,7 @@
 
 enum { DOT_ROWS = 4, GROUP = 256, GROUP_SIDE = 16 };
 
-// ---- packed tiles ------------------------------------------------------------------------------
+// ---- packed tiles ----
 
 /// Adds `terms` terms to the sums of a tile, or begins them. In the packed form also asks for what
 /// comes next, a share with every term: `next_a` and `next_b` are where this call's share begins of
@@ -173,7 +173,7 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "            }\n        }\n    }\n}\n");
 }
 
-// ---- one row -----------------------------------------------------------------------------------
+// ---- one row ----
 
 /// Declares `terms[]`: a vector of the only row, from term t on.
 static void emit_terms(kf_text *text, const mm_plan *plan, const char *indent)
@@ -299,7 +299,7 @@ void mm_emit_dot_sums(kf_text *text, const mm_plan *plan)
     emit_row_end(text, plan);
 }
 
-// ---- tiles in local memory ---------------------------------------------------------------------
+// ---- tiles in local memory ----
 
 typedef struct side { ///< one operand as a tile is filled from it
     const mm_operand *operand;

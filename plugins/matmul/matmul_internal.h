@@ -17,7 +17,7 @@ enum {
     MM_NO_VALUE = 0xFFFF
 };
 
-// ---- the block ---------------------------------------------------------------------------------
+// ---- the block ----
 
 typedef struct mm_operand {
     uint16_t source; ///< value that is read
@@ -58,7 +58,7 @@ uint32_t mm_block_is_ready(const mm_block *block);
 uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand);
 uint32_t mm_inner_symbol(const mm_block *block);
 
-// ---- how it is done ----------------------------------------------------------------------------
+// ---- how it is done ----
 
 typedef enum mm_form {
     MM_FORM_PACKED = 1, ///< block shape: operands packed into panels, tiles in registers
@@ -147,7 +147,7 @@ uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axis);
 /// Is the value read by the epilogue?
 uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
 
-// ---- text --------------------------------------------------------------------------------------
+// ---- text ----
 
 void mm_emit(kf_text *text, const mm_plan *plan);
 const char *mm_kernel_name(mm_role role);
@@ -180,7 +180,7 @@ void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32]
 /// are.
 void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char *indent);
 
-// ---- program and costs -------------------------------------------------------------------------
+// ---- program and costs ----
 
 typedef struct mm_program mm_program;
 mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device, uint32_t fuser);

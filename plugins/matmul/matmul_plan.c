@@ -20,7 +20,7 @@ enum {
     SPAN_BLOCK = 4096
 };
 
-// ---- axes --------------------------------------------------------------------------------------
+// ---- axes ----
 
 int mm_row_axis(const mm_block *block)
 {
@@ -104,7 +104,7 @@ uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
     return 0;
 }
 
-// ---- the batch as rows -------------------------------------------------------------------------
+// ---- the batch as rows ----
 
 /// The left operand's batch and rows are one long axis in memory, the right one's are repeated.
 static uint32_t operands_fold(const mm_block *block)
@@ -147,7 +147,7 @@ static uint32_t batch_folds(const mm_block *block)
     return folds;
 }
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static void add(mm_kernel *kernel, mm_param_kind kind, uint32_t index, uint32_t axis)
 {
@@ -290,7 +290,7 @@ static void combine_kernel(mm_plan *plan)
     add_sizes(kernel);
 }
 
-// ---- form and sizes ----------------------------------------------------------------------------
+// ---- form and sizes ----
 
 /// Panels that are packed once for ever are better than none; otherwise few tiles are not worth a
 /// launch and a way through memory for their panels.

@@ -40,7 +40,7 @@ struct mm_program {
     one_launch all[MM_MAX_LAUNCHES];
 };
 
-// ---- sizes -------------------------------------------------------------------------------------
+// ---- sizes ----
 
 static void symbol(kf_formula *f, uint32_t symbol)
 {
@@ -219,7 +219,7 @@ uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
     return plan->form == MM_FORM_PACKED && operand->constant;
 }
 
-// ---- launches ----------------------------------------------------------------------------------
+// ---- launches ----
 
 /// Work-items that pack an operand: of one step of terms of one tile or group of panels, of all of
 /// these, and of all batches.
@@ -395,7 +395,7 @@ static void make_launch(mm_program *p, uint32_t index)
     p->steps[p->n_steps++].index = index;
 }
 
-// ---- temporaries -------------------------------------------------------------------------------
+// ---- temporaries ----
 
 static void add_temp(mm_program *p, uint32_t kept, uint32_t prepack)
 {
@@ -422,7 +422,7 @@ static void make_temps(mm_program *p)
     }
 }
 
-// ---- life --------------------------------------------------------------------------------------
+// ---- life ----
 
 static void make_key(mm_program *p)
 {

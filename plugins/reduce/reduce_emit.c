@@ -11,7 +11,7 @@
 // and hN for one slab of rows, whose coordinates are in sG.
 #include "reduce_internal.h"
 
-// ---- functions ---------------------------------------------------------------------------------
+// ---- functions ----
 
 static void emit_access(const rd_emitter *e, uint64_t read, uint64_t written)
 {
@@ -80,7 +80,7 @@ static void emit_functions(const rd_emitter *e)
     emit_joins(e);
 }
 
-// ---- signature ---------------------------------------------------------------------------------
+// ---- signature ----
 
 static void emit_param(const rd_emitter *e, const rd_param *param)
 {
@@ -134,7 +134,7 @@ static void emit_signature(const rd_emitter *e, const char *name, const rd_launc
     }
 }
 
-// ---- results -----------------------------------------------------------------------------------
+// ---- results ----
 
 /// Rounds and divides the joined partial result named by `what` into the operation's value.
 static void emit_total(const rd_emitter *e, uint32_t result, const char *what, const char *indent)
@@ -226,7 +226,7 @@ static void finish_columns(const rd_emitter *e)
     kf_text_add(e->text, "        }\n");
 }
 
-// ---- kernels -----------------------------------------------------------------------------------
+// ---- kernels ----
 
 /// Which items this work-item has, and which part of each.
 static void emit_items(const rd_emitter *e)

@@ -71,7 +71,7 @@ uint32_t rd_is_ready(const kf_rows *rows);
 void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *device,
                   uint32_t split);
 
-// ---- the kernels' text -------------------------------------------------------------------------
+// ---- the kernels' text ----
 
 void rd_emit_kernels(kf_text *text, const rd_plan *plan);
 
@@ -116,7 +116,7 @@ void rd_emit_column(const rd_emitter *e);
 void rd_emit_rows(const rd_emitter *e);
 void rd_emit_columns(const rd_emitter *e);
 
-// ---- the program -------------------------------------------------------------------------------
+// ---- the program ----
 
 typedef struct rd_program rd_program;
 rd_program *rd_program_create(const kf_rows *rows, const kf_chain_device *device, uint32_t split);

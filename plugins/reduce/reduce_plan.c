@@ -16,7 +16,7 @@ enum {
     MAX_PARTS = 1024
 };
 
-// ---- what can be done --------------------------------------------------------------------------
+// ---- what can be done ----
 
 uint32_t rd_fits(const kf_rows *rows, const kf_host *host, uint32_t position)
 {
@@ -59,7 +59,7 @@ uint32_t rd_is_ready(const kf_rows *rows)
     return rows->phases > 0 && results > 0;
 }
 
-// ---- axes --------------------------------------------------------------------------------------
+// ---- axes ----
 
 static uint32_t joins(const kf_rows *rows, uint32_t last, uint32_t axis)
 {
@@ -91,7 +91,7 @@ static void merge_axes(rd_plan *plan)
     }
 }
 
-// ---- parameters --------------------------------------------------------------------------------
+// ---- parameters ----
 
 static void add_param(rd_launch *launch, rd_param_kind kind, uint32_t index, uint32_t axis)
 {
@@ -205,7 +205,7 @@ void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *dev
     list_params(plan);
 }
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 static void group_extent(kf_formula *f, const rd_plan *plan, uint32_t group)
 {

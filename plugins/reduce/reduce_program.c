@@ -43,7 +43,7 @@ struct rd_program {
     rd_launch_view views[2];
 };
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 static void number_formulas(rd_program *p)
 {
@@ -148,7 +148,7 @@ static void grids(rd_program *p)
     }
 }
 
-// ---- bindings ----------------------------------------------------------------------------------
+// ---- bindings ----
 
 static const kf_formula *number_of(const rd_program *p, const rd_param *param)
 {
@@ -224,7 +224,7 @@ static void make_temps(rd_program *p)
     }
 }
 
-// ---- life --------------------------------------------------------------------------------------
+// ---- life ----
 
 static void fill_launch(rd_program *p, uint32_t which)
 {
@@ -354,7 +354,7 @@ void rd_program_info(const rd_program *program, kf_opt_info *out)
     kf_opt_info_fill(out, program->rows->len, &program->name, program->key, sizeof(program->key));
 }
 
-// ---- estimates ---------------------------------------------------------------------------------
+// ---- estimates ----
 
 /// Few items leave most of the device idle: the time grows by what is wanted over what there is.
 static void idle_factor(kf_formula *f, const rd_plan *plan)

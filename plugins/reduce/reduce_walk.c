@@ -13,7 +13,7 @@ static int axis_in(const rd_emitter *e, uint32_t value, uint32_t group)
     return kf_rows_value_axis(e->rows, value, e->plan->groups[group].first);
 }
 
-// ---- coordinates and distances -----------------------------------------------------------------
+// ---- coordinates and distances ----
 
 void rd_emit_coordinates(const rd_emitter *e, const char *from, uint32_t reduced, uint32_t end)
 {
@@ -123,7 +123,7 @@ static void emit_load(const rd_emitter *e, uint32_t value, const char *indent)
     }
 }
 
-// ---- values ------------------------------------------------------------------------------------
+// ---- values ----
 
 static void emit_loads(const rd_emitter *e, uint32_t full, const char *indent)
 {
@@ -211,7 +211,7 @@ static void join_stretch(const rd_emitter *e)
     kf_text_add(e->text, e->plan->columns ? "        }\n" : "");
 }
 
-// ---- walking rows ------------------------------------------------------------------------------
+// ---- walking rows ----
 
 static void emit_count(const rd_emitter *e)
 {
@@ -264,7 +264,7 @@ void rd_emit_rows(const rd_emitter *e)
     kf_text_add(e->text, "        u += stop - at;\n        }\n");
 }
 
-// ---- walking columns ---------------------------------------------------------------------------
+// ---- walking columns ----
 
 void rd_emit_column(const rd_emitter *e)
 {

@@ -6,7 +6,7 @@
 // all.
 #include "rowwise_internal.h"
 
-// ---- functions ---------------------------------------------------------------------------------
+// ---- functions ----
 
 static void emit_give(const rw_emitter *e, uint32_t dtype)
 {
@@ -97,7 +97,7 @@ static void emit_functions(const rw_emitter *e)
     emit_reduction_functions(e);
 }
 
-// ---- signature ---------------------------------------------------------------------------------
+// ---- signature ----
 
 static void emit_param(const rw_emitter *e, const rw_param *param)
 {
@@ -145,7 +145,7 @@ static void emit_param(const rw_emitter *e, const rw_param *param)
     }
 }
 
-// ---- where a row is ----------------------------------------------------------------------------
+// ---- where a row is ----
 
 static void emit_coordinates(const rw_emitter *e)
 {
@@ -210,7 +210,7 @@ static void emit_row_inputs(const rw_emitter *e)
     }
 }
 
-// ---- between passes ----------------------------------------------------------------------------
+// ---- between passes ----
 
 static void emit_total(const rw_emitter *e, const kf_chain_op *op)
 {
@@ -263,7 +263,7 @@ static void emit_row_results(const rw_emitter *e)
     }
 }
 
-// ---- the kernel --------------------------------------------------------------------------------
+// ---- the kernel ----
 
 static void emit_row_loop(const rw_emitter *e)
 {

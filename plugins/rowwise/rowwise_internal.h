@@ -88,7 +88,7 @@ int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis);
 /// Is it a parameter that runs along axes of the space's second shape?
 uint32_t rw_is_turned(const kf_rows *rows, uint32_t value);
 
-// ---- text --------------------------------------------------------------------------------------
+// ---- text ----
 
 // Names in it: pN inputs, qN outputs, oN offsets, tN_A strides along the value's axis A, aK
 // scalars, eG extents of merged axes; rN where input N's row starts; vN values, kN one that may
@@ -112,7 +112,7 @@ void rw_emit_kernel(kf_text *text, const rw_plan *plan);
 /// The pass of loop `loop`, as far as its partial results.
 void rw_emit_pass(const rw_emitter *e, uint32_t loop);
 
-// ---- program and costs -------------------------------------------------------------------------
+// ---- program and costs ----
 
 typedef struct rw_program rw_program;
 rw_program *rw_program_create(const kf_rows *rows, const kf_chain_device *device);

@@ -10,7 +10,7 @@ enum {
     RISE = 8 // of the maximum, until which a sum of powers stays as it is
 };
 
-// ---- one vector --------------------------------------------------------------------------------
+// ---- one vector ----
 
 static void emit_load(const rw_emitter *e, uint32_t value, const char *indent)
 {
@@ -212,7 +212,7 @@ static void emit_vector(const rw_emitter *e, uint32_t loop, char prefix, const c
     emit_terms(e, loop, prefix, which);
 }
 
-// ---- a stretch of vectors ----------------------------------------------------------------------
+// ---- a stretch of vectors ----
 
 /// The result of the first reduction over what loop `loop` computes; RW_NO_VALUE: there is none.
 static uint32_t reduced_by(const rw_emitter *e, uint32_t loop)
@@ -339,7 +339,7 @@ static void emit_stretch(const rw_emitter *e, uint32_t loop)
     kf_text_add(e->text, "        }\n");
 }
 
-// ---- a row -------------------------------------------------------------------------------------
+// ---- a row ----
 
 /// One stretch of a pass: partial results of its own, which join those of the row.
 static void emit_joined_stretch(const rw_emitter *e, uint32_t loop)

@@ -17,7 +17,7 @@ uint32_t rw_is_turned(const kf_rows *rows, uint32_t value)
     return rows->places[value].form == KF_ROWS_TURNED;
 }
 
-// ---- what can be done --------------------------------------------------------------------------
+// ---- what can be done ----
 
 static uint32_t is_power_of_two(uint32_t mask)
 {
@@ -84,7 +84,7 @@ uint32_t rw_is_ready(const kf_rows *rows)
     return rows->phases > 0 && results > 0;
 }
 
-// ---- what a loop needs -------------------------------------------------------------------------
+// ---- what a loop needs ----
 
 uint32_t rw_is_written(const kf_rows *rows, uint32_t value, uint32_t loop)
 {
@@ -133,7 +133,7 @@ void rw_derives(const kf_rows *rows, uint32_t value, uint8_t *needs)
     close_over_inputs(rows, RW_NO_VALUE, needs);
 }
 
-// ---- functions of what is at most 0 ------------------------------------------------------------
+// ---- functions of what is at most 0 ----
 
 /// The operation that computes the value, views left out; NULL for one that is read.
 static const kf_chain_op *maker_of(const kf_rows *rows, uint32_t value)
@@ -207,7 +207,7 @@ const kf_chain_op *rw_summed_op(const kf_rows *rows, uint32_t value)
     return NULL;
 }
 
-// ---- the first two loops in one ----------------------------------------------------------------
+// ---- the first two loops in one ----
 
 /// The only reduction over what loop `loop` computes; NULL when there are none or several.
 static const kf_chain_op *only_reduction(const kf_rows *rows, uint32_t loop)
@@ -246,7 +246,7 @@ static uint16_t running_maximum(const kf_rows *rows)
     return sub->inputs[1];
 }
 
-// ---- what is kept from loop to loop ------------------------------------------------------------
+// ---- what is kept from loop to loop ----
 
 /// Work for one vector: operations in additions, and reads of memory or of the slot.
 static uint32_t loop_cost(const rw_plan *plan, uint32_t loop, uint32_t cached)
@@ -313,7 +313,7 @@ static void size_slot(rw_plan *plan)
     plan->slot_limit = (uint32_t)limit / plan->slot_bytes / plan->width * plan->width;
 }
 
-// ---- axes and parameters -----------------------------------------------------------------------
+// ---- axes and parameters ----
 
 /// Is it read along axes?
 static uint32_t is_walked(const kf_rows *rows, uint32_t value)

@@ -34,7 +34,7 @@ struct rw_program {
     kf_karg args[RW_MAX_PARAMS];
 };
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 /// Work-items of one row: the smallest power of two, from 8 on, that gives each one vector.
 static void lanes_formula(kf_formula *f, const rw_program *p)
@@ -107,7 +107,7 @@ static void make_formulas(rw_program *p)
     }
 }
 
-// ---- bindings ----------------------------------------------------------------------------------
+// ---- bindings ----
 
 static void bind_value(kf_karg *arg, const kf_formula *formula)
 {
@@ -188,7 +188,7 @@ static uint32_t is_in_place_safe(const rw_program *p)
     return 1;
 }
 
-// ---- life --------------------------------------------------------------------------------------
+// ---- life ----
 
 static void fill(rw_program *p)
 {
@@ -298,7 +298,7 @@ void rw_program_info(const rw_program *program, kf_opt_info *out)
     kf_opt_info_fill(out, program->rows->len, &program->name, program->key, sizeof(program->key));
 }
 
-// ---- estimates ---------------------------------------------------------------------------------
+// ---- estimates ----
 
 /// Few rows leave most of the device idle: the time grows by units / min(units, rows).
 static void idle_factor(kf_formula *f, const kf_rows *rows)

@@ -103,8 +103,7 @@ uint64_t kilni_rpc_batch_serial(const kilni_rpc_batch *batch)
     return batch->serial;
 }
 
-// ---- values
-// --------------------------------------------------------------------------------------
+// ---- values ----
 
 static const slot *find_slot(const kilni_rpc_batch *batch, uint64_t tensor)
 {
@@ -170,8 +169,7 @@ bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *r
     return true;
 }
 
-// ---- records
-// -------------------------------------------------------------------------------------
+// ---- records ----
 
 static void mix(kilni_rpc_batch *batch, const void *bytes, size_t length)
 {
@@ -318,8 +316,7 @@ bool kilni_rpc_batch_free(kilni_rpc_batch *batch, uint64_t buffer, bool fresh)
     return true;
 }
 
-// ---- the frame
-// -----------------------------------------------------------------------------------
+// ---- the frame ----
 
 static kiln_status encode(kilni_rpc_batch *batch, kiln_error *err)
 {

@@ -59,8 +59,7 @@ static kiln_status send_batch(kilni_rpc_client *self, kiln_error *err)
     return status;
 }
 
-// ---- operations
-// ----------------------------------------------------------------------------------
+// ---- operations ----
 
 static uint64_t number_of(const kiln_view *view)
 {
@@ -119,8 +118,7 @@ static kiln_status client_execute(kiln_backend *backend, const kiln_op_record *r
     return status;
 }
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory ----
 
 static kiln_status client_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
                                 kiln_error *err)
@@ -298,8 +296,7 @@ static kiln_status client_copy(kiln_backend *backend, kiln_buffer *source, size_
     return status;
 }
 
-// ---- between servers
-// -----------------------------------------------------------------------------
+// ---- between servers ----
 
 static kiln_status expose_locked(kilni_rpc_client *self, const kiln_buffer *buffer,
                                  kiln_transfer *out_transfer, kiln_error *err)
@@ -399,8 +396,7 @@ static kiln_status client_obtain(kiln_backend *backend, kiln_buffer *buffer,
     return status;
 }
 
-// ---- the rest of the interface
-// ---------------------------------------------------------------------
+// ---- the rest of the interface ----
 
 static kiln_status client_flush(kiln_backend *backend, kiln_error *err)
 {

@@ -89,8 +89,7 @@ void kilni_rpc_client_drop_kept(kilni_rpc_client *self);
 /// Closes the session and frees the client.
 void kilni_rpc_client_end(kilni_rpc_client *self);
 
-// ---- answers on their way (rpc_pending.c)
-// --------------------------------------------------------
+// ---- answers on their way (rpc_pending.c) ----
 
 /// Sends a frame that wants an answer, whose data go to `out_data`: `length` bytes. Ownership:
 /// `*out_pending` goes to `settle` or to `end`. Errors: the session is lost; RESOURCE_EXHAUSTED.

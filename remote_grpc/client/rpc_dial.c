@@ -24,8 +24,7 @@ static void pause_ms(uint64_t ms)
     (void)nanosleep(&pause, NULL);
 }
 
-// ---- Hello and Welcome
-// ----------------------------------------------------------------------------
+// ---- Hello and Welcome ----
 
 static bool offers(const kiln_v1_Welcome *welcome, const char *feature)
 {
@@ -118,8 +117,7 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
     return kilni_rpc_link_attach(&self->link, stream, 0, err);
 }
 
-// ---- losing and coming back
-// ----------------------------------------------------------------------
+// ---- losing and coming back ----
 
 kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, const char *message,
                                   kiln_error *err)
@@ -211,8 +209,7 @@ static kiln_status come_back(kilni_rpc_client *self, kiln_error *err)
     return kilni_rpc_client_lose(self, status, cause.message, err);
 }
 
-// ---- frames
-// --------------------------------------------------------------------------------------
+// ---- frames ----
 
 /// A frame of the server is there, or the reason why there is none.
 static kiln_status took(kilni_rpc_client *self, kiln_status status, bool end, bool only_ack,
@@ -311,8 +308,7 @@ void kilni_rpc_client_drop_kept(kilni_rpc_client *self)
     }
 }
 
-// ---- opening and closing a device
-// -----------------------------------------------------------------
+// ---- opening and closing a device ----
 
 static void describe_device(kilni_rpc_client *self)
 {

@@ -139,8 +139,7 @@ kiln_status kilni_rpc_pending_settle(kilni_rpc_client *self, kiln_pending *pendi
     return end(self, pending, err);
 }
 
-// ---- parts of the backend, which take the lock
-// ---------------------------------------------------
+// ---- parts of the backend, which take the lock ----
 
 bool kilni_rpc_pending_poll(kiln_pending *pending)
 {

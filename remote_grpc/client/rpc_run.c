@@ -9,8 +9,7 @@
 
 enum { GRAPH_CHARGE = 8 }; ///< bytes of memory for a byte of the wire, at most about
 
-// ---- known graphs
-// --------------------------------------------------------------------------------
+// ---- known graphs ----
 
 static kilni_rpc_known_graph **find_graph(kilni_rpc_session *session, uint64_t id)
 {
@@ -100,8 +99,7 @@ static kiln_status get_graph(kilni_rpc_session *session, const kilni_rpc_frame *
     return status;
 }
 
-// ---- values
-// --------------------------------------------------------------------------------------
+// ---- values ----
 
 static void begin_values(kilni_rpc_session *session)
 {
@@ -135,8 +133,7 @@ static kiln_status add_value(kilni_rpc_session *session, uint64_t id, kiln_tenso
     return KILN_STATUS_OK;
 }
 
-// ---- inputs
-// --------------------------------------------------------------------------------------
+// ---- inputs ----
 
 static bool same_kind(const kiln_tensor *tensor, const kiln_tensor_desc *desc)
 {
@@ -237,8 +234,7 @@ static kiln_status bind_inputs(kilni_rpc_session *session, const kiln_ir_graph *
     return KILN_STATUS_OK;
 }
 
-// ---- operations
-// ----------------------------------------------------------------------------------
+// ---- operations ----
 
 /// The inputs of an operation; `*out_holds` is the most memory that one of them keeps.
 static kiln_status find_inputs(kilni_rpc_session *session, const kiln_op_record *op,
@@ -309,8 +305,7 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
     return status;
 }
 
-// ---- outputs
-// -------------------------------------------------------------------------------------
+// ---- outputs ----
 
 /// The value as it is kept in a buffer: a view of more memory than is charged for it becomes a
 /// copy. Ownership: `*out_tensor` is the caller's hold.

@@ -14,8 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-// ---- parsing
-// -------------------------------------------------------------------------------------
+// ---- parsing ----
 
 /// Decimal digits up to the end of the text, at most `most`.
 static bool parse_number(const char *text, uint64_t most, uint64_t *out_value)
@@ -159,8 +158,7 @@ bool kilni_rpc_address_is_tls(const kilni_rpc_address *address)
     return strcmp(address->scheme, "grpcs") == 0;
 }
 
-// ---- the registry
-// --------------------------------------------------------------------------------
+// ---- the registry ----
 
 typedef struct registry {
     pthread_mutex_t lock;
@@ -277,8 +275,7 @@ kiln_status kiln_rpc_device_address(uint64_t device_id, const char **out_address
     return KILN_STATUS_OK;
 }
 
-// ---- secrets and files
-// ---------------------------------------------------------------------------
+// ---- secrets and files ----
 
 kiln_status kilni_rpc_random(void *bytes, size_t length, kiln_error *err)
 {
@@ -346,8 +343,7 @@ kiln_status kilni_rpc_read_file(const kiln_env *env, const char *path, char **ou
     return KILN_STATUS_OK;
 }
 
-// ---- identity
-// ------------------------------------------------------------------------------------
+// ---- identity ----
 
 static kiln_status load_knob(const kiln_env *env, kiln_knob knob, char **out_text, kiln_error *err)
 {

@@ -24,8 +24,7 @@ typedef struct span {
     size_t message_length;
 } span;
 
-// ---- encoding
-// ------------------------------------------------------------------------------------
+// ---- encoding ----
 
 static bool write_span(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
 {
@@ -120,8 +119,7 @@ void kilni_rpc_parcel_free(const kiln_env *env, kilni_rpc_parcel *parcel)
     kiln_free(env, parcel);
 }
 
-// ---- decoding
-// ------------------------------------------------------------------------------------
+// ---- decoding ----
 
 /// The stream of a decode runs over memory, so its state is the position in the message; but a
 /// number in place of bytes comes in a buffer of nanopb's own, which is gone afterwards.
@@ -173,8 +171,7 @@ void kilni_rpc_frame_data(const kilni_rpc_frame *frame, void *out_bytes)
     }
 }
 
-// ---- messages in pieces
-// --------------------------------------------------------------------------
+// ---- messages in pieces ----
 
 /// Reads a number of at most 10 bytes; gives how many, 0 when there is none.
 static size_t read_varint(const unsigned char *bytes, size_t length, uint64_t *out_value)

@@ -24,8 +24,7 @@ static kiln_status read_optional(const kiln_env *env, const char *path, char **o
     return path != NULL ? kilni_rpc_read_file(env, path, out_text, err) : KILN_STATUS_OK;
 }
 
-// ---- identities
-// ----------------------------------------------------------------------------------
+// ---- identities ----
 
 static kiln_status check_files(const kiln_rpc_server_options *options, kiln_error *err)
 {
@@ -141,8 +140,7 @@ static kiln_status load_self(kiln_rpc_server *server, kiln_error *err)
     return status;
 }
 
-// ---- addresses
-// -----------------------------------------------------------------------------------
+// ---- addresses ----
 
 static bool is_port(const char *text)
 {
@@ -232,8 +230,7 @@ kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kil
     return KILN_STATUS_OK;
 }
 
-// ---- all of them
-// ---------------------------------------------------------------------------------
+// ---- all of them ----
 
 static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *options)
 {

@@ -21,8 +21,7 @@ struct kilni_rpc_exposures {
     bool stopped;
 };
 
-// ---- the table
-// ------------------------------------------------------------------------------------
+// ---- the table ----
 
 kiln_status kilni_rpc_exposures_create(const kiln_env *env, kilni_rpc_exposures **out_exposures,
                                        kiln_error *err)
@@ -229,8 +228,7 @@ void kilni_rpc_untake(kilni_rpc_exposures *exposures, kilni_rpc_exposure *exposu
     }
 }
 
-// ---- serving
-// -------------------------------------------------------------------------------------
+// ---- serving ----
 
 static kiln_status receive_request(const kiln_env *env, kilni_rpc_stream *stream,
                                    kiln_v1_FetchRequest *out_request, kiln_error *err)
@@ -335,8 +333,7 @@ void kilni_rpc_serve_fetch(const kiln_env *env, kilni_rpc_exposures *exposures,
     }
 }
 
-// ---- obtaining
-// -----------------------------------------------------------------------------------
+// ---- obtaining ----
 
 static bool is_listed(const char *const *list, size_t count, const kilni_rpc_address *address)
 {

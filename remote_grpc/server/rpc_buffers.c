@@ -17,8 +17,7 @@ enum {
     MAP_FROM = 256 << 10 ///< bytes of a tensor that are sent from where they lie
 };
 
-// ---- staging
-// -------------------------------------------------------------------------------------
+// ---- staging ----
 
 static void advise_huge(char *bytes, size_t capacity)
 {
@@ -95,8 +94,7 @@ void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *st
     }
 }
 
-// ---- entries
-// -------------------------------------------------------------------------------------
+// ---- entries ----
 
 kilni_rpc_entry **kilni_rpc_entry_find(kilni_rpc_session *session, uint64_t id)
 {
@@ -230,8 +228,7 @@ void kilni_rpc_entry_fail(kilni_rpc_session *session, uint64_t id, const kiln_er
     }
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ----
 
 static bool is_lent(const kilni_rpc_staging *staging)
 {

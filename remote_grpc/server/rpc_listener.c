@@ -33,8 +33,7 @@ struct kilni_rpc_listener {
     bool shutdown_seen;
 };
 
-// ---- certificates
-// --------------------------------------------------------------------------------
+// ---- certificates ----
 
 static kiln_status copy_identity(const kiln_env *env, const kilni_rpc_identity *identity,
                                  kilni_rpc_identity *out_copy, kiln_error *err)
@@ -114,8 +113,7 @@ static grpc_server_credentials *make_credentials(kilni_rpc_listener *listener, b
             show_certificate, port));
 }
 
-// ---- ports
-// -------------------------------------------------------------------------------------
+// ---- ports ----
 
 /// gRPC removes a socket file before it binds; somebody may be listening there.
 static bool is_served(const char *path)
@@ -233,8 +231,7 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     return KILN_STATUS_OK;
 }
 
-// ---- calls
-// -------------------------------------------------------------------------------------
+// ---- calls ----
 
 /// Answers the start of a call; the batch that tells of its end stays open.
 static bool greet(kilni_rpc_stream *stream)
@@ -329,8 +326,7 @@ bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
     return found;
 }
 
-// ---- end
-// ---------------------------------------------------------------------------------------
+// ---- end ----
 
 void kilni_rpc_listener_stop(kilni_rpc_listener *listener)
 {

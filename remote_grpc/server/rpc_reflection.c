@@ -38,8 +38,7 @@ typedef struct piece {
     size_t length;
 } piece;
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading ----
 
 static bool take_varint(piece *from, uint64_t *out_value)
 {
@@ -107,8 +106,7 @@ static bool same(piece a, piece b)
     return a.length == b.length && (a.length == 0 || memcmp(a.bytes, b.bytes, a.length) == 0);
 }
 
-// ---- files and symbols
-// ---------------------------------------------------------------------------
+// ---- files and symbols ----
 
 static size_t list_files(piece *out_files)
 {
@@ -191,8 +189,7 @@ static bool in_file(piece file, piece symbol)
     return false;
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ----
 
 static void put_varint(kiln_string *out, uint64_t value)
 {

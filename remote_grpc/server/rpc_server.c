@@ -21,8 +21,7 @@ struct kilni_rpc_worker {
     kilni_rpc_worker *next;
 };
 
-// ---- waiting
-// -------------------------------------------------------------------------------------
+// ---- waiting ----
 
 /// Waits for a change, at most `ms`. Under the lock.
 static void wait_change(kiln_rpc_server *server, uint64_t ms)
@@ -36,8 +35,7 @@ static void wait_change(kiln_rpc_server *server, uint64_t ms)
     (void)pthread_cond_timedwait(&server->changed, &server->lock, &at);
 }
 
-// ---- the table of sessions
-// -----------------------------------------------------------------------
+// ---- the table of sessions ----
 
 static kilni_rpc_session **find_session(kiln_rpc_server *server, uint64_t id)
 {
@@ -203,8 +201,7 @@ static void serve_session(kiln_rpc_server *server, kilni_rpc_stream *stream)
     kiln_free(server->env, inbox);
 }
 
-// ---- calls
-// ---------------------------------------------------------------------------------------
+// ---- calls ----
 
 static void refuse(kilni_rpc_stream *stream, kiln_status code, const char *text)
 {
@@ -324,8 +321,7 @@ static void *keep_house(void *pointer)
     return NULL;
 }
 
-// ---- life
-// ----------------------------------------------------------------------------------------
+// ---- life ----
 
 /// The devices go last: they hold the context, and with it the environment.
 static void free_server(kiln_rpc_server *server)

@@ -12,8 +12,7 @@
 
 enum { WATCH_MS = 100 };
 
-// ---- Info
-// ----------------------------------------------------------------------------------------
+// ---- Info ----
 
 typedef struct device_list {
     kiln_device *const *devices;
@@ -112,8 +111,7 @@ void kilni_rpc_serve_info(const kiln_env *env, kiln_device *const *devices, uint
     kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
 }
 
-// ---- health
-// --------------------------------------------------------------------------------------
+// ---- health ----
 
 /// Field 1 of the request is the service; the whole server and the one service are known.
 static kiln_status receive_service(kilni_rpc_stream *stream, bool *out_known, kiln_error *err)

@@ -15,8 +15,7 @@ enum {
     LEAST_SHARE = 8 ///< a read of a smaller part of a buffer is a copy
 };
 
-// ---- answers
-// -------------------------------------------------------------------------------------
+// ---- answers ----
 
 /// Answers `request` with what is owed: the kept failure, or `cause`, or success.
 static kiln_status answer(kilni_rpc_session *session, uint64_t request, const kiln_error *cause,
@@ -96,8 +95,7 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
     return status;
 }
 
-// ---- fences
-// --------------------------------------------------------------------------------------
+// ---- fences ----
 
 /// Waits for one element of the tensor, which tells whether its work failed.
 static kiln_status probe(kiln_tensor *tensor, kiln_error *err)
@@ -145,8 +143,7 @@ static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_fram
     return answer(session, frame->body.request, &cause, err);
 }
 
-// ---- transfers
-// -----------------------------------------------------------------------------------
+// ---- transfers ----
 
 static kiln_status check_secret(size_t length, kiln_error *err)
 {
@@ -242,8 +239,7 @@ static kiln_status handle_obtain(kilni_rpc_session *session, const kilni_rpc_fra
     return answer(session, frame->body.request, &cause, err);
 }
 
-// ---- frames
-// --------------------------------------------------------------------------------------
+// ---- frames ----
 
 /// A failure of work is kept for the next answer; only one of the connection or of the protocol
 /// ends the session.
@@ -302,8 +298,7 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
     }
 }
 
-// ---- greeting
-// ------------------------------------------------------------------------------------
+// ---- greeting ----
 
 uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage)
 {
@@ -359,8 +354,7 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
     return kilni_rpc_greet(session->env, stream, &reply, err);
 }
 
-// ---- life
-// ----------------------------------------------------------------------------------------
+// ---- life ----
 
 kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_session_options *options,
                                      const kiln_v1_Hello *hello, kilni_rpc_session **out_session,

@@ -87,8 +87,7 @@ typedef struct kilni_rpc_session {
     uint64_t expires_ns; ///< while nobody does
 } kilni_rpc_session;
 
-// ---- rpc_session.c
-// -------------------------------------------------------------------------------
+// ---- rpc_session.c ----
 
 /// A session with an id and a token. Ownership: `*out_session` is the caller's
 /// (kilni_rpc_session_destroy). Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, NOT_FOUND (the device).
@@ -111,8 +110,7 @@ bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *strea
 /// Bit n: the device uses the dtype with number n so.
 uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
 
-// ---- rpc_buffers.c
-// -------------------------------------------------------------------------------
+// ---- rpc_buffers.c ----
 
 kilni_rpc_entry **kilni_rpc_entry_find(kilni_rpc_session *session, uint64_t id);
 
@@ -152,8 +150,7 @@ void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging);
 /// Whether the session may hold `more` bytes, exposed ones counted.
 kiln_status kilni_rpc_session_charge(kilni_rpc_session *session, uint64_t more, kiln_error *err);
 
-// ---- rpc_run.c
-// -----------------------------------------------------------------------------------
+// ---- rpc_run.c ----
 
 /// Runs a graph: that of the frame, or one that is known. Gives the first failure.
 kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,

@@ -14,8 +14,7 @@
 
 enum { STATUS_WAIT_MS = 2000 };
 
-// ---- batches
-// -------------------------------------------------------------------------------------
+// ---- batches ----
 
 gpr_timespec kilni_grpc_after(int64_t ms)
 {
@@ -203,8 +202,7 @@ void kilni_rpc_cancel(kilni_rpc_stream *stream)
     (void)grpc_call_cancel(stream->call, NULL);
 }
 
-// ---- sending
-// ------------------------------------------------------------------------------------
+// ---- sending ----
 
 /// The locks under which gRPC hands a slice from thread to thread are not seen by ThreadSanitizer.
 #if defined(__SANITIZE_THREAD__)
@@ -277,8 +275,7 @@ kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, si
     return send_slices(stream, &slice, 1, err);
 }
 
-// ---- receiving
-// ----------------------------------------------------------------------------------
+// ---- receiving ----
 
 static kiln_status take_message(kilni_rpc_stream *stream, kilni_rpc_message *out_message,
                                 kiln_error *err)
@@ -375,8 +372,7 @@ void kilni_rpc_message_copy(const kilni_rpc_message *message, size_t offset, siz
     }
 }
 
-// ---- end
-// -----------------------------------------------------------------------------------------
+// ---- end ----
 
 static void finish_server(kilni_rpc_stream *stream, const kiln_error *status)
 {

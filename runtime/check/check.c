@@ -44,7 +44,7 @@ void kilni_aside_end(kiln_device *device, const kilni_aside *aside)
     }
 }
 
-// ---- what the block is given -------------------------------------------------------------------
+// ---- what the block is given ----
 
 static uint32_t slot_of(const kilni_check *check, uint32_t op, size_t operand)
 {
@@ -131,7 +131,7 @@ static kiln_status list_outputs(kilni_check *check, const kilni_sample *sample, 
     return KILN_STATUS_OK;
 }
 
-// ---- what came of it ---------------------------------------------------------------------------
+// ---- what came of it ----
 
 static kiln_status read_output(kilni_check *check, const kilni_place *place, uint32_t slot,
                                void **out_data, kiln_error *err)
@@ -275,7 +275,7 @@ kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block)
     return check;
 }
 
-// ---- comparing ---------------------------------------------------------------------------------
+// ---- comparing ----
 
 static kiln_status make_judge(const kilni_check *check, kiln_judge **out_judge, kiln_error *err)
 {

@@ -5,7 +5,7 @@
 
 #include "runtime_internal.h"
 
-// ---- from a block ------------------------------------------------------------------------------
+// ---- from a block ----
 
 /* The elements in row-major order, from the bytes that were saved. */
 static void gather(const kilni_check_input *input, const kiln_tensor_desc *desc, unsigned char *out)
@@ -139,7 +139,7 @@ kiln_status kilni_check_make_stream(kilni_check *check, kiln_error *err)
     return kiln_replay_create(check->env, graph, memory, NULL, &check->stream, err);
 }
 
-// ---- running one -------------------------------------------------------------------------------
+// ---- running one ----
 
 typedef struct beside {
     const kilni_run *run;

@@ -116,7 +116,7 @@ static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc,
     return status;
 }
 
-// ---- the stream --------------------------------------------------------------------------------
+// ---- the stream ----
 
 typedef struct held { ///< a tensor by its id in the file
     uint64_t id;

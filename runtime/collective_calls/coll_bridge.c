@@ -88,8 +88,7 @@ static kiln_status create(kiln_device *const *devices, size_t count,
     return KILN_STATUS_OK;
 }
 
-// ---- the context's groups
-// ------------------------------------------------------------------------
+// ---- the context's groups ----
 
 static void list_group(kiln_collective *collective)
 {
@@ -142,8 +141,7 @@ void kilni_collective_leave(kiln_collective *collective)
     pthread_mutex_unlock(&context->groups_lock);
 }
 
-// ---- the public calls
-// ----------------------------------------------------------------------------
+// ---- the public calls ----
 
 typedef kiln_status (*settle_fn)(kiln_collective *collective, kiln_coll_group_options *options,
                                  kiln_error *err);

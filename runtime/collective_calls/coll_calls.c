@@ -6,8 +6,7 @@
 
 #include "coll_memory.h"
 
-// ---- one rank's part
-// ----------------------------------------------------------------------------
+// ---- one rank's part ----
 
 typedef struct rank_start {
     kiln_collective *collective;
@@ -53,8 +52,7 @@ static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *inp
     return status;
 }
 
-// ---- what a call is
-// --------------------------------------------------------------------------------
+// ---- what a call is ----
 
 /// One call on all ranks of this process.
 typedef struct call_plan {
@@ -298,8 +296,7 @@ static kiln_status run(call_plan *plan, kiln_error *err)
     return status;
 }
 
-// ---- operations
-// ----------------------------------------------------------------------------------
+// ---- operations ----
 
 /// The member's part of a recorded all-reduce. Under the device's lock.
 static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
@@ -420,8 +417,7 @@ out:
     return status;
 }
 
-// ---- recording an all-reduce on all members
-// ------------------------------------------------------
+// ---- recording an all-reduce on all members ----
 
 /// Whether this thread captures a graph on the member's device; `out_captures` is what it did on
 /// those before.
@@ -496,8 +492,7 @@ static kiln_status all_reduce_locked(const call_plan *plan, const char *op, kiln
     return status;
 }
 
-// ---- the public calls
-// ------------------------------------------------------------------------------
+// ---- the public calls ----
 
 static kiln_status plan_call(kiln_collective *collective, kiln_coll_kind kind, const char *op,
                              uint32_t root, kiln_tensor *const *inputs, kiln_tensor **out_tensors,

@@ -36,8 +36,7 @@ static void unlock(kiln_coll_memory *memory)
     pthread_mutex_unlock(kilni_device_gates(device) ? &device->in.lock : &device->lock);
 }
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory ----
 
 /// What the device's own pool does not use goes back to the device, unless somebody is busy there.
 static bool trim_device(kiln_device *device)
@@ -297,8 +296,7 @@ static kiln_status memory_unmap(kiln_coll_memory *memory, const kiln_coll_area *
     return status;
 }
 
-// ---- arithmetic
-// ----------------------------------------------------------------------------------
+// ---- arithmetic ----
 
 static kiln_view view_of(const kiln_coll_area *area)
 {
@@ -444,8 +442,7 @@ static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area 
                : status;
 }
 
-// ---- the end of work
-// -----------------------------------------------------------------------------
+// ---- the end of work ----
 
 #ifdef KILN_RUNTIME_CL
 typedef struct after_call {
@@ -585,8 +582,7 @@ void kilni_device_sweep(kiln_device *device)
     }
 }
 
-// ---- pieces of long calls
-// ------------------------------------------------------------------------
+// ---- pieces of long calls ----
 
 #ifdef KILN_RUNTIME_CL
 /// The out lane's lock is held while a read is queued, never while it is waited for.
@@ -695,8 +691,7 @@ static void memory_close(kiln_coll_memory *base)
     kilni_context_release(context);
 }
 
-// ---- the tables
-// --------------------------------------------------------------------------------
+// ---- the tables ----
 
 #define COMMON                                                                                     \
     .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .alloc = memory_alloc,                  \

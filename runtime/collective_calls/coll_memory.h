@@ -42,8 +42,7 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
 /// A call that was not started. Under the device's lock.
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result);
 
-// ---- groups
-// ---------------------------------------------------------------------------------------
+// ---- groups ----
 
 typedef struct kilni_collective_rank {
     kilni_device_memory *memory; ///< the member's

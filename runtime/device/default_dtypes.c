@@ -60,8 +60,7 @@ void kilni_name_dtype(const kiln_device *handle, kiln_op op, const kiln_attr **a
     }
 }
 
-// ---- the same device in full precision
-// ---------------------------------------------------------------------------------
+// ---- the same device in full precision ----
 
 kiln_status kiln_device_full_precision(kiln_device *device, kiln_device **out_device,
                                        kiln_error *err)
@@ -102,8 +101,7 @@ kiln_status kilni_record_handed_over(kiln_tensor *tensor, kiln_device *handle,
     return kiln_record(handle, KILN_OP_CAST, &tensor, 1, &dtype, 1, out_tensor, err);
 }
 
-// ---- tensors of numbers
-// ------------------------------------------------------------------------------------------------
+// ---- tensors of numbers ----
 
 /// Stores `numbers`, of which each comes from `at`, as elements of `dtype` and makes a tensor.
 static kiln_status create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,

@@ -164,7 +164,7 @@ kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_
     return status;
 }
 
-// ---- fusers ------------------------------------------------------------------------------------
+// ---- fusers ----
 
 /// The folder that holds libkiln, or the program when Kiln is linked into it.
 static bool own_folder(char out_path[4096])

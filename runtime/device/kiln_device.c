@@ -12,8 +12,7 @@
 #define KILN_RUNTIME_REMOTE "libkiln_remote.so.0"
 #endif
 
-// ---- open and close
-// ------------------------------------------------------------------------------
+// ---- open and close ----
 
 static const kiln_backend_provider *find_provider(kiln_context *context, const char *address)
 {
@@ -353,8 +352,7 @@ void kiln_device_release(kiln_device *device)
     }
 }
 
-// ---- descriptions
-// --------------------------------------------------------------------------------
+// ---- descriptions ----
 
 kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_address[64],
                                  char out_line[192], kiln_error *err)
@@ -440,8 +438,7 @@ kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
     pthread_mutex_unlock(&device->lock);
     return status;
 }
-// ---- flush and sync
-// ------------------------------------------------------------------------------
+// ---- flush and sync ----
 
 /// Streams that are left have run all they had, and go on with another engine.
 static kiln_status renew_named(kiln_device *device, kiln_fuse_engine *engine, kiln_error *err)

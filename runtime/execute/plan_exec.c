@@ -26,8 +26,7 @@ bool kilni_plan_block_failed(const kiln_plan_block *block)
     return state != NULL && state->failed;
 }
 
-// ---- blocks
-// --------------------------------------------------------------------------------------
+// ---- blocks ----
 
 static kilni_block_state *make_state(kiln_device *device, kiln_plan_block *block)
 {

@@ -32,8 +32,7 @@ static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, in
     memcpy(&arg->bytes, &integer, 8); // little-endian: the low bytes come first
 }
 
-// ---- in place
-// ------------------------------------------------------------------------------------
+// ---- in place ----
 
 void kilni_plan_heirs_fini(kilni_block_state *state)
 {
@@ -151,8 +150,7 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
     return status;
 }
 
-// ---- arguments
-// -----------------------------------------------------------------------------------
+// ---- arguments ----
 
 static kiln_status set_arg(const kilni_block_view *view, const kiln_plan_step *step,
                            const kiln_program_launch *launch, const kiln_program_arg *arg,

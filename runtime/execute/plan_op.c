@@ -40,8 +40,7 @@ void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause)
     }
 }
 
-// ---- one operation alone
-// ---------------------------------------------------------------------------
+// ---- one operation alone ----
 
 static void fail_outputs(const kilni_run *run, uint32_t op, kilni_fault *fault)
 {

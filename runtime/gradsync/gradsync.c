@@ -10,8 +10,7 @@
 static const uint64_t default_bucket_bytes = 1u << 20;
 static const uint64_t default_deadline_ns = 30000000000u;
 
-// ---- parameters' identity
-// ------------------------------------------------------------------------
+// ---- parameters' identity ----
 
 void kiln_tensor_set_param(kiln_tensor *tensor, kiln_param_id id)
 {
@@ -33,8 +32,7 @@ bool kiln_tensor_is_distributed(const kiln_tensor *tensor)
     return kiln_tensor_param(tensor) != 0;
 }
 
-// ---- life of a job
-// -------------------------------------------------------------------------------
+// ---- life of a job ----
 
 void kilni_sums_free(const kiln_env *env, kilni_sum *sums)
 {
@@ -145,8 +143,7 @@ void kiln_gradsync_release(kiln_gradsync *job)
     }
 }
 
-// ---- the context's jobs
-// --------------------------------------------------------------------------
+// ---- the context's jobs ----
 
 /// The link that points to the job, or to the end. Under the context's lock.
 static kiln_gradsync **find_link(kiln_context *context, const char *name)

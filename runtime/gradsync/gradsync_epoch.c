@@ -4,8 +4,7 @@
 
 #include "gradsync_internal.h"
 
-// ---- register
-// ------------------------------------------------------------------------------------
+// ---- register ----
 
 static kiln_status check_ids(const kiln_param_id *ids, size_t count, kiln_error *err)
 {
@@ -126,8 +125,7 @@ kiln_status kiln_gradsync_finish(kiln_gradsync *job, uint32_t member, kiln_error
     return status;
 }
 
-// ---- submit
-// --------------------------------------------------------------------------------------
+// ---- submit ----
 
 static kiln_status check_gradient(const kiln_gradsync *job, uint32_t member,
                                   const kiln_tensor *gradient, kiln_error *err)
@@ -287,8 +285,7 @@ kiln_status kiln_gradsync_accumulate(kiln_gradsync *job, uint32_t member, kiln_t
     return give_gradient(job, member, gradient, accumulate_locked, err);
 }
 
-// ---- sync
-// ----------------------------------------------------------------------------------------
+// ---- sync ----
 
 /// The first parameter of the member that is not on its way, or NULL.
 static const kilni_param *find_waiting(const kilni_epoch *epoch, uint32_t member)

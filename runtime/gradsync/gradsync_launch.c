@@ -8,8 +8,7 @@
 
 #include <stdio.h>
 
-// ---- launching
-// -----------------------------------------------------------------------------------
+// ---- launching ----
 
 static bool is_ready(const kilni_param *param)
 {

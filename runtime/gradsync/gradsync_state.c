@@ -7,8 +7,7 @@
 
 #include <time.h>
 
-// ---- entering and leaving
-// ------------------------------------------------------------------------
+// ---- entering and leaving ----
 
 kiln_status kilni_gradsync_report(const kiln_gradsync *job, kiln_error *err)
 {
@@ -91,8 +90,7 @@ bool kilni_gradsync_sleep(kiln_gradsync *job, uint64_t deadline_ns)
            kiln_time_ns() < deadline_ns;
 }
 
-// ---- epochs
-// --------------------------------------------------------------------------------------
+// ---- epochs ----
 
 kilni_epoch *kilni_epoch_find(const kiln_gradsync *job, uint64_t number)
 {

@@ -9,8 +9,7 @@
 /// Bindings kept of a graph: the captured one and those for the shapes seen last.
 enum { MAX_BINDINGS = 16 };
 
-// ---- bindings
-// ------------------------------------------------------------------------------------
+// ---- bindings ----
 
 void kilni_graph_binding_free(kiln_graph *graph, kilni_graph_binding *bound)
 {
@@ -100,8 +99,7 @@ kiln_status kilni_graph_binding_create(kiln_device *device, kilni_stream *stream
     return list_draws(bound, err);
 }
 
-// ---- other shapes
-// ----------------------------------------------------------------------------------
+// ---- other shapes ----
 
 /// A tensor that stands for a dense input; it has facts but no memory.
 static kiln_tensor *make_placeholder(const kiln_tensor *like)
@@ -239,8 +237,7 @@ out:
     return status;
 }
 
-// ---- run
-// -----------------------------------------------------------------------------------------
+// ---- run ----
 
 static bool fits(const kiln_graph *graph, const kilni_graph_binding *bound,
                  kiln_tensor *const *inputs)

@@ -65,8 +65,7 @@ kiln_status kiln_graph_carry(kiln_device *device, kiln_tensor *input, kiln_tenso
     return status;
 }
 
-// ---- at the end of a capture
-// -------------------------------------------------------------------------------------
+// ---- at the end of a capture ----
 
 kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err)
 {
@@ -131,8 +130,7 @@ void kilni_carry_count(kiln_graph *graph)
     }
 }
 
-// ---- runs
-// ----------------------------------------------------------------------------------------
+// ---- runs ----
 
 /// Whether the caller's hold is all that there is of the tensor, beside the capture's own.
 static bool is_alone(const kiln_graph *graph, const kilni_carry *carry, const kiln_tensor *tensor)

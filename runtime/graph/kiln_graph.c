@@ -4,8 +4,7 @@
 
 #include "binding_internal.h"
 
-// ---- capture
-// -------------------------------------------------------------------------------------
+// ---- capture ----
 
 kilni_stream *kilni_graph_find_capture(kiln_device *device, uint64_t thread)
 {
@@ -301,8 +300,7 @@ void kiln_graph_destroy(kiln_graph *graph)
     kiln_device_release(device);
 }
 
-// ---- description
-// ---------------------------------------------------------------------------------
+// ---- description ----
 
 static uint64_t count_open(const kiln_graph *graph)
 {

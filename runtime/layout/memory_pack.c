@@ -38,7 +38,7 @@ static bool meet(const kilni_object *a, const kilni_object *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-// ---- inside results ----------------------------------------------------------------------------
+// ---- inside results ----
 
 static void choose_hosts(packing *p, uint32_t n_objects)
 {
@@ -87,7 +87,7 @@ static bool place_inside(packing *p, uint32_t number)
     return false;
 }
 
-// ---- in the arena ------------------------------------------------------------------------------
+// ---- in the arena ----
 
 static void place_at_offset(packing *p, uint32_t number)
 {
@@ -130,7 +130,7 @@ static void pack(packing *p, bool inside)
     }
 }
 
-// ---- orders ------------------------------------------------------------------------------------
+// ---- orders ----
 
 typedef struct sort_key {
     uint64_t major; ///< descending

@@ -39,7 +39,7 @@ static void define(maker *m, uint32_t slot, uint32_t step)
     m->known[slot] = true;
 }
 
-// ---- who writes what ---------------------------------------------------------------------------
+// ---- who writes what ----
 
 static void give_to_pool(maker *m, uint32_t slot)
 {
@@ -138,7 +138,7 @@ static void see_deaths(maker *m)
     }
 }
 
-// ---- in place ----------------------------------------------------------------------------------
+// ---- in place ----
 
 static bool same_elements(const kiln_view *view, const kiln_tensor_desc *desc)
 {
@@ -255,7 +255,7 @@ static void join_steps(maker *m)
     }
 }
 
-// ---- temporaries -------------------------------------------------------------------------------
+// ---- temporaries ----
 
 static uint64_t temp_bytes(const maker *m, const kiln_plan_block *block,
                            const kiln_formula *formula)
@@ -352,7 +352,7 @@ static void add_scratch(maker *m)
     }
 }
 
-// ---- objects -----------------------------------------------------------------------------------
+// ---- objects ----
 
 /// One object for each value that did not take over another's; numbered like the values.
 static void make_objects(kilni_layout *layout)
@@ -407,7 +407,7 @@ static void count(kilni_layout *layout, uint64_t *live)
     }
 }
 
-// ---- all of it ---------------------------------------------------------------------------------
+// ---- all of it ----
 
 static uint32_t count_values(const kiln_plan *plan, const kilni_layout *layout)
 {

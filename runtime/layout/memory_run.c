@@ -17,7 +17,7 @@ typedef struct plan_memory {
     int64_t *seen; ///< extents that came once and have no layout
 } plan_memory;
 
-// ---- the arena ---------------------------------------------------------------------------------
+// ---- the arena ----
 
 static void unbind(kilni_layout *layout)
 {
@@ -143,7 +143,7 @@ static bool bind(kilni_layout *layout)
     return true;
 }
 
-// ---- layouts of a plan -------------------------------------------------------------------------
+// ---- layouts of a plan ----
 
 static void destroy(kilni_layout *layout)
 {
@@ -278,7 +278,7 @@ kilni_layout *kilni_layout_find(const kilni_run *run)
     return layout;
 }
 
-// ---- a run -------------------------------------------------------------------------------------
+// ---- a run ----
 
 kilni_layout *kilni_layout_begin(const kilni_run *run)
 {
@@ -380,7 +380,7 @@ void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_place *p
     }
 }
 
-// ---- temporaries of operations alone -----------------------------------------------------------
+// ---- temporaries of operations alone ----
 
 void kilni_layout_lend(const kilni_run *run, uint32_t step)
 {

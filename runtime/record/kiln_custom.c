@@ -5,7 +5,7 @@
 
 #include "runtime_internal.h"
 
-// ---- looking up --------------------------------------------------------------------------------
+// ---- looking up ----
 
 /// No plugin is added while the context has a device.
 static kiln_status find(kiln_device *device, const char *name, uint32_t version, bool exact,
@@ -81,7 +81,7 @@ kiln_status kiln_custom_look_up(kiln_device *handle, kiln_ir_graph *graph, kiln_
                : kiln_ir_graph_look_up(graph, find_exact, device, err);
 }
 
-// ---- the public call ---------------------------------------------------------------------------
+// ---- the public call ----
 
 static kiln_status check_call(const kiln_device *device, const kiln_custom_call *call,
                               kiln_tensor *const *out_tensors, kiln_error *err)
@@ -146,7 +146,7 @@ kiln_status kiln_custom(kiln_device *device, const kiln_custom_call *call,
     return status;
 }
 
-// ---- on the host -------------------------------------------------------------------------------
+// ---- on the host ----
 
 /// Host memory for the part of a buffer that a view touches; offsets count from its start.
 static kiln_status fetch(kiln_device *device, kiln_view *view, kiln_host_memory *out_memory,

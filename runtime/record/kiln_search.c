@@ -7,16 +7,16 @@ static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error 
 {
     kiln_tensor *ones = NULL;
     kiln_tensor *total = NULL;
-    kiln_status st = kiln_cast(mask, KILN_DTYPE_I64, &ones, err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_sum(ones, NULL, 0, /*keepdims=*/false, &total, err);
+    kiln_status status = kiln_cast(mask, KILN_DTYPE_I64, &ones, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sum(ones, NULL, 0, /*keepdims=*/false, &total, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_read(total, out_count, sizeof(*out_count), err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(total, out_count, sizeof(*out_count), err);
     }
     kiln_release(total);
     kiln_release(ones);
-    return st;
+    return status;
 }
 
 kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err)
@@ -24,15 +24,15 @@ kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *e
     kiln_tensor *mask = NULL;
     int64_t count = 0;
     *out_tensor = NULL;
-    kiln_status st = kiln_cast(x, KILN_DTYPE_BOOL, &mask, err);
-    if (st == KILN_STATUS_OK) {
-        st = count_true(mask, &count, err);
+    kiln_status status = kiln_cast(x, KILN_DTYPE_BOOL, &mask, err);
+    if (status == KILN_STATUS_OK) {
+        status = count_true(mask, &count, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_argwhere(mask, count, out_tensor, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_argwhere(mask, count, out_tensor, err);
     }
     kiln_release(mask);
-    return st == KILN_STATUS_OK
-               ? st
+    return status == KILN_STATUS_OK
+               ? status
                : kiln_error_context(err, "nonzero, whose length depends on contents");
 }

@@ -11,8 +11,7 @@ struct kiln_stream {
     kilni_stream *inner;
 };
 
-// ---- streams
-// -------------------------------------------------------------------------------------
+// ---- streams ----
 
 kiln_status kiln_stream_create(kiln_device *handle, kiln_stream **out_stream, kiln_error *err)
 {
@@ -101,8 +100,7 @@ kiln_status kiln_stream_set(kiln_device *handle, kiln_stream *stream, kiln_error
     return status;
 }
 
-// ---- events
-// --------------------------------------------------------------------------------------
+// ---- events ----
 
 struct kiln_event {
     kiln_device *device; ///< held

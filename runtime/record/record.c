@@ -190,8 +190,7 @@ kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_er
     return status;
 }
 
-// ---- the public call
-// -----------------------------------------------------------------------------
+// ---- the public call ----
 
 static kiln_status find_device(kiln_device **handle, kiln_op op, kiln_tensor *const *inputs,
                                size_t n_inputs, size_t n_attrs, kiln_error *err)

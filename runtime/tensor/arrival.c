@@ -87,8 +87,7 @@ static bool has_ended(kilni_arrival *arrival, kiln_error *out_error)
     return ended;
 }
 
-// ---- what a value was computed from
-// ----------------------------------------------------------------------
+// ---- what a value was computed from ----
 
 /// Never changes; shared by all memory that depends on the same arrivals.
 struct kilni_waits {
@@ -225,8 +224,7 @@ kiln_status kilni_place_status(const kilni_place *place, kiln_error *err)
     return kilni_waits_status(kilni_place_waits(place), NULL, err);
 }
 
-// ---- waiting on the device
-// --------------------------------------------------------------------------------
+// ---- waiting on the device ----
 
 #ifdef KILN_RUNTIME_CL
 /// Work queued from now on waits for the arrival.
@@ -294,8 +292,7 @@ kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln
     return KILN_STATUS_OK;
 }
 
-// ---- tensors
-// ----------------------------------------------------------------------------------------------
+// ---- tensors ----
 
 /// Waits for the value of a tensor that was moved here. Another thread may be as far at the same
 /// time. False: it did not come in time.
@@ -356,8 +353,7 @@ kiln_status kilni_await_arrivals_until(kiln_device *device, kiln_tensor *const *
     return KILN_STATUS_OK;
 }
 
-// ---- results of collective calls
-// -----------------------------------------------------------------
+// ---- results of collective calls ----
 
 /// The call begins, if it only was recorded, and the device's queue waits for its end.
 static kiln_status resolve_locked(kiln_tensor *tensor, kiln_error *err)

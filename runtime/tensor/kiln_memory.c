@@ -4,8 +4,7 @@
 
 #include "runtime_internal.h"
 
-// ---- staging
-// -------------------------------------------------------------------------------------
+// ---- staging ----
 
 kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **out_memory, kiln_error *err)
 {
@@ -42,8 +41,7 @@ void kiln_host_free(kiln_device *device, void *memory)
     pthread_mutex_unlock(&device->lock);
 }
 
-// ---- allocations that live long
-// ------------------------------------------------------------------
+// ---- allocations that live long ----
 
 kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err)
 {
@@ -98,8 +96,7 @@ bool kilni_device_persists(const kiln_device *device)
     return false;
 }
 
-// ---- tensors in the caller's memory
-// --------------------------------------------------------------
+// ---- tensors in the caller's memory ----
 
 static void released_already(void *user)
 {
@@ -196,8 +193,7 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
     return status;
 }
 
-// ---- handles
-// -------------------------------------------------------------------------------------
+// ---- handles ----
 
 struct kiln_handle {
     kiln_device *device; ///< held

@@ -13,8 +13,7 @@ struct kiln_request {
     kiln_error result;
 };
 
-// ---- parts of a read (begin and end under the lock, wait without)
-// -----------------------------------------------------------------------------------------
+// ---- parts of a read (begin and end under the lock, wait without) ----
 
 /// Keeps the tensor's elements, dense, in the request.
 static kiln_status take_place(kiln_request *request, kiln_tensor *tensor, kiln_error *err)
@@ -116,8 +115,7 @@ kiln_status kilni_device_wait(kiln_device *device, kiln_error *err)
     return result_of(&request, err);
 }
 
-// ---- reads
-// ---------------------------------------------------------------------------------------
+// ---- reads ----
 
 static kiln_status check_read(const kiln_tensor *tensor, const void *out_data, size_t bytes,
                               kiln_error *err)
@@ -196,8 +194,7 @@ kiln_status kiln_read_many(kiln_tensor *const *tensors, void *const *out_data, c
     return status;
 }
 
-// ---- requests
-// ------------------------------------------------------------------------------------
+// ---- requests ----
 
 kiln_status kiln_read_async(kiln_tensor *tensor, void *out_data, size_t bytes,
                             kiln_request **out_request, kiln_error *err)
@@ -260,8 +257,7 @@ void kiln_request_destroy(kiln_request *request)
     kiln_device_release(device);
 }
 
-// ---- looking at a value where it lies
-// ------------------------------------------------------------------
+// ---- looking at a value where it lies ----
 
 struct kiln_mapping {
     kiln_device *device; ///< held

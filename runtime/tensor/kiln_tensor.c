@@ -192,8 +192,7 @@ void kiln_release(kiln_tensor *tensor)
     }
 }
 
-// ---- description
-// ---------------------------------------------------------------------------------
+// ---- description ----
 
 kiln_dtype kiln_tensor_dtype(const kiln_tensor *tensor)
 {
@@ -232,8 +231,7 @@ void kiln_tensor_mark_constant(kiln_tensor *tensor)
     pthread_mutex_unlock(&tensor->device->lock);
 }
 
-// ---- data in
-// -------------------------------------------------------------------------------------
+// ---- data in ----
 
 kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
                            kiln_tensor_desc *out_desc, kiln_error *err)

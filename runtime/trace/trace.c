@@ -7,7 +7,7 @@
 
 enum { MAX_SPANS = 1 << 21 }; // a forgotten trace ends somewhere
 
-// ---- keeping -----------------------------------------------------------------------------------
+// ---- keeping ----
 
 static bool grow(kilni_trace *trace, void *array_address, size_t *capacity, size_t need,
                  size_t bytes_each)
@@ -69,7 +69,7 @@ void kilni_trace_span(kiln_device *device, kilni_span_kind kind, const char *nam
     add_span(trace, &span, name, NULL);
 }
 
-// ---- steps of a plan ---------------------------------------------------------------------------
+// ---- steps of a plan ----
 
 static void name_step(const kiln_fuse_segment *segment, const kiln_plan_step *step,
                       kiln_string *out)
@@ -186,7 +186,7 @@ void kilni_trace_step_end(const kilni_run *run, uint32_t index, kilni_step_mark 
     kilni_trace_tag(device, 0);
 }
 
-// ---- devices -----------------------------------------------------------------------------------
+// ---- devices ----
 
 static void take_span(const kiln_device_span *given, void *user)
 {
@@ -256,7 +256,7 @@ void kilni_trace_leave(kiln_device *device)
     }
 }
 
-// ---- times of a plan's steps -------------------------------------------------------------------
+// ---- times of a plan's steps ----
 
 static int by_time(const void *a, const void *b)
 {
@@ -318,7 +318,7 @@ bool kilni_trace_times(kiln_device *device, const kiln_plan *plan, kilni_step_ti
     return ran_of != NULL;
 }
 
-// ---- of a context ------------------------------------------------------------------------------
+// ---- of a context ----
 
 static kilni_trace *create(kiln_context *context)
 {

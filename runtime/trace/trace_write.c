@@ -21,7 +21,7 @@ typedef struct writer {
     bool any;
 } writer;
 
-// ---- pieces of JSON ----------------------------------------------------------------------------
+// ---- pieces of JSON ----
 
 static void put_text(FILE *file, const char *text)
 {
@@ -67,7 +67,7 @@ static void name_track(writer *w, const char *what, uint32_t process, uint64_t t
     fputs("}}", w->file);
 }
 
-// ---- events ------------------------------------------------------------------------------------
+// ---- events ----
 
 static void put_step_args(const writer *w, const kilni_span *span)
 {

@@ -62,8 +62,7 @@ struct kilni_mover {
     unsigned char *stages[STAGES]; ///< the reader's; made when needed
 };
 
-// ---- earlier work
-// --------------------------------------------------------------------------------
+// ---- earlier work ----
 
 #ifdef KILN_RUNTIME_CL
 /// An end's earlier work is done, or has failed, which the transfer will find out. On a thread of
@@ -128,8 +127,7 @@ static move *take_ready(kilni_mover *mover)
     return found;
 }
 
-// ---- moves of a device (under its lock)
-// --------------------------------------------------------------------------------
+// ---- moves of a device (under its lock) ----
 
 static void enter(kiln_device *device, kilni_moving *end)
 {
@@ -154,8 +152,7 @@ void kilni_await_moves(kiln_device *device)
     }
 }
 
-// ---- ways
-// --------------------------------------------------------------------------------
+// ---- ways ----
 
 /// Locks a queue for bytes that leave or enter the device: the lane from when there is one, for a
 /// gate may then come into the device's own queue; `*in_lane` says that it was there before, and
@@ -208,8 +205,7 @@ static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, vo
     return status;
 }
 
-// ---- the writer
-// ----------------------------------------------------------------------------------
+// ---- the writer ----
 
 static kiln_status write_chunk(move *current, const chunk *part, kiln_error *err)
 {
@@ -257,8 +253,7 @@ static void *write_all(void *user)
     return NULL;
 }
 
-// ---- the reader
-// ----------------------------------------------------------------------------------
+// ---- the reader ----
 
 /// Waits until at most `behind` chunks are read and not written. False: writing failed.
 static bool await_writer(kilni_mover *mover, uint64_t behind)
@@ -463,8 +458,7 @@ static void *read_all(void *user)
     return NULL;
 }
 
-// ---- the mover
-// -----------------------------------------------------------------------------------
+// ---- the mover ----
 
 static void close_mover(kilni_mover *mover)
 {
@@ -541,8 +535,7 @@ static void enqueue(kilni_mover *mover, move *next)
     pthread_mutex_unlock(&mover->lock);
 }
 
-// ---- both ends
-// -----------------------------------------------------------------------------------
+// ---- both ends ----
 
 /// Submits what the tensor needs, and keeps its elements dense.
 static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)

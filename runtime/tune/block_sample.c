@@ -57,13 +57,13 @@ static void see_tensors(kilni_sample *t)
     }
 }
 
-// ---- small plans -------------------------------------------------------------------------------
+// ---- small plans ----
 
 static kiln_status make_room(const kilni_sample *t, kilni_small_plan *c, uint32_t n_steps,
                              kiln_error *err)
 {
-    c->steps = kiln_alloc_array(t->env, (size_t)n_steps + 1, sizeof *c->steps);
-    c->dies = kiln_alloc_array(t->env, (size_t)t->block->n_tensors + 1, sizeof *c->dies);
+    c->steps = kiln_alloc_array(t->env, (size_t)n_steps + 1, sizeof(*c->steps));
+    c->dies = kiln_alloc_array(t->env, (size_t)t->block->n_tensors + 1, sizeof(*c->dies));
     if (c->steps == NULL || c->dies == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sample");
     }
@@ -162,7 +162,7 @@ kiln_status kilni_beside_alone(const kilni_sample *t, kilni_small_plan *c, kiln_
     return KILN_STATUS_OK;
 }
 
-// ---- running -----------------------------------------------------------------------------------
+// ---- running ----
 
 void kilni_beside_clear(kilni_sample *t)
 {
@@ -221,7 +221,7 @@ kiln_status kilni_beside_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error 
     kiln_status status = copy_set(t, t->scratch, err);
     if (runs > 1 && status == KILN_STATUS_OK) {
         uint32_t n = t->block->n_tensors;
-        t->spare = kiln_alloc_array(t->env, (size_t)(runs - 1) * n + 1, sizeof *t->spare);
+        t->spare = kiln_alloc_array(t->env, (size_t)(runs - 1) * n + 1, sizeof(*t->spare));
         if (t->spare == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sample");
         }
@@ -273,7 +273,7 @@ const kilni_fault *kilni_beside_fault(const kilni_sample *t)
     return NULL;
 }
 
-// ---- begin and end -----------------------------------------------------------------------------
+// ---- begin and end ----
 
 kiln_status kilni_beside_init(kilni_sample *t, const kilni_run *run, uint32_t block,
                               kiln_error *err)
@@ -284,9 +284,9 @@ kiln_status kilni_beside_init(kilni_sample *t, const kilni_run *run, uint32_t bl
                         .env = &run->device->context->env};
     uint32_t n = t->block->n_tensors, all = run->segment->plan->n_tensors;
     t->places = kiln_alloc_array(t->env, (size_t)all + 1, sizeof(kilni_place *));
-    t->scratch = kiln_alloc_array(t->env, (size_t)n + 1, sizeof *t->scratch);
-    t->made = kiln_alloc_array(t->env, (size_t)n + 1, sizeof *t->made);
-    t->dying = kiln_alloc_array(t->env, (size_t)n + 1, sizeof *t->dying);
+    t->scratch = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->scratch));
+    t->made = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->made));
+    t->dying = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->dying));
     if (t->places == NULL || t->scratch == NULL || t->made == NULL || t->dying == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sample");
     }

@@ -35,7 +35,7 @@ kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, k
     return KILN_STATUS_OK;
 }
 
-// ---- what takes part ---------------------------------------------------------------------------
+// ---- what takes part ----
 
 typedef struct contender { ///< the last one is the operations alone, without a program
     kilni_small_plan small;
@@ -50,7 +50,7 @@ typedef struct tournament {
     uint32_t n_known;
 } tournament;
 
-// ---- samples -----------------------------------------------------------------------------------
+// ---- samples ----
 
 /// The time of one run, or 0: it cannot be told.
 static kiln_status take_sample(tournament *t, contender *c, uint32_t repeats, float *out_ns,
@@ -162,7 +162,7 @@ static kiln_status play(tournament *t, bool sliced, kiln_error *err)
     return status;
 }
 
-// ---- when, and what came of it -----------------------------------------------------------------
+// ---- when, and what came of it ----
 
 static bool is_close(const tournament *t)
 {

@@ -13,7 +13,7 @@ static const double hopeless = 1.3;
 bool kilni_scores_begin(kilni_scores *scores, const kiln_env *env, uint32_t n_entries)
 {
     if (scores->entries == NULL) {
-        scores->entries = kiln_alloc_array(env, n_entries, sizeof *scores->entries);
+        scores->entries = kiln_alloc_array(env, n_entries, sizeof(*scores->entries));
         scores->n_entries = n_entries;
     }
     return scores->entries != NULL;

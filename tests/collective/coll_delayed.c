@@ -10,7 +10,7 @@ static kiln_coll_transport *delay(kiln_coll_transport *transport)
 {
     delayed_transport *self = (delayed_transport *)transport;
     uint64_t number = atomic_fetch_add(&self->steps, 0x9e3779b97f4a7c15u);
-    uint64_t random = kiln_hash64(&number, sizeof number, 0);
+    uint64_t random = kiln_hash64(&number, sizeof(number), 0);
     struct timespec pause = {.tv_nsec = (long)(random % self->delay_us) * 1000};
     nanosleep(&pause, NULL);
     return self->inner;

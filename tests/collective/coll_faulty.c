@@ -16,7 +16,7 @@ static kiln_status step(kiln_coll_memory *memory, const char *what, kiln_error *
     faulty_memory *faulty = faulty_of(memory);
     unsigned number = atomic_fetch_add(&faulty->calls, 1) + 1;
     if (faulty->delay_us > 0) {
-        uint64_t random = kiln_hash64(&number, sizeof number, (uint64_t)(uintptr_t)memory);
+        uint64_t random = kiln_hash64(&number, sizeof(number), (uint64_t)(uintptr_t)memory);
         struct timespec pause = {.tv_nsec = (long)(random % faulty->delay_us) * 1000};
         nanosleep(&pause, NULL);
     }

@@ -42,8 +42,7 @@ static kiln_status step(kiln_coll_memory *memory, const char *what, kiln_error *
                                    : KILN_STATUS_OK;
 }
 
-// ---- a lane
-// ------------------------------------------------------------------------------------------
+// ---- a lane ----
 
 static void carry_out(const streaming_lane *lane, const streaming_job *job)
 {
@@ -97,7 +96,7 @@ static void *work(void *user)
 
 static uint64_t push(streaming_lane *lane, streaming_job job)
 {
-    streaming_job *copy = malloc(sizeof *copy);
+    streaming_job *copy = malloc(sizeof(*copy));
     if (copy == NULL) {
         abort();
     }
@@ -144,8 +143,7 @@ static void lane_fini(streaming_lane *lane)
     pthread_mutex_destroy(&lane->mutex);
 }
 
-// ---- the table
-// ---------------------------------------------------------------------------------------
+// ---- the table ----
 
 static kiln_status streaming_alloc(kiln_coll_memory *memory, size_t bytes,
                                    kiln_coll_buffer **out_buffer, kiln_error *err)
@@ -245,7 +243,7 @@ static kiln_status streaming_stage(kiln_coll_memory *memory, uint32_t index, siz
 
 static kiln_status give_ticket(uint64_t number, kiln_coll_ticket **out_ticket, kiln_error *err)
 {
-    *out_ticket = malloc(sizeof **out_ticket);
+    *out_ticket = malloc(sizeof(**out_ticket));
     if (*out_ticket == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no ticket");
     }

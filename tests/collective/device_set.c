@@ -10,8 +10,7 @@
 #include "coll_snag.h"
 #include "harness.h"
 
-// ---- a device that fails
-// ----------------------------------------------------------------------------
+// ---- a device that fails ----
 
 static atomic_int reads_left;
 static atomic_int uploads_left;
@@ -107,8 +106,7 @@ static kiln_status open_failing(const kiln_env *env, const char *address,
 static const kiln_backend_provider failing_provider = {
     .struct_size = sizeof(kiln_backend_provider), .scheme = "failing", .open = open_failing};
 
-// ---- a server
-// ---------------------------------------------------------------------------------------
+// ---- a server ----
 
 #ifdef TEST_WITH_REMOTE
 #include "remote_grpc.h"

@@ -34,7 +34,7 @@ void scene_close(scene *self)
 /// `count` elements of value, value + 1, ...
 kiln_tensor *gradient(scene *self, uint32_t member, kiln_param_id id, int64_t count, float value)
 {
-    float *data = malloc(((size_t)count + 1) * sizeof *data);
+    float *data = malloc(((size_t)count + 1) * sizeof(*data));
     kiln_tensor *tensor = NULL;
     for (int64_t i = 0; data != NULL && i < count; i++) {
         data[i] = value + (float)i;
@@ -62,11 +62,11 @@ bool check_gradient(scene *self, uint32_t member, kiln_param_id id, int64_t coun
                     float slope)
 {
     kiln_tensor *tensor = NULL;
-    float *data = malloc(((size_t)count + 1) * sizeof *data);
+    float *data = malloc(((size_t)count + 1) * sizeof(*data));
     bool ok = KILN_CHECK_INT(kiln_gradsync_gradient(self->job, member, id, &tensor, NULL), 0) &&
               KILN_CHECK(kiln_tensor_device(tensor) == self->set.devices[member]) &&
               KILN_CHECK(kiln_tensor_param(tensor) == id) &&
-              KILN_CHECK_INT(kiln_read(tensor, data, (size_t)count * sizeof *data, NULL), 0);
+              KILN_CHECK_INT(kiln_read(tensor, data, (size_t)count * sizeof(*data), NULL), 0);
     for (int64_t i = 0; i < count && ok; i++) {
         if (data[i] != value + (float)i * slope) {
             KILN_FAIL("member %u, parameter %llu at %lld: %g, not %g", member,

@@ -7,6 +7,6 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 {
     void *(*real)(const char *, int) = NULL;
     void *found = dlsym(RTLD_NEXT, "dlopen");
-    memcpy(&real, &found, sizeof real);
+    memcpy(&real, &found, sizeof(real));
     return real(file != NULL && strncmp(file, "libmpi", 6) == 0 ? "libhidden.so.0" : file, mode);
 }

@@ -69,7 +69,7 @@ bool holds(const scene *self, kiln_tensor *tensor, float factor, float offset)
 {
     float data[COUNT];
     kiln_error err = KILN_ERROR_INIT;
-    if (kiln_read(tensor, data, sizeof data, &err) != KILN_STATUS_OK) {
+    if (kiln_read(tensor, data, sizeof(data), &err) != KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);
         return false;
     }

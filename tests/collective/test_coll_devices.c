@@ -236,7 +236,7 @@ static void test_in_a_program(void)
     for (uint32_t rank = 0; rank < self.count && ok; rank++) {
         kiln_tensor *more = NULL;
         ok = KILN_CHECK_INT(kiln_add_scalar(outputs[rank], kiln_i64(1), &more, NULL), 0) &&
-             KILN_CHECK_INT(kiln_read(more, sums[rank], sizeof sums[rank], NULL), 0);
+             KILN_CHECK_INT(kiln_read(more, sums[rank], sizeof(sums[rank]), NULL), 0);
         kiln_release(more);
         for (int i = 0; i < ROWS * COLUMNS && ok; i++) {
             int row = i % ROWS;
@@ -251,16 +251,15 @@ static void test_in_a_program(void)
     scene_fini(&self);
 }
 
-// ---- the other collectives
-// --------------------------------------------------------------------------
+// ---- the other collectives ----
 
 /// `count` elements of a tensor are values[first], values[first + 1], ...
 static bool holds(kiln_tensor *tensor, const float *values, int64_t count)
 {
     float data[MOST * COUNT];
     return KILN_CHECK_INT(kiln_tensor_count(tensor), count) &&
-           KILN_CHECK_INT(kiln_read(tensor, data, (size_t)count * sizeof data[0], NULL), 0) &&
-           KILN_CHECK_MEM(data, values, (size_t)count * sizeof data[0]);
+           KILN_CHECK_INT(kiln_read(tensor, data, (size_t)count * sizeof(data[0]), NULL), 0) &&
+           KILN_CHECK_MEM(data, values, (size_t)count * sizeof(data[0]));
 }
 
 static void check_one_root(const scene *self, kiln_tensor **inputs, const float *sums,
@@ -308,7 +307,7 @@ static void test_other_collectives(void)
     kiln_tensor *outputs[MOST] = {NULL};
     bool ok = scene_init(&self, kiln_test_param(), NULL) &&
               make_inputs(&self, KILN_DTYPE_F32, COUNT, inputs);
-    memset(sums, 0, sizeof sums);
+    memset(sums, 0, sizeof(sums));
     for (uint32_t i = 0; i < self.count * COUNT; i++) {
         all[i] = (float)number_at(i / COUNT, i % COUNT);
         sums[i % COUNT] += all[i];
@@ -373,8 +372,7 @@ static void test_nothing_to_send(void)
     scene_fini(&self);
 }
 
-// ---- results that are not there yet
-// -----------------------------------------------------------------
+// ---- results that are not there yet ----
 
 static void check_refused(kiln_status status, const kiln_error *err)
 {
@@ -399,7 +397,7 @@ static void test_unresolved(void)
         KILN_CHECK_INT(kiln_collective_barrier(self.group, NULL), 0);
     }
     if (ok) {
-        check_refused(kiln_read(sums[0], data, sizeof data, &err), &err);
+        check_refused(kiln_read(sums[0], data, sizeof(data), &err), &err);
         check_refused(kiln_add(sums[0], sums[0], &other, &err), &err);
         check_refused(kiln_to_device(sums[0], self.devices[1], &other, &err), &err);
         check_refused(kiln_graph_begin(self.devices[0], sums, 1, &err), &err);
@@ -407,10 +405,10 @@ static void test_unresolved(void)
         KILN_CHECK(other == NULL && more[0] == NULL);
         KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), KILN_STATUS_OK); // no harm
-        KILN_CHECK_INT(kiln_read(sums[0], data, sizeof data, NULL), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_read(sums[0], data, sizeof(data), NULL), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_collective_barrier(self.group, NULL), 0);
         kiln_collective_assume_resolved(sums[1]); // true after the barrier
-        KILN_CHECK_INT(kiln_read(sums[1], data, sizeof data, NULL), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_read(sums[1], data, sizeof(data), NULL), KILN_STATUS_OK);
     }
     release_all(&self, sums);
     release_all(&self, inputs);
@@ -588,5 +586,5 @@ int main(int argc, char **argv)
     };
     setenv("POCL_DEVICES", "pthread pthread pthread pthread",
            1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/devices", cases, sizeof cases / sizeof cases[0], argc, argv);
+    return kiln_test_run("collective/devices", cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

@@ -178,8 +178,7 @@ static void test_leaving_with_calls_pending(void)
     fixture_fini(&fix);
 }
 
-// ---- ranks that disagree
-// ----------------------------------------------------------------------------
+// ---- ranks that disagree ----
 
 static void change_op(kiln_coll_call *call)
 {
@@ -225,7 +224,7 @@ static void test_disagreement(void)
         change_op,   change_dtype, change_count, change_algorithm,
         change_kind, change_shape, change_root};
     static arrays data;
-    for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++) {
+    for (size_t c = 0; c < sizeof(changes) / sizeof(changes[0]); c++) {
         fixture fix;
         kiln_coll_call calls[3];
         kiln_status status[3];
@@ -308,8 +307,7 @@ static void test_bad_groups(void)
     kiln_coll_host_memory_destroy(memory);
 }
 
-// ---- memories that fail
-// -----------------------------------------------------------------------------
+// ---- memories that fail ----
 
 typedef struct faulty_case {
     kiln_coll_algorithm algorithm;
@@ -493,8 +491,7 @@ static void test_slow_memories(void)
     }
 }
 
-// ---- many calls, many threads, little memory
-// --------------------------------------------------------
+// ---- many calls, many threads, little memory ----
 
 typedef struct caller {
     fixture *fix;

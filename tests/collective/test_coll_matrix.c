@@ -120,8 +120,7 @@ static number combine(kiln_dtype dtype, kiln_coll_op op, number a, number b)
     }
 }
 
-// ---- inputs and expected outputs
-// --------------------------------------------------------------------
+// ---- inputs and expected outputs ----
 
 /// Small values of either sign with fractions that make the order of a sum visible.
 static void fill(kiln_dtype dtype, void *bytes, uint64_t count, uint32_t rank)
@@ -321,8 +320,7 @@ static bool check_rank(const kiln_coll_call *call, void *const *inputs, uint32_t
     return true;
 }
 
-// ---- one call on all ranks
-// --------------------------------------------------------------------------
+// ---- one call on all ranks ----
 
 enum { GUARD = 0x5a, SHIFT_BYTES = 64 };
 
@@ -407,13 +405,12 @@ static bool run_case(fixture *fix, kiln_coll_call call, bool in_place)
     return ok;
 }
 
-// ---- the matrix
-// -------------------------------------------------------------------------------------
+// ---- the matrix ----
 
 static bool run_lengths(fixture *fix, kiln_coll_call call)
 {
     const uint64_t counts[] = {0, 1, fix->ranks - 1, fix->ranks + 1, 1021};
-    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         for (int in_place = 0; in_place < 2; in_place++) {
             call.count = counts[c];
             call.root = (uint32_t)(c % fix->ranks);
@@ -464,7 +461,7 @@ static void test_every_rank_count(void)
 static void test_delays(void)
 {
     static const uint32_t rank_counts[] = {2, 3, 4, 6, 9};
-    for (size_t r = 0; r < sizeof rank_counts / sizeof rank_counts[0]; r++) {
+    for (size_t r = 0; r < sizeof(rank_counts) / sizeof(rank_counts[0]); r++) {
         fixture fix;
         if (fixture_init_delayed(&fix, rank_counts[r], 60000, /*delay_us=*/60, NULL)) {
             run_algorithms(&fix, KILN_DTYPE_F32, KILN_COLL_SUM);
@@ -480,7 +477,7 @@ static void test_delays(void)
 static void test_streaming(void)
 {
     static const uint32_t rank_counts[] = {1, 2, 3, 4, 6, 9};
-    for (size_t r = 0; r < sizeof rank_counts / sizeof rank_counts[0]; r++) {
+    for (size_t r = 0; r < sizeof(rank_counts) / sizeof(rank_counts[0]); r++) {
         fixture fix;
         streaming_memory memories[FIXTURE_RANKS];
         kiln_coll_memory *bases[FIXTURE_RANKS];
@@ -507,7 +504,7 @@ static void test_streaming(void)
 static void test_every_dtype_and_op(void)
 {
     static const uint32_t rank_counts[] = {1, 2, 3, 5};
-    for (size_t r = 0; r < sizeof rank_counts / sizeof rank_counts[0]; r++) {
+    for (size_t r = 0; r < sizeof(rank_counts) / sizeof(rank_counts[0]); r++) {
         fixture fix;
         bool ok = fixture_init(&fix, rank_counts[r], 60000, NULL);
         for (int dtype = 1; dtype < KILN_DTYPE_LIMIT && ok; dtype++) {
@@ -562,10 +559,10 @@ static void test_repeats_bit_for_bit(void)
         }
         fixture_run(&fix, calls, status, NULL);
         if (round == 0) {
-            memcpy(first, outputs[0], sizeof first);
+            memcpy(first, outputs[0], sizeof(first));
         }
         for (uint32_t i = 0; i < RANKS && ok; i++) {
-            ok = KILN_CHECK_INT(status[i], 0) && KILN_CHECK_MEM(outputs[i], first, sizeof first);
+            ok = KILN_CHECK_INT(status[i], 0) && KILN_CHECK_MEM(outputs[i], first, sizeof(first));
         }
     }
     fixture_fini(&fix);

@@ -13,7 +13,7 @@
 #include "recorded_scene.h"
 #include "runtime_internal.h"
 
-// ---- who waits ----------------------------------------------------------------------------------
+// ---- who waits ----
 
 #ifdef TEST_WITH_OPENCL
 /// One member's part is not there yet: the other's thread resolves and records on all the same, and
@@ -122,8 +122,8 @@ static void test_failure_follows(void)
         return;
     }
     compute_from(&self, self.inputs[0], t); // so that nothing is compiled below
-    KILN_CHECK_INT(kiln_read(t[4], data, sizeof data, NULL), 0);
-    KILN_CHECK_INT(kiln_read(t[5], data, sizeof data, NULL), 0);
+    KILN_CHECK_INT(kiln_read(t[4], data, sizeof(data), NULL), 0);
+    KILN_CHECK_INT(kiln_read(t[5], data, sizeof(data), NULL), 0);
     release_computed(t);
     KILN_CHECK_INT(kiln_mul_scalar(self.inputs[0], kiln_f64(2), &apart, NULL), 0);
     KILN_CHECK_INT(kiln_flush(self.set.devices[0], NULL), 0);
@@ -133,15 +133,15 @@ static void test_failure_follows(void)
     KILN_CHECK_INT(kiln_collective_resolve(sum, NULL), 0);
     compute_from(&self, sum, t);
     KILN_CHECK(kiln_time_ns() - begin < 2500000000u); // nobody has waited
-    names_rank_1(kiln_read(t[4], data, sizeof data, &err), &err);
+    names_rank_1(kiln_read(t[4], data, sizeof(data), &err), &err);
     KILN_CHECK(kiln_time_ns() - begin < 4000000000u); // the deadline + 1 s
-    names_rank_1(kiln_read(t[3], data, 500 * sizeof data[0], &err), &err);
-    names_rank_1(kiln_read(sum, data, sizeof data, &err), &err);
-    names_rank_1(kiln_read(t[5], data, sizeof data, &err), &err);
+    names_rank_1(kiln_read(t[3], data, 500 * sizeof(data[0]), &err), &err);
+    names_rank_1(kiln_read(sum, data, sizeof(data), &err), &err);
+    names_rank_1(kiln_read(t[5], data, sizeof(data), &err), &err);
     names_rank_1(kiln_collective_resolve(sum, &err), &err);
     KILN_CHECK_INT(kiln_add_scalar(sum, kiln_f64(1), &later, NULL), 0);
-    names_rank_1(kiln_read(later, data, sizeof data, &err), &err);
-    KILN_CHECK_INT(kiln_read(apart, data, sizeof data, &err), 0);
+    names_rank_1(kiln_read(later, data, sizeof(data), &err), &err);
+    KILN_CHECK_INT(kiln_read(apart, data, sizeof(data), &err), 0);
     KILN_CHECK(data[5] == 2 * value_at(0, 5));
     names_rank_1(kiln_sync(self.set.devices[0], &err), &err);
     KILN_CHECK_INT(kiln_sync(self.set.devices[0], &err), 0); // reported once
@@ -259,7 +259,7 @@ static void test_resolve_without_memory(void)
         KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
         faults.fail_at = atomic_load(&faults.requests) + 1;
         KILN_CHECK_INT(kiln_collective_resolve(sums[0], &err), KILN_STATUS_RESOURCE_EXHAUSTED);
-        KILN_CHECK_INT(kiln_read(sums[0], data, sizeof data, &err),
+        KILN_CHECK_INT(kiln_read(sums[0], data, sizeof(data), &err),
                        KILN_STATUS_FAILED_PRECONDITION);
         KILN_CHECK_INT(kiln_collective_resolve(sums[0], NULL), 0);
         KILN_CHECK_INT(kiln_all_reduce(self.inputs[1], "sum", id, 1, &sums[1], NULL), 0);
@@ -301,7 +301,7 @@ static void test_crossed_groups(void)
         }
         int failed[2] = {0};
         for (uint32_t i = 0; i < 4; i++) { // when one has failed, the other may yet go through
-            kiln_status status = kiln_read(sums[i / 2][i % 2], data, sizeof data, &err);
+            kiln_status status = kiln_read(sums[i / 2][i % 2], data, sizeof(data), &err);
             failed[i / 2] += status == KILN_STATUS_DEADLINE_EXCEEDED;
             KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_DEADLINE_EXCEEDED);
         }
@@ -323,7 +323,7 @@ static void test_crossed_groups(void)
 }
 #endif
 
-// ---- in place, and refusals ---------------------------------------------------------------------
+// ---- in place, and refusals ----
 
 static void test_in_place(void)
 {
@@ -342,13 +342,13 @@ static void test_in_place(void)
         KILN_CHECK(after.backend.bytes_used <= before.backend.bytes_used + COUNT * 4u);
         for (uint32_t i = 0; i < self.count; i++) {
             float data[COUNT];
-            KILN_CHECK_INT(kiln_read(self.inputs[i], data, sizeof data, NULL),
+            KILN_CHECK_INT(kiln_read(self.inputs[i], data, sizeof(data), NULL),
                            KILN_STATUS_FAILED_PRECONDITION);
             KILN_CHECK_INT(kiln_collective_resolve(self.inputs[i], NULL), 0);
             holds(&self, self.inputs[i], 1, 0);
         }
         float data[COUNT];
-        KILN_CHECK_INT(kiln_read(other, data, sizeof data, NULL), 0);
+        KILN_CHECK_INT(kiln_read(other, data, sizeof(data), NULL), 0);
         for (int64_t i = 0; i < COUNT; i++) {
             KILN_CHECK(data[i] == value_at(0, i));
         }
@@ -376,7 +376,7 @@ static void test_in_place_refused(void)
                        KILN_STATUS_INVALID_ARGUMENT);
         for (uint32_t i = 0; i < self.count; i++) {
             char data[2] = {0};
-            KILN_CHECK_INT(kiln_read(bools[i], data, sizeof data, NULL), 0);
+            KILN_CHECK_INT(kiln_read(bools[i], data, sizeof(data), NULL), 0);
             KILN_CHECK(data[0] == 1 && data[1] == 0);
         }
         KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", sums, NULL), 0);
@@ -386,7 +386,7 @@ static void test_in_place_refused(void)
                        KILN_STATUS_FAILED_PRECONDITION);
         self.inputs[last] = last_input;
         float data[COUNT];
-        KILN_CHECK_INT(kiln_read(sums[last], data, sizeof data, NULL),
+        KILN_CHECK_INT(kiln_read(sums[last], data, sizeof(data), NULL),
                        KILN_STATUS_FAILED_PRECONDITION);
         KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
         KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, self.inputs, "sum", NULL),
@@ -420,7 +420,7 @@ static void test_refusals(void)
         KILN_CHECK_CONTAINS(err.message, "member 1");
         kiln_release(sum);
         KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", 0, 0, &sum, NULL), 0); // alone
-        KILN_CHECK_INT(kiln_read(sum, data, sizeof data, NULL), 0);
+        KILN_CHECK_INT(kiln_read(sum, data, sizeof(data), NULL), 0);
         KILN_CHECK(data[7] == value_at(0, 7));
         kiln_release(sum);
         KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
@@ -449,5 +449,6 @@ int main(int argc, char **argv)
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/recorded", cases, sizeof cases / sizeof cases[0], argc, argv);
+    return kiln_test_run("collective/recorded", cases, sizeof(cases) / sizeof(cases[0]), argc,
+                         argv);
 }

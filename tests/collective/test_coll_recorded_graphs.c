@@ -75,7 +75,7 @@ static bool replay(const scene *self, kiln_graph *const *graphs)
             KILN_CHECK_INT(kiln_graph_run(graphs[i], &self->inputs[i], 1, &results[i], 1, NULL), 0);
     }
     for (uint32_t i = 0; i < self->count && ok; i++) {
-        ok = KILN_CHECK_INT(kiln_read(results[i], data, sizeof data, NULL), 0);
+        ok = KILN_CHECK_INT(kiln_read(results[i], data, sizeof(data), NULL), 0);
         for (int64_t k = 0; k < COUNT && ok; k++) {
             ok = KILN_CHECK(data[k] == 4 * sum_at(self, k) + value_at(i, k));
         }
@@ -142,7 +142,7 @@ static void replay_fails(const scene *self, kiln_graph *const *graphs, uint32_t 
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = kiln_graph_run(graphs[rank], &self->inputs[rank], 1, &result, 1, &err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_read(result, data, sizeof data, &err);
+        status = kiln_read(result, data, sizeof(data), &err);
     }
     KILN_CHECK_INT(status, code);
     KILN_CHECK_CONTAINS(err.message, part);
@@ -205,6 +205,6 @@ int main(int argc, char **argv)
         KILN_TEST(test_unread_results),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/recorded_graphs", cases, sizeof cases / sizeof cases[0], argc,
-                         argv);
+    return kiln_test_run("collective/recorded_graphs", cases, sizeof(cases) / sizeof(cases[0]),
+                         argc, argv);
 }

@@ -12,7 +12,7 @@
 #include "recorded_scene.h"
 #include "runtime_internal.h"
 
-// ---- a thread for each member -------------------------------------------------------------------
+// ---- a thread for each member ----
 
 typedef struct member {
     const scene *self;
@@ -63,7 +63,7 @@ static void test_threads(void)
     scene_fini(&self);
 }
 
-// ---- a thread that ends -------------------------------------------------------------------------
+// ---- a thread that ends ----
 
 #ifdef TEST_WITH_OPENCL
 /// A thread records its member's part and ends: the result is resolved and read by another, twice
@@ -119,7 +119,7 @@ static void test_thread_ends(void)
 }
 #endif
 
-// ---- the device's lock in a run -----------------------------------------------------------------
+// ---- the device's lock in a run ----
 
 /// While `watched` is set, whenever its owner gives a device's lock up another thread runs a
 /// segment on that device before the owner goes on.
@@ -164,7 +164,7 @@ static void *run_in_between(void *user)
         for (int i = 0; i < 4 && ok; i++) {
             ok = KILN_CHECK_INT(kiln_mul_scalar(x, kiln_f64(i), &y[i], NULL), 0);
         }
-        ok = ok && KILN_CHECK_INT(kiln_read(y[3], data, sizeof data, NULL), 0) &&
+        ok = ok && KILN_CHECK_INT(kiln_read(y[3], data, sizeof(data), NULL), 0) &&
              KILN_CHECK(data[0] == 3 * value_at(0, 0));
         release_all(y);
         kiln_release(y[3]);
@@ -224,6 +224,6 @@ int main(int argc, char **argv)
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/recorded_threads", cases, sizeof cases / sizeof cases[0], argc,
-                         argv);
+    return kiln_test_run("collective/recorded_threads", cases, sizeof(cases) / sizeof(cases[0]),
+                         argc, argv);
 }

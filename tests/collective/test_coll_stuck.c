@@ -76,8 +76,7 @@ static void check_calls(fixture *fix, const kiln_coll_call *calls)
     }
 }
 
-// ---- every call into a memory
-// ---------------------------------------------------------------------------
+// ---- every call into a memory ----
 
 static void scene_init(scene *self, const kind *what)
 {
@@ -173,8 +172,7 @@ static void test_stream(void)
     (void)run_stuck_stream(calls);
 }
 
-// ---- who goes does not wait
-// -----------------------------------------------------------------------------
+// ---- who goes does not wait ----
 
 static void await_closed(const faulty_memory *memory)
 {

@@ -75,7 +75,7 @@ static void check_read(scene *self, uint32_t rank)
 {
     static float data[COUNT];
     kiln_error err = KILN_ERROR_INIT;
-    KILN_CHECK_INT(kiln_read(self->sums[rank], data, sizeof data, &err),
+    KILN_CHECK_INT(kiln_read(self->sums[rank], data, sizeof(data), &err),
                    KILN_STATUS_DEADLINE_EXCEEDED);
     KILN_CHECK_CONTAINS(err.message, "rank 1: ");
 }
@@ -187,7 +187,7 @@ static void test_earlier_work(void)
         let_go(gate);
         KILN_CHECK_INT(kiln_collective_resolve(self.sums[STUCK], NULL), 0);
         KILN_CHECK_INT(kiln_slice(self.sums[STUCK], &start, 1, &end, 1, NULL, 0, &last, NULL), 0);
-        KILN_CHECK_INT(kiln_read(last, &value, sizeof value, NULL), 0);
+        KILN_CHECK_INT(kiln_read(last, &value, sizeof(value), NULL), 0);
         KILN_CHECK(value == 12.0f); // 2 + 4 + 6
     }
     for (uint32_t i = 0; i < self.count; i++) {
@@ -277,6 +277,6 @@ int main(int argc, char **argv)
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/stuck_devices", cases, sizeof cases / sizeof cases[0], argc,
+    return kiln_test_run("collective/stuck_devices", cases, sizeof(cases) / sizeof(cases[0]), argc,
                          argv);
 }

@@ -15,8 +15,7 @@ static const char *const far[MEMBERS] = {"opencl:0", "remote", "reference:0", "o
 #endif
 #endif
 
-// ---- values
-// -----------------------------------------------------------------------------------------
+// ---- values ----
 
 /// Three epochs of many small parameters and two large ones, from one thread.
 static void run_epochs(const char *const *addresses, const char *op)
@@ -72,7 +71,7 @@ static void test_epochs(void)
 static void test_participants(void)
 {
     static const uint64_t sets[] = {0x7, 0xe, 0x2, 0x6, 0x7};
-    enum { PARAMS = sizeof sets / sizeof sets[0] };
+    enum { PARAMS = sizeof(sets) / sizeof(sets[0]) };
     scene self;
     bool ok = scene_open(&self, gradsync_references, NULL);
     for (int epoch = 0; epoch < 2 && ok; epoch++) {
@@ -193,8 +192,7 @@ static void test_uneven_rounds(void)
     scene_close(&self);
 }
 
-// ---- any order
-// --------------------------------------------------------------------------------------
+// ---- any order ----
 
 enum { ORDER_PARAMS = 3, ORDER_EPOCHS = 2, ORDER_STEPS = ORDER_PARAMS + 2 };
 
@@ -411,5 +409,6 @@ int main(int argc, char **argv)
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/gradsync", cases, sizeof cases / sizeof cases[0], argc, argv);
+    return kiln_test_run("collective/gradsync", cases, sizeof(cases) / sizeof(cases[0]), argc,
+                         argv);
 }

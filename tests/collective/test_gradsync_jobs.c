@@ -11,8 +11,7 @@
 #include "gradsync_scene.h"
 #include "harness.h"
 
-// ---- what goes wrong
-// --------------------------------------------------------------------------------
+// ---- what goes wrong ----
 
 /// Every member gets the failure, in these words.
 static void check_failed(scene *self, kiln_status code, const char *part)
@@ -139,7 +138,7 @@ static void test_failures(void)
     };
     kiln_gradsync_options options = KILN_GRADSYNC_OPTIONS_INIT;
     options.deadline_ns = (uint64_t)DEADLINE_MS * 1000000;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         scene self;
         kiln_error err = KILN_ERROR_INIT;
         if (scene_open(&self, gradsync_references, &options)) {
@@ -259,7 +258,7 @@ static void test_refusals(void)
         KILN_CHECK_INT(
             kiln_gradsync_start(self.set.context, "x", self.set.devices, 2, &options, &other, &err),
             KILN_STATUS_INVALID_ARGUMENT);
-        options.struct_size = sizeof options;
+        options.struct_size = sizeof(options);
         options.op = "median";
         KILN_CHECK_INT(
             kiln_gradsync_start(self.set.context, "x", self.set.devices, 2, &options, &other, &err),
@@ -308,9 +307,9 @@ static void test_long_select(void)
     options.bucket_bytes = 16; // 12 floats do not travel with others
     for (int i = 0; i < 12; i++) {
         length +=
-            (size_t)snprintf(select + length, sizeof select - length, "all_reduce:100M-:ring,");
+            (size_t)snprintf(select + length, sizeof(select) - length, "all_reduce:100M-:ring,");
     }
-    length += (size_t)snprintf(select + length, sizeof select - length, "all_reduce:tree4");
+    length += (size_t)snprintf(select + length, sizeof(select) - length, "all_reduce:tree4");
     for (int wrong = 0; wrong < 2; wrong++) {
         bool ok = scene_open(&self, gradsync_references, &options);
         for (uint32_t m = 0; m < MEMBERS && ok; m++) {
@@ -327,7 +326,7 @@ static void test_long_select(void)
             check_gradient(&self, 0, id, 12, 1.5f, 1);
         }
         scene_close(&self);
-        (void)snprintf(select + length, sizeof select - length, ",all_reduce:nonsense");
+        (void)snprintf(select + length, sizeof(select) - length, ",all_reduce:nonsense");
     }
 }
 
@@ -354,8 +353,7 @@ static void test_other_context(void)
     scene_close(&self);
 }
 
-// ---- jobs
-// -------------------------------------------------------------------------------------------
+// ---- jobs ----
 
 static void test_names(void)
 {
@@ -537,7 +535,7 @@ static void test_param_ids(void)
                                             "remote",
 #endif
                                             "reference:1"};
-    enum { COUNT = sizeof addresses / sizeof addresses[0] };
+    enum { COUNT = sizeof(addresses) / sizeof(addresses[0]) };
     const kiln_param_id id = UINT64_C(0xfedcba9876543210);
     const int64_t count = 3;
     device_set set;
@@ -584,6 +582,6 @@ int main(int argc, char **argv)
         KILN_TEST(test_param_ids),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/gradsync_jobs", cases, sizeof cases / sizeof cases[0], argc,
+    return kiln_test_run("collective/gradsync_jobs", cases, sizeof(cases) / sizeof(cases[0]), argc,
                          argv);
 }

@@ -25,7 +25,7 @@ static const char *const addresses[] = {
 #endif
 };
 
-enum { DEVICES = sizeof addresses / sizeof addresses[0] };
+enum { DEVICES = sizeof(addresses) / sizeof(addresses[0]) };
 
 static bool stores(kiln_device *device, kiln_dtype dtype)
 {
@@ -87,7 +87,7 @@ static void test_pairs(void)
                           addresses[from], addresses[to]);
                 ok = false;
             }
-            for (size_t c = 0; c < sizeof counts / sizeof counts[0] && ok; c++) {
+            for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && ok; c++) {
                 ok = move_one(&set, from, to, (kiln_dtype)dtype, counts[c]);
             }
         }
@@ -136,7 +136,7 @@ static void test_program_over_all(void)
         kiln_release(x);
         x = turned;
     }
-    ok = ok && KILN_CHECK_INT(kiln_read(x, back, sizeof back, NULL), 0);
+    ok = ok && KILN_CHECK_INT(kiln_read(x, back, sizeof(back), NULL), 0);
     float sum = (float)(2 * DEVICES * (2 * DEVICES + 1) / 2);
     for (int i = 0; i < ROWS * COLUMNS && ok; i++) { // turned an even number of times
         ok = KILN_CHECK(back[i] == data[i] + sum);
@@ -257,7 +257,7 @@ static void test_behind_a_gate(void)
         kiln_release(before[i]);
     }
     kiln_tensor *const all[] = {x, part, sums[0], sums[1], moved, gated};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         kiln_release(all[i]);
     }
     kiln_collective_destroy(group);
@@ -305,7 +305,7 @@ static void test_uploads_behind_a_gate(void)
         kiln_collective_destroy(group);
     }
     kiln_tensor *const all[] = {x[0], x[1], sums[0], sums[1], large};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         kiln_release(all[i]);
     }
     device_set_close(&set);
@@ -460,8 +460,7 @@ static void test_let_go(void)
     device_set_close(&set);
 }
 
-// ---- how
-// --------------------------------------------------------------------------------------------
+// ---- how ----
 
 /// One chunk is written while the next is read: a move takes much less than all its transfers one
 /// after another.
@@ -470,11 +469,11 @@ static void test_chunks_overlap(void)
     static const char *const slow[] = {"failing:0", "failing:1"};
     static unsigned char data[36 << 20];
     static unsigned char back[36 << 20];
-    const int64_t count = sizeof data;
+    const int64_t count = sizeof(data);
     device_set set;
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
-    fill(KILN_DTYPE_U8, data, sizeof data);
+    fill(KILN_DTYPE_U8, data, sizeof(data));
     device_set_fail_at(0, 0, 0);
     device_set_stay_at(0);
     bool ok =
@@ -493,8 +492,8 @@ static void test_chunks_overlap(void)
             KILN_FAIL("the move took %llu ms, its transfers %llu ms", took / 1000000ull,
                       sum / 1000000ull);
         }
-        KILN_CHECK_INT(kiln_read(y, back, sizeof back, NULL), 0);
-        KILN_CHECK(memcmp(data, back, sizeof back) == 0);
+        KILN_CHECK_INT(kiln_read(y, back, sizeof(back), NULL), 0);
+        KILN_CHECK(memcmp(data, back, sizeof(back)) == 0);
     }
     kiln_release(x);
     kiln_release(y);
@@ -506,7 +505,7 @@ static bool is_pinned(cl_mem memory)
 {
     cl_mem_flags flags = 0;
     return memory != NULL &&
-           clGetMemObjectInfo(memory, CL_MEM_FLAGS, sizeof flags, &flags, NULL) == CL_SUCCESS &&
+           clGetMemObjectInfo(memory, CL_MEM_FLAGS, sizeof(flags), &flags, NULL) == CL_SUCCESS &&
            (flags & CL_MEM_ALLOC_HOST_PTR) != 0;
 }
 
@@ -536,8 +535,7 @@ static void test_staging_is_pinned(void)
 }
 #endif
 
-// ---- failures
-// ---------------------------------------------------------------------------------------
+// ---- failures ----
 
 /// The move fails after `reads` or `uploads` chunks: the copy's first use says so, the source stays
 /// readable, a later move goes through.
@@ -546,7 +544,7 @@ static void check_failing(int reads, int uploads)
     static const char *const source_fails[] = {"failing", "reference"};
     static const char *const target_fails[] = {"reference", "failing"};
     static unsigned char data[9 << 20];
-    const int64_t count = sizeof data;
+    const int64_t count = sizeof(data);
     device_set set;
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
@@ -558,15 +556,15 @@ static void check_failing(int reads, int uploads)
                   kiln_tensor_create(set.devices[0], KILN_DTYPE_U8, 1, &count, data, &x, NULL), 0);
     device_set_fail_at(reads, uploads, 0);
     if (ok && KILN_CHECK_INT(kiln_to_device(x, set.devices[1], &y, &err), 0)) {
-        KILN_CHECK_INT(kiln_read(y, data, sizeof data, &err), KILN_STATUS_DEVICE_LOST);
+        KILN_CHECK_INT(kiln_read(y, data, sizeof(data), &err), KILN_STATUS_DEVICE_LOST);
         KILN_CHECK_CONTAINS(err.message, "on purpose");
         KILN_CHECK_CONTAINS(err.message, "moving 9437184 bytes from");
         KILN_CHECK_INT(kiln_add(y, y, &more, NULL), 0); // consumers inherit the failure
-        KILN_CHECK_INT(kiln_read(more, data, sizeof data, &err), KILN_STATUS_DEVICE_LOST);
+        KILN_CHECK_INT(kiln_read(more, data, sizeof(data), &err), KILN_STATUS_DEVICE_LOST);
         kiln_release(more);
         kiln_release(y);
         KILN_CHECK_INT(kiln_to_device(x, set.devices[1], &y, &err), 0);
-        KILN_CHECK_INT(kiln_read(y, data, sizeof data, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_read(y, data, sizeof(data), &err), KILN_STATUS_OK);
     }
     kiln_release(x);
     kiln_release(y);
@@ -595,5 +593,5 @@ int main(int argc, char **argv)
         KILN_TEST(test_sync_ends),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("collective/move", cases, sizeof cases / sizeof cases[0], argc, argv);
+    return kiln_test_run("collective/move", cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

@@ -67,8 +67,7 @@ typedef struct trial {
     char first[200];
 } trial;
 
-// ---- one operation
-// ---------------------------------------------------------------------------------
+// ---- one operation ----
 
 typedef struct values { ///< tensors on the host, in the order of descriptions
     void *data[KILN_MAX_INPUTS];
@@ -102,37 +101,36 @@ static kiln_status evaluate(trial *t, const kiln_op_record *record, const values
     const kiln_backend_ops *ops = t->backend->ops;
     kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
     unsigned total = (unsigned)record->n_inputs + record->n_outputs;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     for (unsigned i = 0; i < total; i++) {
         bool is_input = i < record->n_inputs;
         const kiln_tensor_desc *desc =
             is_input ? &record->inputs[i] : &record->outputs[i - record->n_inputs];
         kiln_buffer *buffer = NULL;
         size_t bytes = (size_t)kiln_desc_bytes(desc);
-        if (st == KILN_STATUS_OK) {
-            st = ops->alloc(t->backend, bytes, &buffer, err);
+        if (status == KILN_STATUS_OK) {
+            status = ops->alloc(t->backend, bytes, &buffer, err);
         }
-        if (st == KILN_STATUS_OK && is_input) {
-            st = ops->upload(t->backend, buffer, 0, inputs->data[i], bytes, err);
+        if (status == KILN_STATUS_OK && is_input) {
+            status = ops->upload(t->backend, buffer, 0, inputs->data[i], bytes, err);
         }
         views[i] = kiln_view_dense(desc, buffer);
     }
-    if (st == KILN_STATUS_OK) {
-        st = ops->execute(t->backend, record, views, views + record->n_inputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = ops->execute(t->backend, record, views, views + record->n_inputs, err);
     }
     for (unsigned i = 0; i < total; i++) {
-        if (st == KILN_STATUS_OK && i >= record->n_inputs) {
+        if (status == KILN_STATUS_OK && i >= record->n_inputs) {
             const kiln_tensor_desc *desc = &record->outputs[i - record->n_inputs];
-            st = ops->read(t->backend, views[i].buffer, 0, outputs->data[i - record->n_inputs],
-                           (size_t)kiln_desc_bytes(desc), err);
+            status = ops->read(t->backend, views[i].buffer, 0, outputs->data[i - record->n_inputs],
+                               (size_t)kiln_desc_bytes(desc), err);
         }
         ops->free(t->backend, views[i].buffer);
     }
-    return st;
+    return status;
 }
 
-// ---- the backward call
-// -----------------------------------------------------------------------------
+// ---- the backward call ----
 
 typedef struct back_call {
     kiln_op_record record;
@@ -190,8 +188,7 @@ static bool back_call_init(back_call *c, const kiln_op_record *forward, const pa
     return any && c->record.n_inputs >= info->signature->min_inputs;
 }
 
-// ---- differences
-// -----------------------------------------------------------------------------------
+// ---- differences ----
 
 static double sum_with(const values *outputs, const double *grad, int64_t count)
 {
@@ -268,20 +265,20 @@ static void compare_results(trial *t, const kiln_op_record *forward, values *inp
         return;
     }
     t->samples++;
-    kiln_status st = kiln_ir_infer(&back.record, back.outputs, &err);
+    kiln_status status = kiln_ir_infer(&back.record, back.outputs, &err);
     for (unsigned i = 0; i < back.record.n_inputs; i++) {
         int source = t->pair->sources[i];
         sources.data[i] = source == GRAD     ? (void *)(uintptr_t)grad
                           : source >= OUTPUT ? outputs->data[source - OUTPUT]
                                              : inputs->data[source];
     }
-    if (st == KILN_STATUS_OK && !values_init(&results, back.outputs, back.record.n_outputs)) {
-        st = KILN_STATUS_RESOURCE_EXHAUSTED;
+    if (status == KILN_STATUS_OK && !values_init(&results, back.outputs, back.record.n_outputs)) {
+        status = KILN_STATUS_RESOURCE_EXHAUSTED;
     }
-    if (st == KILN_STATUS_OK) {
-        st = evaluate(t, &back.record, &sources, &results, &err);
+    if (status == KILN_STATUS_OK) {
+        status = evaluate(t, &back.record, &sources, &results, &err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < back.record.n_outputs; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < back.record.n_outputs; i++) {
         int of = t->pair->of[i];
         bool spread = of > 0 && of < (int)forward->n_inputs && forward->inputs[of].rank == 0;
         if (of >= 0 && of < (int)forward->n_inputs && !spread && // a number stands for a tensor
@@ -289,7 +286,7 @@ static void compare_results(trial *t, const kiln_op_record *forward, values *inp
             compare_input(t, forward, inputs, outputs, grad, (unsigned)of, results.data[i]);
         }
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         KILN_FAIL("sample %u: %s", t->samples, err.message);
     }
     values_fini(&results);

@@ -58,12 +58,12 @@ static bool begin(void)
                           KILN_STATUS_OK);
 }
 
-static bool good(kiln_status st)
+static bool good(kiln_status status)
 {
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);
     }
-    return st == KILN_STATUS_OK;
+    return status == KILN_STATUS_OK;
 }
 
 typedef uint8_t (*expected_fn)(int64_t i);

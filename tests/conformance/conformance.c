@@ -124,31 +124,31 @@ static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *r
     const kiln_backend_ops *ops = backend->ops;
     kiln_buffer *buffers[KILN_MAX_OUTPUTS] = {NULL};
     kiln_view outputs[KILN_MAX_OUTPUTS];
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     fresh_record fresh;
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         bool replaces = i == 0 && in_place >= 0;
         if (bytes > 0 && !replaces) {
-            st = ops->alloc(backend, bytes, &buffers[i], err);
+            status = ops->alloc(backend, bytes, &buffers[i], err);
         }
         outputs[i] =
             kiln_view_dense(&record->outputs[i], replaces ? inputs[in_place].buffer : buffers[i]);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         make_fresh(record, &fresh);
-        st = execute_or_expand(&env, backend, &fresh.record, inputs, outputs, err);
+        status = execute_or_expand(&env, backend, &fresh.record, inputs, outputs, err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         if (bytes > 0) {
-            st = ops->read(backend, outputs[i].buffer, 0, out->data[i], bytes, err);
+            status = ops->read(backend, outputs[i].buffer, 0, out->data[i], bytes, err);
         }
     }
     for (unsigned i = 0; i < record->n_outputs; i++) {
         ops->free(backend, buffers[i]);
     }
-    return st;
+    return status;
 }
 
 /* Uploads `memory`, runs, reads the results. in_place: the input whose memory takes the first
@@ -158,26 +158,26 @@ static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln
                        kiln_error *err)
 {
     const kiln_backend_ops *ops = backend->ops;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     unsigned made = 0;
-    for (; st == KILN_STATUS_OK && made < record->n_inputs; made++) {
+    for (; status == KILN_STATUS_OK && made < record->n_inputs; made++) {
         inputs[made].buffer = NULL;
         if (kiln_desc_count(&record->inputs[made]) == 0) {
             continue; // no elements, no buffer
         }
-        st = ops->alloc(backend, bytes[made], &inputs[made].buffer, err);
-        if (st != KILN_STATUS_OK) {
+        status = ops->alloc(backend, bytes[made], &inputs[made].buffer, err);
+        if (status != KILN_STATUS_OK) {
             break;
         }
-        st = ops->upload(backend, inputs[made].buffer, 0, memory[made], bytes[made], err);
+        status = ops->upload(backend, inputs[made].buffer, 0, memory[made], bytes[made], err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = run_on_buffers(backend, record, inputs, in_place, out, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_on_buffers(backend, record, inputs, in_place, out, err);
     }
     while (made > 0) {
         ops->free(backend, inputs[--made].buffer);
     }
-    return st;
+    return status;
 }
 
 static void report(const kiln_op_record *record, coverage *cover, const char *layout,
@@ -239,12 +239,13 @@ static void compare(const kiln_op_record *record, coverage *cover, operands *o, 
         report(record, cover, layout, "no memory");
         return;
     }
-    kiln_status st = run(tested, record, o->inputs, o->memory, o->bytes, in_place, &actual, &err);
-    if (st == KILN_STATUS_UNIMPLEMENTED) {
+    kiln_status status =
+        run(tested, record, o->inputs, o->memory, o->bytes, in_place, &actual, &err);
+    if (status == KILN_STATUS_UNIMPLEMENTED) {
         if (cover->unimplemented++ == 0) {
             snprintf(cover->reason, sizeof(cover->reason), "%.150s", err.message);
         }
-    } else if (st != KILN_STATUS_OK) {
+    } else if (status != KILN_STATUS_OK) {
         report(record, cover, layout, err.message);
     } else {
         compare_results(record, (const void *const *)o->dense, cover, layout, &actual, expected);
@@ -437,8 +438,8 @@ static bool open_backends(const char *address)
         fprintf(stderr, "conformance: %s\n", err.message);
         return false;
     }
-    kiln_status st = provider->open(&env, address, &tested, &err, provider->user);
-    if (st != KILN_STATUS_OK && st != KILN_STATUS_NOT_FOUND) {
+    kiln_status status = provider->open(&env, address, &tested, &err, provider->user);
+    if (status != KILN_STATUS_OK && status != KILN_STATUS_NOT_FOUND) {
         fprintf(stderr, "conformance: %s: %s\n", address, err.message);
         return false;
     }

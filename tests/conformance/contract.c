@@ -88,9 +88,9 @@ static void test_dtypes(void)
         uint32_t usage = kiln_device_dtype_usage(device, dtype);
         KILN_CHECK((usage & ~(both | KILN_USAGE_ACCELERATED)) == 0);
         KILN_CHECK(kiln_device_supports_dtype(device, dtype) == ((usage & both) == both));
-        kiln_status st = kiln_tensor_create(device, dtype, 1, dims, NULL, &x, &err);
+        kiln_status status = kiln_tensor_create(device, dtype, 1, dims, NULL, &x, &err);
         bool stored = (usage & KILN_USAGE_STORAGE) != 0;
-        KILN_CHECK(stored ? st == KILN_STATUS_OK : st == KILN_STATUS_UNIMPLEMENTED);
+        KILN_CHECK(stored ? status == KILN_STATUS_OK : status == KILN_STATUS_UNIMPLEMENTED);
         kiln_release(x);
     }
     KILN_CHECK(kiln_device_supports_dtype(device, KILN_DTYPE_F32));
@@ -483,29 +483,29 @@ static kiln_status open_full(const char *address)
     kiln_device_options options = KILN_DEVICE_OPTIONS_INIT;
     kiln_device *narrow = NULL;
     options.float_dtype = KILN_DTYPE_F16;
-    kiln_status st = kiln_device_open_with(context, address, &options, &narrow, &err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_device_full_precision(narrow, &device, &err);
+    kiln_status status = kiln_device_open_with(context, address, &options, &narrow, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_full_precision(narrow, &device, &err);
     }
     kiln_device_release(narrow);
-    return st;
+    return status;
 }
 
 static kiln_status open_device(const char *address, bool fuse, bool full)
 {
-    kiln_status st = kiln_context_create(NULL, &context, &err);
+    kiln_status status = kiln_context_create(NULL, &context, &err);
 #ifdef KILN_TEST_WITH_REMOTE
-    if (st == KILN_STATUS_OK && strcmp(address, "grpc:") == 0) {
+    if (status == KILN_STATUS_OK && strcmp(address, "grpc:") == 0) {
         address = remote_host_start(&err);
-        st = address != NULL ? kiln_context_add_provider(context, kiln_rpc_provider(), &err)
-                             : (kiln_status)err.code;
+        status = address != NULL ? kiln_context_add_provider(context, kiln_rpc_provider(), &err)
+                                 : (kiln_status)err.code;
     }
 #endif
-    if (st == KILN_STATUS_OK) {
-        st = full ? open_full(address) : kiln_device_open(context, address, &device, &err);
+    if (status == KILN_STATUS_OK) {
+        status = full ? open_full(address) : kiln_device_open(context, address, &device, &err);
     }
-    if (st != KILN_STATUS_OK) {
-        return st;
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     fused = (kiln_device_info_of(device)->features & KILN_FEATURE_PROGRAMS) != 0 && fuse;
     return fuse || (kiln_device_info_of(device)->features & KILN_FEATURE_PROGRAMS) == 0
@@ -550,13 +550,13 @@ int main(int argc, char **argv)
             argv[kept++] = argv[i];
         }
     }
-    kiln_status st = open_device(address, fuse, full);
-    if (st == KILN_STATUS_NOT_FOUND && strncmp(address, "opencl", 6) == 0) {
+    kiln_status status = open_device(address, fuse, full);
+    if (status == KILN_STATUS_NOT_FOUND && strncmp(address, "opencl", 6) == 0) {
         printf("SKIP contract/%s: %s\nkiln-test: 0 passed, 0 failed, 1 skipped\n", address,
                err.message);
         return 0;
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         fprintf(stderr, "contract: %s: %s\n", address, err.message);
         return 3;
     }

@@ -71,8 +71,7 @@ unsigned coverage_check(coverage_table table, uint32_t dtypes, kiln_backend *bac
     return holes;
 }
 
-// ---- the matrix
-// ----------------------------------------------------------------------------------
+// ---- the matrix ----
 
 /* The mark in cell `index` of a row "| `name` | how | cells..."; '?' when there is none. */
 static char mark_in(const char *row, int index)

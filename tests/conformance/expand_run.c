@@ -35,9 +35,9 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
         kiln_buffer *buffer = NULL;
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         if (bytes > 0) {
-            kiln_status st = self->backend->ops->alloc(self->backend, bytes, &buffer, err);
-            if (st != KILN_STATUS_OK) {
-                return st;
+            kiln_status status = self->backend->ops->alloc(self->backend, bytes, &buffer, err);
+            if (status != KILN_STATUS_OK) {
+                return status;
             }
         }
         outputs[i] = kiln_view_dense(&record->outputs[i], buffer);
@@ -49,16 +49,16 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
 static kiln_status copy_out(expansion *self, const uint64_t *ids, const kiln_op_record *record,
                             const kiln_view *outputs, kiln_error *err)
 {
-    kiln_status st = KILN_STATUS_OK;
-    for (size_t i = 0; i < record->n_outputs && st == KILN_STATUS_OK; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < record->n_outputs && status == KILN_STATUS_OK; i++) {
         const kiln_view *made = &self->views[ids[i] - 1];
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         if (bytes > 0) {
-            st = self->backend->ops->copy(self->backend, made->buffer, 0, outputs[i].buffer,
-                                          (size_t)outputs[i].offset_bytes, bytes, err);
+            status = self->backend->ops->copy(self->backend, made->buffer, 0, outputs[i].buffer,
+                                              (size_t)outputs[i].offset_bytes, bytes, err);
         }
     }
-    return st;
+    return status;
 }
 
 kiln_status execute_or_expand(const kiln_env *env, kiln_backend *backend,
@@ -79,13 +79,13 @@ kiln_status execute_or_expand(const kiln_env *env, kiln_backend *backend,
     }
     uint64_t ids[KILN_MAX_OUTPUTS] = {0};
     const kiln_expansion_sink sink = {.emit = emit, .user = &self};
-    kiln_status st = kiln_ir_expand(env, record, &sink, ids, err);
-    if (st == KILN_STATUS_OK) {
-        st = copy_out(&self, ids, record, outputs, err);
+    kiln_status status = kiln_ir_expand(env, record, &sink, ids, err);
+    if (status == KILN_STATUS_OK) {
+        status = copy_out(&self, ids, record, outputs, err);
     }
     for (size_t i = self.n_inputs; i < self.n_views; i++) {
         backend->ops->free(backend, self.views[i].buffer);
     }
     free(self.views);
-    return st;
+    return status;
 }

@@ -55,7 +55,7 @@ void program_fini(program *p);
 /// To stderr, a line a value.
 void program_print(const program *p);
 
-// ---- running (program_run.c) -------------------------------------------------------------------
+// ---- running (program_run.c) ----
 
 /// One step on a device: `tensors` by value.
 kiln_status program_step(kiln_device *on, const step *s, kiln_tensor *const *tensors,
@@ -71,7 +71,7 @@ kiln_status program_record(kiln_device *on, void *user, kiln_tensor *const *inpu
 /// Runs it; `out` gets the bytes of the values that are kept, to be freed.
 kiln_status program_run(program *p, kiln_device *on, unsigned char **out, kiln_error *err);
 
-// ---- values and bounds (program_bound.c) -------------------------------------------------------
+// ---- values and bounds (program_bound.c) ----
 
 bool value_is_float(const value *v);
 double value_element(const value *v, int64_t i);

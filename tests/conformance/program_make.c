@@ -13,7 +13,7 @@
 
 enum { TRIES = 400 };
 
-// ---- chance ------------------------------------------------------------------------------------
+// ---- chance ----
 
 static uint64_t draw(program *p) // splitmix64
 {
@@ -33,7 +33,7 @@ static bool chance(program *p, uint32_t percent)
     return below(p, 100) < percent;
 }
 
-// ---- choosing ----------------------------------------------------------------------------------
+// ---- choosing ----
 
 static bool broadcasts(const value *a, const value *b)
 {
@@ -244,7 +244,7 @@ static bool choose(program *p, step *s)
     return true;
 }
 
-// ---- making ------------------------------------------------------------------------------------
+// ---- making ----
 
 static bool is_ordered(kiln_op op)
 {

@@ -26,7 +26,7 @@ static uint32_t uses[KILN_OP_COUNT];
 static kiln_context *contexts[WAYS];
 static kiln_device *devices[WAYS], *judge;
 
-// ---- judging -----------------------------------------------------------------------------------
+// ---- judging ----
 
 static double distance(double a, double b)
 {
@@ -121,7 +121,7 @@ static void judge_program(program *p)
     }
 }
 
-// ---- choices -----------------------------------------------------------------------------------
+// ---- choices ----
 
 static void measure_choices(program *p, choice_tally *tally)
 {

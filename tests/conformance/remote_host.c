@@ -11,14 +11,14 @@ static kiln_rpc_server *server;
 
 const char *remote_host_start(kiln_error *err)
 {
-    kiln_status st = kiln_context_create(NULL, &context, err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_device_open(context, "reference", &device, err);
+    kiln_status status = kiln_context_create(NULL, &context, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_open(context, "reference", &device, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_rpc_server_create(&device, 1, NULL, &server, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_rpc_server_create(&device, 1, NULL, &server, err);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         remote_host_stop();
         return NULL;
     }

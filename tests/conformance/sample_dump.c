@@ -87,30 +87,30 @@ static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *c
     kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
     unsigned n_inputs = record->n_inputs;
     unsigned made = 0;
-    kiln_status st = KILN_STATUS_OK;
-    for (; st == KILN_STATUS_OK && made < n_inputs + record->n_outputs; made++) {
+    kiln_status status = KILN_STATUS_OK;
+    for (; status == KILN_STATUS_OK && made < n_inputs + record->n_outputs; made++) {
         bool is_input = made < n_inputs;
         const kiln_tensor_desc *desc =
             is_input ? &record->inputs[made] : &record->outputs[made - n_inputs];
         size_t size = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
-        st = ops->alloc(d->backend, size, &buffer, &d->err);
-        if (st == KILN_STATUS_OK && is_input) {
-            st = ops->upload(d->backend, buffer, 0, data[made], size, &d->err);
+        status = ops->alloc(d->backend, size, &buffer, &d->err);
+        if (status == KILN_STATUS_OK && is_input) {
+            status = ops->upload(d->backend, buffer, 0, data[made], size, &d->err);
         }
         views[made] = kiln_view_dense(desc, buffer);
     }
-    if (st == KILN_STATUS_OK) {
-        st = ops->execute(d->backend, record, views, views + n_inputs, &d->err);
+    if (status == KILN_STATUS_OK) {
+        status = ops->execute(d->backend, record, views, views + n_inputs, &d->err);
     }
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        st = ops->read(d->backend, views[n_inputs + i].buffer, 0, results[i],
-                       (size_t)kiln_desc_bytes(&record->outputs[i]), &d->err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
+        status = ops->read(d->backend, views[n_inputs + i].buffer, 0, results[i],
+                           (size_t)kiln_desc_bytes(&record->outputs[i]), &d->err);
     }
     while (made > 0) {
         ops->free(d->backend, views[--made].buffer);
     }
-    return st;
+    return status;
 }
 
 static void take_sample(const kiln_op_record *record, const void *const *data, void *user)

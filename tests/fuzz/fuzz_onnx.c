@@ -131,13 +131,13 @@ static void read_values(const uint8_t *data, size_t size)
         const kiln_onnx_tensor_info *items = NULL;
         size_t count = 0;
         kiln_error err = KILN_ERROR_INIT;
-        kiln_status st = kiln_onnx_value_open(kiln_context_env(context), name, kinds[i], &opened,
-                                              &kind, &items, &count, &err);
-        if (st != KILN_STATUS_OK && err.message[0] == '\0') {
+        kiln_status status = kiln_onnx_value_open(kiln_context_env(context), name, kinds[i],
+                                                  &opened, &kind, &items, &count, &err);
+        if (status != KILN_STATUS_OK && err.message[0] == '\0') {
             abort();
         }
         volatile uint8_t last = 0;
-        for (size_t k = 0; st == KILN_STATUS_OK && k < count; k++) {
+        for (size_t k = 0; status == KILN_STATUS_OK && k < count; k++) {
             last = items[k].bytes > 0 ? ((const uint8_t *)items[k].data)[items[k].bytes - 1] : last;
         }
         kiln_onnx_tensor_close(opened);
@@ -153,12 +153,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kiln_onnx_model *model = NULL;
     kiln_onnx_session *session = NULL;
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status st =
+    kiln_status status =
         kiln_onnx_model_open_memory(kiln_context_env(context), data, size, NULL, &model, &err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_create(model, device, &session, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_create(model, device, &session, &err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         run(model, session);
     } else if (err.message[0] == '\0') {
         abort();

@@ -103,7 +103,7 @@ static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_devi
         kf_decline(host, KF_CODE_DEVICE, KF_NONE, "a processor's fuser");
         return KF_DECLINED;
     }
-    kf_fuser *fuser = host->alloc(host, sizeof *fuser, 8);
+    kf_fuser *fuser = host->alloc(host, sizeof(*fuser), 8);
     if (fuser == NULL) {
         return KF_E_NOMEM;
     }
@@ -121,7 +121,7 @@ static void fuser_destroy(kf_fuser *fuser)
 
 static kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
 {
-    kf_builder *builder = calloc(1, sizeof *builder);
+    kf_builder *builder = calloc(1, sizeof(*builder));
     if (builder == NULL) {
         return KF_E_NOMEM;
     }
@@ -146,7 +146,7 @@ static void builder_destroy(kf_builder *builder)
 
 static kf_status builder_reset(kf_builder *builder)
 {
-    memset(&builder->block, 0, sizeof builder->block);
+    memset(&builder->block, 0, sizeof(builder->block));
     return KF_OK;
 }
 
@@ -273,8 +273,8 @@ static kf_status builder_state(const kf_builder *builder, kf_state *out)
 {
     const block *b = &builder->block;
     kf_state state;
-    memset(&state, 0, sizeof state);
-    state.struct_size = (uint32_t)sizeof state;
+    memset(&state, 0, sizeof(state));
+    state.struct_size = (uint32_t)sizeof(state);
     state.status = b->closed ? KF_CLOSED : KF_OPEN;
     state.ready = b->n_ops >= CHAIN_MIN_OPS;
     state.len = state.ready ? b->len : 0;
@@ -395,10 +395,10 @@ static void set_formulas(kf_opt *opt)
 static void set_source(kf_opt *opt)
 {
     const block *b = &opt->block;
-    snprintf(opt->code, sizeof opt->code,
+    snprintf(opt->code, sizeof(opt->code),
              "__kernel void chain(void) { /* %s: %u operations, %u tensors, asked %lld */ }\n",
              CHAIN_ID, b->n_ops, b->n_tensors, (long long)b->asked);
-    opt->source.struct_size = (uint32_t)sizeof opt->source;
+    opt->source.struct_size = (uint32_t)sizeof(opt->source);
     opt->source.format = FAULT == FAULT_FORMAT ? 9 : KF_FORMAT_OPENCL_C;
     opt->source.code = (kf_blob){opt->code, strlen(opt->code)};
     opt->source.cl_c_version = 120;
@@ -409,7 +409,7 @@ static void set_source(kf_opt *opt)
     opt->sources[0] = &opt->source;
     if (FAULT == FAULT_NEWER_TAIL) {
         opt->grown.known = opt->source;
-        opt->grown.known.struct_size = (uint32_t)sizeof opt->grown;
+        opt->grown.known.struct_size = (uint32_t)sizeof(opt->grown);
         opt->grown.newer = 1;
         opt->sources[0] = &opt->grown.known;
     }
@@ -417,13 +417,13 @@ static void set_source(kf_opt *opt)
 
 static kf_status builder_finish(kf_builder *builder, kf_opt **out)
 {
-    kf_opt *opt = calloc(1, sizeof *opt);
+    kf_opt *opt = calloc(1, sizeof(*opt));
     if (opt == NULL) {
         return KF_E_NOMEM;
     }
     opt->block = builder->block;
-    snprintf(opt->name, sizeof opt->name, "chain of %u", opt->block.n_ops);
-    opt->launch.struct_size = (uint32_t)sizeof opt->launch;
+    snprintf(opt->name, sizeof(opt->name), "chain of %u", opt->block.n_ops);
+    opt->launch.struct_size = (uint32_t)sizeof(opt->launch);
     opt->launch.dims = 1;
     opt->launch.kernel = FAULT == FAULT_KERNEL_NAME ? (kf_str){"1 chain", 7} : (kf_str){"chain", 5};
     opt->launch.args = opt->args;
@@ -443,12 +443,12 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out)
 static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
 {
     kf_opt_info info;
-    memset(&info, 0, sizeof info);
-    info.struct_size = (uint32_t)sizeof info;
+    memset(&info, 0, sizeof(info));
+    info.struct_size = (uint32_t)sizeof(info);
     info.len = FAULT == FAULT_INFO_LEN ? opt->block.len + 1 : opt->block.len;
     info.n_variants = CHAIN_VARIANTS;
     info.name = (kf_str){opt->name, strlen(opt->name)};
-    info.key = (kf_blob){&opt->block, sizeof opt->block};
+    info.key = (kf_blob){&opt->block, sizeof(opt->block)};
     KF_OUT(out, &info);
     return KF_OK;
 }
@@ -459,8 +459,8 @@ static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *o
     if (variant >= CHAIN_VARIANTS) {
         return KF_E_INVALID;
     }
-    memset(&program, 0, sizeof program);
-    program.struct_size = (uint32_t)sizeof program;
+    memset(&program, 0, sizeof(program));
+    program.struct_size = (uint32_t)sizeof(program);
     program.flags = FAULT == FAULT_PROGRAM_FLAG
                         ? 1u << 31
                         : KF_PROGRAM_DETERMINISTIC | (variant == 0 ? KF_PROGRAM_IN_PLACE_SAFE : 0);

@@ -37,7 +37,7 @@
 
 KF_MANIFEST(PLUGIN_ID, "1.0", 0, KF_OPSET_MAX, 0, 0);
 
-// ---- rules -------------------------------------------------------------------------------------
+// ---- rules ----
 
 static kf_status same(const kf_call *call, const kf_shape *const *inputs, kf_shape *const *outputs)
 {
@@ -139,7 +139,7 @@ static kf_status unfit(const kf_call *call, const kf_memory *const *inputs,
     return KF_E_INTERNAL;
 }
 
-// ---- references --------------------------------------------------------------------------------
+// ---- references ----
 
 /// y = x + the first parameter, of f32.
 static kf_status plus(const kf_call *call, const kf_memory *const *inputs,
@@ -177,7 +177,7 @@ static kf_status sum_params(const kf_call *call, const kf_memory *const *inputs,
     return KF_OK;
 }
 
-// ---- kernels -----------------------------------------------------------------------------------
+// ---- kernels ----
 
 struct kf_kernel {
     const char *code;
@@ -310,7 +310,7 @@ static void destroy(kf_kernel *k)
     free(k);
 }
 
-// ---- the tables --------------------------------------------------------------------------------
+// ---- the tables ----
 
 #define PARAM(text, kf_type, n, ...)                                                               \
     {                                                                                              \

@@ -17,7 +17,7 @@ static cl_program compile(cl_context context, cl_device_id device, FILE *file, c
 {
     static char text[1 << 16];
     const char *texts[] = {text};
-    size_t length = fread(text, 1, sizeof text, file);
+    size_t length = fread(text, 1, sizeof(text), file);
     cl_program program = clCreateProgramWithSource(context, 1, texts, &length, out_code);
     if (*out_code == CL_SUCCESS) {
         *out_code = clBuildProgram(program, 1, &device, "-cl-std=CL1.2", NULL, NULL);
@@ -28,10 +28,10 @@ static cl_program compile(cl_context context, cl_device_id device, FILE *file, c
 static cl_int write_binary(cl_program program, FILE *file)
 {
     size_t length = 0;
-    cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof length, &length, NULL);
+    cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length, NULL);
     unsigned char *bytes = malloc(length + 1);
     if (code == CL_SUCCESS && bytes != NULL) {
-        code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL);
+        code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, NULL);
     }
     if (code == CL_SUCCESS && (bytes == NULL || fwrite(bytes, 1, length, file) != length)) {
         code = CL_OUT_OF_HOST_MEMORY;
@@ -69,9 +69,9 @@ int main(int argc, char **argv)
     if (code != CL_SUCCESS || fclose(out) != 0) {
         return fail("no binary", code);
     }
-    clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof text, text, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(text), text, NULL);
     puts(text);
-    clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof text, text, NULL);
+    clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof(text), text, NULL);
     puts(text);
     fclose(in);
     clReleaseProgram(program);

@@ -89,11 +89,11 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
     }
     if (what == CL_DEVICE_COMPILER_AVAILABLE && !is_set("claims") && !is_set("compiles")) {
         const cl_bool no = CL_FALSE;
-        memcpy(out, &no, sizeof no);
+        memcpy(out, &no, sizeof(no));
     }
     if (what == CL_DEVICE_TYPE && is_set("accelerator")) {
         const cl_device_type type = CL_DEVICE_TYPE_ACCELERATOR;
-        memcpy(out, &type, sizeof type);
+        memcpy(out, &type, sizeof(type));
     }
     return code;
 }
@@ -104,7 +104,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, 
     static const char name[] = "kiln: no compiler";
     const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
     const void *from = what == CL_LAYER_API_VERSION ? (const void *)&version : name;
-    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof version : sizeof name;
+    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
     if (what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) {
         return CL_INVALID_VALUE;
     }
@@ -123,7 +123,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
                                             cl_uint *out_count, const cl_icd_dispatch **out_table)
 {
-    const cl_uint entries = sizeof table / sizeof table.clGetPlatformIDs;
+    const cl_uint entries = sizeof(table) / sizeof(table.clGetPlatformIDs);
     if (count < entries || out_count == NULL || out_table == NULL) {
         return CL_INVALID_VALUE;
     }

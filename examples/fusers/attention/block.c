@@ -36,7 +36,7 @@ uint32_t block_keys(const block *b)
     return symbol_from_end(block_value(b, b->product), 1);
 }
 
-// ---- checks ------------------------------------------------------------------------------------
+// ---- checks ----
 
 /// Is it a result of this block, which has no memory to read it from?
 static uint32_t is_inside(const block *b, const kf_tensor *tensor)
@@ -112,7 +112,7 @@ static uint32_t broadcasts_to(const kf_tensor *from, const kf_chain_value *to)
     return 1;
 }
 
-// ---- stages ------------------------------------------------------------------------------------
+// ---- stages ----
 
 /// q times a number: what Kiln records for the factor of an attention operator.
 static uint32_t take_query(block *b, const fuser_facts *facts, const kf_op *op)

@@ -31,7 +31,7 @@ shape shape_of(const block *b, const fuser_facts *facts)
     return s;
 }
 
-// ---- parameters and arguments, side by side -----------------------------------------------------
+// ---- parameters and arguments, side by side ----
 
 static kf_karg *argument(arguments *a, uint32_t kind, uint32_t ref, uint32_t dtype)
 {
@@ -95,7 +95,7 @@ static void batch_arguments(arguments *a, const kf_chain_value *scores)
     }
 }
 
-// ---- pieces of text -----------------------------------------------------------------------------
+// ---- pieces of text ----
 
 /// i0, i1 ...: where the matrix number `batch` lies along the batch axes.
 static void batch_text(kf_text *t, const kf_chain_value *scores)
@@ -154,7 +154,7 @@ static void constants_text(kf_text *t, const block *b, const shape *s)
     kf_text_add(t, "))\n" KF_EW_FMA);
 }
 
-// ---- pack --------------------------------------------------------------------------------------
+// ---- pack ----
 
 static const char pack_body[] =
     "    long first = get_global_id(0) * KB, place = batch * get_global_size(0) + "
@@ -206,7 +206,7 @@ static void pack_text(plan *p, const block *b, const shape *s)
     kf_text_add(t, s->group > 1 ? items_pack_body : pack_body);
 }
 
-// ---- attention ---------------------------------------------------------------------------------
+// ---- attention ----
 
 // e^x for x <= 0, NaN, by the usual reduction to [-ln 2 / 2, ln 2 / 2] and a Taylor polynomial of
 // degree 7 there (its next term is below 2^-28); two factors, so that denormals come out right.

@@ -28,7 +28,7 @@ struct kf_opt { // a finished block: immutable
     const kf_launch *launches[1];
 };
 
-// ---- the block ---------------------------------------------------------------------------------
+// ---- the block ----
 
 static void take_value(value *v, const kf_tensor *tensor)
 {
@@ -142,8 +142,7 @@ static uint32_t is_ready(const block *b)
     return b->n_ops == fuser_n_ops && b->dropped == (1u << (fuser_n_ops - 1)) - 1;
 }
 
-// ---- cost: every input is read once, the result is written once
-// ----------------------------------
+// ---- cost: every input is read once, the result is written once ----
 
 static void add_bytes(kf_formula *f, const value *v)
 {
@@ -175,7 +174,7 @@ static void make_estimate(kf_estimate *e, const block *b, const kf_cost *cost)
     kf_formula_roofline(&e->ns, cost, kf_formula_expr(&bytes), no_flops, 1);
 }
 
-// ---- program -----------------------------------------------------------------------------------
+// ---- program ----
 
 static kf_karg tensor_arg(uint32_t id, uint32_t access)
 {
@@ -219,7 +218,7 @@ static void make_program(kf_opt *opt)
     opt->launches[0] = &opt->launch;
 }
 
-// ---- what kf_plugin.h builds the interface's objects from --------------------------------------
+// ---- what kf_plugin.h builds the interface's objects from ----
 
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {

@@ -22,14 +22,14 @@ static int add_on(kiln_device *device, kiln_error *err)
     if (kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, values, &a, err) != KILN_STATUS_OK) {
         return fail("create", err);
     }
-    kiln_status st = kiln_add(a, a, &sum, err);
+    kiln_status status = kiln_add(a, a, &sum, err);
     kiln_release(a);
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         return fail("add", err);
     }
-    st = kiln_read(sum, result, sizeof(result), err);
+    status = kiln_read(sum, result, sizeof(result), err);
     kiln_release(sum);
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         return fail("read", err);
     }
     for (int i = 0; i < 4; i++) {

@@ -102,7 +102,7 @@ static void test_types(void)
         {"log", "", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"no-such-knob", "1", 0, KILN_STATUS_NOT_FOUND},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kiln_config *config = NULL;
         kiln_error err = KILN_ERROR_INIT;
         KILN_CHECK_INT(create(NULL, false, &config, NULL), KILN_STATUS_OK);

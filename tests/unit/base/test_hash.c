@@ -17,10 +17,10 @@ static void test_known_values(void)
 static void test_every_byte_counts(void)
 {
     unsigned char bytes[300] = {0};
-    kiln_hash128 whole = kiln_hash_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    kiln_hash128 whole = kiln_hash_bytes(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] ^= 1;
-        kiln_hash128 changed = kiln_hash_bytes(bytes, sizeof bytes);
+        kiln_hash128 changed = kiln_hash_bytes(bytes, sizeof(bytes));
         KILN_CHECK(changed.low != whole.low && changed.high != whole.high);
         bytes[i] ^= 1;
     }

@@ -18,8 +18,8 @@ static void hear(const kiln_log_record *record, void *user)
     heard *ear = user;
     ear->count++;
     ear->level = record->level;
-    strncpy(ear->module, record->module, sizeof ear->module - 1);
-    strncpy(ear->message, record->message, sizeof ear->message - 1);
+    strncpy(ear->module, record->module, sizeof(ear->module) - 1);
+    strncpy(ear->message, record->message, sizeof(ear->message) - 1);
 }
 
 static kiln_env env_with(const char *levels, heard *ear)
@@ -110,8 +110,8 @@ static void test_record(void)
     KILN_CHECK_STR(ear.module, "ir");
     KILN_CHECK_STR(ear.message, "two lines 5");
     char text[5000];
-    memset(text, 'z', sizeof text);
-    text[sizeof text - 1] = 0;
+    memset(text, 'z', sizeof(text));
+    text[sizeof(text) - 1] = 0;
     kiln_log_write(&env, KILN_LOG_ERROR, "ir", "%s", text);
     KILN_CHECK(strlen(ear.message) < 2048);
     kiln_config_destroy(env.config);

@@ -21,14 +21,14 @@ static kiln_status cache_dir(const char *knob, const char *xdg, const char *home
 static void test_order(void)
 {
     char path[64];
-    KILN_CHECK_INT(cache_dir("/a/b", "/x", "/h", path, sizeof path), KILN_STATUS_OK);
+    KILN_CHECK_INT(cache_dir("/a/b", "/x", "/h", path, sizeof(path)), KILN_STATUS_OK);
     KILN_CHECK_STR(path, "/a/b");
-    KILN_CHECK_INT(cache_dir("", "/x", "/h", path, sizeof path), KILN_STATUS_OK);
+    KILN_CHECK_INT(cache_dir("", "/x", "/h", path, sizeof(path)), KILN_STATUS_OK);
     KILN_CHECK_STR(path, "/x/kiln");
-    KILN_CHECK_INT(cache_dir("", "relative", "/h", path, sizeof path), KILN_STATUS_OK);
+    KILN_CHECK_INT(cache_dir("", "relative", "/h", path, sizeof(path)), KILN_STATUS_OK);
     KILN_CHECK_STR(path, "/h/.cache/kiln");
-    KILN_CHECK_INT(cache_dir("", "", "", path, sizeof path), KILN_STATUS_FAILED_PRECONDITION);
-    KILN_CHECK_INT(cache_dir("off", "/x", "/h", path, sizeof path),
+    KILN_CHECK_INT(cache_dir("", "", "", path, sizeof(path)), KILN_STATUS_FAILED_PRECONDITION);
+    KILN_CHECK_INT(cache_dir("off", "/x", "/h", path, sizeof(path)),
                    KILN_STATUS_FAILED_PRECONDITION);
 }
 

@@ -48,11 +48,11 @@ static void test_cut_between_characters(void)
     kiln_error err = KILN_ERROR_INIT;
     char text[400];
     for (size_t lead = 0; lead < 4; lead++) {
-        memset(text, 'a', sizeof text);
-        for (size_t i = lead; i + 3 < sizeof text; i += 3) {
+        memset(text, 'a', sizeof(text));
+        for (size_t i = lead; i + 3 < sizeof(text); i += 3) {
             memcpy(text + i, "\xe2\x82\xac", 3);
         }
-        text[sizeof text - 1] = 0;
+        text[sizeof(text) - 1] = 0;
         (void)kiln_fail(&err, INTERNAL, "%s", text);
         size_t length = strlen(err.message);
         KILN_CHECK(length <= 231 && length >= 229);
@@ -69,7 +69,7 @@ static void test_context(void)
     KILN_CHECK_STR(err.message, "loading x.so: bad magic");
     KILN_CHECK_INT(err.code, KILN_STATUS_DATA_LOSS);
     char text[600];
-    memset(text, 'c', sizeof text);
+    memset(text, 'c', sizeof(text));
     text[599] = 0;
     kiln_error_context(&err, "%s", text);
     KILN_CHECK_INT(strlen(err.message), 231);

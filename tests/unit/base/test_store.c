@@ -37,7 +37,7 @@ static const char *new_folder(const char *name)
 
 static kiln_hash128 key_of(uint64_t number)
 {
-    return kiln_hash_bytes(&number, sizeof number);
+    return kiln_hash_bytes(&number, sizeof(number));
 }
 
 /// A value that depends on its number, `length` bytes.
@@ -191,7 +191,7 @@ static void test_read_only(void)
     KILN_CHECK_INT(access(kiln_test_path(folder, "kiln.db.damaged"), F_OK), -1);
 }
 
-// ---- damage ------------------------------------------------------------------------------------
+// ---- damage ----
 
 static void sql(const char *folder, const char *text)
 {
@@ -212,9 +212,9 @@ static void test_damaged_entry(void)
         "UPDATE entry SET kind=1",
     };
     kiln_env env = plain_env();
-    for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++) {
+    for (size_t i = 0; i < sizeof(harms) / sizeof(harms[0]); i++) {
         char name[32];
-        snprintf(name, sizeof name, "entry%zu", i);
+        snprintf(name, sizeof(name), "entry%zu", i);
         const char *parent = kiln_test_tmpdir();
         const char *folder = kiln_test_path(parent, name);
         kiln_store *store = open_store(&env, folder);
@@ -257,14 +257,14 @@ static void test_damaged_file(void)
 {
     kiln_env env = plain_env();
     unsigned char junk[8192];
-    memset(junk, 0xa5, sizeof junk);
+    memset(junk, 0xa5, sizeof(junk));
     for (long page = 0; page < 12; page++) {
         char name[32];
-        snprintf(name, sizeof name, "page%ld", page);
+        snprintf(name, sizeof(name), "page%ld", page);
         const char *parent = kiln_test_tmpdir();
         const char *folder = kiln_test_path(parent, name);
         fill_file(&env, folder);
-        overwrite(kiln_test_path(folder, "kiln.db"), page * 8192, junk, sizeof junk);
+        overwrite(kiln_test_path(folder, "kiln.db"), page * 8192, junk, sizeof(junk));
         kiln_store *store = open_store(&env, folder);
         for (uint64_t i = 0; i < 100; i++) {
             kiln_status status = get(&env, store, KILN_STORE_PROGRAMS, i, 3000);
@@ -308,11 +308,11 @@ static void test_damaged_and_replaced(void)
     const char *folder = new_folder("replaced");
     const char *path = kiln_test_path(folder, "kiln.db");
     unsigned char junk[8192];
-    memset(junk, 0xa5, sizeof junk);
+    memset(junk, 0xa5, sizeof(junk));
     fill_file(&env, folder);
     kiln_store *old = open_store(&env, folder);
     for (long page = 1; page < 40; page++) {
-        overwrite(path, page * 8192, junk, sizeof junk);
+        overwrite(path, page * 8192, junk, sizeof(junk));
     }
     KILN_CHECK_INT(rename(path, kiln_test_path(folder, "elsewhere")), 0);
     unlink(kiln_test_path(folder, "kiln.db-wal"));
@@ -326,7 +326,7 @@ static void test_damaged_and_replaced(void)
     kiln_store_close(old);
 }
 
-// ---- limit -------------------------------------------------------------------------------------
+// ---- limit ----
 
 static kiln_env env_with_limit(const char *limit)
 {
@@ -407,7 +407,7 @@ static void test_hits_do_not_write(void)
     kiln_store_close(store);
 }
 
-// ---- several users at once ---------------------------------------------------------------------
+// ---- several users at once ----
 
 enum { PROCESSES = 4, ROUNDS = 60 };
 

@@ -35,8 +35,8 @@ static void test_every_kernel_has_a_case(void)
 {
     bool covered[KILN_OP_COUNT];
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status st = bench_kernels_covered(covered, &err);
-    if (!KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : err.message, "")) {
+    kiln_status status = bench_kernels_covered(covered, &err);
+    if (!KILN_CHECK_STR(status == KILN_STATUS_OK ? "" : err.message, "")) {
         return;
     }
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
@@ -50,8 +50,8 @@ static void test_every_operator_has_a_case_or_a_reason(void)
 {
     bool covered[KILN_OP_COUNT];
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status st = bench_kernels_covered(covered, &err);
-    if (!KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : err.message, "")) {
+    kiln_status status = bench_kernels_covered(covered, &err);
+    if (!KILN_CHECK_STR(status == KILN_STATUS_OK ? "" : err.message, "")) {
         return;
     }
     for (int op = 0; op < KILN_OP_COUNT; op++) {

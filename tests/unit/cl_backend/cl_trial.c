@@ -35,34 +35,35 @@ kiln_status cl_trial_run(kiln_backend *backend, const kiln_op_record *record,
     const kiln_backend_ops *ops = backend->ops;
     kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {0};
     unsigned total = (unsigned)record->n_inputs + record->n_outputs;
-    kiln_status st = KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     for (unsigned i = 0; i < total; i++) {
         bool is_input = i < record->n_inputs;
         const kiln_tensor_desc *desc =
             is_input ? &record->inputs[i] : &record->outputs[i - record->n_inputs];
         size_t bytes = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
-        st = st == KILN_STATUS_OK ? ops->alloc(backend, bytes > 0 ? bytes : 1, &buffer, err) : st;
-        if (st == KILN_STATUS_OK && is_input && bytes > 0) {
-            st = ops->upload(backend, buffer, 0, data[i], bytes, err);
+        status = status == KILN_STATUS_OK ? ops->alloc(backend, bytes > 0 ? bytes : 1, &buffer, err)
+                                          : status;
+        if (status == KILN_STATUS_OK && is_input && bytes > 0) {
+            status = ops->upload(backend, buffer, 0, data[i], bytes, err);
         }
         views[i] = kiln_view_dense(desc, buffer);
     }
-    if (st == KILN_STATUS_OK) {
-        st = ops->execute(backend, record, views, views + record->n_inputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = ops->execute(backend, record, views, views + record->n_inputs, err);
     }
     for (unsigned i = 0; i < total; i++) {
         if (i >= record->n_inputs) {
             unsigned k = i - record->n_inputs;
             size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[k]);
             out_results[k] = calloc(1, bytes + 1);
-            if (st == KILN_STATUS_OK && bytes > 0) {
-                st = ops->read(backend, views[i].buffer, 0, out_results[k], bytes, err);
+            if (status == KILN_STATUS_OK && bytes > 0) {
+                status = ops->read(backend, views[i].buffer, 0, out_results[k], bytes, err);
             }
         }
         ops->free(backend, views[i].buffer);
     }
-    return st;
+    return status;
 }
 
 void cl_trial_take(const kiln_op_record *record, const void *const *data, void *user)

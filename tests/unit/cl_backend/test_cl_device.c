@@ -110,7 +110,7 @@ static void test_parts(void)
         kiln_test_skip("this kind of device has no parts");
         return;
     }
-    snprintf(address, sizeof address, "opencl:0#%u/%u", units - 1, units);
+    snprintf(address, sizeof(address), "opencl:0#%u/%u", units - 1, units);
     cl_settings settings = {.address = address};
     if (cl_fixture_open(&f, &settings)) {
         KILN_CHECK_INT(f.ops->info(f.base)->compute_units, 1);
@@ -119,11 +119,11 @@ static void test_parts(void)
     if (!any_device(&f)) {
         return;
     }
-    snprintf(address, sizeof address, "opencl:0#0/%u", units + 1);
+    snprintf(address, sizeof(address), "opencl:0#0/%u", units + 1);
     KILN_CHECK_INT(open_only(&f, address, &err), KILN_STATUS_NOT_FOUND);
     KILN_CHECK_CONTAINS(err.message, "compute units");
     static const char *const wrong[] = {"opencl:0#", "opencl:0#1", "opencl:0#1/1", "opencl:0#0/2x"};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         KILN_CHECK_INT(open_only(&f, wrong[i], &err), KILN_STATUS_INVALID_ARGUMENT);
     }
     cl_fixture_env_fini(&f);
@@ -180,13 +180,13 @@ static void test_facts(void)
     KILN_CHECK(info->bytes_per_s > 0 && info->launch_ns > 0 && info->flops_f32 > 0);
     size_t parameters = 0;
     KILN_CHECK_INT(clGetDeviceInfo(f.backend->device, CL_DEVICE_MAX_PARAMETER_SIZE,
-                                   sizeof parameters, &parameters, NULL),
+                                   sizeof(parameters), &parameters, NULL),
                    CL_SUCCESS);
     KILN_CHECK(parameters >= 256); // of the embedded profile
     KILN_CHECK_INT(info->max_parameter_bytes, parameters);
     cl_ulong cache = 0; // a processor has a share of it
-    KILN_CHECK_INT(clGetDeviceInfo(f.backend->device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache,
-                                   &cache, NULL),
+    KILN_CHECK_INT(clGetDeviceInfo(f.backend->device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE,
+                                   sizeof(cache), &cache, NULL),
                    CL_SUCCESS);
     KILN_CHECK(info->cache_bytes <= cache && (info->cache_bytes > 0) == (cache > 0));
     KILN_CHECK(info->type != KILN_DEVICE_CPU || info->cache_bytes <= 32u << 20 ||

@@ -369,14 +369,14 @@ static void test_trace_is_bounded(void)
     if (!cl_fixture_open(&f, &none)) {
         return;
     }
-    kiln_buffer *buffer = cl_fixture_buffer(&f, sizeof data, data);
+    kiln_buffer *buffer = cl_fixture_buffer(&f, sizeof(data), data);
     KILN_CHECK_INT(f.ops->trace_set(f.base, true, &err), KILN_STATUS_OK);
     f.backend->trace.most_spans = MOST;
     for (int round = 0; round < 2; round++) {
         int taken = 0;
         uint64_t lost = 0;
         for (int i = 0; i < UPLOADS; i++) {
-            KILN_CHECK_INT(f.ops->upload(f.base, buffer, 0, data, sizeof data, &err), 0);
+            KILN_CHECK_INT(f.ops->upload(f.base, buffer, 0, data, sizeof(data), &err), 0);
         }
         KILN_CHECK_INT(f.ops->trace_take(f.base, count_span, &taken, &lost, &err), 0);
         KILN_CHECK_INT(taken, MOST);

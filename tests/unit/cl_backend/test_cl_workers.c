@@ -25,7 +25,7 @@ static int bound_threads(void)
     CPU_ZERO(&taken);
     for (struct dirent *e = tasks == NULL ? NULL : readdir(tasks); e != NULL; e = readdir(tasks)) {
         pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
-        if (thread == 0 || sched_getaffinity(thread, sizeof own, &own) != 0 ||
+        if (thread == 0 || sched_getaffinity(thread, sizeof(own), &own) != 0 ||
             CPU_COUNT(&own) != 1) {
             continue;
         }
@@ -73,7 +73,7 @@ static int count_in_child(const char *name, const char *value, size_t processors
         for (size_t i = 0; i < processors; i++) {
             CPU_SET(i, &set);
         }
-        if (processors > 0 && sched_setaffinity(0, sizeof set, &set) != 0) {
+        if (processors > 0 && sched_setaffinity(0, sizeof(set), &set) != 0) {
             _exit(NO_DEVICE);
         }
         _exit(open_and_count());
@@ -86,7 +86,7 @@ static bool is_whole_machine(void)
 {
     cpu_set_t mine;
     CPU_ZERO(&mine);
-    return sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 1 &&
+    return sched_getaffinity(0, sizeof(mine), &mine) == 0 && CPU_COUNT(&mine) > 1 &&
            CPU_COUNT(&mine) == sysconf(_SC_NPROCESSORS_CONF);
 }
 

@@ -340,9 +340,9 @@ static void test_hostile_indices(void)
                                      .attrs = nd ? &attrs[1] : attrs};
             kiln_error err = KILN_ERROR_INIT;
             void *results[1] = {NULL};
-            kiln_status st = cl_trial_run(t.f.base, &record, data, results, &err);
+            kiln_status status = cl_trial_run(t.f.base, &record, data, results, &err);
             const int32_t *result = results[0];
-            if (KILN_CHECK_INT(st, KILN_STATUS_OK)) {
+            if (KILN_CHECK_INT(status, KILN_STATUS_OK)) {
                 KILN_CHECK_INT(result[0], 10 + 1 + 5);
                 KILN_CHECK_INT(result[1], 11);
                 KILN_CHECK_INT(result[2], 12);

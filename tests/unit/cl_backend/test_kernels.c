@@ -174,10 +174,10 @@ static void long_sum(kiln_device_type form, int64_t rows, int64_t columns, int64
     f.backend->info.type = form;
     const void *inputs[1] = {data};
     void *outputs[1] = {NULL};
-    kiln_status st = cl_trial_run(f.base, &record, inputs, outputs, &err);
+    kiln_status status = cl_trial_run(f.base, &record, inputs, outputs, &err);
     const float *result = outputs[0];
     int64_t results = kiln_desc_count(&out);
-    for (int64_t i = 0; st == KILN_STATUS_OK && i < results; i++) {
+    for (int64_t i = 0; status == KILN_STATUS_OK && i < results; i++) {
         double sum = 0;
         int64_t length = count / results;
         for (int64_t k = 0; k < length; k++) {
@@ -188,7 +188,7 @@ static void long_sum(kiln_device_type form, int64_t rows, int64_t columns, int64
             break;
         }
     }
-    KILN_CHECK_INT(st, KILN_STATUS_OK);
+    KILN_CHECK_INT(status, KILN_STATUS_OK);
     free(outputs[0]);
     free(data);
     cl_fixture_close(&f);
@@ -286,8 +286,8 @@ static void test_indices_cannot_leave_the_tensor(void)
     }
     const void *data[2] = {x, indices};
     void *results[1] = {NULL};
-    kiln_status st = cl_trial_run(f.base, &record, data, results, &err);
-    if (KILN_CHECK_INT(st, KILN_STATUS_OK)) {
+    kiln_status status = cl_trial_run(f.base, &record, data, results, &err);
+    if (KILN_CHECK_INT(status, KILN_STATUS_OK)) {
         memcpy(y, results[0], sizeof(y));
     }
     KILN_CHECK_MEM(y, expected, sizeof(y));

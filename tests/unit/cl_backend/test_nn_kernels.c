@@ -57,15 +57,16 @@ static void check_wave(cl_trial *t, int64_t rows, int64_t length)
         wave[0][i] = (float)cos(angle / (double)length);
         wave[1][i] = (float)sin(angle / (double)length);
     }
-    kiln_status st = transform(t, rows, length, false, (const void *const *)wave, spectrum, &err);
-    if (st == KILN_STATUS_OK) {
-        st = transform(t, rows, length, true, (const void *const *)spectrum, back, &err);
+    kiln_status status =
+        transform(t, rows, length, false, (const void *const *)wave, spectrum, &err);
+    if (status == KILN_STATUS_OK) {
+        status = transform(t, rows, length, true, (const void *const *)spectrum, back, &err);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         KILN_FAIL("%lld rows of %lld: %s", (long long)rows, (long long)length, err.message);
     }
     double worst = 0;
-    for (size_t i = 0; st == KILN_STATUS_OK && i < count; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
         for (unsigned p = 0; p < 2; p++) {
             double peak = p == 0 && (int64_t)i % length == k ? 1 : 0;
             double share = (double)((const float *)spectrum[p])[i] / (double)length;

@@ -12,7 +12,7 @@
         type source = (b);                                                                         \
         type wanted = (expected);                                                                  \
         KILN_CHECK(kilni_coll_host_reduce(&target, &target, &source, 1, KILN_DTYPE_##dtype, op));  \
-        KILN_CHECK_MEM(&target, &wanted, sizeof wanted);                                           \
+        KILN_CHECK_MEM(&target, &wanted, sizeof(wanted));                                          \
     } while (0)
 
 static void test_integers_wrap(void)
@@ -94,11 +94,11 @@ static void test_unaligned(void)
     double b[] = {10, 20, 30};
     double sum[] = {11, 22, 33};
     for (size_t shift = 0; shift < 8; shift++) {
-        memcpy(target + shift, a, sizeof a);
-        memcpy(source + 7 - shift, b, sizeof b);
+        memcpy(target + shift, a, sizeof(a));
+        memcpy(source + 7 - shift, b, sizeof(b));
         KILN_CHECK(kilni_coll_host_reduce(target + shift, target + shift, source + 7 - shift, 3,
                                           KILN_DTYPE_F64, KILN_COLL_SUM));
-        KILN_CHECK_MEM(target + shift, sum, sizeof sum);
+        KILN_CHECK_MEM(target + shift, sum, sizeof(sum));
     }
 }
 

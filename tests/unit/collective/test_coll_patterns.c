@@ -12,7 +12,7 @@ static void test_parts(void)
 {
     static const uint64_t counts[] = {0, 1, 2, 3, 5, 63, 64, 65, 1000, 4099, UINT64_C(1) << 40};
     for (uint32_t parts = 1; parts <= MOST; parts++) {
-        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
             uint64_t next = 0;
             for (uint32_t i = 0; i < parts; i++) {
                 kilni_coll_range range = kilni_coll_part(counts[c], parts, i);
@@ -107,7 +107,7 @@ static void test_doubling(void)
         for (uint32_t round = 0; round < rounds; round++) {
             uint64_t before[MOST];
             bool is_unfold = power < ranks && round + 1 == rounds;
-            memcpy(before, has, sizeof before);
+            memcpy(before, has, sizeof(before));
             for (uint32_t rank = 0; rank < ranks; rank++) {
                 uint32_t partner = kilni_coll_doubling_partner(ranks, rank, round);
                 if (partner == UINT32_MAX) {

@@ -131,7 +131,7 @@ static void test_all(void)
     for (int a = 1; a < KILN_COLL_ALGORITHM_COUNT; a++) {
         for (uint32_t ranks = 1; ranks <= MOST; ranks++) {
             const uint64_t counts[] = {0, 1, ranks - 1, ranks, ranks + 1, 1021};
-            for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
                 if (kilni_coll_fits((kiln_coll_algorithm)a,
                                     (kilni_coll_extent){ranks, node_of(ranks)})) {
                     check_algorithm((kiln_coll_algorithm)a, ranks, counts[c], c % 2 == 0);

@@ -23,7 +23,7 @@ static void test_table(void)
             KILN_CHECK(other->kind != row->kind || strcmp(other->name, row->name) != 0);
         }
     }
-    KILN_CHECK(memchr(has_kind, false, sizeof has_kind) == NULL);
+    KILN_CHECK(memchr(has_kind, false, sizeof(has_kind)) == NULL);
     KILN_CHECK_STR(kiln_coll_kind_name(KILN_COLL_REDUCE_SCATTER), "reduce_scatter");
     KILN_CHECK(kiln_coll_kind_name(KILN_COLL_KIND_COUNT) == NULL);
     for (int op = 0; op < KILN_COLL_OP_COUNT; op++) {
@@ -98,7 +98,7 @@ static void test_bad_override(void)
         "all_reduce:@:ring",   "all_reduce:1-2@4-3:ring",
         "all_reduce:@a-:ring", "all_reduce:1@2:3:ring",
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         kiln_error err = KILN_ERROR_INIT;
         if (kilni_coll_select_check(wrong[i], &err) != KILN_STATUS_INVALID_ARGUMENT) {
             KILN_FAIL("'%s' passed", wrong[i]);

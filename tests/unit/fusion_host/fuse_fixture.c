@@ -62,7 +62,7 @@ static const kiln_device_info invented = {
 const char *fixture_plugin_path(const char *name)
 {
     char file[128];
-    snprintf(file, sizeof file, "%s%s.so", strchr(name, '/') != NULL ? "" : "test_plugins/", name);
+    snprintf(file, sizeof(file), "%s%s.so", strchr(name, '/') != NULL ? "" : "test_plugins/", name);
     return kiln_test_path(KILN_TEST_BUILD_DIR "/lib/kiln", file);
 }
 
@@ -119,7 +119,7 @@ kiln_tensor_desc fixture_input(fuse_fixture *f, uint32_t rank, const int64_t *di
                              .flags = KILN_TENSOR_PLACED | KILN_TENSOR_CONTIGUOUS |
                                       KILN_TENSOR_ZERO_OFFSET,
                              .align_log2 = 7};
-    memcpy(desc.dims, dims, rank * sizeof *dims);
+    memcpy(desc.dims, dims, rank * sizeof(*dims));
     return desc;
 }
 
@@ -224,7 +224,7 @@ const char *fixture_run(fuse_fixture *f, bool drain)
     text[0] = 0;
     for (const kiln_fuse_segment *s = fixture_next(f, drain); s != NULL;
          s = fixture_next(f, drain)) {
-        describe(s, text, sizeof text);
+        describe(s, text, sizeof(text));
         fixture_done(f, s);
     }
     return text;

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
         }
         samples[i] = (double)(kiln_time_ns() - begin) / STEPS / OPS;
     }
-    qsort(samples, SAMPLES, sizeof samples[0], compare);
+    qsort(samples, SAMPLES, sizeof(samples[0]), compare);
     kiln_fuse_stats stats = fixture_stats(&f);
     printf(
         "%.0f ns median, %.0f ns 90th percentile an operation; %llu plans searched, %llu found\n",

@@ -35,7 +35,7 @@ const char *look(place *p)
     kiln_fuse_registry_destroy(p->registry);
     KILN_CHECK_INT(kiln_fuse_registry_create(&p->env, &options, &p->registry, NULL), 0);
     const kiln_fuse_plugin_info *info = kiln_fuse_registry_plugin(p->registry, 0);
-    snprintf(reason, sizeof reason, "%s", info != NULL ? info->reason : "no plugin");
+    snprintf(reason, sizeof(reason), "%s", info != NULL ? info->reason : "no plugin");
     return reason;
 }
 

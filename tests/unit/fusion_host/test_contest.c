@@ -21,7 +21,7 @@ static bool open(process *p, const char *const *plugins, const char *folder, boo
                  const char *driver)
 {
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
-    memset(p, 0, sizeof *p);
+    memset(p, 0, sizeof(*p));
     if (!fixture_open(&p->f, plugins)) {
         return false;
     }
@@ -194,7 +194,7 @@ static void test_variants_compete(void)
     s = record(&p, LENGTH);
     KILN_CHECK_STR(winner(s), "test.variants/chain");
     KILN_CHECK(s->plan->n_blocks == 1 &&
-               memcmp(&s->plan->blocks[0].program->key, &second, sizeof second) == 0);
+               memcmp(&s->plan->blocks[0].program->key, &second, sizeof(second)) == 0);
     kiln_string text;
     kiln_string_init(&text, &p.f.env);
     KILN_CHECK_INT(kiln_fuse_explain(p.engine, s, 0, &text, NULL), KILN_STATUS_OK);
@@ -311,18 +311,18 @@ static void test_a_second_process_measures_nothing(void)
     KILN_CHECK_INT(settle(&p, s, fast_lies, s->plan->blocks[0].baseline_ns), 2);
     fixture_done(&p.f, s);
     close_process(&p);
-    second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+    second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
     KILN_CHECK_STR(found, "test.slow/chain 0");
     KILN_CHECK_INT(stats.plans_searched, 0);
     KILN_CHECK_INT(stats.plans_loaded, 1);
     KILN_CHECK_INT(stats.winners_recalled, 1);
     KILN_CHECK_INT(stats.contests_measured, 0);
-    second(both, folder, false, NULL, OTHER, found, sizeof found, &stats);
+    second(both, folder, false, NULL, OTHER, found, sizeof(found), &stats);
     KILN_CHECK_STR(found, "test.slow/chain 2"); // the liar is known, this program is not
-    second(both, folder, false, "2.0", LENGTH, found, sizeof found, &stats);
+    second(both, folder, false, "2.0", LENGTH, found, sizeof(found), &stats);
     KILN_CHECK_STR(found, "test.fast/chain 2"); // another driver
     KILN_CHECK_INT(stats.winners_recalled, 0);
-    second(both, folder, true, NULL, LENGTH, found, sizeof found, &stats);
+    second(both, folder, true, NULL, LENGTH, found, sizeof(found), &stats);
     KILN_CHECK_STR(found, "test.fast/chain 2"); // predicted scores only
     KILN_CHECK_INT(stats.winners_recalled, 0);
 }
@@ -407,18 +407,18 @@ static void test_each_part_of_a_winners_key(void)
     KILN_CHECK_INT(settle(&p, s, fast_lies, s->plan->blocks[0].baseline_ns), 2);
     fixture_done(&p.f, s);
     close_process(&p);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         twist = parts[i].twist;
-        second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+        second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
         twist = NULL;
         if (stats.winners_recalled != 0 || stats.plans_loaded != 0 || strchr(found, '2') == NULL) {
             KILN_FAIL("%s: %u winners recalled, %u plans loaded, %s", parts[i].name,
                       (unsigned)stats.winners_recalled, (unsigned)stats.plans_loaded, found);
         }
     }
-    second(both, folder, false, NULL, OTHER, found, sizeof found, &stats); // other extents
+    second(both, folder, false, NULL, OTHER, found, sizeof(found), &stats); // other extents
     KILN_CHECK_INT(stats.winners_recalled, 0);
-    second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+    second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
     KILN_CHECK_INT(stats.winners_recalled, 1); // the first is still there
 }
 
@@ -448,15 +448,15 @@ static void test_a_damaged_winner_is_none(void)
             return;
         }
         KILN_CHECK_INT(kiln_store_put(p.store, KILN_STORE_WINNERS, right.key, &wrong,
-                                      damage == 4 ? sizeof wrong - 1 : sizeof wrong, NULL),
+                                      damage == 4 ? sizeof(wrong) - 1 : sizeof(wrong), NULL),
                        KILN_STATUS_OK);
         close_process(&p);
-        second(both, folder, false, NULL, LENGTH, found, sizeof found, &stats);
+        second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
         KILN_CHECK_INT(stats.winners_recalled, 0);
     }
 }
 
-// ---- sizes -------------------------------------------------------------------------------------
+// ---- sizes ----
 
 // The claims of these two cross at 3724 elements.
 static const char *const crossing[] = {"chain_early", "chain_late", NULL};

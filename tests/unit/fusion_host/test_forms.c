@@ -17,7 +17,7 @@ static const kiln_device_info board = {.name = "board",
                                        .fingerprint = {1, 2}};
 static const kf_ins seven = {.op = KF_INS_IMM, .imm = 7};
 
-// ---- sources -----------------------------------------------------------------------------------
+// ---- sources ----
 
 static kf_binary binary_for(const char *device, const char *driver, const char *code)
 {
@@ -47,7 +47,7 @@ static const char *code_for(const kiln_device_info *device, const kf_source *sou
     *out_status = kilni_fuse_source_form(device, source, 0, &form, &err);
     *out_format = *out_status == KILN_STATUS_OK ? form.format : 0;
     size_t length =
-        *out_status == KILN_STATUS_OK && form.code.len < sizeof code ? form.code.len : 0;
+        *out_status == KILN_STATUS_OK && form.code.len < sizeof(code) ? form.code.len : 0;
     memcpy(code, length > 0 ? form.code.ptr : "", length);
     code[length] = '\0';
     return code;
@@ -101,7 +101,7 @@ static void test_binary_has_the_devices_fingerprint(void)
     kf_source source = source_with("text", all, 1);
     kf_source form;
     KILN_CHECK_INT(kilni_fuse_source_form(&prepared, &source, 0, &form, NULL), KILN_STATUS_OK);
-    KILN_CHECK_INT(form.fingerprint.len, sizeof prepared.fingerprint);
+    KILN_CHECK_INT(form.fingerprint.len, sizeof(prepared.fingerprint));
     KILN_CHECK(memcmp(form.fingerprint.ptr, &prepared.fingerprint, form.fingerprint.len) == 0);
 }
 
@@ -130,7 +130,7 @@ static void test_bad_binaries(void)
     check_code(&prepared, &source, "text", KF_FORMAT_OPENCL_C);
 }
 
-// ---- launches ----------------------------------------------------------------------------------
+// ---- launches ----
 
 static kf_launch launch_of(const char *kernel)
 {

@@ -21,8 +21,7 @@ static kiln_tensor_desc repeat(fuse_fixture *f, kiln_op op, kiln_tensor_desc x, 
     return x;
 }
 
-// ---- which plan
-// ----------------------------------------------------------------------------------
+// ---- which plan ----
 
 /* neg, then what is named. */
 static const char *program(fuse_fixture *f, int n, ...)
@@ -81,7 +80,7 @@ static const char *handed_out(fuse_fixture *f, bool turned, const char **out_res
     first[0] = 0;
     for (int i = 0; i < KILNI_FUSE_PATIENCE + 1 && first[0] == 0; i++) {
         x = turned ? fixture_op(f, KILN_OP_MATMUL, &a, &x) : fixture_op(f, KILN_OP_MATMUL, &x, &a);
-        snprintf(first, sizeof first, "%s", fixture_run(f, false));
+        snprintf(first, sizeof(first), "%s", fixture_run(f, false));
     }
     *out_rest = fixture_run(f, true);
     return first;
@@ -130,8 +129,7 @@ static void test_plans_of_both_kinds_coexist(void)
     fixture_close(&f);
 }
 
-// ---- which operations
-// ----------------------------------------------------------------------------
+// ---- which operations ----
 
 /* `n` chains of two that meet in additions, recorded one after the other; in `turned` order the
  * last is added first. */
@@ -159,7 +157,7 @@ static void test_chains_that_meet(void)
             if (fixture_open(&f, one)) {
                 (void)meeting(&f, n, turned != 0);
                 // Two operations and a drop for each, and an addition for each but the first.
-                snprintf(expected, sizeof expected, "test.chain/chain[0+%d]", 3 * n + n - 1);
+                snprintf(expected, sizeof(expected), "test.chain/chain[0+%d]", 3 * n + n - 1);
                 const char *got = fixture_run(&f, true);
                 KILN_CHECK_INT(strncmp(got, expected, strlen(expected)), 0);
                 KILN_CHECK_INT(fixture_stats(&f).blocks_fused, 1);
@@ -333,8 +331,7 @@ static void test_the_search_ends(void)
     fixture_close(&f);
 }
 
-// ---- in which order
-// ------------------------------------------------------------------------------
+// ---- in which order ----
 
 /* neg0 -> exp1, neg2 -> exp3, where exp1 and neg2, exp3 and neg0 depend on each other's chain. */
 typedef struct knot {
@@ -362,9 +359,9 @@ static void push(knot *k, kiln_op op, uint64_t a, uint64_t b, uint64_t out)
 
 static void knot_open(knot *k, const kiln_env *env, const uint32_t ops[2][2])
 {
-    memset(k, 0, sizeof *k);
+    memset(k, 0, sizeof(*k));
     kilni_fuse_tape_init(&k->tape, env, 128);
-    memcpy(k->ops, ops, sizeof k->ops);
+    memcpy(k->ops, ops, sizeof(k->ops));
     for (int i = 0; i < 2; i++) {
         k->blocks[i] = (kilni_fuse_block){.ops = k->ops[i], .len = 2};
     }

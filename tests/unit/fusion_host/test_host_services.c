@@ -7,7 +7,7 @@
 
 static void report(const kf_host *host, const char *text, size_t length)
 {
-    kf_diag diag = {.struct_size = (uint32_t)sizeof diag,
+    kf_diag diag = {.struct_size = (uint32_t)sizeof(diag),
                     .severity = KF_SEVERITY_INFO,
                     .code = KF_CODE_SHAPE,
                     .op_index = 3,
@@ -33,10 +33,10 @@ static void test_diagnostics_reach_the_call(void)
     report(&host.abi, "caf\xE9", 4);
     KILN_CHECK_STR(diag.text, "(text is not UTF-8)");
     char text[400];
-    for (size_t i = 0; i < sizeof text; i += 2) {
+    for (size_t i = 0; i < sizeof(text); i += 2) {
         memcpy(text + i, "\xC3\xA9", 2);
     }
-    report(&host.abi, text, sizeof text);
+    report(&host.abi, text, sizeof(text));
     KILN_CHECK_INT(strlen(diag.text), 158); // whole characters only
     kf_diag small = {.struct_size = 8};
     host.abi.report(&host.abi, &small); // too small to have a message
@@ -77,10 +77,10 @@ static void test_utf8(void)
     static const char *const bad[] = {"\x80",         "\xC3",         "\xC0\xAF",
                                       "\xE2\x82",     "\xE0\x80\xAF", "\xED\xA0\x80",
                                       "\xF5\x80\x80", "\xFF",         "\xF4\x90\x80\x80"};
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         KILN_CHECK(kilni_fuse_utf8_ok(good[i], strlen(good[i])));
     }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         KILN_CHECK(!kilni_fuse_utf8_ok(bad[i], strlen(bad[i])));
     }
     KILN_CHECK(!kilni_fuse_text_ok((kf_str){NULL, 3}, 10));

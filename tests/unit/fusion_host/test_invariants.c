@@ -103,7 +103,7 @@ static void execute(books *b, const kiln_fuse_segment *s)
         const kiln_plan_step *step = &s->plan->steps[i];
         uint64_t words[4] = {step->kind, step->kind == KILN_STEP_LAUNCH ? step->block : 0,
                              step->index, step->n_dies};
-        b->hash = kiln_hash64(words, sizeof words, b->hash);
+        b->hash = kiln_hash64(words, sizeof(words), b->hash);
         if (step->kind == KILN_STEP_LAUNCH) {
             do_launch(b, s, step);
         } else {
@@ -129,8 +129,7 @@ static void run(books *b, bool drain)
     }
 }
 
-// ---- random programs
-// -----------------------------------------------------------------------------
+// ---- random programs ----
 
 static uint32_t draw(uint64_t *random, uint32_t below)
 {
@@ -233,7 +232,7 @@ static void many_programs(const char *const *plugins, uint32_t programs)
     static books b;
     for (uint32_t i = 0; i < programs; i++) {
         static fuse_fixture f;
-        memset(&b, 0, sizeof b);
+        memset(&b, 0, sizeof(b));
         b.f = &f;
         if (!fixture_open(&f, plugins)) {
             return;

@@ -90,7 +90,7 @@ static void test_hostile(void)
     const hostile *h = kiln_test_param();
     fuse_fixture f;
     char name[64];
-    snprintf(name, sizeof name, "hostile_%s", h->name);
+    snprintf(name, sizeof(name), "hostile_%s", h->name);
     if (fixture_open(&f, NULL)) {
         check_refused(&f, fixture_plugin_path(name), h->status, h->reason);
     }
@@ -167,7 +167,7 @@ static void test_crash_is_contained(void)
     KILN_CHECK(!returned); // the sanitizers turn the signal into an exit status of their own
 }
 
-// ---- files that are no plugins -----------------------------------------------------------------
+// ---- files that are no plugins ----
 
 static void check_bytes(const char *name, const void *bytes, size_t length, const char *reason)
 {
@@ -243,8 +243,7 @@ static void test_damaged(void)
     free(bytes);
 }
 
-// ---- the plugin path
-// -----------------------------------------------------------------------------
+// ---- the plugin path ----
 
 typedef struct folder { ///< a folder of copied plugins and a registry over it
     kiln_env env;
@@ -268,7 +267,7 @@ static void folder_init(folder *d)
     *d = (folder){.env = {.allocator = kiln_allocator_default()}};
     KILN_CHECK_INT(kiln_config_create(&d->env.allocator, NULL, false, &d->env.config, NULL),
                    KILN_STATUS_OK);
-    snprintf(d->path, sizeof d->path, "%s", kiln_test_tmpdir());
+    snprintf(d->path, sizeof(d->path), "%s", kiln_test_tmpdir());
     KILN_CHECK_INT(
         kiln_config_set(d->env.config, "plugin-mode", "developer", KILN_ORIGIN_FLAG, NULL), 0);
 }
@@ -410,7 +409,7 @@ static void test_shipped_folder_is_trusted(void)
 
 int main(int argc, char **argv)
 {
-    enum { HOSTILE_COUNT = sizeof table / sizeof table[0] };
+    enum { HOSTILE_COUNT = sizeof(table) / sizeof(table[0]) };
     static const kiln_test_case others[] = {
         KILN_TEST(test_good),
         KILN_TEST(test_duplicate_id),
@@ -425,11 +424,11 @@ int main(int argc, char **argv)
         KILN_TEST(test_plugins_knob),
         KILN_TEST(test_shipped_folder_is_trusted),
     };
-    enum { OTHERS = sizeof others / sizeof others[0] };
+    enum { OTHERS = sizeof(others) / sizeof(others[0]) };
     kiln_test_case cases[HOSTILE_COUNT + OTHERS];
     for (size_t i = 0; i < HOSTILE_COUNT; i++) {
         cases[i] = (kiln_test_case){table[i].name, test_hostile, &table[i]};
     }
-    memcpy(cases + HOSTILE_COUNT, others, sizeof others);
+    memcpy(cases + HOSTILE_COUNT, others, sizeof(others));
     return kiln_test_run("unit/fusion_host/loader", cases, HOSTILE_COUNT + OTHERS, argc, argv);
 }

@@ -16,7 +16,7 @@ static kiln_status push_chain(fuse_fixture *f, kiln_tensor_desc *x, kiln_error *
                                   KILN_OP_RESHAPE, KILN_OP_EXP, KILN_OP_RELU};
     static const int64_t shape[] = {8, 128};
     kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0] && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]) && status == KILN_STATUS_OK; i++) {
         kiln_tensor_desc inputs[2] = {*x, *x};
         kiln_tensor_desc out = {.id = f->next_id++};
         kiln_attr attr = {.type = KILN_ATTR_F64, .count = 1, .v = {.f = 2}};

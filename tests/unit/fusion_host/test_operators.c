@@ -40,7 +40,7 @@ static void test_wrong(void)
     char name[64];
     kiln_error err = KILN_ERROR_INIT;
     const kiln_custom_op *op = NULL;
-    snprintf(name, sizeof name, "operators_%s", w->name);
+    snprintf(name, sizeof(name), "operators_%s", w->name);
     if (fixture_open(&f, NULL)) {
         KILN_CHECK_INT(kiln_fuse_registry_add(f.registry, fixture_plugin_path(name), &err),
                        w->status);
@@ -151,7 +151,7 @@ static void test_wrong_program(void)
     fixture_close(&f);
 }
 
-enum { N_WRONG = sizeof table / sizeof table[0] };
+enum { N_WRONG = sizeof(table) / sizeof(table[0]) };
 
 int main(int argc, char **argv)
 {

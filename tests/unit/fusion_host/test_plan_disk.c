@@ -112,8 +112,8 @@ static void test_second_process_searches_nothing(void)
     char first[256], second[256];
     const change none = {0};
     const char *folder = kiln_test_path(kiln_test_tmpdir(), "plans");
-    kiln_fuse_stats a = process(folder, &none, first, sizeof first);
-    kiln_fuse_stats b = process(folder, &none, second, sizeof second);
+    kiln_fuse_stats a = process(folder, &none, first, sizeof(first));
+    kiln_fuse_stats b = process(folder, &none, second, sizeof(second));
     KILN_CHECK_INT(a.plans_searched, 1);
     KILN_CHECK_INT(a.plans_loaded, 0);
     KILN_CHECK_INT(b.plans_searched, 0);
@@ -121,10 +121,10 @@ static void test_second_process_searches_nothing(void)
     KILN_CHECK_INT(b.ops_fused, 3);
     KILN_CHECK_STR(second, first);
     const change longer = {.length = 1001};
-    b = process(folder, &longer, second, sizeof second);
+    b = process(folder, &longer, second, sizeof(second));
     KILN_CHECK_INT(b.plans_loaded, 0); // divisible by nothing: another program
     const change alike = {.length = 1004}; // another size of the same class
-    b = process(folder, &alike, second, sizeof second);
+    b = process(folder, &alike, second, sizeof(second));
     KILN_CHECK_INT(b.plans_loaded, 1);
 }
 
@@ -211,15 +211,15 @@ static void test_each_part_of_the_key(void)
     char first[256], second[256];
     const change none = {0};
     const char *folder = kiln_test_path(kiln_test_tmpdir(), "keys");
-    (void)process(folder, &none, first, sizeof first);
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        kiln_fuse_stats stats = process(folder, &changes[i], second, sizeof second);
+    (void)process(folder, &none, first, sizeof(first));
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        kiln_fuse_stats stats = process(folder, &changes[i], second, sizeof(second));
         if (stats.plans_loaded != 0 || stats.plans_searched != 1) {
             KILN_FAIL("%s: %u plans loaded, %u searched", changes[i].name,
                       (unsigned)stats.plans_loaded, (unsigned)stats.plans_searched);
         }
     }
-    kiln_fuse_stats again = process(folder, &none, second, sizeof second);
+    kiln_fuse_stats again = process(folder, &none, second, sizeof(second));
     KILN_CHECK_INT(again.plans_loaded, 1); // the first entry is still there
     KILN_CHECK_INT(again.ops_fused, 3);
 }
@@ -255,7 +255,7 @@ static bool decodes(fuse_fixture *f, const kilni_fuse_tape *tape, const void *by
 static void close_entry(kiln_string *entry)
 {
     kiln_hash128 sum = kiln_hash_bytes(entry->text + 24, entry->length - 24);
-    memcpy(entry->text + 8, &sum, sizeof sum);
+    memcpy(entry->text + 8, &sum, sizeof(sum));
 }
 
 /* Arguments that are scalars, made to say that they write memory: how many were found, and how many
@@ -266,15 +266,15 @@ static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_tape *tape,
     uint32_t found = 0;
     for (size_t at = 24; at + 56 <= entry->length; at++) {
         const uint64_t scalar[] = {KILN_ARG_SCALAR, 0, 0, 0, 0, KILN_DTYPE_F32, 0};
-        if (memcmp(entry->text + at, scalar, sizeof scalar) != 0) {
+        if (memcmp(entry->text + at, scalar, sizeof(scalar)) != 0) {
             continue;
         }
         const uint64_t write = KILN_ACCESS_WRITE;
-        memcpy(entry->text + at + sizeof write, &write, sizeof write);
+        memcpy(entry->text + at + sizeof(write), &write, sizeof(write));
         close_entry(entry);
         found++;
         *out_believed += decodes(f, tape, entry->text, entry->length);
-        memcpy(entry->text + at, scalar, sizeof scalar);
+        memcpy(entry->text + at, scalar, sizeof(scalar));
     }
     close_entry(entry);
     return found;

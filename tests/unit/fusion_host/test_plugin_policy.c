@@ -35,7 +35,7 @@ static void test_list_of_allowed_files(void)
     (void)kiln_test_write_file(list, "# none\n", 7);
     (void)chmod(list, 0644);
     KILN_CHECK_CONTAINS(look(&p), "its SHA-256 is not in the list of plugin-allow");
-    int length = snprintf(text, sizeof text, "# one\n%064d other\n  %s  mine\n", 0, hex);
+    int length = snprintf(text, sizeof(text), "# one\n%064d other\n  %s  mine\n", 0, hex);
     (void)kiln_test_write_file(list, text, (size_t)length);
     KILN_CHECK_CONTAINS(look(&p), "taken");
     (void)kiln_test_write_file(list, hex, 64); // no newline
@@ -230,7 +230,7 @@ static void test_switches(void)
     place_set(&p, "plugins", "-test.hostile-kernel/another");
     KILN_CHECK_INT(blocks_with(&p, &other), 1);
     kiln_hash_hex(key, hex);
-    snprintf(text, sizeof text, "-test.hostile-kernel/evil/%.10s", hex);
+    snprintf(text, sizeof(text), "-test.hostile-kernel/evil/%.10s", hex);
     place_set(&p, "plugins", text);
     uint32_t left = blocks_with(&p, &other); // a shorter block may take its place
     KILN_CHECK(left == 0 || other.low != key.low || other.high != key.high);
@@ -238,7 +238,7 @@ static void test_switches(void)
     KILN_CHECK_STR(look(&p), "denied by the list of plugins");
     place_set(&p, "plugins", "off");
     KILN_CHECK_STR(look(&p), "plugins are switched off");
-    snprintf(text, sizeof text, "-%.150s/", p.path);
+    snprintf(text, sizeof(text), "-%.150s/", p.path);
     place_set(&p, "plugins", text);
     KILN_CHECK_STR(look(&p), "its folder is denied by the list of plugins");
     text[strlen(text) - 2] = 0; // another folder, whose name this one's begins with
@@ -247,7 +247,7 @@ static void test_switches(void)
     place_fini(&p);
 }
 
-// ---- claims ------------------------------------------------------------------------------------
+// ---- claims ----
 
 typedef struct claim {
     const char *name;
@@ -262,7 +262,7 @@ static void test_claims(void)
                                    {"evil_negative_claim", 0}, {"evil_overflowing_claim", 0},
                                    {"evil_huge_claim", 0},     {"evil_null_source", 0},
                                    {"evil_impure", 1}};
-    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+    for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
         const char *const names[] = {claims[i].name, NULL};
         fuse_fixture f;
         if (fixture_open(&f, names)) {

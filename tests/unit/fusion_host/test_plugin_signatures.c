@@ -24,11 +24,11 @@ static bool signing_init(signing *s)
 {
     *s = (signing){0};
     place_init(&s->p);
-    snprintf(s->file, sizeof s->file, "%s/a.so", s->p.path);
-    snprintf(s->signature, sizeof s->signature, "%s/a.so.sig", s->p.path);
-    snprintf(s->keys, sizeof s->keys, "%s/keys", s->p.path);
-    snprintf(s->secret, sizeof s->secret, "%s/secret.pem", s->p.path);
-    snprintf(s->other, sizeof s->other, "%s/other.pem", s->p.path);
+    snprintf(s->file, sizeof(s->file), "%s/a.so", s->p.path);
+    snprintf(s->signature, sizeof(s->signature), "%s/a.so.sig", s->p.path);
+    snprintf(s->keys, sizeof(s->keys), "%s/keys", s->p.path);
+    snprintf(s->secret, sizeof(s->secret), "%s/secret.pem", s->p.path);
+    snprintf(s->other, sizeof(s->other), "%s/other.pem", s->p.path);
     place_set(&s->p, "plugin-mode", "signed");
     place_set(&s->p, "plugin-keys", s->keys);
     kiln_status status = kiln_fuse_key_create(&s->p.env, s->secret, &s->err);
@@ -50,7 +50,7 @@ static void list_keys(signing *s, const char *secret, const char *second)
     for (size_t i = 0; i < 2 && secrets[i] != NULL; i++) {
         KILN_CHECK_INT(kiln_fuse_key_public(&s->p.env, secrets[i], hex, &s->err), KILN_STATUS_OK);
         size_t at = strlen(text);
-        snprintf(text + at, sizeof text - at, "%s somebody\n", hex);
+        snprintf(text + at, sizeof(text) - at, "%s somebody\n", hex);
     }
     (void)kiln_test_write_file(s->keys, text, strlen(text));
     (void)chmod(s->keys, 0644);
@@ -120,11 +120,11 @@ static void test_a_file_that_changes_when_it_was_judged(void)
     if (!signing_init(&s)) {
         return;
     }
-    snprintf(swap, sizeof swap, "%s/swap", s.p.path);
+    snprintf(swap, sizeof(swap), "%s/swap", s.p.path);
     put_plugin("evil_none", s.file, LENGTH);
     put_plugin("evil_none", kiln_test_path(s.p.path, "judged"), LENGTH);
     put_plugin("chain", kiln_test_path(s.p.path, "other"), LENGTH);
-    (void)kiln_test_write_file(swap, SWAP, sizeof SWAP - 1);
+    (void)kiln_test_write_file(swap, SWAP, sizeof(SWAP) - 1);
     list_keys(&s, s.secret, NULL);
     KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.secret, s.file, &s.err), KILN_STATUS_OK);
     const char *keys = kiln_test_path(kiln_test_tmpdir(), "keys"); // others may not write there
@@ -200,7 +200,7 @@ static void test_damaged_keys(void)
     if (!signing_init(&s)) {
         return;
     }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         (void)kiln_test_write_file(s.other, texts[i], strlen(texts[i]));
         KILN_CHECK_INT(kiln_fuse_key_public(&s.p.env, s.other, hex, &s.err),
                        KILN_STATUS_INVALID_ARGUMENT);
@@ -213,7 +213,7 @@ static void test_damaged_keys(void)
     KILN_CHECK_INT(kiln_fuse_key_public(&s.p.env, "/nowhere.pem", hex, &s.err),
                    KILN_STATUS_NOT_FOUND);
     static const char keys[] = "0123\nabc\n# 00\n"; // no line has 64 digits
-    (void)kiln_test_write_file(s.keys, keys, sizeof keys - 1);
+    (void)kiln_test_write_file(s.keys, keys, sizeof(keys) - 1);
     (void)chmod(s.keys, 0644);
     KILN_CHECK_CONTAINS(look(&s.p), "plugin-keys has no key: nothing is allowed");
     place_fini(&s.p);
@@ -230,7 +230,7 @@ static void test_signatures_of_openssl(void)
     if (!signing_init(&s)) {
         return;
     }
-    (void)kiln_test_write_file(s.other, rfc, sizeof rfc - 1);
+    (void)kiln_test_write_file(s.other, rfc, sizeof(rfc) - 1);
     (void)chmod(s.other, 0600);
     KILN_CHECK_INT(kiln_fuse_key_public(&s.p.env, s.other, hex, &s.err), KILN_STATUS_OK);
     KILN_CHECK_STR(hex, "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
@@ -240,7 +240,7 @@ static void test_signatures_of_openssl(void)
         return;
     }
     (void)unlink(s.other);
-    snprintf(command, sizeof command,
+    snprintf(command, sizeof(command),
              "umask 077; openssl genpkey -algorithm ed25519 -out %s && "
              "openssl pkeyutl -sign -inkey %s -rawin -in %s -out %s",
              s.other, s.other, s.file, s.signature);
@@ -248,7 +248,7 @@ static void test_signatures_of_openssl(void)
     list_keys(&s, s.other, NULL);
     KILN_CHECK_CONTAINS(look(&s.p), "taken");
     KILN_CHECK_INT(kiln_fuse_sign(&s.p.env, s.secret, s.file, &s.err), KILN_STATUS_OK);
-    snprintf(command, sizeof command,
+    snprintf(command, sizeof(command),
              "openssl pkey -in %s -pubout -out %s.pub && openssl pkeyutl -verify -pubin -inkey "
              "%s.pub -rawin -in %s -sigfile %s >/dev/null",
              s.secret, s.secret, s.secret, s.file, s.signature);

@@ -22,7 +22,7 @@ typedef struct session { ///< a process's registry
 static bool begin_with(session *s, const char *folder, const char *scan_helper, uint32_t limit_ms)
 {
     kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     fixture_prepare(&s->f);
     options.state_folder = folder;
     options.scan_helper = scan_helper;
@@ -46,7 +46,7 @@ static void finish(session *s)
     fixture_close(&s->f);
 }
 
-// ---- the crash marker --------------------------------------------------------------------------
+// ---- the crash marker ----
 
 /* A process that ends inside the plugin. */
 static void crash(const char *folder, const char *name)
@@ -108,7 +108,7 @@ static void call_rule(session *s)
     static const char name[] = "bad::crashes";
     const kiln_custom_op *op = NULL;
     kiln_tensor_desc x = {.id = 1, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {4}}, y = {.id = 2};
-    kiln_attr attrs[] = {{KILN_ATTR_STRING, sizeof name - 1, {.text = name}},
+    kiln_attr attrs[] = {{KILN_ATTR_STRING, sizeof(name) - 1, {.text = name}},
                          {KILN_ATTR_I64, 1, {.i = 1}},
                          {KILN_ATTR_STRING, 0, {.text = ""}}};
     kiln_op_record call = {.op = KILN_OP_CUSTOM,
@@ -226,7 +226,7 @@ static void test_a_build_is_forgiven_once(void)
     }
 }
 
-// ---- the scan ----------------------------------------------------------------------------------
+// ---- the scan ----
 
 typedef struct scanned {
     const char *name;
@@ -272,7 +272,7 @@ static void test_no_helper_no_scan(void)
     finish(&s);
 }
 
-// ---- failures of fusers ------------------------------------------------------------------------
+// ---- failures of fusers ----
 
 static void strike(const char *folder, const char *reason)
 {
@@ -354,7 +354,7 @@ static void test_a_banned_program_stays_banned(void)
     }
 }
 
-// ---- records ------------------------------------------------------------------------------------
+// ---- records ----
 
 /* Whatever stands in a record, it is read without harm. */
 static void test_damaged_records(void)
@@ -363,10 +363,10 @@ static void test_damaged_records(void)
     kiln_hash128 hash = {1, 2};
     char hex[33], name[48], bytes[400];
     kilni_fuse_record written = {.id = "an.id", .scanned = true, .ended = 1}, read;
-    snprintf(written.ended_in, sizeof written.ended_in, "loading");
-    snprintf(written.scan_fault, sizeof written.scan_fault, "why");
+    snprintf(written.ended_in, sizeof(written.ended_in), "loading");
+    snprintf(written.scan_fault, sizeof(written.scan_fault), "why");
     written.strikes[63].count = 2;
-    snprintf(written.strikes[63].reason, sizeof written.strikes[63].reason, "because");
+    snprintf(written.strikes[63].reason, sizeof(written.strikes[63].reason), "because");
     kiln_hash_hex(hash, hex);
     for (int i = 0; i < KILNI_FUSE_MAX_BANS + 3; i++) {
         kilni_fuse_record_ban(&written, hex, "no\ngood");
@@ -376,12 +376,12 @@ static void test_damaged_records(void)
     }
     KILN_CHECK(kilni_fuse_record_write(folder, hex, &written));
     KILN_CHECK(kilni_fuse_record_read(folder, hex, &read));
-    KILN_CHECK_MEM(&read, &written, sizeof read);
-    snprintf(name, sizeof name, "%s.txt", hex);
+    KILN_CHECK_MEM(&read, &written, sizeof(read));
+    snprintf(name, sizeof(name), "%s.txt", hex);
     const char *path = kiln_test_path(folder, name);
     uint64_t random = 7;
     for (int i = 0; i < 500; i++) {
-        size_t length = (size_t)snprintf(bytes, sizeof bytes, "%s",
+        size_t length = (size_t)snprintf(bytes, sizeof(bytes), "%s",
                                          "kiln plugin record 1\nid x\nscan failed y\nended 1 z\n"
                                          "strikes 1 2 r\nstrikes 99999999999 5 q\n"
                                          "banned 0123456789abcdef0123456789abcdef s\n");
@@ -391,7 +391,7 @@ static void test_damaged_records(void)
         }
         if (kiln_test_write_file(path, bytes, length)) {
             (void)kilni_fuse_record_read(folder, hex, &read);
-            KILN_CHECK(memchr(read.id, 0, sizeof read.id) != NULL);
+            KILN_CHECK(memchr(read.id, 0, sizeof(read.id)) != NULL);
         }
     }
 }
@@ -405,7 +405,7 @@ static void *change_often(void *user)
         kilni_fuse_record record;
         int lock = kilni_fuse_record_begin(user, some_hash, &record);
         record.ended++;
-        snprintf(record.ended_in, sizeof record.ended_in, "a call");
+        snprintf(record.ended_in, sizeof(record.ended_in), "a call");
         KILN_CHECK(kilni_fuse_record_end(lock, user, some_hash, &record));
     }
     return NULL;
@@ -437,7 +437,7 @@ static void test_changes_at_once(void)
 
 int main(int argc, char **argv)
 {
-    enum { SCANS = sizeof scans / sizeof scans[0] };
+    enum { SCANS = sizeof(scans) / sizeof(scans[0]) };
     static const kiln_test_case others[] = {
         KILN_TEST(test_a_crash_while_loading),
         KILN_TEST(test_a_crash_while_planning),
@@ -451,11 +451,11 @@ int main(int argc, char **argv)
         KILN_TEST(test_damaged_records),
         KILN_TEST(test_changes_at_once),
     };
-    enum { OTHERS = sizeof others / sizeof others[0] };
+    enum { OTHERS = sizeof(others) / sizeof(others[0]) };
     kiln_test_case cases[SCANS + OTHERS];
     for (size_t i = 0; i < SCANS; i++) {
         cases[i] = (kiln_test_case){scans[i].name, test_scan, &scans[i]};
     }
-    memcpy(cases + SCANS, others, sizeof others);
+    memcpy(cases + SCANS, others, sizeof(others));
     return kiln_test_run("unit/fusion_host/plugin_state", cases, SCANS + OTHERS, argc, argv);
 }

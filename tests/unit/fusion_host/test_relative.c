@@ -176,8 +176,7 @@ static void test_operands_and_attributes(void)
     KILN_CHECK(same_program(reshape_3_5, reshape_7_11)); // follows from the shapes
 }
 
-// ---- facts
-// ---------------------------------------------------------------------------------------
+// ---- facts ----
 
 static const kilni_fuse_tensor_info *info_of(const fuse_fixture *f, const kiln_tensor_desc *t)
 {
@@ -244,8 +243,7 @@ static void test_large_tensors_do_not_fit_32_bits(void)
     fixture_close(&f);
 }
 
-// ---- how an operation looks to a fuser
-// -------------------------------------------------------------
+// ---- how an operation looks to a fuser ----
 
 static void test_op_view(void)
 {

@@ -69,7 +69,7 @@ static void test_products_of_a_gpu_take_what_they_took(void)
     } measured[] = {{256, 256, 256, 1100},     {512, 512, 512, 5950},     {1024, 1024, 1024, 13230},
                     {2048, 2048, 2048, 24930}, {4096, 4096, 4096, 31140}, {1, 4096, 4096, 136},
                     {64, 16384, 64, 240}};
-    for (size_t i = 0; i < sizeof measured / sizeof measured[0]; i++) {
+    for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
         gpu g;
         if (!open(&g, NULL)) {
             return;
@@ -111,7 +111,7 @@ static void test_a_gpus_fuser_takes_what_it_is_faster_at(void)
         int64_t size;
         bool fused;
     } cases[] = {{512, true}, {1024, true}, {2048, false}, {4096, false}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         gpu g;
         if (!open(&g, plugins)) {
             return;

@@ -111,7 +111,7 @@ static void test_hands_out_early(void)
     fixture_close(&f);
 }
 
-// ---- blocks between others ---------------------------------------------------------------------
+// ---- blocks between others ----
 
 static void test_interleaved_blocks_both_fuse(void)
 {
@@ -293,21 +293,20 @@ static void test_no_fuser_sees_an_empty_tensor(void)
     fixture_close(&f);
 }
 
-// ---- contests
-// ------------------------------------------------------------------------------------
+// ---- contests ----
 
 static const char *winner_of(const char *const *plugins)
 {
     static char winner[64];
     fuse_fixture f;
-    snprintf(winner, sizeof winner, "nobody");
+    snprintf(winner, sizeof(winner), "nobody");
     if (fixture_open(&f, plugins)) {
         kiln_tensor_desc a = fixture_vector(&f, 1 << 16);
         kiln_tensor_desc b = fixture_vector(&f, 1 << 16);
         (void)chain(&f, &a, &b);
         const kiln_fuse_segment *s = fixture_next(&f, true);
         if (s != NULL && s->plan->n_blocks == 1) {
-            snprintf(winner, sizeof winner, "%s", s->plan->blocks[0].fuser);
+            snprintf(winner, sizeof(winner), "%s", s->plan->blocks[0].fuser);
         }
         fixture_done(&f, s);
     }
@@ -482,8 +481,7 @@ static void test_one_operation_is_not_worth_a_block(void)
     fixture_close(&f);
 }
 
-// ---- guards
-// --------------------------------------------------------------------------------------
+// ---- guards ----
 
 static void run_pair(fuse_fixture *f, int64_t length, double scalar)
 {
@@ -637,8 +635,8 @@ static void test_guard_of_many_symbols(void)
     fixture_prepare(&f);
     kiln_arena_init(&arena, &f.env);
     KILN_CHECK_INT(kilni_fuse_plan_store_init(&store, &f.env, facts, 4, NULL), KILN_STATUS_OK);
-    kilni_fuse_plan *plan = kiln_arena_alloc(&arena, sizeof *plan);
-    kiln_plan_block *block = kiln_arena_alloc(&arena, sizeof *block);
+    kilni_fuse_plan *plan = kiln_arena_alloc(&arena, sizeof(*plan));
+    kiln_plan_block *block = kiln_arena_alloc(&arena, sizeof(*block));
     for (uint32_t i = 0; i < MANY; i++) {
         symbols[i] = i;
     }
@@ -653,8 +651,7 @@ static void test_guard_of_many_symbols(void)
     fixture_close(&f);
 }
 
-// ---- failures
-// ------------------------------------------------------------------------------------
+// ---- failures ----
 
 static void test_three_strikes(void)
 {
@@ -791,8 +788,7 @@ static void test_declined_device(void)
     fixture_close(&f);
 }
 
-// ---- explanation
-// ---------------------------------------------------------------------------------
+// ---- explanation ----
 
 static void test_explain(void)
 {

@@ -32,7 +32,7 @@ typedef struct sample {
 static void sample_program(sample *s)
 {
     static const char text[] = "__kernel void k(void) {}";
-    memcpy(s->code, text, sizeof text);
+    memcpy(s->code, text, sizeof(text));
     s->global[0] = (kf_ins){.op = KF_INS_SYM, .sym = 1};
     s->global[1] = (kf_ins){.op = KF_INS_IMM, .imm = 4};
     s->global[2] = (kf_ins){.op = KF_INS_CEIL_DIV};
@@ -50,7 +50,7 @@ static void sample_program(sample *s)
     s->defines[1] = (kf_str)KF_STR_INIT("FAST");
     s->source = (kf_source){.struct_size = (uint32_t)sizeof(kf_source),
                             .format = KF_FORMAT_OPENCL_C,
-                            .code = {s->code, sizeof text - 1},
+                            .code = {s->code, sizeof(text) - 1},
                             .defines = s->defines,
                             .n_defines = 2,
                             .math_flags = KF_MATH_CONTRACT,
@@ -90,7 +90,7 @@ static void sample_program(sample *s)
 
 static bool sample_open(sample *s)
 {
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     if (!fixture_open(&s->f, NULL)) {
         return false;
     }
@@ -263,13 +263,13 @@ static void test_limits(void)
         s.bytes[0].imm = 1 << 20;
         check_refused(&s, "local memory is 1048576, not from 1 to 32768");
         static kf_karg many[KILN_LAUNCH_ARGS_MAX + 1];
-        for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
             many[i] = (kf_karg){.kind = KF_ARG_DIM, .ref = 1, .dtype = KF_DTYPE_I64};
         }
         s.launches[0].args = many;
         s.launches[0].n_args = 140;
         check_refused(&s, "launch 0: arguments of 1120 bytes, at most 1024");
-        check_argument_limits(&s, many, sizeof many / sizeof many[0]);
+        check_argument_limits(&s, many, sizeof(many) / sizeof(many[0]));
         s.values[1] = (int64_t)1 << 32;
         s.guard[1].imm = (int64_t)1 << 40;
         check_status(&s, KILN_STATUS_FAILED_PRECONDITION,
@@ -301,10 +301,10 @@ static void damage(sample *s, uint64_t *random)
         void *place;
         size_t bytes;
     } pieces[] = {
-        {s->global, sizeof s->global},
-        {s->bytes, sizeof s->bytes},
-        {s->guard, sizeof s->guard},
-        {s->steps, sizeof s->steps},
+        {s->global, sizeof(s->global)},
+        {s->bytes, sizeof(s->bytes)},
+        {s->guard, sizeof(s->guard)},
+        {s->steps, sizeof(s->steps)},
         {&s->temps[0].align, 12},
         {&s->args[0], 24},
         {&s->args[2], 24},
@@ -319,7 +319,7 @@ static void damage(sample *s, uint64_t *random)
     };
     for (int i = 0; i < 2; i++) {
         *random = *random * 6364136223846793005u + 1442695040888963407u;
-        size_t piece = (*random >> 33) % (sizeof pieces / sizeof pieces[0]);
+        size_t piece = (*random >> 33) % (sizeof(pieces) / sizeof(pieces[0]));
         size_t at = (*random >> 40) % pieces[piece].bytes;
         unsigned char *byte = (unsigned char *)pieces[piece].place + at;
         *byte = (*random >> 60) < 8 ? (unsigned char)(*random >> 20 & 7)

@@ -126,26 +126,26 @@ static kiln_status run_on(kiln_backend *backend, kiln_op_record *record, const v
     kiln_view views[KILN_MAX_INPUTS];
     kiln_buffer *buffers[KILN_MAX_INPUTS + 1] = {NULL};
     size_t out_bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
-    kiln_status st = backend->ops->alloc(backend, out_bytes, &buffers[KILN_MAX_INPUTS], err);
-    for (unsigned i = 0; st == KILN_STATUS_OK && i < record->n_inputs; i++) {
+    kiln_status status = backend->ops->alloc(backend, out_bytes, &buffers[KILN_MAX_INPUTS], err);
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_inputs; i++) {
         size_t bytes = (size_t)kiln_desc_bytes(&record->inputs[i]);
-        st = backend->ops->alloc(backend, bytes, &buffers[i], err);
-        if (st == KILN_STATUS_OK) {
-            st = backend->ops->upload(backend, buffers[i], 0, data[i], bytes, err);
+        status = backend->ops->alloc(backend, bytes, &buffers[i], err);
+        if (status == KILN_STATUS_OK) {
+            status = backend->ops->upload(backend, buffers[i], 0, data[i], bytes, err);
         }
         views[i] = kiln_view_dense(&record->inputs[i], buffers[i]);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         kiln_view out = kiln_view_dense(&record->outputs[0], buffers[KILN_MAX_INPUTS]);
-        st = backend->ops->execute(backend, record, views, &out, err);
+        status = backend->ops->execute(backend, record, views, &out, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = backend->ops->read(backend, buffers[KILN_MAX_INPUTS], 0, out_data, out_bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = backend->ops->read(backend, buffers[KILN_MAX_INPUTS], 0, out_data, out_bytes, err);
     }
     for (unsigned i = 0; i <= KILN_MAX_INPUTS; i++) {
         backend->ops->free(backend, buffers[i]);
     }
-    return st;
+    return status;
 }
 
 int64_t test_run(kiln_op op, const kiln_tensor_desc *inputs, const void *const *data,
@@ -159,17 +159,17 @@ int64_t test_run(kiln_op op, const kiln_tensor_desc *inputs, const void *const *
     const kiln_backend_provider *provider = kiln_ir_reference_provider();
     test_env_init(&env);
     kiln_op_record record = record_of(op, inputs, n_inputs, attrs, &out);
-    kiln_status st = kiln_ir_infer(&record, &out, &err);
-    if (st == KILN_STATUS_OK) {
-        st = provider->open(&env.env, "reference:", &backend, &err, provider->user);
+    kiln_status status = kiln_ir_infer(&record, &out, &err);
+    if (status == KILN_STATUS_OK) {
+        status = provider->open(&env.env, "reference:", &backend, &err, provider->user);
     }
-    if (st == KILN_STATUS_OK) {
-        st = run_on(backend, &record, data, out_data, &err);
+    if (status == KILN_STATUS_OK) {
+        status = run_on(backend, &record, data, out_data, &err);
         backend->ops->close(backend);
     }
-    if (st != KILN_STATUS_OK || env.live != 0) {
+    if (status != KILN_STATUS_OK || env.live != 0) {
         kiln_test_fail(file, line, "%s, %lu allocations left",
-                       st != KILN_STATUS_OK ? err.message : "ok", env.live);
+                       status != KILN_STATUS_OK ? err.message : "ok", env.live);
         return -1;
     }
     return kiln_desc_count(&out);

@@ -53,11 +53,11 @@ static void trip_sample(const kiln_op_record *record, const void *const *data, v
                    KILN_STATUS_OK);
     kiln_blob bytes = encoded(&env->env, graph);
     kiln_string text = text_of(&env->env, graph);
-    kiln_status st = kiln_ir_decode(&env->env, bytes.data, bytes.length, &from_bytes, &err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_parse(&env->env, text.text, &from_text, &err);
+    kiln_status status = kiln_ir_decode(&env->env, bytes.data, bytes.length, &from_bytes, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_ir_parse(&env->env, text.text, &from_text, &err);
     }
-    if (st != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK) {
         KILN_FAIL("%s: %s", text.text, err.message);
     } else {
         kiln_string again[2] = {text_of(&env->env, from_bytes), text_of(&env->env, from_text)};
@@ -128,9 +128,9 @@ static void test_truncated(void)
         kiln_ir_graph *back = NULL;
         void *exact = malloc(length > 0 ? length : 1);
         memcpy(exact, bytes.data, length);
-        kiln_status st = kiln_ir_decode(&env.env, exact, length, &back, &err);
-        KILN_CHECK(st == KILN_STATUS_DATA_LOSS ||
-                   (st == KILN_STATUS_INVALID_ARGUMENT && length == 0));
+        kiln_status status = kiln_ir_decode(&env.env, exact, length, &back, &err);
+        KILN_CHECK(status == KILN_STATUS_DATA_LOSS ||
+                   (status == KILN_STATUS_INVALID_ARGUMENT && length == 0));
         KILN_CHECK(back == NULL);
         free(exact);
     }
@@ -170,10 +170,10 @@ static kiln_status decode_text(const char *data, size_t length)
     test_env env;
     kiln_ir_graph *back = NULL;
     test_env_init(&env);
-    kiln_status st = kiln_ir_decode(&env.env, data, length, &back, &err);
+    kiln_status status = kiln_ir_decode(&env.env, data, length, &back, &err);
     kiln_ir_graph_destroy(back);
     KILN_CHECK_INT(env.live, 0);
-    return st;
+    return status;
 }
 #define DECODE(bytes) decode_text(bytes, sizeof(bytes) - 1)
 

@@ -19,18 +19,18 @@ typedef struct stream { ///< what the sink got
 static uint64_t meaning_of_attr(const kiln_attr *attr, uint64_t hash)
 {
     const uint64_t head[] = {attr->type, attr->count};
-    hash = kiln_hash64(head, sizeof head, hash);
+    hash = kiln_hash64(head, sizeof(head), hash);
     switch (attr->type) {
     case KILN_ATTR_NONE:
         return hash;
     case KILN_ATTR_I64_LIST:
         return kiln_hash64(attr->v.ints, attr->count * sizeof(int64_t), hash);
     case KILN_ATTR_F64:
-        return kiln_hash64(&attr->v.f, sizeof attr->v.f, hash);
+        return kiln_hash64(&attr->v.f, sizeof(attr->v.f), hash);
     case KILN_ATTR_I64:
     case KILN_ATTR_BOOL:
     case KILN_ATTR_DTYPE:
-        return kiln_hash64(&attr->v.i, sizeof attr->v.i, hash);
+        return kiln_hash64(&attr->v.i, sizeof(attr->v.i), hash);
     default:
         KILN_FAIL("an attribute of type %d", (int)attr->type);
         return hash;
@@ -45,7 +45,7 @@ static kiln_status take(const kiln_op_record *record, void *user, kiln_error *er
         size_t index = (size_t)record->inputs[i].id - 1;
         bool lives = index < s->n_values && !s->dropped[index];
         s->mismatches += !lives;
-        hash = lives ? kiln_hash64(&s->meaning[index], sizeof hash, hash) : 0;
+        hash = lives ? kiln_hash64(&s->meaning[index], sizeof(hash), hash) : 0;
     }
     if (record->op == KILN_OP_DROP) {
         s->dropped[record->inputs[0].id - 1] = true;
@@ -60,7 +60,7 @@ static kiln_status take(const kiln_op_record *record, void *user, kiln_error *er
             return kiln_fail(err, RESOURCE_EXHAUSTED, "a long expansion");
         }
         s->mismatches += record->outputs[i].id != s->n_values + 1;
-        s->meaning[s->n_values++] = kiln_hash64(&i, sizeof i, hash);
+        s->meaning[s->n_values++] = kiln_hash64(&i, sizeof(i), hash);
     }
     return KILN_STATUS_OK;
 }
@@ -70,9 +70,9 @@ static bool expand(const kiln_env *env, const kiln_op_record *call, uint32_t unw
 {
     const kiln_expansion_sink sink = {.emit = take, .user = s, .unwanted = unwanted};
     kiln_error err = KILN_ERROR_INIT;
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     for (uint64_t i = 0; i < call->n_inputs; i++) {
-        s->meaning[s->n_values++] = kiln_hash64(&i, sizeof i, 1);
+        s->meaning[s->n_values++] = kiln_hash64(&i, sizeof(i), 1);
     }
     if (kiln_ir_expand(env, call, &sink, ids, &err) != KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);
@@ -163,7 +163,7 @@ static void test_what_it_spares(void)
                                         KILN_OP_GROUP_NORM_BACKWARD, KILN_OP_BATCH_NORM_BACKWARD,
                                         KILN_OP_BATCH_NORM_TRAIN,    KILN_OP_INSTANCE_NORM_BACKWARD,
                                         KILN_OP_MAX_WITH_INDICES,    KILN_OP_DEFORM_CONV_BACKWARD};
-    for (size_t i = 0; i < sizeof backwards / sizeof backwards[0]; i++) {
+    for (size_t i = 0; i < sizeof(backwards) / sizeof(backwards[0]); i++) {
         sweep self = sweep_of(backwards[i]);
         if (self.shorter == 0) {
             KILN_FAIL("%s: nothing is left out", kiln_op_info_of(backwards[i])->name);

@@ -18,8 +18,8 @@ static int64_t binary(uint16_t code, int64_t a, int64_t b)
     const kiln_formula_step steps[] = {
         {.code = KILN_F_IMM, .imm = a}, {.code = KILN_F_IMM, .imm = b}, {.code = code}};
     int64_t value = 0;
-    kiln_status st = eval(steps, 3, &value);
-    return st == KILN_STATUS_OK ? value : -1000 - (int64_t)st;
+    kiln_status status = eval(steps, 3, &value);
+    return status == KILN_STATUS_OK ? value : -1000 - (int64_t)status;
 }
 
 enum { RANGE = -1000 - KILN_STATUS_OUT_OF_RANGE, INVALID = -1000 - KILN_STATUS_INVALID_ARGUMENT };

@@ -107,18 +107,18 @@ static bool round_trip(test_env *env, unsigned long k)
     kiln_string text;
     env->fail_at = k;
     kiln_string_init(&text, &env->env);
-    kiln_status st = kiln_ir_parse(&env->env, small_graph, &parsed, &err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_print(parsed, &text, &err);
+    kiln_status status = kiln_ir_parse(&env->env, small_graph, &parsed, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_ir_print(parsed, &text, &err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_encode(&env->env, parsed, &bytes, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_ir_encode(&env->env, parsed, &bytes, &err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_ir_decode(&env->env, bytes.data, bytes.length, &decoded, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_ir_decode(&env->env, bytes.data, bytes.length, &decoded, &err);
     }
     bool failed = env->fail_at == 0 && k != 0;
-    KILN_CHECK_INT(st, failed ? KILN_STATUS_RESOURCE_EXHAUSTED : KILN_STATUS_OK);
+    KILN_CHECK_INT(status, failed ? KILN_STATUS_RESOURCE_EXHAUSTED : KILN_STATUS_OK);
     env->fail_at = 0;
     kiln_ir_graph_destroy(parsed);
     kiln_ir_graph_destroy(decoded);

@@ -142,7 +142,7 @@ static bool is_open(const char *op, float a, float b, float c)
     char text[256];
     court k;
     const char *at = strstr(folds, "OP");
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - folds), folds, op, at + 2);
+    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - folds), folds, op, at + 2);
     bool open_row = false;
     if (open(&k, text, x, NULL)) {
         const float *expected = kiln_judge_value(k.judge, 2);

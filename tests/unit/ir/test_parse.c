@@ -44,8 +44,8 @@ static void refused(const char *text, const char *part, int line)
     test_env env;
     kiln_ir_graph *graph = NULL;
     test_env_init(&env);
-    kiln_status st = kiln_ir_parse(&env.env, text, &graph, &err);
-    kiln_test_check_int(st, KILN_STATUS_INVALID_ARGUMENT, __FILE__, line, text);
+    kiln_status status = kiln_ir_parse(&env.env, text, &graph, &err);
+    kiln_test_check_int(status, KILN_STATUS_INVALID_ARGUMENT, __FILE__, line, text);
     kiln_test_check_contains(err.message, part, __FILE__, line);
     kiln_test_check(graph == NULL && env.live == 0, __FILE__, line, "nothing left");
 }

@@ -171,7 +171,7 @@ static void test_invented_data(void)
     kiln_replay_destroy(c);
 }
 
-// ---- reduction ---------------------------------------------------------------------------------
+// ---- reduction ----
 
 static const char stream[] = "kiln replay 1\ninput %1: f32[4]\n"
                              "%2: f32[4] = neg(%1: f32[4])\n"

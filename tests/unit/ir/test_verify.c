@@ -9,8 +9,8 @@ static void refused(const char *text, const char *message, int line)
     test_env env;
     kiln_ir_graph *graph = NULL;
     test_env_init(&env);
-    kiln_status st = kiln_ir_parse(&env.env, text, &graph, &err);
-    kiln_test_check_int(st, KILN_STATUS_INVALID_ARGUMENT, __FILE__, line, "status");
+    kiln_status status = kiln_ir_parse(&env.env, text, &graph, &err);
+    kiln_test_check_int(status, KILN_STATUS_INVALID_ARGUMENT, __FILE__, line, "status");
     kiln_test_check_str(err.message, message, __FILE__, line, "message");
     kiln_test_check_int((int64_t)env.live, 0, __FILE__, line, "allocations");
 }

@@ -73,9 +73,9 @@ static void test_density_looks_at_no_singleton(void)
     static const int64_t any[] = {0, 1, -1, 7, INT64_MAX};
     kiln_tensor_desc desc = test_desc(KILN_DTYPE_F32, 4, 1, 3, 1, 5);
     kiln_view view = kiln_view_dense(&desc, NULL);
-    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
+    for (size_t i = 0; i < sizeof(any) / sizeof(any[0]); i++) {
         view.strides[0] = any[i];
-        view.strides[2] = any[sizeof any / sizeof any[0] - 1 - i];
+        view.strides[2] = any[sizeof(any) / sizeof(any[0]) - 1 - i];
         KILN_CHECK(kiln_view_is_contiguous(&view));
     }
     view.strides[1] = 0; // a broadcast is not dense

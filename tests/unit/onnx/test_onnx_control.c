@@ -53,14 +53,14 @@ static void close_fixture(fixture *f)
 
 static kiln_status load(fixture *f, const pw *bytes)
 {
-    kiln_status st = kiln_onnx_model_open_memory(kiln_context_env(f->context), bytes->bytes,
-                                                 bytes->length, NULL, &f->model, &f->err);
-    return st == KILN_STATUS_OK
+    kiln_status status = kiln_onnx_model_open_memory(kiln_context_env(f->context), bytes->bytes,
+                                                     bytes->length, NULL, &f->model, &f->err);
+    return status == KILN_STATUS_OK
                ? kiln_onnx_session_create(f->model, f->device, &f->session, &f->err)
-               : st;
+               : status;
 }
 
-// ---- pieces of models -------------------------------------------------------
+// ---- pieces of models ----
 
 static void add_node(pw *graph, const char *op, const char *const *inputs,
                      const char *const *outputs)
@@ -123,13 +123,13 @@ static kiln_status run_values(fixture *f, kiln_onnx_value *out, size_t n_outputs
     static const float x[] = {1, -2};
     const int64_t two[] = {2};
     kiln_onnx_input input = {.name = "x"};
-    kiln_status st =
+    kiln_status status =
         kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, x, &input.tensor, &f->err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_run_values(f->session, &input, 1, out, n_outputs, &f->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_run_values(f->session, &input, 1, out, n_outputs, &f->err);
     }
     kiln_release(input.tensor);
-    return st;
+    return status;
 }
 
 /* Loads and runs; the first failure has to be this. Ends `graph`. */
@@ -139,18 +139,18 @@ static void expect_error(pw *graph, kiln_status status, const char *text)
     kiln_onnx_value z;
     pw bytes = pw_model(graph, 16);
     if (open_fixture(&f)) {
-        kiln_status st = load(&f, &bytes);
-        if (st == KILN_STATUS_OK) {
-            st = run_values(&f, &z, 1);
+        kiln_status status = load(&f, &bytes);
+        if (status == KILN_STATUS_OK) {
+            status = run_values(&f, &z, 1);
         }
-        KILN_CHECK_INT(st, status);
+        KILN_CHECK_INT(status, status);
         KILN_CHECK_CONTAINS(f.err.message, text);
     }
     close_fixture(&f);
     pw_free(&bytes);
 }
 
-// ---- loops ------------------------------------------------------------------
+// ---- loops ----
 
 static pw loop_graph(const char *limit, const char *condition, const char *output)
 {
@@ -332,7 +332,7 @@ static void test_captures_keep_their_shapes(void)
     pw_free(&bytes);
 }
 
-// ---- sequences and optionals ------------------------------------------------
+// ---- sequences and optionals ----
 
 static void test_sequence_positions(void)
 {
@@ -398,7 +398,7 @@ static void test_outputs_that_are_sequences(void)
     pw_free(&bytes);
 }
 
-// ---- sparse constants, training ---------------------------------------------
+// ---- sparse constants, training ----
 
 static pw sparse_tensor(const int64_t *dims, size_t rank, const int64_t *indices, size_t count,
                         size_t columns)
@@ -429,14 +429,14 @@ static void check_sparse(const int64_t *indices, size_t columns, const char *tex
     add_node(&graph, "Identity", NAMES("k"), NAMES("z"));
     pw bytes = pw_model(&graph, 16);
     if (open_fixture(&f)) {
-        kiln_status st = load(&f, &bytes);
-        if (st == KILN_STATUS_OK) {
-            st = run_values(&f, &z, 1);
+        kiln_status status = load(&f, &bytes);
+        if (status == KILN_STATUS_OK) {
+            status = run_values(&f, &z, 1);
         }
-        if (text == NULL && KILN_CHECK_INT(st, KILN_STATUS_OK)) {
+        if (text == NULL && KILN_CHECK_INT(status, KILN_STATUS_OK)) {
             check_floats(&f, z.tensor, expected, 6);
         } else if (text != NULL) {
-            KILN_CHECK_INT(st, KILN_STATUS_INVALID_ARGUMENT);
+            KILN_CHECK_INT(status, KILN_STATUS_INVALID_ARGUMENT);
             KILN_CHECK_CONTAINS(f.err.message, text);
         }
         kiln_onnx_values_free(kiln_context_env(f.context), &z, 1);

@@ -63,23 +63,23 @@ static kiln_status start(run *r, const model *m, const char *plugin)
     char path[512];
     *r = (run){0};
     r->bytes = write_model(m);
-    kiln_status st = kiln_context_create(NULL, &r->context, &r->err);
+    kiln_status status = kiln_context_create(NULL, &r->context, &r->err);
     snprintf(path, sizeof(path), "%s/lib/kiln/test_plugins/%s.so", KILN_TEST_BUILD_DIR,
              plugin != NULL ? plugin : "");
-    if (st == KILN_STATUS_OK && plugin != NULL) {
-        st = kiln_plugin_load(r->context, path, &r->err);
+    if (status == KILN_STATUS_OK && plugin != NULL) {
+        status = kiln_plugin_load(r->context, path, &r->err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_device_open(r->context, "reference:0", &r->device, &r->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_open(r->context, "reference:0", &r->device, &r->err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_model_open_memory(kiln_context_env(r->context), r->bytes.bytes,
-                                         r->bytes.length, NULL, &r->model, &r->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_model_open_memory(kiln_context_env(r->context), r->bytes.bytes,
+                                             r->bytes.length, NULL, &r->model, &r->err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_create(r->model, r->device, &r->session, &r->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_create(r->model, r->device, &r->session, &r->err);
     }
-    return st;
+    return status;
 }
 
 static const float contents[] = {-2, 0, 3, 7, -0.5f, 7};
@@ -88,13 +88,13 @@ static kiln_status go(run *r, uint32_t n_outputs)
 {
     const int64_t dims[] = {2, 3};
     kiln_onnx_input input = {.name = "x"};
-    kiln_status st =
+    kiln_status status =
         kiln_tensor_create(r->device, KILN_DTYPE_F32, 2, dims, contents, &input.tensor, &r->err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_run(r->session, &input, 1, r->out, n_outputs, &r->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_run(r->session, &input, 1, r->out, n_outputs, &r->err);
     }
     kiln_release(input.tensor);
-    return st;
+    return status;
 }
 
 static void stop(run *r)
@@ -251,12 +251,12 @@ static void test_refused(void)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         run r;
-        kiln_status st = start(&r, &cases[i].m, cases[i].plugin);
-        KILN_CHECK_INT(st == KILN_STATUS_OK, cases[i].starts);
-        if (st == KILN_STATUS_OK) {
-            st = go(&r, cases[i].m.n_outputs);
+        kiln_status status = start(&r, &cases[i].m, cases[i].plugin);
+        KILN_CHECK_INT(status == KILN_STATUS_OK, cases[i].starts);
+        if (status == KILN_STATUS_OK) {
+            status = go(&r, cases[i].m.n_outputs);
         }
-        KILN_CHECK_INT(st, cases[i].status);
+        KILN_CHECK_INT(status, cases[i].status);
         KILN_CHECK_CONTAINS(r.err.message, cases[i].text);
         stop(&r);
     }

@@ -28,20 +28,20 @@ static kiln_status try_bytes(const void *bytes, size_t length, kiln_error *err)
 {
     kiln_onnx_model *model = NULL;
     *err = (kiln_error)KILN_ERROR_INIT;
-    kiln_status st = kiln_onnx_model_open_memory(test_env(), bytes, length, NULL, &model, err);
-    KILN_CHECK((st == KILN_STATUS_OK) == (model != NULL));
-    KILN_CHECK(st == KILN_STATUS_OK || err->message[0] != '\0');
+    kiln_status status = kiln_onnx_model_open_memory(test_env(), bytes, length, NULL, &model, err);
+    KILN_CHECK((status == KILN_STATUS_OK) == (model != NULL));
+    KILN_CHECK(status == KILN_STATUS_OK || err->message[0] != '\0');
     kiln_onnx_model_close(model);
-    return st;
+    return status;
 }
 
 static void test_digits(void)
 {
     kiln_error err = KILN_ERROR_INIT;
     kiln_onnx_model *model = NULL;
-    kiln_status st = kiln_onnx_model_open(
+    kiln_status status = kiln_onnx_model_open(
         test_env(), KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &model, &err);
-    if (!KILN_CHECK_STR(kiln_status_name(st), "ok")) {
+    if (!KILN_CHECK_STR(kiln_status_name(status), "ok")) {
         return;
     }
     size_t count = 0;
@@ -261,13 +261,13 @@ static kiln_status open_external(const char *folder, pw tensor, kiln_error *err)
     pw_free(&bytes);
     kiln_onnx_model *model = NULL;
     *err = (kiln_error)KILN_ERROR_INIT;
-    kiln_status st = kiln_onnx_model_open(test_env(), path, &model, err);
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kiln_onnx_model_open(test_env(), path, &model, err);
+    if (status == KILN_STATUS_OK) {
         static const float expected[2] = {3, 4};
         KILN_CHECK_MEM(model->graph.initializers[0].data, expected, 8);
         kiln_onnx_model_close(model);
     }
-    return st;
+    return status;
 }
 
 static void test_external_data(void)
@@ -335,9 +335,9 @@ static void test_external_four_bits(void)
     pw bytes = model_with_tensor(&tensor);
     kiln_test_write_file(path, bytes.bytes, bytes.length);
     pw_free(&bytes);
-    kiln_status st = kiln_onnx_model_open(test_env(), path, &model, &err);
-    KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : err.message, "");
-    if (st == KILN_STATUS_OK) {
+    kiln_status status = kiln_onnx_model_open(test_env(), path, &model, &err);
+    KILN_CHECK_STR(status == KILN_STATUS_OK ? "" : err.message, "");
+    if (status == KILN_STATUS_OK) {
         const int8_t last[] = {0, -1, -7};
         KILN_CHECK_MEM(model->graph.initializers[0].data + 2999997, last, 3);
         kiln_onnx_model_close(model);
@@ -349,11 +349,11 @@ static void test_files(void)
     kiln_onnx_model *model = NULL;
     kiln_error err = KILN_ERROR_INIT;
     const char *folder = kiln_test_tmpdir();
-    kiln_status st =
+    kiln_status status =
         kiln_onnx_model_open(test_env(), kiln_test_path(folder, "none.onnx"), &model, &err);
-    KILN_CHECK_INT(st, KILN_STATUS_NOT_FOUND);
-    st = kiln_onnx_model_open(test_env(), folder, &model, &err);
-    KILN_CHECK_INT(st, KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(status, KILN_STATUS_NOT_FOUND);
+    status = kiln_onnx_model_open(test_env(), folder, &model, &err);
+    KILN_CHECK_INT(status, KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_CONTAINS(err.message, "not a plain file");
 }
 

@@ -14,17 +14,17 @@ static kiln_status run_model(const kiln_env *env, kiln_device *device, const cha
     kiln_onnx_session *session = NULL;
     kiln_tensor *output = NULL;
     const kiln_onnx_input input = {.name = "image", .tensor = image};
-    kiln_status st = kiln_onnx_model_open_memory(env, bytes, length, NULL, &model, err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_create(model, device, &session, err);
+    kiln_status status = kiln_onnx_model_open_memory(env, bytes, length, NULL, &model, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_create(model, device, &session, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_run(session, &input, 1, &output, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_run(session, &input, 1, &output, 1, err);
     }
     kiln_release(output);
     kiln_onnx_session_destroy(session);
     kiln_onnx_model_close(model);
-    return st;
+    return status;
 }
 
 /* The importer's own memory comes from `faults`; the device keeps to an allocator that works. */
@@ -48,9 +48,9 @@ static void test_each_allocation_fails(void)
     const kiln_env env = {.allocator = faults.allocator};
     for (size_t k = 1; bytes != NULL && kiln_faults_next(&faults, k); k++) {
         err = (kiln_error)KILN_ERROR_INIT;
-        kiln_status st = run_model(&env, device, bytes, length, image, &err);
+        kiln_status status = run_model(&env, device, bytes, length, image, &err);
         bool last = atomic_load(&faults.requests) < k;
-        KILN_CHECK_INT(st, last ? KILN_STATUS_OK : KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK_INT(status, last ? KILN_STATUS_OK : KILN_STATUS_RESOURCE_EXHAUSTED);
         KILN_CHECK(last || err.message[0] != '\0');
         failed += last ? 0 : 1;
     }

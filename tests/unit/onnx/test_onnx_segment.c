@@ -100,39 +100,40 @@ static kiln_status go(fixture *f, run *r)
     const int64_t two[] = {2};
     kiln_onnx_input inputs[] = {{.name = "x"}, {.name = "s"}};
     kiln_tensor *z = NULL;
-    kiln_status st = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, &r->length, r->x,
-                                        &inputs[0].tensor, &f->err);
-    if (st == KILN_STATUS_OK && r->s != NULL) {
+    kiln_status status = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, &r->length, r->x,
+                                            &inputs[0].tensor, &f->err);
+    if (status == KILN_STATUS_OK && r->s != NULL) {
         inputs[1].host = r->host ? r->s : NULL;
-        st =
+        status =
             kiln_tensor_create(f->device, KILN_DTYPE_I64, 1, two, r->s, &inputs[1].tensor, &f->err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_run(f->session, inputs, r->s != NULL ? 2 : 1, &z, 1, &f->err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_run(f->session, inputs, r->s != NULL ? 2 : 1, &z, 1, &f->err);
     }
-    if (st == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK) {
         r->count = kiln_tensor_bytes(z) / sizeof(float);
-        st = KILN_CHECK(r->count <= MOST) ? kiln_read(z, r->z, r->count * sizeof(float), &f->err)
-                                          : KILN_STATUS_INTERNAL;
+        status = KILN_CHECK(r->count <= MOST)
+                     ? kiln_read(z, r->z, r->count * sizeof(float), &f->err)
+                     : KILN_STATUS_INTERNAL;
     }
     kiln_release(z);
     kiln_release(inputs[0].tensor);
     kiln_release(inputs[1].tensor);
-    return st;
+    return status;
 }
 
 static void expect(fixture *f, run *r, const double *wanted, size_t count)
 {
     f->err = (kiln_error)KILN_ERROR_INIT;
-    kiln_status st = go(f, r);
-    KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : f->err.message, "");
+    kiln_status status = go(f, r);
+    KILN_CHECK_STR(status == KILN_STATUS_OK ? "" : f->err.message, "");
     KILN_CHECK_INT((int64_t)r->count, (int64_t)count);
-    for (size_t i = 0; st == KILN_STATUS_OK && i < count && i < r->count; i++) {
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count && i < r->count; i++) {
         KILN_CHECK_NEAR((double)r->z[i], wanted[i], 1e-4);
     }
 }
 
-// ---- a count that the device knows ------------------------------------------
+// ---- a count that the device knows ----
 
 /* Twice the positive ones, picked by NonZero, squared and summed. */
 static pw picking_model(void)
@@ -200,7 +201,7 @@ static void test_other_counts_and_lengths(void)
     pw_free(&bytes);
 }
 
-// ---- numbers that decide about shapes ---------------------------------------
+// ---- numbers that decide about shapes ----
 
 /* x as [s0, s1], its rows' largest, plus the sum of all places of NonZero. */
 static pw shaping_model(bool reads)
@@ -295,8 +296,8 @@ static void test_inside_a_capture(void)
         KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_I64, 1, two, s, &inputs[1].tensor,
                                       &f.err) == KILN_STATUS_OK);
         KILN_CHECK(kiln_graph_begin(f.device, &inputs[0].tensor, 1, &f.err) == KILN_STATUS_OK);
-        kiln_status st = kiln_onnx_session_run(f.session, inputs, 2, &out, 1, &f.err);
-        KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : f.err.message, "");
+        kiln_status status = kiln_onnx_session_run(f.session, inputs, 2, &out, 1, &f.err);
+        KILN_CHECK_STR(status == KILN_STATUS_OK ? "" : f.err.message, "");
         KILN_CHECK(kiln_graph_end(f.device, &out, 1, &graph, &f.err) == KILN_STATUS_OK);
         kiln_release(out);
         out = NULL;
@@ -313,7 +314,7 @@ static void test_inside_a_capture(void)
     pw_free(&bytes);
 }
 
-// ---- loops ------------------------------------------------------------------
+// ---- loops ----
 
 /* Doubles x until its sum reaches 100; with `counts` the number of the round is added. */
 static pw doubling_model(bool counts)
@@ -398,7 +399,7 @@ static void test_rounds_of_a_loop(void)
     check_loop(/*counts=*/true);
 }
 
-// ---- without memory ---------------------------------------------------------
+// ---- without memory ----
 
 /* An allocation that fails says so, or costs no more than the replay. */
 static void test_each_allocation_fails(void)
@@ -409,17 +410,17 @@ static void test_each_allocation_fails(void)
     const kiln_env env = {.allocator = faults.allocator};
     for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
         fixture f;
-        kiln_status st = open_fixture(&f, &env, &bytes) ? KILN_STATUS_OK : f.err.code;
-        for (int round = 0; st == KILN_STATUS_OK && round < 6; round++) {
+        kiln_status status = open_fixture(&f, &env, &bytes) ? KILN_STATUS_OK : f.err.code;
+        for (int round = 0; status == KILN_STATUS_OK && round < 6; round++) {
             float x[6];
             const double wanted = pick(x, 6, 3, round);
             run r = {.x = x, .length = 6};
-            st = go(&f, &r);
-            if (st == KILN_STATUS_OK) {
+            status = go(&f, &r);
+            if (status == KILN_STATUS_OK) {
                 KILN_CHECK_NEAR((double)r.z[0], wanted, 1e-4);
             }
         }
-        KILN_CHECK(st == KILN_STATUS_OK || st == KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_RESOURCE_EXHAUSTED);
         close_fixture(&f);
     }
     pw_free(&bytes);

@@ -54,12 +54,12 @@ static kiln_status load(const fixture *f, const pw *bytes, loaded *out, kiln_err
 {
     *out = (loaded){0};
     *err = (kiln_error)KILN_ERROR_INIT;
-    kiln_status st = kiln_onnx_model_open_memory(kiln_context_env(f->context), bytes->bytes,
-                                                 bytes->length, NULL, &out->model, err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_create(out->model, f->device, &out->session, err);
+    kiln_status status = kiln_onnx_model_open_memory(kiln_context_env(f->context), bytes->bytes,
+                                                     bytes->length, NULL, &out->model, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_create(out->model, f->device, &out->session, err);
     }
-    return st;
+    return status;
 }
 
 static void unload(loaded *l)
@@ -101,21 +101,21 @@ static kiln_status run_small(const fixture *f, const loaded *l, float *out, size
     const int64_t two[] = {2};
     kiln_onnx_input inputs[] = {{.name = "x"}, {.name = "y"}};
     kiln_tensor *z = NULL;
-    kiln_status st =
+    kiln_status status =
         kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, x, &inputs[0].tensor, err);
-    if (st == KILN_STATUS_OK) {
-        st = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, y, &inputs[1].tensor, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_tensor_create(f->device, KILN_DTYPE_F32, 1, two, y, &inputs[1].tensor, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_onnx_session_run(l->session, inputs, 2, &z, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_run(l->session, inputs, 2, &z, 1, err);
     }
-    if (st == KILN_STATUS_OK) {
-        st = kiln_read(z, out, count * sizeof(*out), err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(z, out, count * sizeof(*out), err);
     }
     kiln_release(z);
     kiln_release(inputs[0].tensor);
     kiln_release(inputs[1].tensor);
-    return st;
+    return status;
 }
 
 static void expect_small(pw *graph, int64_t opset, float first, float second)
@@ -126,11 +126,11 @@ static void expect_small(pw *graph, int64_t opset, float first, float second)
     float z[2] = {0};
     pw bytes = pw_model(graph, opset);
     if (open_fixture(&f)) {
-        kiln_status st = load(&f, &bytes, &l, &err);
-        if (st == KILN_STATUS_OK) {
-            st = run_small(&f, &l, z, 2, &err);
+        kiln_status status = load(&f, &bytes, &l, &err);
+        if (status == KILN_STATUS_OK) {
+            status = run_small(&f, &l, z, 2, &err);
         }
-        KILN_CHECK_STR(st == KILN_STATUS_OK ? "" : err.message, "");
+        KILN_CHECK_STR(status == KILN_STATUS_OK ? "" : err.message, "");
         KILN_CHECK_NEAR((double)z[0], (double)first, 1e-6);
         KILN_CHECK_NEAR((double)z[1], (double)second, 1e-6);
         unload(&l);
@@ -148,11 +148,11 @@ static void expect_error_at(pw *graph, int64_t opset, kiln_status status, const 
     float z[2];
     pw bytes = pw_model(graph, opset);
     if (open_fixture(&f)) {
-        kiln_status st = load(&f, &bytes, &l, &err);
-        if (st == KILN_STATUS_OK) {
-            st = run_small(&f, &l, z, 2, &err);
+        kiln_status status = load(&f, &bytes, &l, &err);
+        if (status == KILN_STATUS_OK) {
+            status = run_small(&f, &l, z, 2, &err);
         }
-        KILN_CHECK_INT(st, status);
+        KILN_CHECK_INT(status, status);
         KILN_CHECK_CONTAINS(err.message, text);
         unload(&l);
         KILN_CHECK_INT(live_tensors(&f), 0);
@@ -166,7 +166,7 @@ static void expect_error(pw *graph, kiln_status status, const char *text)
     expect_error_at(graph, 13, status, text);
 }
 
-// ---- the digits model -------------------------------------------------------
+// ---- the digits model ----
 
 /* The numbers at the end of a .npy file. */
 static bool read_npy_tail(const char *name, float *out, size_t count)
@@ -239,7 +239,7 @@ static void test_digits_as_pytorch(void)
     close_fixture(&f);
 }
 
-// ---- what nodes become ------------------------------------------------------
+// ---- what nodes become ----
 
 /* z = x + (shape of y as a number): three nodes of shape arithmetic, one operation on the device.
  */
@@ -310,7 +310,7 @@ static void test_softmax_versions(void)
     expect_small(&graph, 13, 0.95257413f, 0.04742587f);
 }
 
-// ---- branches and functions -------------------------------------------------
+// ---- branches and functions ----
 
 static pw branch_graph(const char *op)
 {
@@ -406,11 +406,11 @@ static void test_functions(void)
         float z[2] = {0};
         pw bytes = model_with_function(cases[i].called, cases[i].give_alpha, cases[i].recurses);
         if (open_fixture(&f)) {
-            kiln_status st = load(&f, &bytes, &l, &err);
-            if (st == KILN_STATUS_OK) {
-                st = run_small(&f, &l, z, 2, &err);
+            kiln_status status = load(&f, &bytes, &l, &err);
+            if (status == KILN_STATUS_OK) {
+                status = run_small(&f, &l, z, 2, &err);
             }
-            KILN_CHECK_INT(st, cases[i].status);
+            KILN_CHECK_INT(status, cases[i].status);
             KILN_CHECK_CONTAINS(err.message, cases[i].text);
             KILN_CHECK_NEAR((double)z[1], (double)cases[i].second, 1e-6);
             unload(&l);
@@ -421,7 +421,7 @@ static void test_functions(void)
     }
 }
 
-// ---- errors -----------------------------------------------------------------
+// ---- errors ----
 
 static void test_unknown_operator_is_named(void)
 {
@@ -630,7 +630,7 @@ static void test_bad_inputs(void)
     pw_free(&bytes);
 }
 
-// ---- life -------------------------------------------------------------------
+// ---- life ----
 
 /* A long chain holds a few tensors at a time, not one for each node. */
 static void test_values_go_after_their_last_use(void)
@@ -836,8 +836,8 @@ static void test_flipped_models_run(void)
     KILN_CHECK(ran > 0);
     kiln_release(input.tensor);
     /* What failing runs had queued is still held. */
-    kiln_status st = kiln_sync(f.device, &err);
-    KILN_CHECK(st == KILN_STATUS_OK || err.message[0] != '\0');
+    kiln_status status = kiln_sync(f.device, &err);
+    KILN_CHECK(status == KILN_STATUS_OK || err.message[0] != '\0');
     KILN_CHECK_INT(live_tensors(&f), 0);
     close_fixture(&f);
     free(bytes);

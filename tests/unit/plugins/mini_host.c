@@ -239,7 +239,7 @@ mini_op *mini_with_scalar(mini_host *mini, uint32_t kind, uint32_t a, double val
     return op;
 }
 
-// ---- the builder's side ------------------------------------------------------------------------
+// ---- the builder's side ----
 
 static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
 {
@@ -298,7 +298,7 @@ kf_opt *mini_finish(mini_host *mini)
     return opt;
 }
 
-// ---- formulas ----------------------------------------------------------------------------------
+// ---- formulas ----
 
 static bool apply(uint32_t op, int64_t a, int64_t b, int64_t *out)
 {

@@ -160,7 +160,7 @@ static void test_chain_runs(void)
     mini_opencl_close();
 }
 
-// ---- layouts -----------------------------------------------------------------------------------
+// ---- layouts ----
 
 /// out = (x + row) * column - s, x strided or not: every kind of access in one kernel.
 static void record_layouts(mini_host *mini, const int64_t extents[3], bool strided)
@@ -228,7 +228,7 @@ static void test_layouts(void)
     mini_opencl_close();
 }
 
-// ---- gathers -----------------------------------------------------------------------------------
+// ---- gathers ----
 
 enum { TABLE = 9 };
 
@@ -346,7 +346,7 @@ static void test_rank_zero_and_several_results(void)
     mini_opencl_close();
 }
 
-// ---- relative form -----------------------------------------------------------------------------
+// ---- relative form ----
 
 static void key_of_chain(mini_host *mini, int64_t extent, double scalar, unsigned char key[16])
 {
@@ -385,7 +385,7 @@ static void test_program_ignores_sizes_and_scalars(void)
     mini_close(mini);
 }
 
-// ---- clone, reset, replay ----------------------------------------------------------------------
+// ---- clone, reset, replay ----
 
 static void check_same_result(mini_host *mini, kf_builder *a, kf_builder *b)
 {
@@ -460,7 +460,7 @@ static void test_old_host_gets_what_it_has_room_for(void)
     mini_close(mini);
 }
 
-// ---- closing -----------------------------------------------------------------------------------
+// ---- closing ----
 
 typedef struct tail_op {
     kf_op op;

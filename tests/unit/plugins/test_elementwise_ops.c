@@ -37,7 +37,7 @@ typedef struct variant {
 
 static kiln_env env;
 
-// ---- data --------------------------------------------------------------------------------------
+// ---- data ----
 
 static const double special_floats[] = {0.0,   -0.0,  1.0,      -1.0,         0.5,  -0.5,
                                         1.5,   2.5,   -2.5,     3.0,          1e-3, -7.25,
@@ -84,7 +84,7 @@ static void fill(suite *s)
     }
 }
 
-// ---- the reference -----------------------------------------------------------------------------
+// ---- the reference ----
 
 static kiln_tensor_desc describe(const suite *s, uint32_t tensor)
 {
@@ -176,7 +176,7 @@ static void start_block(suite *s)
     fill(s);
 }
 
-// ---- the operators -----------------------------------------------------------------------------
+// ---- the operators ----
 
 static kiln_dtype result_dtype(const suite *s, const kiln_op_info *info, kiln_dtype cast_to)
 {

@@ -36,7 +36,7 @@ static uint32_t vector(mini_host *mini, int64_t count)
     return id;
 }
 
-// ---- programs ----------------------------------------------------------------------------------
+// ---- programs ----
 
 enum { SGD_OPS = 2, ADAM_OPS = 9 };
 
@@ -184,7 +184,7 @@ static void check_adam(mini_host *mini, const member *s, const before *b, float 
     }
 }
 
-// ---- results -----------------------------------------------------------------------------------
+// ---- results ----
 
 enum { MEMBERS = 9 };
 
@@ -296,7 +296,7 @@ static void test_common_and_offsets(void)
     mini_close(mini);
 }
 
-// ---- answers -----------------------------------------------------------------------------------
+// ---- answers ----
 
 static kf_state shown(mini_host *mini, kf_builder **out_builder, uint32_t to)
 {

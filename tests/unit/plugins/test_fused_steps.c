@@ -108,7 +108,7 @@ static void compare(session *b, kiln_tensor *fused, kiln_tensor *plain, const ch
     }
 }
 
-// ---- optimisers --------------------------------------------------------------------------------
+// ---- optimisers ----
 
 typedef struct parameter {
     kiln_tensor *p, *m, *v, *g;
@@ -328,7 +328,7 @@ static void test_captured(void)
     device_close(&b);
 }
 
-// ---- random programs ---------------------------------------------------------------------------
+// ---- random programs ----
 
 enum { PROGRAMS = 24, MAX_MEMBERS = 14, MAX_OPS = 7, FORM_INPUTS = 3 };
 

@@ -57,7 +57,7 @@ static kiln_tensor *chain(material *m, kiln_tensor *a, kiln_tensor *b)
     return out;
 }
 
-// ---- views -------------------------------------------------------------------------------------
+// ---- views ----
 
 static kiln_tensor *permuted(material *m)
 {
@@ -110,7 +110,7 @@ static kiln_tensor *permuted_last(material *m)
     return out;
 }
 
-// ---- masks, comparisons, casts -----------------------------------------------------------------
+// ---- masks, comparisons, casts ----
 
 static kiln_tensor *where(material *m)
 {
@@ -144,7 +144,7 @@ static kiln_tensor *cast(material *m)
     return chain(m, held(m, back), m->y);
 }
 
-// ---- gathers -----------------------------------------------------------------------------------
+// ---- gathers ----
 
 static kiln_tensor *select_rows(material *m)
 {
@@ -217,7 +217,7 @@ static kiln_tensor *select_line(material *m)
     return chain(m, held(m, taken), held(m, line));
 }
 
-// ---- running -----------------------------------------------------------------------------------
+// ---- running ----
 
 static kiln_tensor *tensor(material *m, kiln_device *device, kiln_dtype dtype, uint32_t rank,
                            int64_t a, int64_t b, uint32_t seed)

@@ -17,7 +17,7 @@ typedef struct variant {
 static kiln_env env;
 static kiln_backend *judge;
 
-// ---- the judge ---------------------------------------------------------------------------------
+// ---- the judge ----
 
 static kiln_view view_of(const mini_host *mini, uint32_t id, kiln_buffer *buffer)
 {
@@ -160,7 +160,7 @@ static bool check_block(mini_host *mini)
     return true;
 }
 
-// ---- material ----------------------------------------------------------------------------------
+// ---- material ----
 
 static void store(mini_tensor *t, size_t i, double value)
 {
@@ -289,7 +289,7 @@ static void end(mini_host *mini)
     mini_opencl_close();
 }
 
-// ---- cases -------------------------------------------------------------------------------------
+// ---- cases ----
 
 static void test_sizes(void)
 {

@@ -29,7 +29,7 @@ typedef struct chain_case {
     uint32_t kernels; ///< at most, fused
 } chain_case;
 
-// ---- recording ---------------------------------------------------------------------------------
+// ---- recording ----
 
 #define OK(call)                                                                                   \
     do {                                                                                           \
@@ -85,7 +85,7 @@ static kiln_tensor *shaped(material *m, kiln_tensor *x, const int64_t *dims, uin
     return held(m, out);
 }
 
-// ---- what users record -------------------------------------------------------------------------
+// ---- what users record ----
 
 static void layer_norm(material *m, kiln_tensor **out)
 {
@@ -249,7 +249,7 @@ static void group_norm_backward_primitives(material *m, kiln_tensor **out)
     OK(kiln_reshape(grad, dims, 4, out, &m->err));
 }
 
-// ---- several results of one pass ---------------------------------------------------------------
+// ---- several results of one pass ----
 
 static kiln_tensor *over(material *m,
                          kiln_status (*reduce)(kiln_tensor *, const int64_t *, size_t, bool,
@@ -305,7 +305,7 @@ static void results_and_terms(material *m, kiln_tensor **out)
     out[2] = over(m, kiln_min, m->inputs[X], &axis, 1);
 }
 
-// ---- running -----------------------------------------------------------------------------------
+// ---- running ----
 
 static double value_at(uint32_t which, int64_t i, int64_t row, bool nan_row)
 {
@@ -412,7 +412,7 @@ static void check_case(kiln_device *device, kiln_device *judge, const chain_case
     }
 }
 
-// ---- cases -------------------------------------------------------------------------------------
+// ---- cases ----
 
 static const chain_case chains[] = {
     {"layer_norm", layer_norm, 2, {5, 77}, 1, 1},

@@ -19,7 +19,7 @@ enum { MAX_KEEP = 256 };
 static kiln_env env;
 static kiln_backend *judge;
 
-// ---- the judge ---------------------------------------------------------------------------------
+// ---- the judge ----
 
 static kiln_view view_of(const mini_host *mini, uint32_t id, kiln_buffer *buffer)
 {
@@ -167,7 +167,7 @@ static bool check_block(mini_host *mini, double scaled)
     return true;
 }
 
-// ---- material ----------------------------------------------------------------------------------
+// ---- material ----
 
 static void store(kiln_dtype dtype, void *data, int64_t i, double value)
 {
@@ -286,7 +286,7 @@ static void end(mini_host *mini)
     mini_opencl_close();
 }
 
-// ---- rows --------------------------------------------------------------------------------------
+// ---- rows ----
 
 static void build_softmax(mini_host *mini, uint32_t x)
 {
@@ -479,7 +479,7 @@ static void test_reshaped(void)
     end(mini);
 }
 
-// ---- any reduction -----------------------------------------------------------------------------
+// ---- any reduction ----
 
 static bool takes_axes(const variant *v, uint32_t mask, uint32_t rank)
 {
@@ -731,7 +731,7 @@ static void test_repeats(void)
     end(mini);
 }
 
-// ---- what is declined --------------------------------------------------------------------------
+// ---- what is declined ----
 
 static kf_state state_of(mini_host *mini)
 {

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-// ---- a pair
-// --------------------------------------------------------------------------------------
+// ---- a pair ----
 
 bool pair_context(pair *self)
 {
@@ -54,8 +53,7 @@ kiln_tensor *pair_upload(pair *self, size_t rank, const int64_t *dims, const flo
     return tensor;
 }
 
-// ---- a client by hand
-// --------------------------------------------------------------------------------
+// ---- a client by hand ----
 
 void hand_send(hand *self, kilni_rpc_frame *frame)
 {

@@ -147,8 +147,7 @@ static void test_device_ids(void)
     KILN_CHECK_INT(kiln_rpc_device_id("nonsense", &device, &err), KILN_STATUS_INVALID_ARGUMENT);
 }
 
-// ---- threads
-// -------------------------------------------------------------------------------------
+// ---- threads ----
 
 enum { THREADS = 8, ADDRESSES = 2000, TRANSFERS = 100000 / THREADS };
 

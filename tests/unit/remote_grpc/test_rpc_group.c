@@ -138,8 +138,7 @@ static void test_no_such_group(void)
     served_close(&self);
 }
 
-// ---- clients that are Kiln
-// ---------------------------------------------------------------------------------
+// ---- clients that are Kiln ----
 
 typedef struct clients {
     kiln_context *context; ///< knows nothing of the server's groups

@@ -36,8 +36,7 @@ static uint64_t draw(stock *self, uint64_t below)
     return self->state % below;
 }
 
-// ---- what real sessions say
-// ----------------------------------------------------------------------
+// ---- what real sessions say ----
 
 static void add_bytes(stock *self, const void *bytes, size_t length)
 {
@@ -154,8 +153,7 @@ static void add_hello(stock *self, const kiln_env *env)
     add_frame(self, env, &frame);
 }
 
-// ---- damage
-// --------------------------------------------------------------------------------------
+// ---- damage ----
 
 static size_t damage(stock *self, unsigned char *bytes, size_t length)
 {

@@ -32,8 +32,7 @@ static int port_of(const kiln_rpc_server *server)
     return address.port;
 }
 
-// ---- the recorded session
-// ------------------------------------------------------------------------
+// ---- the recorded session ----
 
 /// Steps of a program that repeats: its batch becomes known to the server by number.
 static bool run_steps(pair *self, kiln_tensor *x, outcome *out)
@@ -353,8 +352,7 @@ static void test_work_outlasts_timeout(void)
     free(back);
 }
 
-// ---- servers that end
-// ----------------------------------------------------------------------------
+// ---- servers that end ----
 
 typedef struct restartable {
     pair base;

@@ -337,8 +337,7 @@ static void test_fence_is_of_its_session(void)
     pair_close(&self);
 }
 
-// ---- silence and hunger
-// ------------------------------------------------------------------------------
+// ---- silence and hunger ----
 
 /// A listener that takes connections but no sessions: connecting ends at its deadline.
 static void test_silent_server(void)

@@ -88,8 +88,7 @@ static uint32_t hand_obtain(hand *self, const char *address, uint64_t transfer, 
     return hand_ask(self, &frame);
 }
 
-// ---- between sessions
-// ----------------------------------------------------------------------------
+// ---- between sessions ----
 
 static void test_count_secret_expiry(void)
 {
@@ -255,8 +254,7 @@ static void test_memory_returns(void)
     free(data);
 }
 
-// ---- a server that lies
-// ---------------------------------------------------------------------------
+// ---- a server that lies ----
 
 typedef struct liar {
     kilni_rpc_listener *listener;
@@ -321,8 +319,7 @@ static void test_checksum(void)
     kilni_rpc_listener_close(other.listener);
 }
 
-// ---- through the runtime
-// --------------------------------------------------------------------------
+// ---- through the runtime ----
 
 static float *make_data(void)
 {

@@ -358,7 +358,7 @@ static void test_what_does_not_compile_runs_unfused(void)
     }
 }
 
-// ---- indices -----------------------------------------------------------------------------------
+// ---- indices ----
 
 enum { ROWS = 5, COLUMNS = 3, TAKEN = 4 };
 

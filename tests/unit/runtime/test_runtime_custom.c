@@ -320,7 +320,7 @@ static void test_nothing_in_it(void)
     fixture_close(&f);
 }
 
-// ---- with neighbours ---------------------------------------------------------------------------
+// ---- with neighbours ----
 
 /// relu(mish_clip(x)) * 2 with other plugins around; gives kernels.
 static uint64_t run_chain(fixture *f, float *out, int64_t count)
@@ -433,7 +433,7 @@ static void test_plan_on_disk(void)
     }
 }
 
-// ---- what is refused ---------------------------------------------------------------------------
+// ---- what is refused ----
 
 static void refuse(fixture *f, const kiln_custom_call *call, size_t n_outputs, kiln_status status,
                    const char *text)

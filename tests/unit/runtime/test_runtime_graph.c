@@ -242,8 +242,7 @@ static void test_inputs_are_given_once(void)
     fixture_close(&f);
 }
 
-// ---- what is carried from run to run
-// ---------------------------------------------------------------------------------------
+// ---- what is carried from run to run ----
 
 enum { LENGTH = 4 };
 

@@ -71,7 +71,7 @@ static kiln_tensor *weight(fixture *f, uint64_t seed, size_t rank, const int64_t
     return tensor;
 }
 
-// ---- a transformer block -----------------------------------------------------------------------
+// ---- a transformer block ----
 
 enum { PARTS = TRANSFORMER_PARTS };
 
@@ -162,7 +162,7 @@ static void test_repeated_run_asks_for_results(void)
     fixture_close(&f);
 }
 
-// ---- random programs ---------------------------------------------------------------------------
+// ---- random programs ----
 
 typedef struct random_program {
     builder b;
@@ -380,7 +380,7 @@ static void test_many_values(void)
     fixture_close(&f);
 }
 
-// ---- values ------------------------------------------------------------------------------------
+// ---- values ----
 
 enum { ROUNDS = 20, THREADS = 3 };
 
@@ -483,7 +483,7 @@ static void test_shared_arena_keeps_values(void)
     fixture_close(&f);
 }
 
-// ---- budgets -----------------------------------------------------------------------------------
+// ---- budgets ----
 
 static void budget_on(const char *address)
 {

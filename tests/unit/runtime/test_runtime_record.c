@@ -37,8 +37,8 @@ static void test_kinds(void)
     const int64_t axes[] = {1, 0};
     float data[N * N];
     kiln_tensor *y = NULL, *turned = NULL;
-    snprintf(folder, sizeof folder, "%s/first", kiln_test_tmpdir());
-    snprintf(other, sizeof other, "%s/other", kiln_test_tmpdir());
+    snprintf(folder, sizeof(folder), "%s/first", kiln_test_tmpdir());
+    snprintf(other, sizeof(other), "%s/other", kiln_test_tmpdir());
     if (!fixture_open_with(&f, "reference", "record", folder)) {
         return;
     }

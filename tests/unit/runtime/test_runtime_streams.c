@@ -44,8 +44,7 @@ static kiln_device_stats stats_of(const fixture *f)
     return stats;
 }
 
-// ---- streams
-// -------------------------------------------------------------------------------------
+// ---- streams ----
 
 /// Two programs recorded in turns are planned as if each were alone: the second time round nothing
 /// is searched, in whatever turns they were recorded.
@@ -257,8 +256,7 @@ static void test_threads_share_a_stream(void)
     fixture_close(&f);
 }
 
-// ---- events
-// --------------------------------------------------------------------------------------
+// ---- events ----
 
 /// What an event stands for is handed out when it is waited for, and nothing else is.
 static void test_waiting_hands_out(const char *address, bool counts)
@@ -355,8 +353,7 @@ static void test_events_of_another_device(void)
     fixture_close(&f);
 }
 
-// ---- tensors in the hands of other threads
-// ---------------------------------------------------------------------------------------
+// ---- tensors in the hands of other threads ----
 
 typedef enum when { BEFORE_NEXT, AFTER_NEXT, AFTER_ALL, TIMES } when;
 

@@ -172,7 +172,7 @@ static void *set_plugins(void *user)
     kiln_error err = KILN_ERROR_INIT;
     for (int i = 0; !atomic_load(&self->stop) && i < 100000; i++) {
         char text[96];
-        snprintf(text, sizeof text, "-acme.none/fuser/%0*d", 10 + i % 60, i);
+        snprintf(text, sizeof(text), "-acme.none/fuser/%0*d", 10 + i % 60, i);
         KILN_CHECK_INT(kiln_context_set(self->context, "plugins", text, &err), KILN_STATUS_OK);
     }
     return NULL;
@@ -208,7 +208,7 @@ static void test_knobs_while_searching(void)
     pthread_create(&thread, NULL, set_plugins, &self);
     for (int number = 0; number < 40; number++) {
         kiln_tensor *y = unseen(&f, x, number);
-        FIXTURE_OK(&f, kiln_read(y, data, sizeof data, &f.err));
+        FIXTURE_OK(&f, kiln_read(y, data, sizeof(data), &f.err));
         KILN_CHECK(data[0] == 1.0f); // the last of the nine is abs
         kiln_release(y);
     }
@@ -218,7 +218,7 @@ static void test_knobs_while_searching(void)
     kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
     kiln_device_stats_get(f.device, &before);
     kiln_tensor *y = unseen(&f, x, 511);
-    FIXTURE_OK(&f, kiln_read(y, data, sizeof data, &f.err));
+    FIXTURE_OK(&f, kiln_read(y, data, sizeof(data), &f.err));
     kiln_device_stats_get(f.device, &after);
     KILN_CHECK(after.blocks_fused > before.blocks_fused); // as it was opened
     kiln_release(y);
