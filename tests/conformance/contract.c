@@ -561,11 +561,11 @@ int main(int argc, char **argv)
         return 3;
     }
     snprintf(suite, sizeof(suite), "contract/%s", kiln_device_name(device));
-    int status = kiln_test_run(suite, cases, sizeof(cases) / sizeof(cases[0]), kept, argv);
+    int failures = kiln_test_run(suite, cases, sizeof(cases) / sizeof(cases[0]), kept, argv);
     kiln_device_release(device);
     kiln_context_destroy(context);
 #ifdef KILN_TEST_WITH_REMOTE
     remote_host_stop();
 #endif
-    return status;
+    return failures;
 }

@@ -133,7 +133,7 @@ static kiln_status run_values(fixture *f, kiln_onnx_value *out, size_t n_outputs
 }
 
 /* Loads and runs; the first failure has to be this. Ends `graph`. */
-static void expect_error(pw *graph, kiln_status status, const char *text)
+static void expect_error(pw *graph, kiln_status expected, const char *text)
 {
     fixture f;
     kiln_onnx_value z;
@@ -143,7 +143,7 @@ static void expect_error(pw *graph, kiln_status status, const char *text)
         if (status == KILN_STATUS_OK) {
             status = run_values(&f, &z, 1);
         }
-        KILN_CHECK_INT(status, status);
+        KILN_CHECK_INT(status, expected);
         KILN_CHECK_CONTAINS(f.err.message, text);
     }
     close_fixture(&f);

@@ -140,7 +140,7 @@ static void expect_small(pw *graph, int64_t opset, float first, float second)
     pw_free(&bytes);
 }
 
-static void expect_error_at(pw *graph, int64_t opset, kiln_status status, const char *text)
+static void expect_error_at(pw *graph, int64_t opset, kiln_status expected, const char *text)
 {
     fixture f;
     loaded l;
@@ -152,7 +152,7 @@ static void expect_error_at(pw *graph, int64_t opset, kiln_status status, const 
         if (status == KILN_STATUS_OK) {
             status = run_small(&f, &l, z, 2, &err);
         }
-        KILN_CHECK_INT(status, status);
+        KILN_CHECK_INT(status, expected);
         KILN_CHECK_CONTAINS(err.message, text);
         unload(&l);
         KILN_CHECK_INT(live_tensors(&f), 0);
@@ -161,9 +161,9 @@ static void expect_error_at(pw *graph, int64_t opset, kiln_status status, const 
     pw_free(&bytes);
 }
 
-static void expect_error(pw *graph, kiln_status status, const char *text)
+static void expect_error(pw *graph, kiln_status expected, const char *text)
 {
-    expect_error_at(graph, 13, status, text);
+    expect_error_at(graph, 13, expected, text);
 }
 
 // ---- the digits model ----
