@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ONNX = os.path.join(HERE, "..", "..", "onnx")
+ONNX = os.path.join(HERE, "..", "..", "onnx", "ops")
 NEWEST, DEBIANS = 21, 17  # of ours; of libonnx-testdata, which has cases up to it
 
 
