@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ONNX = os.path.join(HERE, "..", "..", "onnx", "ops")
+ONNX = os.path.join(HERE, "..", "..", "onnx")
 NEWEST, DEBIANS = 21, 17  # of ours; of libonnx-testdata, which has cases up to it
 
 
@@ -47,9 +47,9 @@ def table(text):
 def functions(folder):
     """(file, function) -> its text; a name alone finds a function that other files see."""
     out = {}
-    for name in sorted(os.listdir(folder)):
+    for at, name in sorted((at, name) for at, _, names in os.walk(folder) for name in names):
         if name.endswith(".c"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
+            with open(os.path.join(at, name), encoding="utf-8") as file:
                 text = file.read()
             for m in re.finditer(r"^(static )?[\w ]+\**\b(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", text, re.M | re.S):
                 out[(name if m[1] else "", m[2])] = (name, m[3])
@@ -121,7 +121,7 @@ def cases_of(facts, folder):
 def main():
     with open(os.path.join(HERE, "onnx_schemas.txt"), encoding="utf-8") as file:
         facts = schemas(file.read())
-    with open(os.path.join(ONNX, "onnx_ops.def"), encoding="utf-8") as file:
+    with open(os.path.join(ONNX, "ops", "onnx_ops.def"), encoding="utf-8") as file:
         rows, refused, unread = table(file.read())
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run([sys.executable, "-B", os.path.join(HERE, "make_cases.py"), folder], check=False)
