@@ -11,6 +11,7 @@
 // down to 1: then the two cannot be told apart. These ties are counted, and shown apart.
 
 #include "choice.h"
+#include "kiln_explained.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,8 @@
 // is docs/replay.md.
 
 #include "cli.h"
+#include "ir_judge.h"
+#include "ir_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -25,8 +25,8 @@ endfunction()
 
 # kiln_module(NAME SOURCES ... DEPS <modules> LIBS <link libraries> PUBLIC_HEADERS <installed files>)
 #
-# Makes the static library kiln_NAME. Its own folder, the sub-rooms that its SOURCES lie in and its build
-# folder (for generated headers) are the include directories that a module naming it in DEPS sees;
+# Makes the static library kiln_NAME. Its own folder, the sub-rooms that its SOURCES and PUBLIC_HEADERS lie in
+# and its build folder (for generated headers) are the include directories that a module naming it in DEPS sees;
 # nothing is visible through a third module. Without SOURCES the module is headers only.
 function(kiln_module name)
     cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS" ${ARGN})
@@ -43,7 +43,7 @@ function(kiln_module name)
         add_library(${target} INTERFACE)
         set(scope INTERFACE)
     endif()
-    kiln_rooms(rooms ${arg_SOURCES})
+    kiln_rooms(rooms ${arg_SOURCES} ${arg_PUBLIC_HEADERS})
     target_include_directories(${target} ${scope}
         ${CMAKE_CURRENT_SOURCE_DIR} ${rooms} ${CMAKE_CURRENT_BINARY_DIR})
     set_target_properties(${target} PROPERTIES KILN_LIBS "${arg_LIBS}" KILN_DEPS "${arg_DEPS}")

@@ -18,9 +18,9 @@ extern "C" {
 /// is and how long it tries. Ownership: static storage. Lifetime: the process. Thread: any.
 /// Errors: of open: UNAVAILABLE (nobody answers), FAILED_PRECONDITION (another protocol),
 /// DEADLINE_EXCEEDED, UNAUTHENTICATED, NOT_FOUND (the device).
-KILN_API const kiln_backend_provider *kiln_rpc_provider(void);
-KILN_API const kiln_backend_provider *kiln_rpc_tls_provider(void);
-KILN_API const kiln_backend_provider *kiln_rpc_unix_provider(void);
+KILN_API const struct kiln_backend_provider *kiln_rpc_provider(void);
+KILN_API const struct kiln_backend_provider *kiln_rpc_tls_provider(void);
+KILN_API const struct kiln_backend_provider *kiln_rpc_unix_provider(void);
 
 // ---- addresses: one number for each, in this process ----
 

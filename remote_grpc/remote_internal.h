@@ -6,6 +6,7 @@
 /// that survive a broken connection. gRPC's types stay in rpc_stream.c, rpc_channel.c and
 /// rpc_listener.c, which define the opaque ones.
 
+#include "ir.h"
 #include "remote_grpc.h"
 
 #include <kiln/v1/kiln.pb.h>

@@ -10,6 +10,7 @@
 
 #include "fusion_host.h"
 #include "kiln.h"
+#include "kiln_explained.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -5,6 +5,7 @@
 /// An explanation as JSON and as a page: what cmd_explain.c's writers share. docs/explain.md has
 /// the form of the JSON.
 
+#include "kiln_explained.h"
 #include "model_run.h"
 
 enum { EXPLAIN_JSON_VERSION = 1 };

@@ -2,6 +2,8 @@
 // What a composite operator is recorded as, in words: the operators of its decomposition, learnt
 // from its first sample that expands. Attributes and dtypes may choose others.
 #include "cli.h"
+#include "ir_expand.h"
+#include "ir_samples.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,6 +6,8 @@
 /// share. A model stands for the stream that it records.
 
 #include "cli.h"
+#include "ir_replay.h"
+#include "kiln_explained.h"
 
 typedef struct plugin_job {
     kiln_context *context;

@@ -2,6 +2,7 @@
 // `kiln plugin reduce FILE`: the smallest part of a replayable file whose results still differ from
 // the reference. It takes --plugin and --set as `kiln run` does, so one fuser can be tried alone.
 
+#include "ir_judge.h"
 #include "plugin_cli.h"
 #include "plugin_job.h"
 

@@ -2,6 +2,7 @@
 // `kiln plugin record -- COMMAND...`: runs a program with the knob `record` set, so that it writes
 // each kind of stream that it runs as a replayable file, and says what came of it.
 
+#include "ir_replay.h"
 #include "plugin_cli.h"
 
 #include <dirent.h>

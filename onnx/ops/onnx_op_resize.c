@@ -2,6 +2,7 @@
 // Resize and Upsample as interpolate. Decides what scales, sizes, axes and the policies of aspect
 // ratio mean in lengths. Elements that are no floats are taken by index (nearest) or go through
 // f32; what tf_crop_and_resize sees outside the input is filled afterwards.
+#include "ir_resample.h"
 #include "onnx_import.h"
 
 #include <math.h>

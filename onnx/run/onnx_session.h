@@ -5,6 +5,7 @@
 // A session's inside: plans (a list of nodes with its names resolved to slots) and frames (the
 // values of one run of a plan).
 
+#include "ir_backend.h"
 #include "onnx_import.h"
 
 #define KILNI_ONNX_NO_SLOT UINT32_MAX

@@ -9,6 +9,7 @@
 
 #include "coll_snag.h"
 #include "harness.h"
+#include "ir_backend.h"
 
 // ---- a device that fails ----
 

@@ -4,6 +4,7 @@
 // --no-fusion to turn fusion off and --full-precision for a light handle of it. What a device may
 // leave out is left out by its features, never by its name.
 #include "harness.h"
+#include "ir_view.h"
 #include "kiln.h"
 #ifdef KILN_TEST_WITH_REMOTE
 #include "remote_grpc.h"

@@ -10,7 +10,7 @@ import sys
 MODULES = ("base", "ir", "cl_backend", "plugin_sdk", "fusion_host", "plugins", "collective",
            "runtime", "remote_grpc", "onnx")
 TOP = MODULES + ("cli", "examples", "tests", "bench", "tools")
-PUBLIC_NAME = {"runtime": {"kiln.h", "kiln_ops.h", "kiln_opencl.h"}}
+PUBLIC_HEADERS = re.compile(r"\bPUBLIC_HEADERS\b([^)]*)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 
 
@@ -20,6 +20,7 @@ class Tree:
     def __init__(self, root, config=None):
         self.root = root
         self.config = config or {}
+        self.named = {}  # module -> files that it installs
         self.files = sorted(self._list())
 
     def _list(self):
@@ -45,21 +46,23 @@ class Tree:
 
     def public_headers(self):
         """Headers that a user or a plugin author includes, and the tables that these include."""
-        names = []
-        for name in self.files:
-            parts = name.split("/")
-            if len(parts) < 2 or parts[0] not in MODULES:
-                continue
-            if parts[0] == "plugin_sdk":
-                if parts[-1].endswith(".h") and "template" not in parts:
-                    names.append(name)
-            elif len(parts) == 2 and is_public_name(parts[0], parts[1]):
-                names.append(name)
-        return names
+        return [name for name in self.files
+                if name.endswith(".h") and name.split("/")[0] in MODULES and self.is_public(name)]
 
+    def is_public(self, name):
+        module, _, inside = name.partition("/")
+        if module == "plugin_sdk":
+            return "/template/" not in name
+        return inside == module + ".h" or inside in self.installed(module)
 
-def is_public_name(module, basename):
-    return basename in PUBLIC_NAME.get(module, {module + ".h"})
+    def installed(self, module):
+        """What the module's CMakeLists.txt names after PUBLIC_HEADERS."""
+        if module not in self.named:
+            path = module + "/CMakeLists.txt"
+            text = self.read(path) if path in self.files else ""
+            self.named[module] = {file for match in PUBLIC_HEADERS.finditer(text)
+                                  for file in match.group(1).split()}
+        return self.named[module]
 
 
 def without_comments(text):

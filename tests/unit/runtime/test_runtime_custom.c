@@ -2,6 +2,8 @@
 // Operators of plugins through the public calls: every device agrees with the reference, by kernel,
 // by fuser and by host; what is wrong in a call is said by name; and bad operators do no harm.
 
+#include "ir_judge.h"
+#include "ir_replay.h"
 #include "runtime_fixture.h"
 
 #include <glob.h>

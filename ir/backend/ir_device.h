@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_DEVICE_H
+#define KILN_IR_DEVICE_H
+
+/// What a device is, and what it has counted.
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum kiln_device_type {
+    KILN_DEVICE_CPU = 1,
+    KILN_DEVICE_GPU = 2,
+    KILN_DEVICE_ACCELERATOR = 3,
+    KILN_DEVICE_HOST = 4, ///< no device: reference and null backends
+    KILN_DEVICE_REMOTE = 5
+} kiln_device_type;
+
+enum { ///< of a dtype on a device
+    KILN_USAGE_STORAGE = 1u, ///< tensors of it may lie there; what is not computed in it is in f32
+    KILN_USAGE_ARITHMETIC = 2u, ///< the device computes in it
+    KILN_USAGE_ACCELERATED = 4u ///< matrix products are a tuned library's, or of units made for it
+};
+
+enum { ///< kiln_device_info.features
+    KILN_FEATURE_FP16 = 1u,
+    KILN_FEATURE_FP64 = 2u,
+    KILN_FEATURE_IL_SPIRV = 4u,
+    KILN_FEATURE_COMPILER = 8u,
+    KILN_FEATURE_UNIFIED_MEMORY = 16u,
+    KILN_FEATURE_PROGRAMS = 32u, ///< build and launch are there: fusers make sense
+    KILN_FEATURE_OWN_VIEWS = 64u, ///< runs operators of class VIEW itself and gets only dense views
+    KILN_FEATURE_PREPARED = 128u, ///< no compiler: takes source of which it has a binary
+    KILN_FEATURE_SINGLE_WORK_ITEM = 256u ///< a kernel runs best as one work-item: FPGA
+};
+
+typedef struct kiln_device_info { ///< texts belong to the backend
+    const char *name;
+    const char *vendor;
+    const char *platform;
+    const char *driver;
+    const char *extensions;
+    kiln_device_type type;
+    uint32_t vendor_id;
+    uint32_t features;
+    uint32_t compute_units;
+    uint32_t vector_bytes; ///< preferred width of explicit vectors
+    uint32_t memory_align; ///< bytes at which a buffer starts at least
+    uint32_t cl_version; ///< 100 * major + 10 * minor; 0 when not OpenCL
+    uint64_t memory_bytes;
+    uint64_t max_alloc_bytes;
+    uint64_t local_bytes;
+    uint64_t cache_bytes; ///< of the last level, a processor's share of it; 0: not known
+    uint64_t max_work_group;
+    uint64_t max_parameter_bytes; ///< a kernel's arguments together; 0: not known
+    uint64_t bytes_per_s; ///< measured copy, read plus written
+    uint64_t flops_f32; ///< estimate
+    uint64_t launch_ns; ///< measured cost of one more kernel in a queue
+    kiln_hash128 fingerprint; ///< name, driver, platform version, extensions
+} kiln_device_info;
+
+typedef struct kiln_backend_stats {
+    uint64_t ops_executed; ///< calls of execute
+    uint64_t kernels_launched;
+    uint64_t blas_calls; ///< matmuls that a BLAS library ran
+    uint64_t programs_built; ///< from source
+    uint64_t programs_loaded; ///< from the cache
+    uint64_t build_ns;
+    uint64_t bytes_used; ///< held by tensors now
+    uint64_t bytes_peak;
+    uint64_t bytes_pooled; ///< held by the pool, used or not
+    uint64_t buffers_live;
+    uint64_t bytes_pooled_peak;
+    uint64_t bytes_budget; ///< what the device may hold; 0: no limit is known
+    uint64_t pool_reuses; ///< allocations that an idle buffer served
+} kiln_backend_stats;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

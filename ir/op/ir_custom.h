@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_CUSTOM_H
+#define KILN_IR_CUSTOM_H
+
+/// Custom operators: what plugins bring.
+/// One row of the table, `custom`, stands for all of them. A record says which: attributes `name`
+/// ("domain::name") and `version`, and `attributes`: the operator's own, in canonical text, all of
+/// them in the order of its parameters, such as `clip=6.0, axes=[0,1], mode="near"`. So records are
+/// printed, parsed, sent, hashed and kept like all others, by those who do not know the operator
+/// too. To infer or run one it has to be looked up, in the registry of the context that it is for.
+
+#include "ir_op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KILN_CUSTOM_MAX_PARAMS = 16, KILN_CUSTOM_MAX_TEXT = 4096, KILN_CUSTOM_MAX_NAME = 127 };
+
+typedef struct kiln_custom_param {
+    const char *name;
+    kiln_attr_type type; ///< I64, F64, BOOL, DTYPE, I64_LIST, F64_LIST or STRING
+    bool required;
+    kiln_attr fallback; ///< of the type, unless required
+} kiln_custom_param;
+
+typedef struct kiln_custom_attr { ///< an attribute as a caller gives it
+    const char *name;
+    kiln_attr value;
+} kiln_custom_attr;
+
+/// An operator that a plugin brings. `values`: one for each parameter. `infer` gets a call whose
+/// form and inputs are checked and fills the outputs' dtype, rank and dims; `reference` evaluates
+/// on the host: `memory` holds the address of the first element of inputs, then of outputs; NULL
+/// for a tensor without elements. Both are pure functions and may be called from any thread.
+typedef struct kiln_custom_op {
+    const kiln_env *env;
+    const char *name; ///< "domain::name"
+    uint32_t version;
+    uint32_t min_inputs; ///< at least 1
+    uint32_t max_inputs;
+    uint32_t n_outputs;
+    uint32_t n_params;
+    const kiln_custom_param *params;
+    kiln_status (*infer)(const struct kiln_custom_op *self, const kiln_op_record *call,
+                         const kiln_attr *values, kiln_tensor_desc *outputs, kiln_error *err);
+    kiln_status (*reference)(const struct kiln_custom_op *self, const kiln_op_record *call,
+                             const kiln_attr *values, const struct kiln_view *inputs,
+                             const struct kiln_view *outputs, void *const *memory, kiln_error *err);
+} kiln_custom_op;
+
+/// Writes attributes that are given by name as canonical text: absent ones get their default, an
+/// I64 is taken where an F64 is wanted. Ownership: `out_text` is the caller's, with the operator's
+/// allocator or another. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT naming what is
+/// missing, superfluous, given twice or of another type; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_text(const kiln_custom_op *op,
+                                                        const kiln_custom_attr *attrs,
+                                                        size_t n_attrs, kiln_string *out_text,
+                                                        kiln_error *err);
+
+/// Reads canonical text: `*out_values` has one value for each parameter.
+/// Ownership: in `arena`. Lifetime: the arena's. Thread: any. Errors: INVALID_ARGUMENT for any
+/// other text, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_values(const kiln_custom_op *op,
+                                                          const char *text, kiln_arena *arena,
+                                                          const kiln_attr **out_values,
+                                                          kiln_error *err);
+
+/// Whether operator and version of a record are these.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API bool kiln_ir_custom_is(const kiln_op_record *record, const char *name, uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_VIEW_H
+#define KILN_IR_VIEW_H
+
+/// Views: tensors in memory, by offset and strides.
+
+#include "ir_op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_buffer kiln_buffer; ///< a backend's memory; each backend defines its own
+
+/// A tensor in memory: element (i0, i1, ...) is at offset_bytes + size * sum(i * stride).
+typedef struct kiln_view {
+    kiln_buffer *buffer; ///< NULL when the tensor has no elements
+    int64_t offset_bytes;
+    kiln_dtype dtype;
+    uint32_t rank;
+    int64_t dims[KILN_MAX_RANK];
+    int64_t strides[KILN_MAX_RANK]; ///< in elements; 0 repeats, negative runs backwards
+} kiln_view;
+
+/// Dense row-major view of a description at the start of `buffer`.
+/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
+KILN_API kiln_view kiln_view_dense(const kiln_tensor_desc *desc, kiln_buffer *buffer);
+KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
+
+/// Lowest and one past the highest byte that a view touches, relative to its buffer.
+/// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
+
+/// The part of a view that the attributes of a slice or slice_assign name.
+/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
+KILN_API void kiln_view_slice(const kiln_op_record *record, const kiln_view *input,
+                              kiln_view *out_view);
+
+/// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot
+/// express it (a reshape of a non-contiguous tensor): then the operation has to be executed as a
+/// copy. Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.
+KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
+                              kiln_view *out_view);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

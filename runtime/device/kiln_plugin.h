@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_KILN_PLUGIN_H
+#define KILN_KILN_PLUGIN_H
+
+/// Plugins of a context: what was loaded, and why not.
+
+#include "kiln_context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_plugin_info {
+    uint32_t struct_size;
+    uint32_t n_fusers;
+    const char *path;
+    const char *id;
+    const char *version;
+    const char *vendor;
+    const char *state; ///< "taken", "refused" or "off"
+    const char *reason; ///< one line: why
+    uint64_t load_ns;
+    uint64_t n_operators;
+} kiln_plugin_info;
+
+#define KILN_PLUGIN_INFO_INIT                                                                      \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_plugin_info)                                          \
+    }
+
+/// Loads one more fuser by path, before the first device is opened. One that was taken stays; one
+/// that was refused is judged again, as named; one of the same id from the plugin path goes.
+/// Ownership: the path is copied. Lifetime: loaded for the process. Thread: any.
+/// Errors: as the loader finds, with its reason; FAILED_PRECONDITION after a device was opened.
+KILN_NODISCARD KILN_API kiln_status kiln_plugin_load(kiln_context *context, const char *path,
+                                                     kiln_error *err);
+
+/// Forgets what the cache holds against the plugin with this id, or against all when it is NULL: a
+/// scan that failed, a process that ended in it, failures of its fusers. Counts for contexts made
+/// afterwards. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: FAILED_PRECONDITION when
+/// there is no cache.
+KILN_NODISCARD KILN_API kiln_status kiln_plugin_reset(kiln_context *context, const char *id,
+                                                      uint32_t *out_count, kiln_error *err);
+
+/// Every file that was looked at, by index from 0, with what became of it.
+/// Ownership: texts are borrowed. Lifetime: the context's. Thread: any. Errors: NOT_FOUND past the
+/// last.
+KILN_NODISCARD KILN_API kiln_status kiln_plugin_get(kiln_context *context, size_t index,
+                                                    kiln_plugin_info *out_info, kiln_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
