@@ -21,6 +21,8 @@ EVERYWHERE = ("sprintf", "vsprintf", "strcpy", "strcat", "strtok", "gets", "allo
 HEAP = ("malloc", "calloc", "realloc", "free", "strdup", "strndup", "aligned_alloc",
         "posix_memalign")
 PRINTING = ("printf", "puts", "putchar", "perror", "vprintf", "abort", "exit", "_exit", "assert")
+# Headers that are still too long, a basename in each line; the list only shrinks.
+LONG_HEADERS = "tests/structure/long_headers.txt"
 LIBRARY = tuple(m for m in structure.MODULES if m not in ("plugin_sdk", "plugins"))
 
 
@@ -61,6 +63,25 @@ def contracts(tree):
                 function = re.search(r"(\w+)\s*\(", text[match.start():].replace("KILN_API", ""))
                 bad.append(f"{name}:{structure.line_of(text, match.start())}: "
                            f"{function.group(1) if function else '?'} lacks {' '.join(missing)}")
+    return bad
+
+
+def short_headers(tree):
+    """One header per object: none longer than 400 lines, nine of ten at most 300."""
+    known = set(read_if_there(tree, LONG_HEADERS).split("\n")) - {""}
+    known = {line for line in known if not line.startswith("#")}
+    lengths = {}
+    for name in tree.sources(".h", top=structure.MODULES + ("cli", "bench", "tools", "examples")):
+        text = tree.read(name)
+        if "Written by tools/" not in text[:200]:
+            lengths[os.path.basename(name)] = text.count("\n")
+    long = {base for base, lines in lengths.items() if lines > 400}
+    bad = [f"{base} has {lengths[base]} lines, more than 400" for base in sorted(long - known)]
+    bad += [f"{LONG_HEADERS}: {base} is not longer than 400 lines any more"
+            for base in sorted(known - long)]
+    rest = sorted(lines for base, lines in lengths.items() if base not in known)
+    if rest and rest[len(rest) * 9 // 10] > 300:
+        bad.append(f"one header in ten has more than {rest[len(rest) * 9 // 10]} lines, not 300")
     return bad
 
 
@@ -187,8 +208,8 @@ def read_if_there(tree, name):
     return tree.read(name) if name in tree.files else ""
 
 
-CHECKS = (spdx, unique_basenames, contracts, banned_calls, unfinished, file_comments, orphans,
-          cmake_rules, formatted_text, environment_names)
+CHECKS = (spdx, unique_basenames, contracts, short_headers, banned_calls, unfinished, file_comments,
+          orphans, cmake_rules, formatted_text, environment_names)
 
 if __name__ == "__main__":
     source_tree = structure.load(sys.argv)
