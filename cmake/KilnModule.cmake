@@ -23,13 +23,28 @@ function(kiln_rooms out)
     set(${out} ${rooms} PARENT_SCOPE)
 endfunction()
 
-# kiln_module(NAME SOURCES ... DEPS <modules> LIBS <link libraries> PUBLIC_HEADERS <installed files>)
+# kiln_hot(SOURCES ROOMS): -O3 for the sources that lie in one of the rooms.
+function(kiln_hot sources rooms)
+    foreach(source IN LISTS sources)
+        cmake_path(GET source PARENT_PATH room)
+        if(NOT room)
+            set(room .)
+        endif()
+        if(room IN_LIST rooms)
+            set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+        endif()
+    endforeach()
+endfunction()
+
+# kiln_module(NAME SOURCES ... DEPS <modules> LIBS <link libraries> PUBLIC_HEADERS <installed files>
+#             HOT <sub-rooms>)
 #
 # Makes the static library kiln_NAME. Its own folder, the sub-rooms that its SOURCES and PUBLIC_HEADERS lie in
 # and its build folder (for generated headers) are the include directories that a module naming it in DEPS sees;
 # nothing is visible through a third module. Without SOURCES the module is headers only.
+# HOT names the sub-rooms ("." for the folder itself) whose code runs for each operation or element: -O3.
 function(kiln_module name)
-    cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS" ${ARGN})
+    cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS;HOT" ${ARGN})
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "kiln_module(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -44,6 +59,7 @@ function(kiln_module name)
         set(scope INTERFACE)
     endif()
     kiln_rooms(rooms ${arg_SOURCES} ${arg_PUBLIC_HEADERS})
+    kiln_hot("${arg_SOURCES}" "${arg_HOT}")
     target_include_directories(${target} ${scope}
         ${CMAKE_CURRENT_SOURCE_DIR} ${rooms} ${CMAKE_CURRENT_BINARY_DIR})
     set_target_properties(${target} PROPERTIES KILN_LIBS "${arg_LIBS}" KILN_DEPS "${arg_DEPS}")
@@ -72,6 +88,8 @@ function(kiln_plugin name)
     endif()
     add_library(${target} MODULE ${arg_SOURCES})
     target_link_libraries(${target} PRIVATE kiln_options kiln_warnings)
+    # A fuser writes text once for each plan.
+    kiln_optimise(${target} Os)
     target_include_directories(${target} PRIVATE
         $<TARGET_PROPERTY:kiln_plugin_sdk,INTERFACE_INCLUDE_DIRECTORIES>)
     target_link_options(${target} PRIVATE ${KILN_NO_UNDEFINED})

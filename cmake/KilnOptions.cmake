@@ -9,6 +9,15 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 
+# -O1 is the level of code that runs once for a plan, a file or a command; what runs for each operation is
+# named HOT (docs/decisions/0014-how-much-is-optimised.md).
+string(REPLACE "-O3" "-O1" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+
+# kiln_optimise(TARGET LEVEL): -LEVEL instead of -O1 in release builds.
+function(kiln_optimise target level)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-${level}>)
+endfunction()
+
 target_compile_definitions(kiln_options INTERFACE
     _XOPEN_SOURCE=700
     KILN_VERSION_STRING="${PROJECT_VERSION}"

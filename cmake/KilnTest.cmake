@@ -46,6 +46,7 @@ function(kiln_test name)
     set(target test_exe_${id})
     add_executable(${target} ${arg_SOURCES})
     list(TRANSFORM arg_DEPS PREPEND kiln_ OUTPUT_VARIABLE dep_targets)
+    kiln_optimise(${target} O0)
     target_link_libraries(${target} PRIVATE kiln_options kiln_warnings kiln_test_support
         ${dep_targets} ${arg_LIBS} Threads::Threads ${CMAKE_DL_LIBS} m)
     get_property(modules GLOBAL PROPERTY KILN_MODULES)
