@@ -7,6 +7,7 @@
 #include "ir_device.h"
 #include "ir_program.h"
 #include "ir_view.h"
+#include "ir_view_apply.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -198,20 +199,6 @@ typedef struct kiln_backend_provider {
 /// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
 KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
 KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
-
-/// Runs an operation's reference function on memory of the host: inputs, then outputs, each as
-/// `bytes` long as it is, with the views' offsets from its start. For what a backend cannot run.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE for a view that leaves its
-/// memory; those of the operator.
-typedef struct kiln_host_memory {
-    void *data;
-    size_t bytes;
-} kiln_host_memory;
-KILN_NODISCARD KILN_API kiln_status kiln_ir_reference_run(const kiln_op_record *record,
-                                                          const kiln_view *inputs,
-                                                          const kiln_view *outputs,
-                                                          const kiln_host_memory *memory,
-                                                          kiln_error *err);
 
 #ifdef __cplusplus
 }

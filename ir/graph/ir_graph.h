@@ -4,7 +4,7 @@
 
 /// Graphs: a list of operations with inputs and outputs, in files, text and on the wire.
 
-#include "ir_custom.h"
+#include "ir_op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +40,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_verify(const kiln_ir_graph *gr
 /// Ownership: what `find` gives is borrowed. Lifetime: longer than the graph's use. Thread: one at
 /// a time. Errors: those of `find`, and of the verifier, with the operation's place.
 typedef kiln_status (*kiln_custom_lookup_fn)(const char *name, uint32_t version,
-                                             const kiln_custom_op **out_op, void *user,
+                                             const struct kiln_custom_op **out_op, void *user,
                                              kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_ir_graph_look_up(kiln_ir_graph *graph,
                                                           kiln_custom_lookup_fn find, void *user,

@@ -145,20 +145,6 @@ KILN_API const kiln_attr *kiln_op_attr(const kiln_op_record *record, kiln_attr_k
 KILN_API int64_t kiln_op_attr_i64(const kiln_op_record *record, kiln_attr_key key);
 KILN_API double kiln_op_attr_f64(const kiln_op_record *record, kiln_attr_key key);
 
-/// Which values of an index operand name something: value i of it, row-major, is one of
-/// first[i % n] to last[i % n]; what kernels do with others is `otherwise`.
-typedef struct kiln_index_range {
-    uint32_t n; ///< numbers that make up one place
-    int64_t first[KILN_MAX_RANK];
-    int64_t last[KILN_MAX_RANK];
-    const char *otherwise; ///< "clamped" or "dropped"
-} kiln_index_range;
-
-/// False: input `input` holds no indices, or any value is fine. The record is complete and
-/// verified. Ownership: the caller's struct. Lifetime: static text. Thread: any. Errors: false.
-KILN_API bool kiln_op_index_range(const kiln_op_record *record, size_t input,
-                                  kiln_index_range *out_range);
-
 /// Checks inputs and attributes of `call` against the table and fills dtype, rank and dims of
 /// `outputs` (call->n_outputs of them; ids stay). Absent optional attributes must be present as
 /// KILN_ATTR_NONE. This is the verifier of one operation: every origin (API, file, network, fuser)

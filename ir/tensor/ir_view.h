@@ -4,7 +4,7 @@
 
 /// Views: tensors in memory, by offset and strides.
 
-#include "ir_op.h"
+#include "ir_tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,17 +30,6 @@ KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
 /// Lowest and one past the highest byte that a view touches, relative to its buffer.
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
-
-/// The part of a view that the attributes of a slice or slice_assign name.
-/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
-KILN_API void kiln_view_slice(const kiln_op_record *record, const kiln_view *input,
-                              kiln_view *out_view);
-
-/// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot
-/// express it (a reshape of a non-contiguous tensor): then the operation has to be executed as a
-/// copy. Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.
-KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
-                              kiln_view *out_view);
 
 #ifdef __cplusplus
 }
