@@ -2,7 +2,10 @@
 #ifndef KILN_IR_BACKEND_H
 #define KILN_IR_BACKEND_H
 
-/// The backend interface: for those who implement or decorate a backend.
+/// The backend interface: for those who implement or decorate a backend. Users of Kiln do not need
+/// it.
+///
+/// Any thread may call the functions below the tables; providers are static.
 
 #include "ir_device.h"
 #include "ir_program.h"
@@ -173,9 +176,8 @@ struct kiln_backend { ///< first member of every backend
     const kiln_backend_ops *ops;
 };
 
-/// Whether this composite is recorded as simpler operations on this backend: always of class
+/// Whether this composite is recorded as simpler operations on this backend: always for class
 /// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);
 
 /// Opens backends whose address starts with `scheme` and a colon, such as "opencl:0".
@@ -194,10 +196,11 @@ typedef struct kiln_backend_provider {
                            kiln_error *err, void *user);
 } kiln_backend_provider;
 
-/// Two backends of ir itself: "reference" runs every operator's reference function on the host;
-/// "null" keeps memory and runs nothing, programs included, for measuring what a host pays.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+/// The backend "reference", which runs every operator's reference function on the host.
 KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
+
+/// The backend "null", which keeps memory and runs nothing, programs included, for measuring what a
+/// host pays.
 KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
 
 #ifdef __cplusplus

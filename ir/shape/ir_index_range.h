@@ -2,7 +2,8 @@
 #ifndef KILN_IR_INDEX_RANGE_H
 #define KILN_IR_INDEX_RANGE_H
 
-/// Which values of an index operand name an element.
+/// Which values of an index operand name an element. Any thread may call the function; it borrows
+/// its arguments.
 
 #include "ir_op.h"
 
@@ -10,8 +11,8 @@
 extern "C" {
 #endif
 
-/// Which values of an index operand name something: value i of it, row-major, is one of
-/// first[i % n] to last[i % n]; what kernels do with others is `otherwise`.
+/// Value i of an index operand, row-major, names an element when it is one of first[i % n] to
+/// last[i % n].
 typedef struct kiln_index_range {
     uint32_t n; ///< numbers that make up one place
     int64_t first[KILN_MAX_RANK];
@@ -19,8 +20,8 @@ typedef struct kiln_index_range {
     const char *otherwise; ///< "clamped" or "dropped"
 } kiln_index_range;
 
-/// False: input `input` holds no indices, or any value is fine. The record is complete and
-/// verified. Ownership: the caller's struct. Lifetime: static text. Thread: any. Errors: false.
+/// Fills the range of input `input` of a complete and verified record. False when the input holds
+/// no indices, or when any value is fine.
 KILN_API bool kiln_op_index_range(const kiln_op_record *record, size_t input,
                                   kiln_index_range *out_range);
 
