@@ -92,18 +92,6 @@ KILN_NODISCARD KILN_API kiln_status kiln_ir_decode(const kiln_env *env, const vo
                                                    size_t length, kiln_ir_graph **out_graph,
                                                    kiln_error *err);
 
-/// Encodes one operation in the same wire form, for streams of operations. The caller frees the
-/// blob's data with kiln_free.
-KILN_NODISCARD KILN_API kiln_status kiln_ir_encode_op(const kiln_env *env,
-                                                      const kiln_op_record *record,
-                                                      kiln_blob *out_bytes, kiln_error *err);
-
-/// Decodes one operation and verifies it alone; whether its ids exist is the caller's to check. The
-/// record points into `arena`. Errors: as kiln_ir_decode.
-KILN_NODISCARD KILN_API kiln_status kiln_ir_decode_op(kiln_arena *arena, const void *bytes,
-                                                      size_t length, kiln_op_record *out_record,
-                                                      kiln_error *err);
-
 #ifdef __cplusplus
 }
 #endif
