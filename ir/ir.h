@@ -18,15 +18,18 @@
 #include "ir_expand.h"
 #include "ir_explain.h"
 #include "ir_graph.h"
+#include "ir_index_range.h"
 #include "ir_judge.h"
 #include "ir_op.h"
 #include "ir_plan.h"
 #include "ir_program.h"
 #include "ir_quant.h"
+#include "ir_reference.h"
 #include "ir_replay.h"
 #include "ir_resample.h"
 #include "ir_samples.h"
 #include "ir_tensor.h"
 #include "ir_view.h"
+#include "ir_view_apply.h"
 
 #endif

@@ -5,6 +5,7 @@
 /// The part that the reference and null backends share: buffers in host memory and their
 /// statistics.
 
+#include "ir_backend.h"
 #include "reference_internal.h"
 
 typedef struct kilni_host_backend {

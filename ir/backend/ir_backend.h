@@ -2,11 +2,15 @@
 #ifndef KILN_IR_BACKEND_H
 #define KILN_IR_BACKEND_H
 
-/// The backend interface: for those who implement or decorate a backend.
+/// The backend interface: for those who implement or decorate a backend. Users of Kiln do not need
+/// it.
+///
+/// Any thread may call the functions below the tables; providers are static.
 
 #include "ir_device.h"
 #include "ir_program.h"
 #include "ir_view.h"
+#include "ir_view_apply.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -172,9 +176,8 @@ struct kiln_backend { ///< first member of every backend
     const kiln_backend_ops *ops;
 };
 
-/// Whether this composite is recorded as simpler operations on this backend: always of class
+/// Whether this composite is recorded as simpler operations on this backend: always for class
 /// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);
 
 /// Opens backends whose address starts with `scheme` and a colon, such as "opencl:0".
@@ -193,25 +196,12 @@ typedef struct kiln_backend_provider {
                            kiln_error *err, void *user);
 } kiln_backend_provider;
 
-/// Two backends of ir itself: "reference" runs every operator's reference function on the host;
-/// "null" keeps memory and runs nothing, programs included, for measuring what a host pays.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+/// The backend "reference", which runs every operator's reference function on the host.
 KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
-KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
 
-/// Runs an operation's reference function on memory of the host: inputs, then outputs, each as
-/// `bytes` long as it is, with the views' offsets from its start. For what a backend cannot run.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE for a view that leaves its
-/// memory; those of the operator.
-typedef struct kiln_host_memory {
-    void *data;
-    size_t bytes;
-} kiln_host_memory;
-KILN_NODISCARD KILN_API kiln_status kiln_ir_reference_run(const kiln_op_record *record,
-                                                          const kiln_view *inputs,
-                                                          const kiln_view *outputs,
-                                                          const kiln_host_memory *memory,
-                                                          kiln_error *err);
+/// The backend "null", which keeps memory and runs nothing, programs included, for measuring what a
+/// host pays.
+KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,9 @@
 // elementwise fusers can take in.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "decompose_internal.h"
+#include "expand_internal.h"
+#include "shape_internal.h"
 
 static kiln_attr ints(const int64_t *values, uint32_t count)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "decompose_internal.h"
+#include "shape_internal.h"
 
 typedef struct pair {
     kilni_value real;

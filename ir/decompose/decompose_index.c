@@ -4,7 +4,9 @@
 // slices.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "decompose_internal.h"
+#include "expand_internal.h"
+#include "shape_internal.h"
 
 static kiln_attr integer(int64_t value)
 {

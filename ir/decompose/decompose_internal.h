@@ -4,7 +4,7 @@
 
 /// Short names for what the formulas of decompose_*.c write most.
 
-#include "ir_internal.h"
+#include "expand_internal.h"
 
 static inline kilni_value kilni_x_add(kiln_expander *x, kilni_value a, kilni_value b)
 {

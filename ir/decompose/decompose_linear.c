@@ -2,6 +2,7 @@
 // Linear layers, their derivatives and attention as matrix products and what goes between them.
 // Leading axes are merged, so that each is one product of two matrices.
 #include "decompose_internal.h"
+#include "shape_internal.h"
 
 /* x as [everything before, last] */
 static kilni_value as_matrix(kiln_expander *expander, kilni_value x)

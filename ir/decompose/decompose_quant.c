@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "decompose_internal.h"
+#include "ir_quant.h"
 
 typedef struct split { ///< x with each blocked axis as two: number of the block, place in it
     int64_t dims[KILN_MAX_RANK];

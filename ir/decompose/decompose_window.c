@@ -4,7 +4,9 @@
 // processing, 2006). f16 and bf16 are computed in f32 and rounded at the end.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "decompose_internal.h"
+#include "expand_internal.h"
+#include "shape_internal.h"
 
 static kiln_attr ints_attr(const int64_t *values, uint32_t count)
 {

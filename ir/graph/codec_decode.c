@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads graphs and operations in the wire form. The bytes are hostile: every count is bounded by
+// Reads graphs in the wire form. The bytes are hostile: every count is bounded by
 // the limits of graph_internal.h before memory is taken for it, texts and lists by the bytes that
 // are there, and the result passes the verifier. Damage that protobuf or the counts notice is
 // DATA_LOSS; what only the verifier notices is INVALID_ARGUMENT.
@@ -354,31 +354,6 @@ static kiln_status damaged(const decoder *d, const pb_istream_t *stream, size_t 
     }
     return kiln_fail(d->err, DATA_LOSS, "bytes are damaged at %zu of %zu: %s",
                      length - stream->bytes_left, length, PB_GET_ERROR(stream));
-}
-
-kiln_status kiln_ir_decode_op(kiln_arena *arena, const void *bytes, size_t length,
-                              kiln_op_record *out_record, kiln_error *err)
-{
-    decoder d = {.arena = arena, .err = err};
-    pb_istream_t stream = pb_istream_from_buffer(bytes, length);
-    kiln_attr *attrs = kiln_arena_alloc(arena, KILN_MAX_ATTRS * sizeof(*attrs));
-    op_reader r;
-    if (attrs == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to decode");
-    }
-    op_reader_init(&r, &d);
-    if (!pb_decode_ex(&stream, kiln_v1_Operation_fields, &r.message, PB_DECODE_NOINIT)) {
-        return damaged(&d, &stream, length);
-    }
-    kiln_op_record record;
-    kiln_status status = record_of(&r, attrs, &record, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_ir_record_verify(&record, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        *out_record = record;
-    }
-    return status;
 }
 
 // ---- graphs ----

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes graphs and operations in the wire form of proto/kiln/v1/ir.proto, with nanopb. Sizes
+// Writes graphs in the wire form of proto/kiln/v1/ir.proto, with nanopb. Sizes
 // first, then bytes, so that one allocation is enough. What the fields mean stands in the .proto
 // file.
 #include <pb_encode.h>
@@ -227,16 +227,4 @@ kiln_status kiln_ir_encode(const kiln_env *env, const kiln_ir_graph *graph, kiln
     message.outputs = (pb_callback_t){.funcs.encode = write_ids, .arg = &outputs};
     message.operations = (pb_callback_t){.funcs.encode = write_ops, .arg = &ops};
     return encode(env, kiln_v1_Graph_fields, &message, out_bytes, err);
-}
-
-kiln_status kiln_ir_encode_op(const kiln_env *env, const kiln_op_record *record,
-                              kiln_blob *out_bytes, kiln_error *err)
-{
-    op_message op;
-    *out_bytes = (kiln_blob){NULL, 0};
-    if (kiln_op_info_of(record->op) == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator", (int)record->op);
-    }
-    fill_op(record, &op);
-    return encode(env, kiln_v1_Operation_fields, &op.message, out_bytes, err);
 }

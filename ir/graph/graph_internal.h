@@ -4,7 +4,9 @@
 
 /// The inside of a graph, for graph.c, verify.c and the codecs; limits on what comes from outside.
 
-#include "ir_internal.h"
+#include "ir_graph.h"
+#include "op_internal.h"
+#include "tensor_internal.h"
 
 enum {
     KILNI_IR_MAX_OPS = 1 << 20,

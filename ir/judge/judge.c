@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "judge_internal.h"
 #include "reference_internal.h"
 
 enum {

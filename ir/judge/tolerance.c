@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "ir_quant.h"
+#include "judge_internal.h"
 
 /* What the largest result is not less than, in the measure of errors. */
 typedef enum operands { NOTHING, LARGEST, PRODUCT } operands;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "op_internal.h"
 
 static const kiln_attr no_attr = {.type = KILN_ATTR_NONE};
 

@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "ir_op.h"
+#include "tensor_internal.h"
 
 static kiln_status check_counts(const kiln_op_record *call, const kiln_op_info *info,
                                 kiln_error *err)

@@ -2,7 +2,8 @@
 #ifndef KILN_IR_ATTR_H
 #define KILN_IR_ATTR_H
 
-/// Attributes of operations: a closed set of types, no pointers to anything that lives.
+/// Attributes of operations: a closed set of types, no pointers to anything that lives. All
+/// functions are pure: any thread may call them; texts are static.
 
 #include "base.h"
 
@@ -44,17 +45,22 @@ typedef struct kiln_attr { ///< a value; lists and texts are borrowed from whoev
     } v;
 } kiln_attr;
 
-/// Name, type and documentation of an attribute; NULL and KILN_ATTR_NONE for a number that is none.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+/// Name of an attribute; NULL for a number that is none.
 KILN_API const char *kiln_attr_name(kiln_attr_key key);
+
+/// Type of an attribute; KILN_ATTR_NONE for a number that is none.
 KILN_API kiln_attr_type kiln_attr_type_of(kiln_attr_key key);
+
+/// One line about an attribute; NULL for a number that is none.
 KILN_API const char *kiln_attr_doc(kiln_attr_key key);
+
+/// The attribute with this name; KILN_KEY_NONE for an unknown name.
 KILN_API kiln_attr_key kiln_attr_from_name(const char *name);
 
-/// Writes a number (I64 or F64) as one element of `dtype`, as every operator with a scalar
-/// attribute takes it. Floats are rounded to the dtype. For integers and bool the number has to be
-/// a value of the dtype; an infinity is its last one. Ownership: `out_element` has kiln_dtype_size
-/// bytes. Lifetime: n/a. Thread: any. Errors: false, nothing written.
+/// Writes a number (I64 or F64) as one element of `dtype`, of kiln_dtype_size bytes, as every
+/// operator with a scalar attribute takes it. Floats are rounded to the dtype. For integers and
+/// bool the number must be a value of the dtype; an infinity is its last one. False: nothing is
+/// written.
 KILN_API bool kiln_number_store(const kiln_attr *number, kiln_dtype dtype, void *out_element);
 
 #ifdef __cplusplus

@@ -2,7 +2,8 @@
 #ifndef KILN_IR_OP_H
 #define KILN_IR_OP_H
 
-/// The operator table, records of operations, and the verifier of one operation.
+/// The operator table, records of operations, and the verifier of one operation. All functions are
+/// pure: any thread may call them; what they return is static, or borrowed from the record.
 
 #include "ir_attr.h"
 #include "ir_tensor.h"
@@ -107,14 +108,18 @@ typedef struct kiln_op_record {
 
 typedef kiln_status (*kiln_shape_fn)(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                      kiln_error *err);
+
 struct kiln_view;
 typedef kiln_status (*kiln_reference_fn)(const kiln_op_record *call, const struct kiln_view *inputs,
                                          const struct kiln_view *outputs, kiln_error *err);
+
 struct kiln_expander;
 typedef void (*kiln_decompose_fn)(struct kiln_expander *expander);
+
 struct kiln_sample_sink;
 typedef void (*kiln_samples_fn)(kiln_op op, kiln_dtype dtype, struct kiln_sample_sink *sink);
 
+/// A row of the table.
 typedef struct kiln_op_info {
     const char *name;
     uint16_t wire;
@@ -131,40 +136,31 @@ typedef struct kiln_op_info {
     const char *doc;
 } kiln_op_info;
 
-/// The table's row; NULL for a number that is no operator. Names and wire numbers to operators;
-/// KILN_OP_COUNT when there is none.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+/// The table's row of an operator; NULL for a number that is none.
 KILN_API const kiln_op_info *kiln_op_info_of(kiln_op op);
+
+/// The operator with this name; KILN_OP_COUNT for an unknown name.
 KILN_API kiln_op kiln_op_from_name(const char *name);
+
+/// The operator with this permanent number; KILN_OP_COUNT for an unknown number.
 KILN_API kiln_op kiln_op_from_wire(uint16_t wire);
 
-/// The attribute of a record by key; its type is KILN_ATTR_NONE when the operator has none such.
-/// `kiln_attr_number` reads a NUMBER as f64 or i64 as asked (saturating; NaN gives 0).
-/// Ownership: borrowed. Lifetime: the record's. Thread: any. Errors: none.
+/// The attribute of a record by key. Its type is KILN_ATTR_NONE when the operator has no such
+/// attribute.
 KILN_API const kiln_attr *kiln_op_attr(const kiln_op_record *record, kiln_attr_key key);
+
+/// A number attribute of a record as i64. A float saturates; NaN gives 0.
 KILN_API int64_t kiln_op_attr_i64(const kiln_op_record *record, kiln_attr_key key);
+
+/// A number attribute of a record as f64.
 KILN_API double kiln_op_attr_f64(const kiln_op_record *record, kiln_attr_key key);
 
-/// Which values of an index operand name something: value i of it, row-major, is one of
-/// first[i % n] to last[i % n]; what kernels do with others is `otherwise`.
-typedef struct kiln_index_range {
-    uint32_t n; ///< numbers that make up one place
-    int64_t first[KILN_MAX_RANK];
-    int64_t last[KILN_MAX_RANK];
-    const char *otherwise; ///< "clamped" or "dropped"
-} kiln_index_range;
-
-/// False: input `input` holds no indices, or any value is fine. The record is complete and
-/// verified. Ownership: the caller's struct. Lifetime: static text. Thread: any. Errors: false.
-KILN_API bool kiln_op_index_range(const kiln_op_record *record, size_t input,
-                                  kiln_index_range *out_range);
-
-/// Checks inputs and attributes of `call` against the table and fills dtype, rank and dims of
-/// `outputs` (call->n_outputs of them; ids stay). Absent optional attributes must be present as
+/// Checks inputs and attributes of `call` against the table, and fills dtype, rank and dims of its
+/// outputs (call->n_outputs of them; ids stay). Absent optional attributes must be present as
 /// KILN_ATTR_NONE. This is the verifier of one operation: every origin (API, file, network, fuser)
 /// passes here. Of a custom operation that was not looked up only the form is checked: its outputs
-/// are what `call` states. Ownership: all borrowed. Lifetime: n/a. Thread: any. Errors:
-/// INVALID_ARGUMENT naming operator, shapes and values; OUT_OF_RANGE for sizes beyond int64.
+/// are what `call` states. Errors: INVALID_ARGUMENT naming operator, shapes and values;
+/// OUT_OF_RANGE for sizes beyond int64.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_infer(const kiln_op_record *call,
                                                   kiln_tensor_desc *outputs, kiln_error *err);
 

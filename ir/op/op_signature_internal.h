@@ -5,7 +5,7 @@
 /// How the files op_signature*.c write attributes: the name's end of KILN_KEY_, the role's end of
 /// KILN_ROLE_, and the number that an absent one stands for.
 
-#include "ir_internal.h"
+#include "ir_op.h"
 
 #define REQUIRED(id, kind)                                                                         \
     {                                                                                              \

@@ -5,7 +5,7 @@
 // not link.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "op_internal.h"
 
 // clang-format off
 static const kiln_op_info op_rows[KILN_OP_COUNT] = {
@@ -105,4 +105,10 @@ kiln_attr_key kiln_attr_from_name(const char *name)
 #include "attrs.def"
 #undef KILN_ATTR
     return KILN_KEY_NONE;
+}
+
+const char *kilni_ir_op_name(const kiln_op_record *call)
+{
+    const kiln_op_info *info = kiln_op_info_of(call->op);
+    return info != NULL ? info->name : "unknown operator";
 }

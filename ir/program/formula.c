@@ -4,7 +4,9 @@
 // wrong size. Formulas come from fusers and files, so nothing in them is trusted.
 #include <inttypes.h>
 
-#include "ir_internal.h"
+#include "ir_op.h"
+#include "ir_program.h"
+#include "tensor_internal.h"
 
 enum { STACK_LIMIT = 64 };
 

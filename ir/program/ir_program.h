@@ -2,7 +2,8 @@
 #ifndef KILN_IR_PROGRAM_H
 #define KILN_IR_PROGRAM_H
 
-/// Programs: what a fuser describes, in neutral form.
+/// Programs: what a fuser describes, in neutral form. Any thread may call the function; it borrows
+/// its arguments.
 
 #include "base.h"
 
@@ -149,9 +150,8 @@ typedef enum kiln_device_fact { ///< what formulas may ask for
 typedef void (*kiln_program_part_fn)(uint32_t source, const char *options, const void *binary,
                                      size_t bytes, void *user);
 
-/// Evaluates a formula over the values of symbols and device facts.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: OUT_OF_RANGE on overflow, division by 0
-/// or an unknown symbol; INVALID_ARGUMENT for a malformed formula.
+/// Evaluates a formula over the values of symbols and device facts. Errors: OUT_OF_RANGE on
+/// overflow, division by 0 or an unknown symbol; INVALID_ARGUMENT for a malformed formula.
 KILN_NODISCARD KILN_API kiln_status kiln_formula_eval(const kiln_formula *formula,
                                                       const int64_t *symbols, uint32_t n_symbols,
                                                       const int64_t *facts, uint32_t n_facts,

@@ -5,6 +5,7 @@
 // of f16 and bf16 are rounded once, at the end.
 #include <string.h>
 
+#include "ir_view_apply.h"
 #include "reference_internal.h"
 
 // ---- taking ----

@@ -3,10 +3,10 @@
 #define KILN_REFERENCE_INTERNAL_H
 
 /// What the reference evaluator's files share: host memory, one element of any dtype as a wide
-/// value, and a walk over broadcast views. Apart from ir_internal.h because each backend defines
-/// its own kiln_buffer.
+/// value, and a walk over broadcast views. Each backend defines its own kiln_buffer: this is that
+/// of the two backends of ir.
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 struct kiln_buffer { ///< of the reference and null backends
     unsigned char *data;
@@ -105,5 +105,8 @@ int64_t kilni_ref_offset(const kiln_view *view, const int64_t *index);
 
 /// The place that an index means: below 0 it counts from the end, what is still outside is clamped.
 int64_t kilni_ref_clamped(int64_t index, int64_t length);
+
+/// The scale of a block whose values reach `range`, as scale_dtype holds it (reference_quant.c).
+float kilni_ir_quant_scale(float range, kiln_dtype dtype, kiln_dtype scale_dtype);
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir_quant.h"
 #include "reference_internal.h"
 
 typedef struct packed { ///< a quantised tensor in memory

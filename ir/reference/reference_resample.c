@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reference meaning of interpolate and its backward operator: the sum over all combinations of the
 // taps of each axis (resample.c), in double.
+#include "ir_resample.h"
 #include "reference_internal.h"
 
 typedef struct resampler {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reference meaning of the views, as copies into dense memory. The geometry is view.c's; only a
 // reshape that strides cannot express has a loop of its own.
+#include "ir_view_apply.h"
 #include "reference_internal.h"
 
 static kiln_status copy_view(const kiln_op_record *call, const kiln_view *inputs,

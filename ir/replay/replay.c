@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "ir_quant.h"
+#include "ir_replay.h"
 #include "reference_internal.h"
 
 /* Elements from the start of the buffer to the end of the last that the strides reach; below 0:

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "graph_internal.h"
+#include "ir_quant.h"
+#include "ir_replay.h"
 
 enum { MAX_TEXT = 64 << 20 };
 static const long long most_bytes = 1ll << 36;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "ir_judge.h"
+#include "ir_replay.h"
 
 typedef struct reduction {
     const kiln_replay *whole;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir_quant.h"
 #include "samples_internal.h"
 
 kiln_attr kilni_attr_none(void)

@@ -4,7 +4,7 @@
 
 /// How samples*.c say a sample call: shapes, what fills them, attributes.
 
-#include "ir_internal.h"
+#include "op_internal.h"
 
 typedef enum kilni_fill {
     KILNI_FILL_SPECIAL = 0, ///< every special value of the dtype first, then ordinary ones

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Sample calls of quantised operators: every quantised dtype, scales of each type, blocks that end
 // inside an axis, and the products that need them.
+#include "ir_quant.h"
 #include "samples_internal.h"
 
 typedef struct form {

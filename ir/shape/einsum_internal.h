@@ -4,7 +4,7 @@
 
 /// An einsum's equation, read against the shapes of its inputs.
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 enum { KILNI_EINSUM_LABELS = 64 }; ///< letters, then axes under "..." counted from the last
 

@@ -2,7 +2,8 @@
 #ifndef KILN_IR_RESAMPLE_H
 #define KILN_IR_RESAMPLE_H
 
-/// Interpolation along one axis: what interpolate and its backward operator sum.
+/// Interpolation along one axis: what interpolate and its backward operator sum. All functions are
+/// pure: any thread may call them.
 
 #include "ir_op.h"
 
@@ -34,15 +35,18 @@ typedef struct kiln_resample_taps { ///< of one element of the result
 } kiln_resample_taps;
 
 /// Reads the attributes of interpolate or interpolate_backward for one axis of tensors of `rank`.
-/// `begin` starts element i of the result, `tap` gives the weight and the place of tap k, below
-/// r->taps; an element of weight 0 is not read. `place` is the coordinate before any rounding.
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT for lengths, scales and
-/// names that make no sense.
+/// Errors: INVALID_ARGUMENT for lengths, scales and names that make no sense.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_resample(const kiln_op_record *call, uint32_t rank,
                                                      uint32_t axis, int64_t in, int64_t out,
                                                      kiln_resample *out_axis, kiln_error *err);
+
+/// Coordinate of element i of the result in the input, before any rounding.
 KILN_API double kiln_resample_place(const kiln_resample *r, int64_t i);
+
+/// Starts element i of the result.
 KILN_API void kiln_resample_begin(const kiln_resample *r, int64_t i, kiln_resample_taps *out_taps);
+
+/// Weight and place of tap k, below r->taps. An element of weight 0 is not read.
 KILN_API double kiln_resample_tap(const kiln_resample *r, const kiln_resample_taps *taps, int64_t k,
                                   int64_t *out_place);
 

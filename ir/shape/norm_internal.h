@@ -5,7 +5,7 @@
 /// What layer, RMS, group, instance and batch normalisation and their derivatives have in common:
 /// over which axes mean and deviation are taken, and along which scale and bias run.
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 typedef struct kilni_norm {
     unsigned x; ///< which input is x; scale and bias follow it

@@ -5,7 +5,7 @@
 /// lstm, gru and rnn as one description: sizes, directions, activations, and where the inputs that
 /// may be left out stand.
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 typedef enum kilni_activation_kind {
     KILNI_RELU,

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "ir_resample.h"
+#include "shape_internal.h"
 
 enum { NEAREST_FLOOR, NEAREST_CEIL, NEAREST_DOWN, NEAREST_UP, LINEAR, CUBIC, LANCZOS };
 static const char *const kind_names[] = {"nearest_floor", "nearest_ceil", "nearest", "nearest_up",

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
 {

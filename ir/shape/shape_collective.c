@@ -3,7 +3,7 @@
 // group is found out when the operation runs.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 kiln_status kiln_shape_all_reduce(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                   kiln_error *err)

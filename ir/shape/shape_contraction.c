@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status matmul_operand(const kiln_op_record *call, unsigned index, uint32_t *out_first,
                                   uint32_t *out_second, uint32_t *out_batch, kiln_error *err)

@@ -4,7 +4,7 @@
 // [n, groups * kernel, out..], as PyTorch and ONNX have them.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status misfit(const kiln_op_record *call, const char *what, kiln_error *err)
 {

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status check_parts(const kiln_op_record *call, kiln_error *err)
 {

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status axis_with_elements(const kiln_op_record *call, uint32_t *out_axis,
                                       kiln_error *err)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status mismatch(const kiln_op_record *call, unsigned a, unsigned b, kiln_error *err)
 {

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status wrong(const kiln_op_record *call, unsigned index, const char *needed,
                          kiln_error *err)

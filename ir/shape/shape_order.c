@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 kiln_status kiln_shape_sort(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
 {

@@ -3,7 +3,8 @@
 // schemes fit a tensor and which scales fit a scheme; where the parts lie in memory is quant.c's.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "ir_quant.h"
+#include "shape_internal.h"
 
 static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
 {

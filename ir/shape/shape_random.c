@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status check_place(const kiln_op_record *call, kiln_error *err)
 {

@@ -3,7 +3,7 @@
 // there are; what is read between elements is in reference_sample.c.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status misfit(const kiln_op_record *call, const char *what, kiln_error *err)
 {

@@ -4,7 +4,7 @@
 // largest number of boxes, unused places marked.
 #include <inttypes.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 kiln_status kiln_shape_argwhere(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                 kiln_error *err)

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 static kiln_status wanted_shape(const kiln_op_record *call, const int64_t **out_dims,
                                 uint32_t *out_rank, kiln_error *err)

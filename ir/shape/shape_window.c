@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "shape_internal.h"
 
 // ---- windows ----
 

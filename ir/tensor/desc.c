@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir_internal.h"
+#include "tensor_internal.h"
 
 bool kilni_ir_add(int64_t a, int64_t b, int64_t *out_sum)
 {
@@ -64,20 +64,6 @@ int64_t kiln_desc_count(const kiln_tensor_desc *desc)
     return empty ? 0 : count;
 }
 
-int64_t kiln_desc_bytes(const kiln_tensor_desc *desc)
-{
-    kiln_quant_layout layout;
-    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
-        return kiln_quant_layout_of(desc, &layout) ? layout.bytes : -1;
-    }
-    int64_t count = kiln_desc_count(desc);
-    int64_t bytes = 0;
-    if (count < 0 || !kilni_ir_mul(count, (int64_t)kiln_dtype_size(desc->dtype), &bytes)) {
-        return -1;
-    }
-    return bytes;
-}
-
 bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_desc *b)
 {
     return a->rank == b->rank &&
@@ -109,10 +95,4 @@ const char *kilni_ir_desc_text(const kiln_tensor_desc *desc, char out_text[KILNI
 {
     uint32_t rank = desc->rank <= KILN_MAX_RANK ? desc->rank : KILN_MAX_RANK;
     return kilni_ir_dims_text(desc->dims, rank, out_text);
-}
-
-const char *kilni_ir_op_name(const kiln_op_record *call)
-{
-    const kiln_op_info *info = kiln_op_info_of(call->op);
-    return info != NULL ? info->name : "unknown operator";
 }

@@ -2,7 +2,8 @@
 #ifndef KILN_IR_TENSOR_H
 #define KILN_IR_TENSOR_H
 
-/// The description of a tensor: dtype, shape, and what is known of its memory.
+/// The description of a tensor: dtype, shape, and what is known of its memory. All functions are
+/// pure: any thread may call them.
 
 #include "base.h"
 
@@ -35,10 +36,13 @@ typedef struct kiln_tensor_const { ///< a small constant inside an attribute; de
     const void *data;
 } kiln_tensor_const;
 
-/// Elements and bytes of a description; -1 when the product exceeds int64.
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: -1.
+/// Number of elements; -1 when it exceeds int64.
 KILN_API int64_t kiln_desc_count(const kiln_tensor_desc *desc);
+
+/// Bytes of all elements, dense; -1 when they exceed int64.
 KILN_API int64_t kiln_desc_bytes(const kiln_tensor_desc *desc);
+
+/// Whether rank and lengths are equal.
 KILN_API bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_desc *b);
 
 #ifdef __cplusplus

@@ -2,9 +2,10 @@
 #ifndef KILN_IR_VIEW_H
 #define KILN_IR_VIEW_H
 
-/// Views: tensors in memory, by offset and strides.
+/// Views: tensors in memory, by offset and strides. All functions are pure: any thread may call
+/// them; a view borrows its buffer.
 
-#include "ir_op.h"
+#include "ir_tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,24 +24,13 @@ typedef struct kiln_view {
 } kiln_view;
 
 /// Dense row-major view of a description at the start of `buffer`.
-/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
 KILN_API kiln_view kiln_view_dense(const kiln_tensor_desc *desc, kiln_buffer *buffer);
+
+/// Whether the view is dense and row-major. A view without elements is.
 KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
 
-/// Lowest and one past the highest byte that a view touches, relative to its buffer.
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: none.
+/// Lowest byte and one past the highest byte that a view touches, relative to its buffer.
 KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
-
-/// The part of a view that the attributes of a slice or slice_assign name.
-/// Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: none.
-KILN_API void kiln_view_slice(const kiln_op_record *record, const kiln_view *input,
-                              kiln_view *out_view);
-
-/// Applies an operator of class VIEW to a view without moving data. Gives false when strides cannot
-/// express it (a reshape of a non-contiguous tensor): then the operation has to be executed as a
-/// copy. Ownership: borrowed. Lifetime: the buffer's. Thread: any. Errors: false.
-KILN_API bool kiln_view_apply(const kiln_op_record *record, const kiln_view *input,
-                              kiln_view *out_view);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Schemes of quantised tensors and where their parts lie. A scheme is one number, so that
-// descriptions stay small: bits 0 to 7 the dtype of the scales, bit 8 the global scale, four bits
-// for each axis from bit 32 on: 0 the whole axis, n a block of 2^(n - 1).
-#include "ir_internal.h"
+// Schemes of quantised tensors, where their parts lie, and so how many bytes any tensor has. A
+// scheme is one number, so that descriptions stay small: bits 0 to 7 the dtype of the scales, bit 8
+// the global scale, four bits for each axis from bit 32 on: 0 the whole axis, n a block of 2^(n -
+// 1).
+#include "ir_quant.h"
+#include "tensor_internal.h"
 
 enum { GLOBAL_BIT = 8, BLOCKS_SHIFT = 32, BLOCK_BITS = 4, LARGEST_LOG2 = 14 };
 
@@ -123,4 +125,18 @@ bool kiln_quant_layout_of(const kiln_tensor_desc *desc, kiln_quant_layout *out_l
     }
     *out_layout = l;
     return true;
+}
+
+int64_t kiln_desc_bytes(const kiln_tensor_desc *desc)
+{
+    kiln_quant_layout layout;
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT) {
+        return kiln_quant_layout_of(desc, &layout) ? layout.bytes : -1;
+    }
+    int64_t count = kiln_desc_count(desc);
+    int64_t bytes = 0;
+    if (count < 0 || !kilni_ir_mul(count, (int64_t)kiln_dtype_size(desc->dtype), &bytes)) {
+        return -1;
+    }
+    return bytes;
 }

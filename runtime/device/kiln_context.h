@@ -3,6 +3,10 @@
 #define KILN_KILN_CONTEXT_H
 
 /// A context: configuration, cache, kinds of backends.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; what it returns is borrowed and lives as long as the context; it can fail with
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "base.h"
 
@@ -27,50 +31,45 @@ typedef struct kiln_context_options {
     }
 
 /// Makes a context: reads the configuration and opens the cache. Devices and fusers are opened when
-/// first used. Ownership: `*out_context` is the caller's (kiln_context_destroy). Lifetime: devices
-/// and tensors keep it alive. Thread: any. Errors: INVALID_ARGUMENT and NOT_FOUND from the
-/// configuration, RESOURCE_EXHAUSTED.
+/// they are first used. `options` may be NULL. The caller owns `*out_context`
+/// (kiln_context_destroy). Errors: also NOT_FOUND when the configuration names a file that is not
+/// there.
 KILN_NODISCARD KILN_API kiln_status kiln_context_create(const kiln_context_options *options,
                                                         kiln_context **out_context,
                                                         kiln_error *err);
 
-/// Gives up the caller's hold; the context ends with its last device. Takes NULL.
-/// Ownership: ends the caller's. Lifetime: n/a. Thread: any. Errors: none.
+/// Gives up the caller's context. It ends with its last device. Takes NULL.
 KILN_API void kiln_context_destroy(kiln_context *context);
 
-/// The user ends the process, by Ctrl-C for one: later ones do not hold it against the plugin that
-/// is in a call now. Safe in a signal handler. Ownership: borrowed. Lifetime: n/a. Thread: any,
-/// while none destroys the context. Errors: none.
+/// Says that the user ends the process, as Ctrl-C does. The next process then does not blame the
+/// plugin whose call is running now. Safe in a signal handler, while no thread destroys the
+/// context.
 KILN_API void kiln_context_interrupted(kiln_context *context);
 
-/// Sets a knob by name, as a command-line flag does. Takes effect for what is opened afterwards;
-/// log and cache-limit at once. Ownership: the text is copied. Lifetime: n/a. Thread: one at a
-/// time, while others use the context. Errors: NOT_FOUND, INVALID_ARGUMENT.
+/// Sets an option by name, as a command-line flag does. Most options count for what is opened
+/// afterwards; `log` and `cache-limit` count at once. One thread at a time may set options, while
+/// others use the context. Errors: NOT_FOUND for an unknown name, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_context_set(kiln_context *context, const char *name,
                                                      const char *value, kiln_error *err);
 
 /// The environment with allocator, log and configuration, for kiln_config_string and its like.
-/// Ownership: borrowed. Lifetime: the context's. Thread: any. Errors: none.
 KILN_API const kiln_env *kiln_context_env(const kiln_context *context);
 
-/// The cache on disk, or NULL when it is off. Ownership: borrowed. Lifetime: the context's. Thread:
-/// any. Errors: none.
+/// The cache on disk; NULL when it is off.
 KILN_API kiln_store *kiln_context_store(const kiln_context *context);
 
 struct kiln_backend_provider; // ir_backend.h
 
-/// Adds a kind of backend, before a device of its scheme is opened. Built in: opencl, reference,
-/// null. Ownership: the provider is borrowed. Lifetime: it must outlive the context. Thread: any.
-/// Errors: ALREADY_EXISTS, RESOURCE_EXHAUSTED.
+/// Adds a kind of backend. Call it before a device of its scheme is opened. Built in are opencl,
+/// reference and null. The provider must outlive the context. Errors: ALREADY_EXISTS,
+/// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_context_add_provider(
     kiln_context *context, const struct kiln_backend_provider *provider, kiln_error *err);
 
-/// Frees a text that a call made for the caller. Takes NULL. Ownership: ends the caller's.
-/// Lifetime: n/a. Thread: any. Errors: none.
+/// Frees a text that a call made for the caller, such as kiln_graph_explain. Takes NULL.
 KILN_API void kiln_text_free(kiln_context *context, char *text);
 
-/// Version of the library, such as "0.1.0". Ownership: static storage. Lifetime: the process.
-/// Thread: any. Errors: none.
+/// Version of the library, such as "0.1.0". The text is static.
 KILN_API const char *kiln_version(void);
 
 #ifdef __cplusplus

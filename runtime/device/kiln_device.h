@@ -3,6 +3,10 @@
 #define KILN_KILN_DEVICE_H
 
 /// A device: where tensors live and operations run.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; texts that it gives are borrowed and live as long as the device; it can fail with
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "ir_device.h"
 #include "kiln_context.h"
@@ -13,21 +17,20 @@ extern "C" {
 
 typedef struct kiln_device kiln_device;
 
-/// Address ("opencl:0") and a line of description of the n-th device of all providers, from 0.
-/// Ownership: the caller's arrays. Lifetime: n/a. Thread: any. Errors: NOT_FOUND past the last,
-/// UNAVAILABLE.
+/// Writes the address, such as "opencl:0", and a line about the device with this index, counted
+/// from 0 over all providers. Errors: NOT_FOUND past the last, UNAVAILABLE.
 KILN_NODISCARD KILN_API kiln_status kiln_device_describe(kiln_context *context, size_t index,
                                                          char out_address[64], char out_line[192],
                                                          kiln_error *err);
 
-/// Opens a device. NULL: the knob `device`, or the first OpenCL device. The same address gives the
-/// same device. Ownership: `*out_device` is the caller's hold (kiln_device_release). Lifetime:
-/// tensors keep it alive. Thread: any. Errors: NOT_FOUND (no such device, with how many there are),
-/// UNAVAILABLE, INVALID_ARGUMENT.
+/// Opens a device. NULL as address means the option `device`, or the first OpenCL device. The same
+/// address gives the same device. The caller holds `*out_device` (kiln_device_release); tensors
+/// keep it alive. Errors: NOT_FOUND, which says how many devices there are; UNAVAILABLE,
+/// INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_device_open(kiln_context *context, const char *address,
                                                      kiln_device **out_device, kiln_error *err);
 
-/// What operations make where the call names no dtype; 0: f32 and i64.
+/// Dtypes of what operations make where the call names none; 0: f32 and i64.
 typedef struct kiln_device_options {
     uint32_t struct_size;
     kiln_dtype float_dtype;
@@ -39,9 +42,8 @@ typedef struct kiln_device_options {
         .struct_size = (uint32_t)sizeof(kiln_device_options)                                       \
     }
 
-/// As kiln_device_open, with default dtypes. They stay as long as the device is open; `options` may
-/// be NULL. Ownership: as kiln_device_open. Lifetime: as there. Thread: any. Errors: as
-/// kiln_device_open; ALREADY_EXISTS when the device is open with others than those named,
+/// Opens a device with default dtypes, which stay as long as it is open. `options` may be NULL.
+/// Errors: those of kiln_device_open; ALREADY_EXISTS when the device is open with other defaults,
 /// UNIMPLEMENTED when it does not store them.
 KILN_NODISCARD KILN_API kiln_status kiln_device_open_with(kiln_context *context,
                                                           const char *address,
@@ -49,44 +51,48 @@ KILN_NODISCARD KILN_API kiln_status kiln_device_open_with(kiln_context *context,
                                                           kiln_device **out_device,
                                                           kiln_error *err);
 
-/// One more hold, and one less; both take NULL. Every handle of a device holds all of it.
-/// Ownership: as said. Lifetime: n/a. Thread: any. Errors: none.
+/// Takes one more reference to the device and returns it. Takes NULL. Views of a device, such as
+/// its full-precision one, hold all of it.
 KILN_API kiln_device *kiln_device_retain(kiln_device *device);
+
+/// Gives up one reference to the device. Takes NULL.
 KILN_API void kiln_device_release(kiln_device *device);
 
-/// What the device is. Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: none.
+/// What the device is: names, sizes, features.
 KILN_API const kiln_device_info *kiln_device_info_of(const kiln_device *device);
+
+/// The address by which the device was opened.
 KILN_API const char *kiln_device_address(const kiln_device *device);
+
+/// The context that the device belongs to.
 KILN_API kiln_context *kiln_device_context(const kiln_device *device);
 
 /// Kind of the backend, such as "opencl"; "fusion<opencl>" while operations are fused.
-/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: none.
 KILN_API const char *kiln_device_name(kiln_device *device);
 
-/// KILN_USAGE_* of a dtype on the device; whether it both stores it and computes in it; whether it
-/// records operations for gradients: never.
-/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
+/// What the device can do with a dtype, as KILN_USAGE_* bits.
 KILN_API uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype);
+
+/// Whether the device both stores the dtype and computes in it.
 KILN_API bool kiln_device_supports_dtype(kiln_device *device, kiln_dtype dtype);
+
+/// Whether the device records operations for gradients. It never does.
 KILN_API bool kiln_device_records_gradients(const kiln_device *device);
 
-/// What is made on the device where the dtype is left open: of KILN_KIND_FLOAT, of KILN_KIND_INT
-/// and KILN_KIND_UINT, and of KILN_KIND_BOOL always bool. Creation functions leave it open by
-/// KILN_DTYPE_NONE; those that make floats and integers make integers of kiln_i64 alone.
-/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: KILN_DTYPE_NONE for other kinds.
+/// The dtype of what is made on the device where the call leaves it open by KILN_DTYPE_NONE. `kind`
+/// is KILN_KIND_FLOAT, _INT, _UINT or _BOOL; other kinds give KILN_DTYPE_NONE. Functions that can
+/// make floats and integers make integers of a kiln_i64 only.
 KILN_API kiln_dtype kiln_device_default_dtype(const kiln_device *device, kiln_dtype_kind kind);
 
-/// The same device with f32 as its default float: streams, plans, memory and random numbers are
-/// shared, and tensors of both may be mixed. kiln_to_device from one to the other records a cast of
-/// what has the one's default float dtype. A device whose default is f32 is given itself.
-/// Ownership: `*out_device` is the caller's hold (kiln_device_release). Lifetime: the device's.
-/// Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+/// The same device with f32 as its default float dtype. Streams, plans, memory and random numbers
+/// are shared, and tensors of both may be mixed. kiln_to_device between the two records a cast of
+/// tensors that have the default float dtype of the first. A device whose default is f32 gives
+/// itself. The caller holds `*out_device` (kiln_device_release).
 KILN_NODISCARD KILN_API kiln_status kiln_device_full_precision(kiln_device *device,
                                                                kiln_device **out_device,
                                                                kiln_error *err);
 
-/// How many devices of a type there are to be opened, on this machine.
-/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT.
+/// How many devices of a type this machine has.
 KILN_NODISCARD KILN_API kiln_status kiln_device_count(kiln_context *context, kiln_device_type type,
                                                       size_t *out_count, kiln_error *err);
 
@@ -114,40 +120,39 @@ typedef struct kiln_device_stats {
         .struct_size = (uint32_t)sizeof(kiln_device_stats)                                         \
     }
 
-/// Counters since the device was opened. Ownership: the caller's struct. Lifetime: n/a. Thread:
-/// any. Errors: none.
+/// Fills counters since the device was opened. Set `struct_size` before.
 KILN_API void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats);
 
-/// The first failure of queued work on the device, or OK. A lost device stays lost until opened
-/// again. Ownership: values. Lifetime: n/a. Thread: any. Errors: the failure.
+/// The first failure of queued work on the device, or OK. A lost device stays lost until it is
+/// opened again.
 KILN_API kiln_status kiln_device_status(kiln_device *device, kiln_error *err);
 
-/// Turns fusion off or on for what is recorded from now on; results are the same. It is on at
-/// first, where the device takes programs. Ownership: n/a. Lifetime: n/a. Thread: any. Errors:
-/// whatever draining the queues gives.
+/// Turns fusion off or on for what is recorded from now on. Results are the same. It is on at first
+/// where the device takes programs. Errors: those of running what is queued.
 KILN_NODISCARD KILN_API kiln_status kiln_device_set_fusion(kiln_device *device, bool on,
                                                            kiln_error *err);
 
-/// `flush` enqueues what this thread has recorded and does not wait; `sync` does so for all threads
-/// and waits. `trim` gives unused pooled memory back to the device. Ownership: n/a. Lifetime: n/a.
-/// Thread: any. Errors: of flush, those of the planning; of sync, the first failure of queued work
-/// since the last sync, also when a read has reported it.
+/// Enqueues what this thread has recorded on the device, and does not wait. Errors: those of
+/// planning.
 KILN_NODISCARD KILN_API kiln_status kiln_flush(kiln_device *device, kiln_error *err);
+
+/// Enqueues what all threads have recorded on the device, and waits for it. Errors: the first
+/// failure of queued work since the last sync, also when a read has reported it.
 KILN_NODISCARD KILN_API kiln_status kiln_sync(kiln_device *device, kiln_error *err);
+
+/// Gives unused pooled memory back to the device.
 KILN_API void kiln_device_trim(kiln_device *device);
 
-/// Bytes that the device may hold from now on, pool and arena included; 0: what it has. At first
-/// the knob `memory-budget`. Queues of collective calls may hold as much beside it, each for the
-/// temporaries of its calls. What is held already stays. When queued results and what is held pass
-/// seven eighths of it, queued work is run early if that frees what was released; an allocation
-/// that does not fit takes idle memory back first, then fails. The device goes on after that:
-/// release tensors and try again. Ownership: n/a. Lifetime: until the device closes. Thread: any.
-/// Errors: UNIMPLEMENTED where the memory is somebody else's (remote devices).
+/// Sets how many bytes the device may hold from now on, pool and arena included; 0: what it has.
+/// The option `memory-budget` sets it at first. Memory that is held already stays. The queues of
+/// collective calls may hold as much again for their temporaries. When queued results and held
+/// memory pass seven eighths of the budget, queued work runs early if that frees memory. An
+/// allocation that does not fit first takes idle memory back, then fails; the caller can release
+/// tensors and try again. Errors: UNIMPLEMENTED on remote devices, whose memory is the server's.
 KILN_NODISCARD KILN_API kiln_status kiln_device_set_memory_budget(kiln_device *device,
                                                                   uint64_t bytes, kiln_error *err);
 
-/// Peaks in the device's statistics are what is held now, and count anew.
-/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
+/// Sets the peaks in the device's statistics to what is held now.
 KILN_API void kiln_device_reset_peaks(kiln_device *device);
 
 #ifdef __cplusplus

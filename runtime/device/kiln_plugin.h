@@ -2,7 +2,10 @@
 #ifndef KILN_KILN_PLUGIN_H
 #define KILN_KILN_PLUGIN_H
 
-/// Plugins of a context: what was loaded, and why not.
+/// Plugins of a context: what was loaded, and why others were not.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "kiln_context.h"
 
@@ -28,23 +31,21 @@ typedef struct kiln_plugin_info {
         .struct_size = (uint32_t)sizeof(kiln_plugin_info)                                          \
     }
 
-/// Loads one more fuser by path, before the first device is opened. One that was taken stays; one
-/// that was refused is judged again, as named; one of the same id from the plugin path goes.
-/// Ownership: the path is copied. Lifetime: loaded for the process. Thread: any.
-/// Errors: as the loader finds, with its reason; FAILED_PRECONDITION after a device was opened.
+/// Loads one more plugin by path. Call it before the first device is opened. A plugin that was
+/// taken stays; one that was refused is judged again; one with the same id from the plugin path is
+/// dropped. The code stays loaded for the process. Errors: the loader's, with its reason;
+/// FAILED_PRECONDITION after a device was opened.
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_load(kiln_context *context, const char *path,
                                                      kiln_error *err);
 
-/// Forgets what the cache holds against the plugin with this id, or against all when it is NULL: a
-/// scan that failed, a process that ended in it, failures of its fusers. Counts for contexts made
-/// afterwards. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: FAILED_PRECONDITION when
-/// there is no cache.
+/// Forgets what the cache holds against the plugin with this id, or against all plugins when `id`
+/// is NULL: a failed scan, a process that ended in it, failures of its fusers. It counts for
+/// contexts that are made afterwards. Errors: FAILED_PRECONDITION when there is no cache.
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_reset(kiln_context *context, const char *id,
                                                       uint32_t *out_count, kiln_error *err);
 
-/// Every file that was looked at, by index from 0, with what became of it.
-/// Ownership: texts are borrowed. Lifetime: the context's. Thread: any. Errors: NOT_FOUND past the
-/// last.
+/// What became of the file with this index, counted from 0 over all files that were looked at.
+/// Texts are borrowed and live as long as the context. Errors: NOT_FOUND past the last.
 KILN_NODISCARD KILN_API kiln_status kiln_plugin_get(kiln_context *context, size_t index,
                                                     kiln_plugin_info *out_info, kiln_error *err);
 

@@ -3,6 +3,11 @@
 #define KILN_KILN_GRAPH_MEMORY_H
 
 /// How the values of a graph share memory.
+///
+/// Unless a function says otherwise: one thread at a time uses a graph; names are borrowed and live
+/// as long as it. What is asked is known from the first run on: before it, and where the device's
+/// memory is not planned (remote devices plan on the server), each function gives
+/// FAILED_PRECONDITION. The caller sets `struct_size` before.
 
 #include "kiln_graph.h"
 
@@ -75,18 +80,19 @@ typedef struct kiln_graph_memory_step {
         .struct_size = (uint32_t)sizeof(kiln_graph_memory_step)                                    \
     }
 
-/// The graph's memory: all of it, its values by number, in the order in which they are written, and
-/// its steps. Known from the first run on.
-/// Ownership: the caller's structs; names are borrowed. Lifetime: names live as long as the graph.
-/// Thread: one at a time for a graph. Errors: FAILED_PRECONDITION before the first run, or where
-/// the device's memory is not planned (remote devices plan on the server); NOT_FOUND past the last.
+/// Fills totals of the graph's memory.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_memory_get(const kiln_graph *graph,
                                                           kiln_graph_memory *out_memory,
                                                           kiln_error *err);
+
+/// Fills the value with this number. Values are numbered from 0 in the order in which they are
+/// written. Errors: also NOT_FOUND past the last.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_memory_value_get(const kiln_graph *graph,
                                                                 uint32_t index,
                                                                 kiln_graph_memory_value *out_value,
                                                                 kiln_error *err);
+
+/// Fills the step with this number, counted from 0. Errors: also NOT_FOUND past the last.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_memory_step_get(const kiln_graph *graph,
                                                                uint32_t index,
                                                                kiln_graph_memory_step *out_step,

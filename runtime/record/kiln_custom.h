@@ -3,6 +3,9 @@
 #define KILN_KILN_CUSTOM_H
 
 /// Operators that plugins of the context bring.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "ir_custom.h"
 #include "kiln_tensor.h"
@@ -28,35 +31,34 @@ typedef struct kiln_custom_call {
 
 /// Records an operator that a plugin of the context brings. It runs by the kernel that the plugin
 /// describes, in a fuser's block, or by its reference on the host where there is no kernel for the
-/// device, dtypes or layout. On a remote device it runs there: the server needs the plugin as well.
-/// `device` may be NULL. Ownership: everything is copied; each of the `n_outputs` results is the
-/// caller's hold. Lifetime: until released. Thread: as kiln_record. Errors: NOT_FOUND where no
-/// plugin brings the operator; INVALID_ARGUMENT for attributes, inputs or results that are not its
-/// own, with its reason; INTERNAL when the operator fails; those of kiln_record.
+/// device, dtypes or layout. On a remote device it runs there, and the server needs the plugin too.
+/// `device` may be NULL; everything is copied. The caller holds each of the `n_outputs` results.
+/// Errors: NOT_FOUND when no plugin brings the operator; INVALID_ARGUMENT for attributes, inputs or
+/// results that are not its own, with its reason; INTERNAL when the operator fails; those of
+/// kiln_record.
 KILN_NODISCARD KILN_API kiln_status kiln_custom(kiln_device *device, const kiln_custom_call *call,
                                                 kiln_tensor **out_tensors, size_t n_outputs,
                                                 kiln_error *err);
 
-/// The operator that such a call would take: its parameters, how many inputs and outputs.
-/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: NOT_FOUND.
+/// The operator that such a call would take: its parameters, how many inputs and outputs. `*out_op`
+/// is borrowed and lives as long as the device. Errors: NOT_FOUND.
 KILN_NODISCARD KILN_API kiln_status kiln_custom_find(kiln_device *device, const char *name,
                                                      uint32_t version,
                                                      const kiln_custom_op **out_op,
                                                      kiln_error *err);
 
-/// Whether a custom operation that came from elsewhere is what the context's operator of its name
-/// and version makes of its inputs and attributes. Ownership: borrowed. Lifetime: n/a. Thread: any.
-/// Errors: NOT_FOUND, INVALID_ARGUMENT.
+/// Checks that a custom operation from elsewhere is what the context's operator of its name and
+/// version makes of its inputs and attributes. Errors: NOT_FOUND, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_custom_check(kiln_device *device,
                                                       const kiln_op_record *record,
                                                       kiln_error *err);
 
 struct kiln_ir_graph; // ir_graph.h
 
-/// Looks the custom operations of a graph up among the operators of the device's context
+/// Looks up the custom operations of a graph among the operators of the device's context
 /// (kiln_ir_graph_look_up), so that a judge or another user of the reference functions can run it.
-/// Ownership: borrowed. Lifetime: the graph must not be run by reference once the device is gone.
-/// Thread: one at a time for a graph. Errors: NOT_FOUND, INVALID_ARGUMENT, with the operation.
+/// The graph must not be run by reference after the device is gone. One thread at a time for a
+/// graph. Errors: NOT_FOUND, INVALID_ARGUMENT, with the operation.
 KILN_NODISCARD KILN_API kiln_status kiln_custom_look_up(kiln_device *device,
                                                         struct kiln_ir_graph *graph,
                                                         kiln_error *err);

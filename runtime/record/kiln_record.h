@@ -3,6 +3,10 @@
 #define KILN_KILN_RECORD_H
 
 /// Operations by number; kiln_ops.h has them by name.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; the caller holds each tensor that it gives; operations of one thread on one device run in
+/// the order of recording; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "ir_op.h"
 #include "kiln_tensor.h"
@@ -36,13 +40,12 @@ static inline kiln_number kiln_i64(int64_t value)
     return number;
 }
 
-/// Records any operator of the table; the functions of kiln_ops.h are this with names. `attrs` are
-/// in the order of the operator's schema, KILN_ATTR_NONE for an absent optional one. `device` may
-/// be NULL when there are inputs. Ownership: everything is copied; each out_tensors[i] is the
-/// caller's hold. Lifetime: until released. Thread: any; operations of one thread on one device run
-/// in the order of recording. Errors: INVALID_ARGUMENT with operator, shapes and values;
-/// RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of different devices. Of KILN_OP_CUSTOM (see
-/// kiln_custom) `out_tensors` has KILN_MAX_OUTPUTS places; NOT_FOUND where no plugin brings it.
+/// Records any operator of the table; the functions of kiln_ops.h do this by name. `attrs` are in
+/// the order of the operator's schema, KILN_ATTR_NONE for an absent optional one; everything is
+/// copied. `device` may be NULL when there are inputs. For KILN_OP_CUSTOM (see kiln_custom)
+/// `out_tensors` has KILN_MAX_OUTPUTS places. Errors: INVALID_ARGUMENT with operator, shapes and
+/// values; FAILED_PRECONDITION for inputs of different devices; NOT_FOUND for a custom operator
+/// that no plugin brings.
 KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 kiln_tensor *const *inputs, size_t n_inputs,
                                                 const kiln_attr *attrs, size_t n_attrs,
@@ -50,19 +53,16 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
 
 struct kiln_replay; // ir_replay.h
 
-/// Records a replayable stream (ir.h): its inputs, with the strides that they had, its operations
-/// and drops; out_tensors[i] is the i-th output of its graph.
-/// Ownership: the replay is borrowed; each out_tensors[i] is the caller's hold. Lifetime: until
-/// released. Thread: any. Errors: INVALID_ARGUMENT for an input without data; those of
-/// kiln_tensor_create and kiln_record.
+/// Records a replayable stream (ir_replay.h): its inputs, with the strides that they had, its
+/// operations and drops. out_tensors[i] is output i of its graph. Errors: INVALID_ARGUMENT for an
+/// input without data; those of kiln_tensor_create and kiln_record.
 KILN_NODISCARD KILN_API kiln_status kiln_replay_run(kiln_device *device,
                                                     const struct kiln_replay *replay,
                                                     kiln_tensor **out_tensors, kiln_error *err);
 
-/// Indices of the elements that are not 0, [count, rank], in row-major order, like NumPy's
-/// argwhere. The result's length depends on contents: the call counts on the device and waits for
-/// that one number, then records argwhere. Ownership: `x` is borrowed; `*out_tensor` is the
-/// caller's hold. Lifetime: until released. Thread: any. Errors: those of kiln_record and
+/// Gives the indices of the elements that are not 0 as a tensor [count, rank] in row-major order,
+/// like NumPy's argwhere. The length of the result depends on contents, so the call counts on the
+/// device, waits for that one number, then records argwhere. Errors: those of kiln_record and
 /// kiln_read; FAILED_PRECONDITION while this thread captures.
 KILN_NODISCARD KILN_API kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor,
                                                  kiln_error *err);

@@ -2,7 +2,15 @@
 #ifndef KILN_KILN_STREAM_H
 #define KILN_KILN_STREAM_H
 
-/// Streams and events: which operations are planned together, and what waits for what.
+/// Streams and events: which operations are planned together, and what waits for what. Each thread
+/// has a stream of its own on each device. A program may make more, to keep unrelated work apart or
+/// to let several threads add to one. Values cross streams freely: what needs a value runs after
+/// what makes it. All streams of a device share its queue. Values need no events; events are for
+/// what Kiln does not see, such as memory that a program wrapped.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; streams and events keep their device open; it can fail with INVALID_ARGUMENT or
+/// RESOURCE_EXHAUSTED.
 
 #include "kiln_device.h"
 
@@ -11,43 +19,44 @@ extern "C" {
 #endif
 
 typedef struct kiln_stream kiln_stream;
+
 typedef struct kiln_event kiln_event;
 
-/// A stream is a sequence of operations that are planned together. Each thread has one of its own
-/// on each device; a program may make more, so that work that has nothing to do with each other is
-/// not looked at together, or so that several threads add to one. Values cross streams freely: what
-/// needs a value comes after what gives it. All streams of a device share its queue.
-///
-/// Ownership: `*out_stream` is the caller's hold (kiln_stream_release; what was recorded still
-/// runs). Lifetime: until the last release; it keeps the device open. Thread: any. Errors:
-/// INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+/// Makes a stream. The caller holds `*out_stream` (kiln_stream_release).
 KILN_NODISCARD KILN_API kiln_status kiln_stream_create(kiln_device *device,
                                                        kiln_stream **out_stream, kiln_error *err);
+
+/// Takes one more reference to the stream and returns it. Takes NULL.
 KILN_API kiln_stream *kiln_stream_retain(kiln_stream *stream);
+
+/// Gives up one reference to the stream. What was recorded still runs. Takes NULL.
 KILN_API void kiln_stream_release(kiln_stream *stream);
 
-/// What the calling thread records on the device from now on goes to `stream`; NULL: to its own
-/// again, as after the stream's last release. An open capture goes on. Like torch.cuda.set_stream.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT for a stream of
-/// another device, RESOURCE_EXHAUSTED.
+/// Sends what the calling thread records on the device from now on to `stream`; NULL: to the
+/// thread's own stream, as after the stream's last release. An open capture goes on. Like
+/// torch.cuda.set_stream. Errors: also INVALID_ARGUMENT for a stream of another device.
 KILN_NODISCARD KILN_API kiln_status kiln_stream_set(kiln_device *device, kiln_stream *stream,
                                                     kiln_error *err);
 
-/// An event stands for what the calling thread's stream has recorded so far. `kiln_stream_wait`:
-/// what this thread's stream on `device` records from now on runs after that; the host does not
-/// wait, unless the event is of another device. `kiln_event_wait` waits on the host; `poll` says
-/// whether it would not have to. Both hand out what they wait for. Values need no events, they are
-/// waited for anyway: events are for what Kiln does not see, such as memory that a program wrapped.
-/// Ownership: `*out_event` is the caller's (kiln_event_destroy, which does not wait). Lifetime:
-/// until destroyed; it keeps the device open. Thread: any. Errors: FAILED_PRECONDITION while this
-/// thread captures; failures of planning and of the device; those of operations stay with their
-/// results.
+/// Makes an event for what the calling thread's stream has recorded so far. The caller owns
+/// `*out_event` (kiln_event_destroy). Errors: FAILED_PRECONDITION while this thread captures; those
+/// of planning and of the device. Failures of operations stay with their results.
 KILN_NODISCARD KILN_API kiln_status kiln_event_record(kiln_device *device, kiln_event **out_event,
                                                       kiln_error *err);
+
+/// Lets what this thread's stream on `device` records from now on run after the event. The host
+/// waits only when the event is of another device. Errors: as kiln_event_record.
 KILN_NODISCARD KILN_API kiln_status kiln_stream_wait(kiln_device *device, kiln_event *event,
                                                      kiln_error *err);
+
+/// Submits what the event stands for, and waits on the host until it has happened. Errors: as
+/// kiln_event_record.
 KILN_NODISCARD KILN_API kiln_status kiln_event_wait(kiln_event *event, kiln_error *err);
+
+/// Whether kiln_event_wait would return at once. Submits what it would wait for.
 KILN_API bool kiln_event_poll(kiln_event *event);
+
+/// Frees the event and does not wait. Takes NULL.
 KILN_API void kiln_event_destroy(kiln_event *event);
 
 #ifdef __cplusplus

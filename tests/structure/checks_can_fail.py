@@ -15,6 +15,7 @@ import structure
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
 DOC = ("/// Does x.\n/// Ownership: none. Lifetime: the process.\n/// Thread: any. Errors: none.\n")
+FREE = "/// x: numbers. Any thread may call these functions.\n\n"
 GOOD = {
     "CMakeLists.txt": "# SPDX-License-Identifier: MIT OR Apache-2.0\n",
     "base/base.h": HEAD + DOC + "KILN_API int kiln_x(void);\n",
@@ -89,12 +90,21 @@ VIOLATIONS = {
     "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
     "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},
                         "arena.c"),
-    "no contract of an installed header": (source_rules.contracts, {
-        "ir/CMakeLists.txt": HEAD.replace("//", "#") + "kiln_module(ir PUBLIC_HEADERS op/one.h)\n",
-        "ir/op/one.h": HEAD + "KILN_API int kiln_y(void);\n"}, "kiln_y lacks Ownership:"),
     "no contract": (source_rules.contracts,
-                    {"ir/ir.h": HEAD + "/// Does y. Ownership: none.\nKILN_API int kiln_y(void);\n"},
+                    {"base/base.h": HEAD + "/// Does y. Ownership: none.\nKILN_API int kiln_y(void);\n"},
                     "kiln_y lacks Lifetime: Thread: Errors:"),
+    "no contract of an installed header": (source_rules.contracts, {
+        "base/CMakeLists.txt": HEAD.replace("//", "#") + "arena.c PUBLIC_HEADERS op/one.h)\n",
+        "base/op/one.h": HEAD + "KILN_API int kiln_y(void);\n"}, "kiln_y lacks Ownership:"),
+    "no defaults": (source_rules.contracts,
+                    {"ir/ir.h": HEAD + DOC + "KILN_API int kiln_y(void);\n"},
+                    "kiln_y: the head does not say who may call it"),
+    "two functions under one paragraph": (source_rules.contracts, {
+        "ir/ir.h": HEAD + FREE + "/// Does y.\nKILN_API int kiln_y(void);\nKILN_API int kiln_z(void);\n"},
+        "kiln_z has no paragraph directly above it"),
+    "a default said again": (source_rules.contracts, {
+        "ir/ir.h": HEAD + FREE + "/// Does y. Errors: none.\nKILN_API int kiln_y(void);\n"},
+        "kiln_y says 'Errors: none', which is the default"),
     "long header": (source_rules.short_headers, {"ir/long.h": HEAD + "int x;\n" * 400},
                     "long.h has 401 lines"),
     "many long headers": (source_rules.short_headers,

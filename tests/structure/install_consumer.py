@@ -87,6 +87,22 @@ def headers_alone(prefix):
     return bad
 
 
+BACKEND_PART = ("kiln_backend_ops", "kiln_program", "kiln_plan", "kiln_explanation")
+
+
+def users_part(prefix):
+    """kiln.h shows nothing of what backends and plans are made of; ir.h shows all of it."""
+    folder = os.path.join(prefix, "include/kiln")
+    bad = []
+    for header, wanted in (("kiln.h", False), ("ir.h", True)):
+        done = subprocess.run(["gcc", "-std=c11", "-E", "-P", os.path.join(folder, header)],
+                              capture_output=True, text=True, check=False)
+        defined = set(re.findall(r"}\s*(\w+);", done.stdout))
+        bad += [f"{header} {'lacks' if wanted else 'defines'} {name}"
+                for name in BACKEND_PART if (name in defined) != wanted]
+    return bad
+
+
 def installed_command(prefix, config):
     """The installed command starts and finds its library by itself."""
     command = os.path.join(prefix, "bin/kiln")
@@ -173,6 +189,7 @@ def main():
         if not cases["install"]:
             cases["files"] = files(prefix, config)
             cases["headers alone"] = headers_alone(prefix)
+            cases["users' part"] = users_part(prefix)
             cases["pkg-config"] = pkg_config(prefix, work, libdir)
             cases["find_package"] = cmake_package(prefix, work, libdir)
             cases["c++"] = cpp_program(prefix, work, libdir)

@@ -25,6 +25,10 @@ EVERYWHERE = ("sprintf", "vsprintf", "strcpy", "strcat", "strtok", "gets", "allo
 HEAP = ("malloc", "calloc", "realloc", "free", "strdup", "strndup", "aligned_alloc",
         "posix_memalign")
 PRINTING = ("printf", "puts", "putchar", "perror", "vprintf", "abort", "exit", "_exit", "assert")
+# What a header's head says of all its functions, and what then need not be said of one.
+DEFAULTS = re.compile(r"Unless a function says otherwise|any thread may call", re.I)
+NOTHING_SAID = ("Lifetime: n/a", "Ownership: n/a", "Thread: any", "Errors: none")
+TAGS = ("Ownership:", "Lifetime:", "Thread:", "Errors:")
 # Headers that are still too long, a basename in each line; the list only shrinks.
 LONG_HEADERS = "tests/structure/long_headers.txt"
 LIBRARY = tuple(m for m in structure.MODULES if m not in ("plugin_sdk", "plugins"))
@@ -49,25 +53,44 @@ def unique_basenames(tree):
 
 
 def contracts(tree):
-    """Each public function stands in a paragraph whose comment has the four lines."""
+    """The head of a public header says the defaults of thread, ownership and errors; each of its
+    functions has a paragraph of its own directly above it. Headers whose head does not say them
+    yet have four lines in each paragraph instead; ir and runtime have no such header."""
     bad = []
     for name in tree.public_headers():
         text = tree.read(name)
-        generated_block = None
+        generated = "Written by tools/" in text[:200]
+        old = not DEFAULTS.search(head_of(text))
         for match in re.finditer(r"(?m)^(?:KILN_NODISCARD\s+)?KILN_API\b", text):
-            start = text.rfind("\n\n", 0, match.start()) + 2
-            comment = "\n".join(line for line in text[start:match.start()].split("\n")
-                                if line.lstrip().startswith(("//", "/*", "*")))
-            if os.path.basename(name) == "kiln_ops.h":
-                generated_block = generated_block or text[:match.start()]
-                comment = generated_block
-            missing = [tag for tag in ("Ownership:", "Lifetime:", "Thread:", "Errors:")
-                       if tag not in comment]
-            if missing:
-                function = re.search(r"(\w+)\s*\(", text[match.start():].replace("KILN_API", ""))
-                bad.append(f"{name}:{structure.line_of(text, match.start())}: "
-                           f"{function.group(1) if function else '?'} lacks {' '.join(missing)}")
+            function = re.search(r"(\w+)\s*\(", text[match.start():].replace("KILN_API", ""))
+            where = (f"{name}:{structure.line_of(text, match.start())}: "
+                     f"{function.group(1) if function else '?'}")
+            if old and not generated and name.startswith(("ir/", "runtime/")):
+                bad.append(f"{where}: the head does not say who may call it")
+            elif old:
+                comment = text[:match.start()] if generated else above(text, match.start())
+                missing = [tag for tag in TAGS if tag not in comment]
+                if missing:
+                    bad.append(f"{where} lacks {' '.join(missing)}")
+            elif not text[:match.start()].rsplit("\n", 2)[-2].startswith("///"):
+                bad.append(f"{where} has no paragraph directly above it")
+            else:
+                bad += [f"{where} says '{empty}', which is the default"
+                        for empty in NOTHING_SAID if empty in above(text, match.start())]
     return bad
+
+
+def head_of(text):
+    """The first paragraphs of comment after the include guard."""
+    match = re.search(r"(?m)(?:^///.*\n)+", text)
+    return " ".join(match.group(0).replace("///", " ").split()) if match else ""
+
+
+def above(text, place):
+    """The comment lines of the paragraph that a declaration stands in."""
+    start = text.rfind("\n\n", 0, place) + 2
+    return "\n".join(line for line in text[start:place].split("\n")
+                     if line.lstrip().startswith(("//", "/*", "*")))
 
 
 def short_headers(tree):

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir_internal.h"
 #include "ir_support.h"
+#include "op_internal.h"
 
 static void test_fallbacks(void)
 {

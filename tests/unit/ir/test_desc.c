@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Sizes of descriptions, checked arithmetic, shapes as text.
-#include "ir_internal.h"
 #include "ir_support.h"
+#include "tensor_internal.h"
 
 static void test_counts(void)
 {

@@ -2,7 +2,8 @@
 #ifndef KILN_IR_EXPAND_H
 #define KILN_IR_EXPAND_H
 
-/// Composites: operators that are written as simpler ones.
+/// Composites: operators that are written as simpler ones. Any thread may call the function; it
+/// borrows its arguments.
 
 #include "ir_op.h"
 
@@ -19,11 +20,11 @@ typedef struct kiln_expansion_sink {
     uint32_t unwanted; ///< bit i: nobody takes result i, so what only it needs may be left out
 } kiln_expansion_sink;
 
-/// Writes a composite operator as simpler ones (which may be composites themselves). `call` has
-/// passed kiln_ir_infer and carries its outputs' descriptions; `out_ids` gets the number of each
-/// result, none of which is dropped, an input, or another result; 0 of an unwanted one.
-/// Ownership: what the sink sees is borrowed. Lifetime: of the call. Thread: any. Errors: those of
-/// the sink; INVALID_ARGUMENT for an operator without a decomposition; RESOURCE_EXHAUSTED.
+/// Writes a composite operator as simpler ones, which may be composites themselves. `call` has
+/// passed kiln_ir_infer and carries its outputs' descriptions. `out_ids` gets the number of each
+/// result, none of which is dropped, an input, or another result; 0 for an unwanted one. What the
+/// sink sees is borrowed for its call. Errors: those of the sink; INVALID_ARGUMENT for an operator
+/// without a decomposition; RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_expand(const kiln_env *env, const kiln_op_record *call,
                                                    const kiln_expansion_sink *sink,
                                                    uint64_t *out_ids, kiln_error *err);

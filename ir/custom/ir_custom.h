@@ -2,12 +2,14 @@
 #ifndef KILN_IR_CUSTOM_H
 #define KILN_IR_CUSTOM_H
 
-/// Custom operators: what plugins bring.
-/// One row of the table, `custom`, stands for all of them. A record says which: attributes `name`
-/// ("domain::name") and `version`, and `attributes`: the operator's own, in canonical text, all of
-/// them in the order of its parameters, such as `clip=6.0, axes=[0,1], mode="near"`. So records are
-/// printed, parsed, sent, hashed and kept like all others, by those who do not know the operator
-/// too. To infer or run one it has to be looked up, in the registry of the context that it is for.
+/// Custom operators: what plugins bring. One row of the table, `custom`, stands for all of them.
+/// Its attributes `name` ("domain::name") and `version` say which operator it is. Its attribute
+/// `attributes` holds the operator's own, in canonical text, all of them in the order of its
+/// parameters, such as `clip=6.0, axes=[0,1], mode="near"`. So records are printed, parsed, sent,
+/// hashed and kept like all others, also by code that does not know the operator. To infer or run
+/// one it must be looked up in the registry of the context that it is for.
+///
+/// Any thread may call these functions; arguments are borrowed for the call.
 
 #include "ir_op.h"
 
@@ -49,25 +51,22 @@ typedef struct kiln_custom_op {
                              const struct kiln_view *outputs, void *const *memory, kiln_error *err);
 } kiln_custom_op;
 
-/// Writes attributes that are given by name as canonical text: absent ones get their default, an
-/// I64 is taken where an F64 is wanted. Ownership: `out_text` is the caller's, with the operator's
-/// allocator or another. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT naming what is
-/// missing, superfluous, given twice or of another type; RESOURCE_EXHAUSTED.
+/// Writes attributes that are given by name as canonical text. Absent ones get their default; an
+/// I64 is taken where an F64 is wanted. Errors: INVALID_ARGUMENT naming what is missing,
+/// superfluous, given twice or of another type; RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_text(const kiln_custom_op *op,
                                                         const kiln_custom_attr *attrs,
                                                         size_t n_attrs, kiln_string *out_text,
                                                         kiln_error *err);
 
-/// Reads canonical text: `*out_values` has one value for each parameter.
-/// Ownership: in `arena`. Lifetime: the arena's. Thread: any. Errors: INVALID_ARGUMENT for any
-/// other text, RESOURCE_EXHAUSTED.
+/// Reads canonical text. `*out_values` has one value for each parameter, in `arena`. Errors:
+/// INVALID_ARGUMENT for any other text, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_custom_values(const kiln_custom_op *op,
                                                           const char *text, kiln_arena *arena,
                                                           const kiln_attr **out_values,
                                                           kiln_error *err);
 
-/// Whether operator and version of a record are these.
-/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+/// Whether a record is of this operator and version.
 KILN_API bool kiln_ir_custom_is(const kiln_op_record *record, const char *name, uint32_t version);
 
 #ifdef __cplusplus

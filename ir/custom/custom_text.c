@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "ir_custom.h"
 
 static const char *type_name(kiln_attr_type type)
 {

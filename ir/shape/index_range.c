@@ -2,7 +2,8 @@
 // Which values of an index operand name an element, and what becomes of the others: what kernels
 // do in silence, checked mode says aloud. Left out are the labels of ctc_loss (behind a target's
 // length anything may stand) and one_hot, to whom an index outside means no place at all.
-#include "ir_internal.h"
+#include "ir_index_range.h"
+#include "shape_internal.h"
 
 static void from_the_end(const kiln_tensor_desc *x, uint32_t axis, kiln_index_range *out)
 {

@@ -4,7 +4,9 @@
 // What each composite means is in decompose_*.c.
 #include <string.h>
 
-#include "ir_internal.h"
+#include "expand_internal.h"
+#include "ir_backend.h"
+#include "ir_expand.h"
 
 typedef struct slot {
     kiln_tensor_desc desc;

@@ -5,6 +5,7 @@
 // business; how their attributes are written is custom_text.c's.
 #include <string.h>
 
+#include "ir_custom.h"
 #include "reference_internal.h"
 
 bool kiln_ir_custom_is(const kiln_op_record *record, const char *name, uint32_t version)
@@ -28,7 +29,8 @@ static bool is_name_part(const char *text, size_t length)
     return length > 0;
 }
 
-bool kilni_ir_custom_name_ok(const char *name, size_t length)
+/// Whether this is domain::name: letters, digits, `_`, `.` and `-`, no digit first.
+static bool is_name(const char *name, size_t length)
 {
     const char *colons = length <= KILN_CUSTOM_MAX_NAME ? strstr(name, "::") : NULL;
     size_t domain = colons != NULL ? (size_t)(colons - name) : 0;
@@ -42,7 +44,7 @@ static kiln_status check_form(const kiln_op_record *call, kiln_error *err)
 {
     const kiln_attr *name = kiln_op_attr(call, KILN_KEY_NAME);
     int64_t version = kiln_op_attr_i64(call, KILN_KEY_VERSION);
-    if (!kilni_ir_custom_name_ok(name->v.text, name->count)) {
+    if (!is_name(name->v.text, name->count)) {
         return kiln_fail(err, INVALID_ARGUMENT, "custom: \"%.60s\" is no name, as domain::name is",
                          name->v.text);
     }
@@ -184,43 +186,4 @@ kiln_status kiln_ref_custom(const kiln_op_record *call, const kiln_view *inputs,
     }
     kiln_arena_fini(&arena);
     return status;
-}
-
-static kiln_status place(const kiln_op_record *record, const kiln_view *view,
-                         const kiln_tensor_desc *desc, const kiln_host_memory *memory,
-                         struct kiln_buffer *buffer, kiln_view *out_view, kiln_error *err)
-{
-    int64_t begin = 0;
-    int64_t end = 0;
-    *buffer = (struct kiln_buffer){.data = memory->data, .bytes = memory->bytes};
-    *out_view = *view;
-    out_view->buffer = buffer;
-    if (kiln_desc_count(desc) == 0) {
-        out_view->buffer = NULL;
-        return KILN_STATUS_OK;
-    }
-    kiln_view_extent(out_view, &begin, &end);
-    return begin >= 0 && end <= (int64_t)memory->bytes && memory->data != NULL
-               ? KILN_STATUS_OK
-               : kiln_fail(err, OUT_OF_RANGE, "%s: a view leaves its memory",
-                           kilni_ir_op_name(record));
-}
-
-kiln_status kiln_ir_reference_run(const kiln_op_record *record, const kiln_view *inputs,
-                                  const kiln_view *outputs, const kiln_host_memory *memory,
-                                  kiln_error *err)
-{
-    struct kiln_buffer buffers[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
-    kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {{0}};
-    unsigned n_inputs = record->n_inputs;
-    for (unsigned i = 0; i < n_inputs + record->n_outputs; i++) {
-        bool input = i < n_inputs;
-        kiln_status status = place(record, input ? &inputs[i] : &outputs[i - n_inputs],
-                                   input ? &record->inputs[i] : &record->outputs[i - n_inputs],
-                                   &memory[i], &buffers[i], &views[i], err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-    }
-    return kiln_op_info_of(record->op)->reference(record, views, views + n_inputs, err);
 }
