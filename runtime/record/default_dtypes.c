@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is made where no dtype is named, and the handle that is the same device with f32 as its
 // default float. Decides which default an operation takes and which tensors are cast between two
-// handles; opening with other defaults is kiln_device.c's.
+// handles; opening with other defaults is device_open.c's.
 
 #include "runtime_internal.h"
 
