@@ -282,6 +282,8 @@ kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id);
 
 /// Whether this thread chose the stream or it is its own, captures included. Under the lock.
 bool kilni_stream_is_mine(const kilni_stream *stream);
+/// The stream that a thread records on instead of its own, or NULL. Under the lock.
+kilni_stream *kilni_stream_chosen_by(const kiln_device *device, uint64_t thread);
 /// The stream on which this thread records, made when needed. Under the lock.
 kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err);
 kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
@@ -377,6 +379,8 @@ void kilni_tensor_unpin(kiln_tensor *tensor);
 /// The user's last hold is gone and no drop is recorded: freed now, or with the last pin. Under the
 /// lock; the device's count is the caller's.
 void kilni_tensor_disown(kiln_tensor *tensor);
+/// Records the tensor's last use on the stream that queued it. Under the lock.
+kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err);
 /// Gives a tensor that nobody else mentions the value, or the fault, at `place`; `renew` makes it
 /// another tensor in the same record.
 void kilni_tensor_settle(kiln_tensor *tensor, const kilni_place *place);
@@ -396,7 +400,6 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
 kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                 uint32_t unwanted, kiln_tensor **out_tensors, kiln_error *err);
-kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err);
 
 /// The operator that the attributes of a custom operation name. Errors: NOT_FOUND.
 kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
@@ -457,11 +460,27 @@ kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
 /// The elements of a place in row-major order; waits.
 kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
                              const kilni_place *place, void *out_data, kiln_error *err);
+/// Finds out what a record says of the memory: KILN_TENSOR_* and the alignment.
+void kilni_place_describe(kilni_place *place);
 void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault);
 void kilni_place_clear(kiln_device *device, kilni_place *place);
 /// Never NULL.
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
 void kilni_fault_release(kiln_device *device, kilni_fault *fault);
+
+/// The tensor's description with the facts about its memory.
+static inline void kilni_tensor_snapshot(kiln_tensor *tensor, kiln_tensor_desc *out_desc)
+{
+    *out_desc = tensor->desc;
+    if (!tensor->place.placed) {
+        return;
+    }
+    if (!tensor->place.described) {
+        kilni_place_describe(&tensor->place);
+    }
+    out_desc->flags |= tensor->place.flags;
+    out_desc->align_log2 = tensor->place.align_log2;
+}
 
 // ---- arrivals (all under the lock) ----
 
@@ -503,7 +522,11 @@ kiln_status kilni_place_status(const kilni_place *place, kiln_error *err);
 /// gate in its queue, or, on a device without (kilni_device_gates), here and now, with the lock
 /// given up meanwhile.
 kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err);
-bool kilni_device_gates(const kiln_device *device);
+/// Whether the device's queue can wait for what it does not run itself.
+static inline bool kilni_device_gates(const kiln_device *device)
+{
+    return device->in.backend != NULL;
+}
 
 // ---- operations that several devices take part in (under the lock) ----
 

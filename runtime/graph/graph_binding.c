@@ -125,7 +125,7 @@ static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *s
         }
         kiln_status status = KILN_STATUS_OK;
         if (record->op == KILN_OP_DROP) {
-            status = kilni_stream_drop(stream, inputs[0], err);
+            status = kilni_tensor_drop(inputs[0], stream, err);
         } else {
             status =
                 kilni_stream_record(stream, record->op, inputs, record->n_inputs, record->attrs,

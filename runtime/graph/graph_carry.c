@@ -72,7 +72,7 @@ kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; stream->carried != NULL && i < stream->n_inputs; i++) {
         if (stream->carried[i] != NULL && status == KILN_STATUS_OK) {
-            status = kilni_stream_drop(stream, stream->inputs[i], err);
+            status = kilni_tensor_drop(stream->inputs[i], stream, err);
         }
     }
     return status;

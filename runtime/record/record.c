@@ -11,39 +11,6 @@ typedef struct call {
     void *tokens[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
 } call;
 
-static void describe(kilni_place *place)
-{
-    place->described = true;
-    place->flags = KILN_TENSOR_PLACED;
-    place->align_log2 = 0;
-    if (place->fault != NULL) {
-        return;
-    }
-    if (kiln_view_is_contiguous(&place->view)) {
-        place->flags |= KILN_TENSOR_CONTIGUOUS;
-        place->flags |= place->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
-    }
-    uint64_t offset = (uint64_t)place->view.offset_bytes;
-    place->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes
-    while (place->align_log2 > 0 && (offset & ((1u << place->align_log2) - 1)) != 0) {
-        place->align_log2--;
-    }
-}
-
-/// Brings the facts about a tensor's memory into its description.
-static void snapshot(kiln_tensor *tensor, kiln_tensor_desc *out_desc)
-{
-    *out_desc = tensor->desc;
-    if (!tensor->place.placed) {
-        return;
-    }
-    if (!tensor->place.described) {
-        describe(&tensor->place);
-    }
-    out_desc->flags |= tensor->place.flags;
-    out_desc->align_log2 = tensor->place.align_log2;
-}
-
 /// A value that another stream has yet to compute is computed first.
 static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
 {
@@ -132,7 +99,7 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        snapshot(inputs[i], &self.inputs[i]);
+        kilni_tensor_snapshot(inputs[i], &self.inputs[i]);
         self.tokens[i] = inputs[i];
     }
     memset(self.outputs, 0, n_outputs * sizeof(self.outputs[0]));
@@ -170,24 +137,6 @@ kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *c
         out_tensors[0]->unresolved = kilni_collective_is(&record);
     }
     return KILN_STATUS_OK;
-}
-
-kiln_status kilni_stream_drop(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
-{
-    kiln_tensor_desc desc;
-    void *token = tensor;
-    snapshot(tensor, &desc);
-    const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
-    kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
-    if (status == KILN_STATUS_OK) {
-        stream->recorded++;
-        kilni_tensor_pin(tensor, stream);
-        kilni_tensor_unpend(tensor);
-        if (!stream->capturing) {
-            kilni_tensor_doom(tensor);
-        }
-    }
-    return status;
 }
 
 // ---- the public call ----

@@ -11,18 +11,6 @@ enum { IDLE_STREAMS = 32 };
 // recorded is run, so that theirs go too.
 enum { MOST_STREAMS = 256 };
 
-kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
-{
-    if (device->current != NULL && device->current->id == id) {
-        return device->current;
-    }
-    kilni_stream *stream = id != 0 ? device->streams : NULL;
-    while (stream != NULL && stream->id != id) {
-        stream = stream->next;
-    }
-    return stream;
-}
-
 kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
                                 kiln_error *err)
 {
@@ -82,33 +70,11 @@ void kilni_streams_prune(kiln_device *device)
     }
 }
 
-void kilni_stream_enlist(kilni_stream *stream)
-{
-    kiln_device *device = stream->device;
-    stream->next = device->streams;
-    device->streams = stream;
-    device->n_streams++;
-    device->current = NULL;
-}
-
-/// The stream that a thread records on instead of its own, or NULL.
-static kilni_stream *chosen_by(const kiln_device *device, uint64_t thread)
-{
-    const kilni_thread *found = kilni_thread_find(device, thread);
-    return found != NULL ? found->chosen : NULL;
-}
-
-bool kilni_stream_is_mine(const kilni_stream *stream)
-{
-    uint64_t thread = kiln_thread_id();
-    return stream->thread == thread || chosen_by(stream->device, thread) == stream;
-}
-
 /// A capture comes before the stream that the thread chose, and that before its own.
 static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
 {
     kilni_stream *own = NULL;
-    kilni_stream *chosen = chosen_by(device, thread);
+    kilni_stream *chosen = kilni_stream_chosen_by(device, thread);
     for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
         if (s->thread == thread && s->capturing) {
             return s;

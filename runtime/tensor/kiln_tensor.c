@@ -136,6 +136,24 @@ void kilni_tensor_disown(kiln_tensor *tensor)
     }
 }
 
+kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err)
+{
+    kiln_tensor_desc desc;
+    void *token = tensor;
+    kilni_tensor_snapshot(tensor, &desc);
+    const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
+    kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
+    if (status == KILN_STATUS_OK) {
+        stream->recorded++;
+        kilni_tensor_pin(tensor, stream);
+        kilni_tensor_unpend(tensor);
+        if (!stream->capturing) {
+            kilni_tensor_doom(tensor);
+        }
+    }
+    return status;
+}
+
 kiln_tensor *kiln_retain(kiln_tensor *tensor)
 {
     if (tensor != NULL) {
@@ -153,7 +171,7 @@ static void let_go(kiln_tensor *tensor)
     bool outside = stream != NULL && stream->capturing && tensor->place.placed;
     if (stream != NULL && !tensor->shared && !outside) {
         // Without memory for the record the tensor only lives until the queue has run.
-        (void)kilni_stream_drop(stream, tensor, /*err=*/NULL);
+        (void)kilni_tensor_drop(tensor, stream, /*err=*/NULL);
     }
     kilni_tensor_disown(tensor);
 }
@@ -229,6 +247,28 @@ void kiln_tensor_mark_constant(kiln_tensor *tensor)
     pthread_mutex_lock(&tensor->device->lock);
     tensor->desc.flags |= KILN_TENSOR_CONST;
     pthread_mutex_unlock(&tensor->device->lock);
+}
+
+// ---- parameters' identity ----
+
+void kiln_tensor_set_param(kiln_tensor *tensor, kiln_param_id id)
+{
+    pthread_mutex_lock(&tensor->device->lock);
+    tensor->param = id;
+    pthread_mutex_unlock(&tensor->device->lock);
+}
+
+kiln_param_id kiln_tensor_param(const kiln_tensor *tensor)
+{
+    pthread_mutex_lock(&tensor->device->lock);
+    kiln_param_id id = tensor->param;
+    pthread_mutex_unlock(&tensor->device->lock);
+    return id;
+}
+
+bool kiln_tensor_is_distributed(const kiln_tensor *tensor)
+{
+    return kiln_tensor_param(tensor) != 0;
 }
 
 // ---- data in ----
@@ -356,39 +396,6 @@ kiln_status kiln_tensor_create_quantised(kiln_device *device, kiln_dtype dtype, 
 uint64_t kiln_tensor_scheme(const kiln_tensor *tensor)
 {
     return tensor->desc.scheme;
-}
-
-kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
-                              const kilni_place *place, kilni_place *out_dense, kiln_error *err)
-{
-    kiln_status status = kilni_place_alloc(device, desc, out_dense, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    const kiln_op_record record = {
-        .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
-    if (!kilni_storage_await(out_dense->storage, &device->context->env, kilni_place_waits(place))) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
-    }
-    return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
-                                         err);
-}
-
-kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
-                             const kilni_place *place, void *out_data, kiln_error *err)
-{
-    size_t bytes = (size_t)kiln_desc_bytes(desc);
-    kilni_place dense = {0};
-    if (bytes == 0) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
-    if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->read(device->backend, dense.view.buffer,
-                                            (size_t)dense.view.offset_bytes, out_data, bytes, err);
-    }
-    kilni_place_clear(device, &dense);
-    return status;
 }
 
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)

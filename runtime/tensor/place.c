@@ -116,3 +116,57 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
     place->placed = false;
     place->described = false;
 }
+
+void kilni_place_describe(kilni_place *place)
+{
+    place->described = true;
+    place->flags = KILN_TENSOR_PLACED;
+    place->align_log2 = 0;
+    if (place->fault != NULL) {
+        return;
+    }
+    if (kiln_view_is_contiguous(&place->view)) {
+        place->flags |= KILN_TENSOR_CONTIGUOUS;
+        place->flags |= place->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
+    }
+    uint64_t offset = (uint64_t)place->view.offset_bytes;
+    place->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes
+    while (place->align_log2 > 0 && (offset & ((1u << place->align_log2) - 1)) != 0) {
+        place->align_log2--;
+    }
+}
+
+// ---- elements ----
+
+kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kilni_place *place, kilni_place *out_dense, kiln_error *err)
+{
+    kiln_status status = kilni_place_alloc(device, desc, out_dense, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const kiln_op_record record = {
+        .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
+    if (!kilni_storage_await(out_dense->storage, &device->context->env, kilni_place_waits(place))) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
+    }
+    return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
+                                         err);
+}
+
+kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
+                             const kilni_place *place, void *out_data, kiln_error *err)
+{
+    size_t bytes = (size_t)kiln_desc_bytes(desc);
+    kilni_place dense = {0};
+    if (bytes == 0) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->read(device->backend, dense.view.buffer,
+                                            (size_t)dense.view.offset_bytes, out_data, bytes, err);
+    }
+    kilni_place_clear(device, &dense);
+    return status;
+}
