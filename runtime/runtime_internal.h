@@ -33,6 +33,7 @@ struct kiln_context {
     size_t n_providers;
     kiln_device *devices; ///< list through `next` (lock); not owned
     kilni_mover *mover; ///< made when first needed (lock)
+    void (*mover_destroy)(kilni_mover *mover); ///< ends what was begun; there with the mover
     kilni_trace *trace; ///< NULL: none yet; once it is there it stays (lock)
     kiln_gradsync *jobs; ///< list through `next` (lock); each has one hold
     pthread_mutex_t groups_lock; ///< guards the next three; nothing else is locked under it
@@ -52,8 +53,6 @@ kiln_status kilni_library_beside(const char *name, char *out_path, size_t capaci
 /// A symbol of such a library, which stays loaded. Errors: NOT_FOUND, FAILED_PRECONDITION.
 kiln_status kilni_library_symbol(kiln_context *context, const char *file, const char *symbol,
                                  void **out_address, kiln_error *err);
-/// Ends what was begun; none of it holds a device any more. Takes NULL.
-void kilni_mover_destroy(kilni_mover *mover);
 void kilni_gradsync_remove_all(kiln_context *context);
 void kilni_context_retain(kiln_context *context);
 void kilni_context_release(kiln_context *context);
@@ -187,6 +186,21 @@ typedef struct kilni_arena {
     kilni_layout *bound; ///< layouts with windows in it, through `next_bound`
 } kilni_arena;
 
+/// What runs the operations that streams have queued: the executor, for those below it. Under the
+/// lock.
+typedef struct kilni_executor {
+    /// Runs what is ready on a stream; with `drain`, all of it.
+    kiln_status (*run)(kilni_stream *stream, bool drain, kiln_error *err);
+    /// Runs what all threads have recorded.
+    kiln_status (*drain)(kiln_device *device, kiln_error *err);
+} kilni_executor;
+
+/// What another thread has done with, and cannot give back without the device's lock.
+typedef struct kilni_ended {
+    struct kilni_ended *next;
+    void (*free)(kiln_device *device, struct kilni_ended *self); ///< under the lock
+} kilni_ended;
+
 struct kiln_device {
     kiln_device *core; ///< itself; of a light handle the device that it stands for
     kiln_dtype float_dtype; ///< what operations make where no dtype is named
@@ -196,6 +210,8 @@ struct kiln_device {
     kiln_device *full; ///< the light handle whose floats are f32, or NULL (lock)
     kiln_context *context;
     kiln_device *next; ///< the context's lock
+    const kilni_executor *executor;
+    void (*close)(kiln_device *device); ///< when the last hold goes
     char address[KILNI_ADDRESS_BYTES];
     char plain_name[48];
     char fused_name[64];
@@ -206,7 +222,7 @@ struct kiln_device {
     kilni_lane in; ///< for collective calls: arithmetic, and what comes from the host
     kilni_lane out; ///< and what goes there
     pthread_mutex_t ended_lock; ///< guards the next; nothing else is locked under it
-    struct kilni_rank_call *ended; ///< collective calls whose places are to be given back
+    kilni_ended *ended; ///< what is to be given back
     kilni_waits *gates; ///< what the queue waits or waited for since the last sync (lock)
     // From here: the device's lock.
     kiln_fuse_engine *engine; ///< with fusers
@@ -355,15 +371,30 @@ kilni_thread *kilni_thread_get(kiln_device *device, uint64_t id);
 /// Runs what all threads have recorded. Under the lock; errors as kilni_stream_run.
 kiln_status kilni_device_drain(kiln_device *device, kiln_error *err);
 
+static inline kiln_status kilni_run_queued(kilni_stream *stream, kiln_error *err)
+{
+    return stream->device->executor->run(stream, /*drain=*/true, err);
+}
+static inline kiln_status kilni_run_all_queued(kiln_device *device, kiln_error *err)
+{
+    return device->executor->drain(device, err);
+}
+
 /// Waits for all that the backend was given, without the lock, which is held again on return.
 kiln_status kilni_device_wait(kiln_device *device, kiln_error *err);
 /// Whether the calling thread has an open scope of persistent allocations. Under the lock.
 bool kilni_device_persists(const kiln_device *device);
+/// Leaves something to be given back by the next sweep. Any thread.
+void kilni_device_put_ended(kiln_device *device, kilni_ended *ended);
+/// Gives back what was left. Under the lock.
+void kilni_device_sweep(kiln_device *device);
 void kilni_device_set_names(kiln_device *device);
 /// A device that is in no list of the context's.
 kiln_status kilni_device_create(kiln_context *context, const char *address,
                                 const kiln_backend_provider *provider, kiln_device **out_device,
                                 kiln_error *err);
+/// Ends a device that is in no list and that nobody holds.
+void kilni_device_free(kiln_device *device);
 
 kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
                            kiln_tensor_desc *out_desc, kiln_error *err);
@@ -530,8 +561,6 @@ static inline bool kilni_device_gates(const kiln_device *device)
 
 // ---- operations that several devices take part in (under the lock) ----
 
-/// Gives back what collective calls that have ended held.
-void kilni_device_sweep(kiln_device *device);
 /// Runs this device's part of one; groups of one are left to the backend.
 kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *record,
                                      const kilni_place *input, kilni_place *output,

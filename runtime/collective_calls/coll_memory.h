@@ -18,11 +18,11 @@ typedef struct kilni_staging { ///< of the host, for a mapping
 /// The event of a rank's call. Places share the buffers of input and output, so that both stay
 /// whatever becomes of the tensors.
 typedef struct kilni_rank_call {
+    kilni_ended ended; ///< comes first
     kilni_place input; ///< shares the input's buffer, or has a dense copy of it
     kilni_place output;
     kilni_arrival *arrival; ///< of the output; NULL: this rank has none
     kilni_waits *depends; ///< what the input's value depended on before the call
-    struct kilni_rank_call *next; ///< among those that have ended
 } kilni_rank_call;
 
 typedef struct kilni_device_memory {
@@ -41,6 +41,7 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
 
 /// A call that was not started. Under the device's lock.
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result);
+
 
 // ---- groups ----
 

@@ -65,3 +65,27 @@ kiln_status kiln_device_count(kiln_context *context, kiln_device_type type, size
     }
     return KILN_STATUS_OK;
 }
+
+kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_address[64],
+                                 char out_line[192], kiln_error *err)
+{
+    size_t seen = 0;
+    const kiln_backend_provider *providers[KILNI_PROVIDERS];
+    size_t n_providers = kilni_context_providers(context, providers);
+    for (size_t i = 0; i < n_providers; i++) {
+        const kiln_backend_provider *provider = providers[i];
+        for (size_t k = 0; provider->describe != NULL; k++) {
+            kiln_error local = KILN_ERROR_INIT;
+            kiln_status status =
+                provider->describe(&context->env, k, out_address, out_line, &local, provider->user);
+            if (status != KILN_STATUS_OK) {
+                break;
+            }
+            if (seen++ == index) {
+                return KILN_STATUS_OK;
+            }
+        }
+    }
+    return kiln_fail(err, NOT_FOUND, "there are %zu devices; number %zu does not exist", seen,
+                     index);
+}

@@ -25,7 +25,7 @@ void kilni_relieve(kiln_device *device)
 {
     kiln_error later = KILN_ERROR_INIT;
     device->early_runs++;
-    if (kilni_device_drain(device, &later) != KILN_STATUS_OK) {
+    if (kilni_run_all_queued(device, &later) != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                        later.message);
     }

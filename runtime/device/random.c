@@ -56,7 +56,7 @@ kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_device_drain(device, err);
+    kiln_status status = kilni_run_all_queued(device, err);
     device->random.seed = seed;
     device->random.next_number = 0;
     for (size_t i = 0; i < device->threads.capacity; i++) {

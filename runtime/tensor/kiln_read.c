@@ -95,26 +95,6 @@ static kiln_status result_of(const kiln_request *request, kiln_error *err)
     return (kiln_status)request->result.code;
 }
 
-kiln_status kilni_device_wait(kiln_device *device, kiln_error *err)
-{
-    kiln_request request = {.device = device};
-    kiln_backend *backend = device->backend;
-    if (backend->ops->read_begin == NULL) {
-        return backend->ops->sync(backend, err);
-    }
-    kiln_status status = backend->ops->read_begin(backend, NULL, 0, NULL, 0, &request.pending, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    pthread_mutex_unlock(&device->lock);
-    uint64_t start_ns = kilni_trace_now(device);
-    wait_for(&request, /*cancel=*/false);
-    kilni_trace_span(device, KILNI_SPAN_WAIT, NULL, start_ns);
-    pthread_mutex_lock(&device->lock);
-    end(&request);
-    return result_of(&request, err);
-}
-
 // ---- reads ----
 
 static kiln_status check_read(const kiln_tensor *tensor, const void *out_data, size_t bytes,

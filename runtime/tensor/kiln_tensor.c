@@ -406,7 +406,7 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
     }
     kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
     if (!tensor->place.placed && stream != NULL) {
-        kiln_status status = kilni_stream_run(stream, /*drain=*/true, err);
+        kiln_status status = kilni_run_queued(stream, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }

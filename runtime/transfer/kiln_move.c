@@ -478,14 +478,12 @@ static void free_mover(kilni_mover *mover)
     kiln_free(mover->env, mover);
 }
 
-void kilni_mover_destroy(kilni_mover *mover)
+static void destroy_mover(kilni_mover *mover)
 {
-    if (mover != NULL) {
-        close_mover(mover);
-        pthread_join(mover->reader, NULL);
-        pthread_join(mover->writer, NULL);
-        free_mover(mover);
-    }
+    close_mover(mover);
+    pthread_join(mover->reader, NULL);
+    pthread_join(mover->writer, NULL);
+    free_mover(mover);
 }
 
 static kiln_status create_mover(const kiln_env *env, kilni_mover **out_mover, kiln_error *err)
@@ -516,6 +514,7 @@ static kiln_status mover_of(kiln_context *context, kilni_mover **out_mover, kiln
     pthread_mutex_lock(&context->lock);
     if (context->mover == NULL) {
         status = create_mover(&context->env, &context->mover, err);
+        context->mover_destroy = destroy_mover;
     }
     *out_mover = context->mover;
     pthread_mutex_unlock(&context->lock);

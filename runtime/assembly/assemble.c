@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Puts the rooms together: a device is made with the tables of those above it, and ended by all of
+// them in turn. Decides which room does what for a device, and in which order they let go of it.
+
+#include "runtime_internal.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static const kilni_executor executor = {
+    .run = kilni_stream_run,
+    .drain = kilni_device_drain,
+};
+
+void kilni_device_free(kiln_device *device)
+{
+    kiln_context *context = device->context;
+    kilni_trace_leave(device);
+    kilni_engines_destroy(device);
+    (void)kilni_arena_drop(device);
+    while (device->free_tensors != NULL) {
+        kiln_tensor *tensor = device->free_tensors;
+        device->free_tensors = tensor->next_free;
+        kiln_free(&context->env, tensor);
+    }
+    kiln_free(&context->env, device->places);
+    kiln_free(&context->env, device->recorded);
+    kiln_free(&context->env, device->index_places);
+    kiln_free(&context->env, device->full);
+    kiln_free(&context->env, device->threads.places);
+    if (device->fault != NULL) {
+        kilni_fault_release(device, device->fault);
+    }
+    kilni_waits_release(device->gates);
+    kilni_lanes_close(device);
+    if (device->backend != NULL) {
+        device->backend->ops->close(device->backend);
+    }
+    pthread_cond_destroy(&device->arrived);
+    pthread_mutex_destroy(&device->ended_lock);
+    pthread_mutex_destroy(&device->lock);
+    kiln_free(&context->env, device);
+    kilni_context_release(context);
+}
+
+static void close_device(kiln_device *device)
+{
+    kiln_context *context = device->context;
+    pthread_mutex_lock(&context->lock);
+    kiln_device **link = &context->devices;
+    while (*link != NULL && *link != device) {
+        link = &(*link)->next;
+    }
+    if (*link == device) {
+        *link = device->next;
+    }
+    pthread_mutex_unlock(&context->lock);
+    pthread_mutex_lock(&device->lock);
+    kilni_await_moves(device);
+    while (device->streams != NULL) {
+        kilni_stream *stream = device->streams;
+        device->streams = stream->next;
+        kilni_stream_destroy(stream);
+    }
+    kilni_device_sweep(device);
+    pthread_mutex_unlock(&device->lock);
+    kilni_device_free(device);
+}
+
+kiln_status kilni_device_create(kiln_context *context, const char *address,
+                                const kiln_backend_provider *provider, kiln_device **out_device,
+                                kiln_error *err)
+{
+    kiln_device *device = kiln_alloc(&context->env, sizeof(*device));
+    if (device == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device");
+    }
+    kilni_context_retain(context);
+    atomic_init(&device->refs, 1);
+    device->core = device;
+    device->float_dtype = KILN_DTYPE_F32;
+    device->int_dtype = KILN_DTYPE_I64;
+    device->context = context;
+    device->executor = &executor;
+    device->close = close_device;
+    snprintf(device->address, sizeof(device->address), "%s", address);
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->ended_lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&device->arrived, &attributes);
+    pthread_condattr_destroy(&attributes);
+    device->no_memory.refs = 1;
+    (void)kiln_fail(&device->no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
+    kiln_status status =
+        provider->open(&context->env, address, &device->backend, err, provider->user);
+    if (status == KILN_STATUS_OK) {
+        kilni_device_set_names(device);
+        kilni_trace_join(device, kilni_context_trace(context));
+        status = kilni_engines_create(device, err);
+        kilni_pressure_init(device);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_device_free(device);
+        return status;
+    }
+    *out_device = device;
+    return KILN_STATUS_OK;
+}
+
+void kiln_context_destroy(kiln_context *context)
+{
+    if (context != NULL) {
+        kilni_gradsync_remove_all(context);
+    }
+    kilni_context_release(context);
+}
