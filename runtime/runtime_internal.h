@@ -195,6 +195,22 @@ typedef struct kilni_executor {
     kiln_status (*drain)(kiln_device *device, kiln_error *err);
 } kilni_executor;
 
+/// Gives memory back that nothing uses now. False: there was nothing. Under the lock.
+typedef bool (*kilni_reclaim_fn)(kiln_device *device);
+
+/// Who keeps memory beside the tensors, for who allocates below them.
+typedef struct kilni_reclaimers {
+    const kilni_reclaim_fn *all; ///< asked in turn; ends with NULL
+    /// Only temporaries that were made from the storage still share it.
+    void (*forget)(kiln_device *device, kilni_storage *storage);
+} kilni_reclaimers;
+
+/// Gives memory to tensors instead of the backend's pool.
+typedef struct kilni_allocator {
+    kiln_status (*alloc)(struct kilni_allocator *self, size_t bytes, const kilni_place *place,
+                         kiln_buffer **out_buffer, kiln_error *err);
+} kilni_allocator;
+
 /// What another thread has done with, and cannot give back without the device's lock.
 typedef struct kilni_ended {
     struct kilni_ended *next;
@@ -211,6 +227,8 @@ struct kiln_device {
     kiln_context *context;
     kiln_device *next; ///< the context's lock
     const kilni_executor *executor;
+    const kilni_reclaimers *reclaimers;
+    const struct kilni_run_hooks *hooks;
     void (*close)(kiln_device *device); ///< when the last hold goes
     char address[KILNI_ADDRESS_BYTES];
     char plain_name[48];
@@ -257,7 +275,7 @@ struct kiln_device {
     uint64_t last_plan; ///< number given to a plan
     struct kilni_index_places *index_places; ///< looked at, or found to be outside; NULL: none
     uint64_t indices_outside;
-    kilni_guards *guards; ///< around what is allocated now, or NULL
+    kilni_allocator *allocator; ///< of what is allocated now, or NULL: the backend
     bool measuring; ///< what runs now is a sample
     bool starved; ///< a sample had too little memory
     bool measured; ///< a block of the segment that runs: one is enough for a run
@@ -575,9 +593,6 @@ bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *recor
                                 const kilni_place *input);
 /// As destroy, but calls under way are cancelled. Takes NULL.
 void kilni_collective_cancel(kiln_collective *collective);
-/// Before collective_sync of `tensor` is recorded: a device that cannot wait in its queue waits
-/// here.
-kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kiln_error *err);
 
 // ---- lanes ----
 
@@ -586,8 +601,8 @@ kiln_status kilni_lanes_open(kiln_device *device, kiln_error *err);
 void kilni_lanes_close(kiln_device *device);
 /// What each may hold from now on. Without the device's lock.
 void kilni_lanes_set_budget(kiln_device *device, uint64_t bytes);
-/// Gives their unused memory back.
-void kilni_lanes_trim(kiln_device *device);
+/// Gives their unused memory back. False: there are none.
+bool kilni_lanes_trim(kiln_device *device);
 
 // ---- temporaries that a plan keeps ----
 
@@ -650,6 +665,8 @@ static inline bool kilni_under_pressure(const kiln_device *device)
     return device->pressure > 0 && device->bytes_live + device->bytes_pending > device->pressure &&
            device->bytes_doomed > device->pressure / KILNI_RELIEF_PART;
 }
+/// Gives back what nothing uses now. False: there was nothing.
+bool kilni_reclaim(kiln_device *device);
 /// Runs what all threads have recorded, for memory.
 void kilni_relieve(kiln_device *device);
 
@@ -708,6 +725,35 @@ static inline void kilni_count_live(kiln_device *device, uint64_t bytes)
         device->bytes_live_peak = device->bytes_live;
     }
 }
+
+typedef struct kilni_scores kilni_scores;
+typedef struct kilni_check kilni_check;
+
+/// What rooms above the executor do around its work. All under the lock.
+typedef struct kilni_run_hooks {
+    /// Only with knob `record`: writes down what is about to run.
+    void (*before_run)(const kilni_run *run);
+    /// Only with knob `tune`: measures who runs the block fastest. True: never to be asked again.
+    bool (*before_block)(const kilni_run *run, uint32_t block, kilni_scores *scores);
+    void (*scores_free)(kilni_scores *scores, const kiln_env *env);
+    /// Only with knob `check`: runs the block's program in the shadow of its operations, which run
+    /// one by one between the two. NULL: not now. `end` is false when the program is wrong.
+    kilni_check *(*shadow_begin)(const kilni_run *run, uint32_t block);
+    bool (*shadow_end)(kilni_check *check);
+    /// Of blocks that nobody has seen end: a deadline for the launch, or 0. `after` is false when
+    /// it did not end by then, and the device is lost.
+    uint64_t (*before_launch)(const kilni_run *run, const kiln_plan_block *block);
+    bool (*after_launch)(const kilni_run *run, const kiln_plan_block *block, const char *kernel,
+                         uint64_t deadline_ns, kiln_error *err);
+    /// Only with knob `check`: looks at the indices of an operation that runs alone.
+    void (*before_op)(const kilni_run *run, uint32_t op);
+    /// Operations that several devices take part in: whether the device's server runs it, for the
+    /// group is not of this process; and this device's part of it.
+    bool (*collective_is_served)(kiln_device *device, const kiln_op_record *record,
+                                 const kilni_place *input);
+    kiln_status (*collective)(kiln_device *device, const kiln_op_record *record,
+                              const kilni_place *input, kilni_place *output, kiln_error *err);
+} kilni_run_hooks;
 
 /// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under
 /// the lock.
@@ -884,7 +930,6 @@ kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *o
 /// keeps what came out. The caller then runs the operations one by one, and gives both to `end`,
 /// which compares them. NULL: the block cannot be checked now. `end` gives false when the program
 /// is wrong: it was told to the engine, reduced and written down. `end` frees the check.
-typedef struct kilni_check kilni_check;
 kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block);
 bool kilni_check_end(kilni_check *check);
 
@@ -940,7 +985,7 @@ void kilni_check_report(kilni_check *check);
 /// What runs beside the program that the user waits for leaves no trace in the device's figures.
 typedef struct kilni_aside {
     kilni_fault *fault;
-    kilni_guards *guards;
+    kilni_allocator *allocator;
     uint64_t blocks_fused;
     uint64_t ops_fused;
     bool measuring;
@@ -957,8 +1002,8 @@ kiln_status kilni_replay_place(kiln_device *device, const kiln_tensor_desc *desc
 /// full of ones: a result that was not written is seen.
 kilni_guards *kilni_guards_create(kiln_device *device);
 void kilni_guards_destroy(kilni_guards *guards);
-kiln_status kilni_guards_alloc(kilni_guards *guards, size_t bytes, const kilni_place *place,
-                               kiln_buffer **out_buffer, kiln_error *err);
+/// What allocates between guard words: an `allocator` of the device.
+kilni_allocator *kilni_guards_allocator(kilni_guards *guards);
 /// The first thing whose guard words were written, after a sync. False: none.
 typedef struct kilni_guard_damage {
     const kilni_place *place;

@@ -12,6 +12,67 @@ static const kilni_executor executor = {
     .drain = kilni_device_drain,
 };
 
+static bool sweep(kiln_device *device)
+{
+    bool any = device->in.backend != NULL;
+    kilni_device_sweep(device);
+    return any;
+}
+
+static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_kept_drop, sweep,
+                                           kilni_lanes_trim, NULL};
+
+static const kilni_reclaimers reclaimers = {
+    .all = reclaim,
+    .forget = kilni_kept_forget,
+};
+
+static const kilni_run_hooks hooks = {
+    .before_run = kilni_record_file,
+    .before_block = kilni_tune_block,
+    .scores_free = kilni_scores_fini,
+    .shadow_begin = kilni_check_begin,
+    .shadow_end = kilni_check_end,
+    .before_launch = kilni_watchdog_begin,
+    .after_launch = kilni_watchdog_wait,
+    .before_op = kilni_check_indices,
+    .collective_is_served = kilni_collective_is_served,
+    .collective = kilni_collective_execute,
+};
+
+// ---- opening and closing ----
+
+static kiln_status read_modes(kiln_device *device, kiln_error *err)
+{
+    kiln_context *context = device->context;
+    kilni_tune tune = KILNI_TUNE_OFF;
+    kilni_check_mode check = KILNI_CHECK_OFF;
+    kiln_status status = kilni_tune_mode(context, &tune, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_check_mode_of(context, &check, err);
+    }
+    device->tune = tune;
+    device->check = check;
+    device->watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
+    return status;
+}
+
+/// What a server runs, it records.
+static void read_folder(kiln_device *device)
+{
+    const kiln_device_info *info = kiln_device_info_of(device);
+    const kiln_env *env = &device->context->env;
+    const char *folder = kiln_config_string(env->config, KILN_KNOB_RECORD);
+    bool remote = info->type == KILN_DEVICE_REMOTE;
+    device->records = folder[0] != '\0' && !remote ? folder : NULL;
+    if (folder[0] != '\0' && remote) {
+        kiln_log_write(env, KILN_LOG_WARN, "runtime",
+                       "record: nothing of %s is recorded here; set it for its server (kiln plugin "
+                       "record -- kiln serve ...)",
+                       info->name);
+    }
+}
+
 void kilni_device_free(kiln_device *device)
 {
     kiln_context *context = device->context;
@@ -82,6 +143,8 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     device->int_dtype = KILN_DTYPE_I64;
     device->context = context;
     device->executor = &executor;
+    device->reclaimers = &reclaimers;
+    device->hooks = &hooks;
     device->close = close_device;
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
@@ -98,6 +161,10 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     if (status == KILN_STATUS_OK) {
         kilni_device_set_names(device);
         kilni_trace_join(device, kilni_context_trace(context));
+        status = read_modes(device, err);
+        read_folder(device);
+    }
+    if (status == KILN_STATUS_OK) {
         status = kilni_engines_create(device, err);
         kilni_pressure_init(device);
     }

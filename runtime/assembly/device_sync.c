@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory back.
-// Decides which failures a sync reports, and that each is reported once.
+// Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory
+// back. Decides which failures a sync reports, and that each is reported once.
 
 #include "runtime_internal.h"
 
@@ -164,12 +164,9 @@ void kiln_device_trim(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    kilni_device_sweep(device);
-    (void)kilni_arena_drop(device);
-    (void)kilni_kept_drop(device);
+    (void)kilni_reclaim(device);
     if (device->backend->ops->trim != NULL) {
         device->backend->ops->trim(device->backend);
     }
-    kilni_lanes_trim(device);
     pthread_mutex_unlock(&device->lock);
 }

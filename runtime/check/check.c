@@ -22,28 +22,6 @@ kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *o
     return KILN_STATUS_OK;
 }
 
-kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards)
-{
-    kilni_aside aside = {device->fault,     device->guards,    device->blocks_fused,
-                         device->ops_fused, device->measuring, device->measured};
-    device->guards = guards;
-    device->measuring = true;
-    return aside;
-}
-
-void kilni_aside_end(kiln_device *device, const kilni_aside *aside)
-{
-    device->guards = aside->guards;
-    device->blocks_fused = aside->blocks_fused;
-    device->ops_fused = aside->ops_fused;
-    device->measuring = aside->measuring;
-    device->measured = aside->measured;
-    if (device->fault != aside->fault) { // a failure of what nobody waits for
-        kilni_fault_release(device, device->fault);
-        device->fault = aside->fault;
-    }
-}
-
 // ---- what the block is given ----
 
 static uint32_t slot_of(const kilni_check *check, uint32_t op, size_t operand)

@@ -398,25 +398,6 @@ kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *
     return status;
 }
 
-kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kiln_error *err)
-{
-    kilni_stream *stream = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    if (kilni_device_gates(device) || !tensor->unresolved) {
-        return status;
-    }
-    KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
-    if (stream->capturing) {
-        return kiln_fail(err, UNIMPLEMENTED,
-                         "%s cannot wait for a call in its queue, so a graph on it cannot have one",
-                         device->address);
-    }
-    KILN_TRY(out, status, kilni_tensor_place(tensor, err));
-    status = kilni_place_gate(device, &tensor->place, err);
-out:
-    return status;
-}
-
 // ---- recording an all-reduce on all members ----
 
 /// Whether this thread captures a graph on the member's device; `out_captures` is what it did on

@@ -78,8 +78,9 @@ void kilni_lanes_set_budget(kiln_device *device, uint64_t bytes)
     }
 }
 
-void kilni_lanes_trim(kiln_device *device)
+bool kilni_lanes_trim(kiln_device *device)
 {
     trim_lane(&device->in);
     trim_lane(&device->out);
+    return device->in.backend != NULL;
 }

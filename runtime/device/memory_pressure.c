@@ -21,6 +21,15 @@ void kilni_pressure_init(kiln_device *device)
     device->pressure = threshold_of(device);
 }
 
+bool kilni_reclaim(kiln_device *device)
+{
+    bool any = false;
+    for (const kilni_reclaim_fn *one = device->reclaimers->all; *one != NULL; one++) {
+        any = (*one)(device) || any;
+    }
+    return any;
+}
+
 void kilni_relieve(kiln_device *device)
 {
     kiln_error later = KILN_ERROR_INIT;

@@ -14,36 +14,6 @@ static kiln_status admit(void *user, const kiln_program *program, kiln_error *er
                                                : KILN_STATUS_OK;
 }
 
-static kiln_status read_modes(kiln_device *device, kiln_error *err)
-{
-    kiln_context *context = device->context;
-    kilni_tune tune = KILNI_TUNE_OFF;
-    kilni_check_mode check = KILNI_CHECK_OFF;
-    kiln_status status = kilni_tune_mode(context, &tune, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_check_mode_of(context, &check, err);
-    }
-    device->tune = tune;
-    device->check = check;
-    device->watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
-    return status;
-}
-
-/// What a server runs, it records.
-static void read_folder(kiln_device *device, const kiln_device_info *info)
-{
-    const kiln_env *env = &device->context->env;
-    const char *folder = kiln_config_string(env->config, KILN_KNOB_RECORD);
-    bool remote = info->type == KILN_DEVICE_REMOTE;
-    device->records = folder[0] != '\0' && !remote ? folder : NULL;
-    if (folder[0] != '\0' && remote) {
-        kiln_log_write(env, KILN_LOG_WARN, "runtime",
-                       "record: nothing of %s is recorded here; set it for its server (kiln plugin "
-                       "record -- kiln serve ...)",
-                       info->name);
-    }
-}
-
 kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
 {
     kiln_fuse_registry *registry = NULL;
@@ -52,11 +22,7 @@ kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
     options.fusion_off = 1;
     options.admit = admit;
     options.admit_user = device->backend;
-    kiln_status status = read_modes(device, err);
-    read_folder(device, info);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_context_registry(device->context, &registry, err);
-    }
+    kiln_status status = kilni_context_registry(device->context, &registry, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_fuse_engine_create(registry, info, &options, &device->plain, err);
     }

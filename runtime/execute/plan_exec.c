@@ -8,7 +8,7 @@
 static void block_state_free(void *pointer)
 {
     kilni_block_state *state = pointer;
-    kilni_scores_fini(&state->scores, &state->device->context->env);
+    state->device->hooks->scores_free(&state->scores, &state->device->context->env);
     kilni_plan_heirs_fini(state);
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
@@ -274,12 +274,14 @@ static kiln_status launch_watched(block_run *current, const kiln_plan_step *step
 {
     const kilni_block_view *view = &current->view;
     const kilni_block_state *state = view->block->state;
-    uint64_t deadline_ns = state->proven ? 0 : kilni_watchdog_begin(view->run, view->block);
+    uint64_t deadline_ns =
+        state->proven ? 0 : view->run->device->hooks->before_launch(view->run, view->block);
     current->unseen = current->unseen || deadline_ns == 0;
     kiln_status status = kilni_plan_enqueue(view, step, index, &current->temps, err);
     if (status == KILN_STATUS_OK && deadline_ns != 0 &&
-        !kilni_watchdog_wait(view->run, view->block, view->block->program->launches[index].kernel,
-                             deadline_ns, err)) {
+        !view->run->device->hooks->after_launch(view->run, view->block,
+                                                view->block->program->launches[index].kernel,
+                                                deadline_ns, err)) {
         *out_hung = true;
         status = KILN_STATUS_DEVICE_LOST;
     }
@@ -386,7 +388,7 @@ static void tune(const kilni_run *run, uint32_t index, const block_run *current)
     if (device->tune != KILNI_TUNE_OFF && !device->measuring && !device->measured &&
         !state->tuned) {
         uint64_t start_ns = kilni_trace_now(device);
-        state->tuned = kilni_tune_block(run, index, &state->scores);
+        state->tuned = device->hooks->before_block(run, index, &state->scores);
         kilni_trace_span(device, KILNI_SPAN_MEASURE, "tournament", start_ns);
     }
 }
@@ -427,7 +429,8 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     kiln_device *device = run->device;
     bool wanted = device->check == KILNI_CHECK_ALWAYS ||
                   (device->check == KILNI_CHECK_FIRST && !state->checked);
-    kilni_check *check = wanted && !device->measuring ? kilni_check_begin(run, index) : NULL;
+    kilni_check *check =
+        wanted && !device->measuring ? device->hooks->shadow_begin(run, index) : NULL;
     if (check == NULL) {
         return;
     }
@@ -436,7 +439,7 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     current->unfused = true;
     drop_temps(run, current); // the operations alone may need the memory
     run_block_unfused(&current->view);
-    state->failed = !kilni_check_end(check);
+    state->failed = !device->hooks->shadow_end(check);
     state->told = state->failed; // with what is wrong
 }
 
@@ -617,7 +620,7 @@ void kilni_plan_run(const kilni_run *run)
 {
     kilni_run with = *run;
     if (run->device->records && !run->device->measuring) {
-        kilni_record_file(run);
+        run->device->hooks->before_run(run);
     }
     with.layout = kilni_layout_begin(run);
     run_steps(&with);

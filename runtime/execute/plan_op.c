@@ -123,12 +123,12 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     kilni_place *first = run->places[kilni_plan_operand_slot(run, op, record->n_inputs)];
     uint32_t slot = kilni_plan_operand_slot(run, op, 0);
     if (kilni_collective_is(record) &&
-        !kilni_collective_is_served(run->device, record, run->places[slot])) {
+        !run->device->hooks->collective_is_served(run->device, record, run->places[slot])) {
         if (record->op == KILN_OP_ALL_REDUCE && kilni_plan_is_dying(step, slot) &&
             kilni_plan_can_reuse(run->places[slot], &record->outputs[0])) {
             kilni_plan_reuse(first, run->places[slot], &record->outputs[0]);
         }
-        return kilni_collective_execute(run->device, record, run->places[slot], first, err);
+        return run->device->hooks->collective(run->device, record, run->places[slot], first, err);
     }
     const kiln_device_info *device = kiln_device_info_of(run->device);
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
@@ -197,7 +197,7 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
         }
     }
     if (err.code == 0 && run->device->check != KILNI_CHECK_OFF && !run->device->measuring) {
-        kilni_check_indices(run, op);
+        run->device->hooks->before_op(run, op);
     }
     if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&
         follow_inputs(run, op, &err) == KILN_STATUS_OK) {

@@ -174,6 +174,27 @@ static kiln_status find_device(kiln_device **handle, kiln_op op, kiln_tensor *co
     return KILN_STATUS_OK;
 }
 
+/// Before collective_sync of `tensor` is recorded: a device that cannot wait in its queue waits
+/// here.
+static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_error *err)
+{
+    kilni_stream *stream = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    if (kilni_device_gates(device) || !tensor->unresolved) {
+        return status;
+    }
+    KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
+    if (stream->capturing) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "%s cannot wait for a call in its queue, so a graph on it cannot have one",
+                         device->address);
+    }
+    KILN_TRY(out, status, kilni_tensor_place(tensor, err));
+    status = kilni_place_gate(device, &tensor->place, err);
+out:
+    return status;
+}
+
 static kiln_status record_call(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,
                                size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                                uint32_t unwanted, kiln_tensor **out_tensors, kiln_error *err)
@@ -199,7 +220,7 @@ static kiln_status record_call(kiln_device *handle, kiln_op op, kiln_tensor *con
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
     uint64_t start_ns = kilni_trace_now(device);
-    status = op == KILN_OP_COLLECTIVE_SYNC ? kilni_collective_ready(device, inputs[0], err)
+    status = op == KILN_OP_COLLECTIVE_SYNC ? await_result(device, inputs[0], err)
                                            : kilni_await_arrivals(device, inputs, n_inputs, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_current(device, &stream, err);

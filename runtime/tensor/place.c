@@ -27,24 +27,12 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault)
 static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_place *place,
                                 kiln_buffer **out_buffer, kiln_error *err)
 {
-    if (device->guards != NULL) {
-        return kilni_guards_alloc(device->guards, bytes, place, out_buffer, err);
+    if (device->allocator != NULL) {
+        return device->allocator->alloc(device->allocator, bytes, place, out_buffer, err);
     }
     const kiln_backend_ops *ops = device->backend->ops;
     bool persists = device->persistent && ops->alloc_persistent != NULL;
     return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
-}
-
-/// Gives back what nothing uses now. False: there was nothing.
-static bool make_room(kiln_device *device)
-{
-    bool dropped = kilni_arena_drop(device);
-    dropped = kilni_kept_drop(device) || dropped;
-    if (device->in.backend != NULL) {
-        kilni_device_sweep(device);
-        kilni_lanes_trim(device);
-    }
-    return dropped || device->in.backend != NULL;
 }
 
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
@@ -61,7 +49,7 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
         kiln_status status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
-        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && make_room(device)) {
+        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && kilni_reclaim(device)) {
             status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
         }
         if (status != KILN_STATUS_OK) {
@@ -108,7 +96,7 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
             kiln_free(&device->context->env, storage);
         }
     } else if (storage != NULL && storage->kept > 0 && storage->refs == storage->kept) {
-        kilni_kept_forget(device, storage);
+        device->reclaimers->forget(device, storage);
     }
     kilni_fault_release(device, place->fault);
     place->storage = NULL;
