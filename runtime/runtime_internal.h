@@ -444,11 +444,19 @@ uint64_t kilni_tensor_ids(uint64_t count);
 /// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
 
-/// Checks the operation, makes its outputs and queues it. Bit i of `unwanted`: result i is not
-/// needed, and where leaving it out spares work, out_tensors[i] stays as it is. Under the lock.
-kiln_status kilni_stream_record(kilni_stream *stream, kiln_op op, kiln_tensor *const *inputs,
-                                size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
-                                uint32_t unwanted, kiln_tensor **out_tensors, kiln_error *err);
+/// A call of an operator.
+typedef struct kilni_op_call {
+    kiln_op op;
+    uint32_t unwanted; ///< bit i: result i is not needed, and stays NULL where that spares work
+    kiln_tensor *const *inputs;
+    size_t n_inputs;
+    const kiln_attr *attrs;
+    size_t n_attrs;
+} kilni_op_call;
+
+/// Checks the operation, makes its results and queues it. Under the lock.
+kiln_status kilni_stream_record(kilni_stream *stream, const kilni_op_call *call,
+                                kiln_tensor **out_tensors, kiln_error *err);
 
 /// The operator that the attributes of a custom operation name. Errors: NOT_FOUND.
 kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
@@ -458,18 +466,6 @@ kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
 kiln_status kilni_custom_on_host(kiln_device *device, const kiln_op_record *record,
                                  const kiln_view *inputs, const kiln_view *outputs,
                                  kiln_error *err);
-
-/// Records the simpler operations that a composite stands for. `record` is inferred. Under the
-/// lock.
-kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *record,
-                                  kiln_tensor *const *inputs, uint32_t unwanted,
-                                  kiln_tensor **out_tensors, kiln_error *err);
-
-/// Whether this moves elements of a quantised tensor; recording it then. Not under the lock.
-bool kilni_moves_quantised(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs);
-kiln_status kilni_record_moved(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
-                               size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
-                               kiln_tensor **out_tensor, kiln_error *err);
 
 /// kiln_record for an operator with several results; a NULL in `outputs` says that this one is not
 /// wanted. Not under the lock.
@@ -483,11 +479,6 @@ kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *c
 /// becomes `scratch` then.
 void kilni_name_dtype(const kiln_device *handle, kiln_op op, const kiln_attr **attrs,
                       kiln_attr scratch[KILN_MAX_ATTRS]);
-
-/// What a tensor becomes on another handle of its device: a float of the default dtype is cast to
-/// the other's, by a recorded operation; everything else is the tensor itself. Not under the lock.
-kiln_status kilni_record_handed_over(kiln_tensor *tensor, kiln_device *handle,
-                                     kiln_tensor **out_tensor, kiln_error *err);
 
 // ---- random numbers (all under the lock) ----
 

@@ -435,8 +435,8 @@ static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t r
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_stream_current(device, &stream, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_stream_record(stream, KILN_OP_ALL_REDUCE, &plan->inputs[rank], 1, attrs, 3,
-                                     /*unwanted=*/0, &plan->out_tensors[rank], err);
+        const kilni_op_call call = {KILN_OP_ALL_REDUCE, 0, &plan->inputs[rank], 1, attrs, 3};
+        status = kilni_stream_record(stream, &call, &plan->out_tensors[rank], err);
     }
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -56,7 +56,7 @@ static inline const kiln_env *kilni_graph_env(const kiln_device *device)
     return &device->context->env;
 }
 
-// ---- capture (kiln_graph.c) ----
+// ---- capture (graph_capture.c) ----
 
 /// Lets go of tensors, and of their array.
 void kilni_graph_release_all(kiln_device *device, kiln_tensor **tensors, size_t count);

@@ -127,9 +127,12 @@ static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *s
         if (record->op == KILN_OP_DROP) {
             status = kilni_tensor_drop(inputs[0], stream, err);
         } else {
-            status =
-                kilni_stream_record(stream, record->op, inputs, record->n_inputs, record->attrs,
-                                    record->n_attrs, /*unwanted=*/0, outputs, err);
+            const kilni_op_call call = {.op = record->op,
+                                        .inputs = inputs,
+                                        .n_inputs = record->n_inputs,
+                                        .attrs = record->attrs,
+                                        .n_attrs = record->n_attrs};
+            status = kilni_stream_record(stream, &call, outputs, err);
         }
         if (status != KILN_STATUS_OK) {
             return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);

@@ -94,7 +94,7 @@ bool kilni_layout_pack(kilni_layout *layout, uint64_t align);
 /// memory_run.c: the layout that a plan has for these extents; NULL: none.
 const kilni_layout *kilni_layout_of(const kiln_plan *plan, const int64_t *symbols);
 
-/// kiln_graph.c: what was captured, under the device's lock; NULL when nothing was recorded.
+/// graph_capture.c: what was captured, under the device's lock; NULL when nothing was recorded.
 const kiln_fuse_segment *kilni_graph_segment(const kiln_graph *graph);
 kiln_device *kilni_graph_device(const kiln_graph *graph);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Recording of a composite as the simpler operations that it stands for, which is what fusers and
-// plans then see. Whether it is: kiln_ir_is_expanded.
+// An operation on a stream, or, of a composite, the simpler operations that it stands for, which is
+// what fusers and plans then see. Whether it is expanded is kiln_ir_is_expanded's to say.
 
-#include "runtime_internal.h"
+#include "record_internal.h"
 
 typedef struct expansion {
     kilni_stream *stream;
@@ -60,9 +60,12 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
     }
     kiln_status status = reserve(self, record->n_outputs, err);
     if (status == KILN_STATUS_OK) {
-        status =
-            kilni_stream_record(self->stream, record->op, inputs, record->n_inputs, record->attrs,
-                                record->n_attrs, /*unwanted=*/0, &self->made[self->n_made], err);
+        const kilni_op_call call = {.op = record->op,
+                                    .inputs = inputs,
+                                    .n_inputs = record->n_inputs,
+                                    .attrs = record->attrs,
+                                    .n_attrs = record->n_attrs};
+        status = kilni_stream_record(self->stream, &call, &self->made[self->n_made], err);
     }
     if (status == KILN_STATUS_OK) {
         self->n_made += record->n_outputs;
@@ -70,13 +73,14 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
     return status;
 }
 
-kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *record,
-                                  kiln_tensor *const *inputs, uint32_t unwanted,
-                                  kiln_tensor **out_tensors, kiln_error *err)
+/// Records the simpler operations. `record` is inferred.
+static kiln_status record_expanded(kilni_stream *stream, const kiln_op_record *record,
+                                   const kilni_op_call *call, kiln_tensor **out_tensors,
+                                   kiln_error *err)
 {
     const kiln_env *env = &stream->device->context->env;
-    expansion self = {.stream = stream, .inputs = inputs, .n_inputs = record->n_inputs};
-    const kiln_expansion_sink sink = {.emit = emit, .user = &self, .unwanted = unwanted};
+    expansion self = {.stream = stream, .inputs = call->inputs, .n_inputs = record->n_inputs};
+    const kiln_expansion_sink sink = {.emit = emit, .user = &self, .unwanted = call->unwanted};
     uint64_t ids[KILN_MAX_OUTPUTS] = {0};
     kiln_status status = kiln_ir_expand(env, record, &sink, ids, err);
     for (size_t i = 0; i < record->n_outputs && status == KILN_STATUS_OK; i++) {
@@ -92,4 +96,17 @@ kiln_status kilni_record_expanded(kilni_stream *stream, const kiln_op_record *re
     }
     kiln_free(env, self.made);
     return status;
+}
+
+kiln_status kilni_stream_record(kilni_stream *stream, const kilni_op_call *call,
+                                kiln_tensor **out_tensors, kiln_error *err)
+{
+    kilni_prepared_op prepared;
+    kiln_status status = kilni_record_prepare(stream, call, &prepared, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    return kiln_ir_is_expanded(stream->device->backend, &prepared.record)
+               ? record_expanded(stream, &prepared.record, call, out_tensors, err)
+               : kilni_record_queue(stream, &prepared, out_tensors, err);
 }

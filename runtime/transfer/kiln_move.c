@@ -647,6 +647,19 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
     return KILN_STATUS_OK;
 }
 
+/// What a tensor becomes on another handle of its device: a float of the default dtype is cast to
+/// the other's, by a recorded operation; everything else is the tensor itself.
+static kiln_status hand_over_to(kiln_tensor *tensor, kiln_device *handle, kiln_tensor **out_tensor,
+                                kiln_error *err)
+{
+    if (tensor->handle == handle || tensor->desc.dtype != tensor->handle->float_dtype) {
+        *out_tensor = kiln_retain(tensor);
+        return KILN_STATUS_OK;
+    }
+    const kiln_attr dtype = kilni_attr_dtype(handle->float_dtype);
+    return kiln_record(handle, KILN_OP_CAST, &tensor, 1, &dtype, 1, out_tensor, err);
+}
+
 kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
                            kiln_error *err)
 {
@@ -655,7 +668,7 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
     }
     if (tensor->device == kilni_core(device)) {
-        return kilni_record_handed_over(tensor, device, out_tensor, err);
+        return hand_over_to(tensor, device, out_tensor, err);
     }
     if (kiln_tensor_bytes(tensor) > 0) {
         return start_move(tensor, device, out_tensor, err);
