@@ -217,85 +217,141 @@ typedef struct kilni_ended {
     void (*free)(kiln_device *device, struct kilni_ended *self); ///< under the lock
 } kilni_ended;
 
-struct kiln_device {
-    kiln_device *core; ///< itself; of a light handle the device that it stands for
-    kiln_dtype float_dtype; ///< what operations make where no dtype is named
-    kiln_dtype int_dtype;
-    // From here: of the core alone.
-    atomic_uint refs;
-    kiln_device *full; ///< the light handle whose floats are f32, or NULL (lock)
-    kiln_context *context;
-    kiln_device *next; ///< the context's lock
-    const kilni_executor *executor;
+/// Memory that tensors have, and what more of it may come. All under the device's lock.
+typedef struct kilni_memory_account {
     const kilni_reclaimers *reclaimers;
-    const struct kilni_run_hooks *hooks;
-    void (*close)(kiln_device *device); ///< when the last hold goes
-    char address[KILNI_ADDRESS_BYTES];
-    char plain_name[48];
-    char fused_name[64];
-    kiln_backend *backend;
-    int64_t facts[KILN_FACT_COUNT];
-    pthread_mutex_t lock;
-    pthread_cond_t arrived; ///< an arrival on this device has ended
-    kilni_lane in; ///< for collective calls: arithmetic, and what comes from the host
-    kilni_lane out; ///< and what goes there
-    pthread_mutex_t ended_lock; ///< guards the next; nothing else is locked under it
-    kilni_ended *ended; ///< what is to be given back
-    kilni_waits *gates; ///< what the queue waits or waited for since the last sync (lock)
-    // From here: the device's lock.
-    kiln_fuse_engine *engine; ///< with fusers
+    kilni_allocator *allocator; ///< of what is allocated now, or NULL: the backend
+    uint64_t live; ///< bytes of buffers that tensors and the arena hold
+    uint64_t live_peak;
+    uint64_t pending; ///< bytes of queued results that nobody has dropped yet
+    uint64_t doomed; ///< bytes of tensors that only queued operations still hold
+    uint64_t pressure; ///< live and pending bytes from which queues are run early; 0: never
+    uint64_t early_runs;
+    bool persistent; ///< what is allocated now lives long
+} kilni_memory_account;
+
+/// Moves begun and not ended, from and to a device. All under the device's lock.
+typedef struct kilni_moves {
+    kilni_moving *first;
+    kilni_moving *last;
+    uint64_t next_number;
+} kilni_moves;
+
+/// The streams of a device. All under the device's lock.
+typedef struct kilni_stream_list {
+    kilni_stream *first;
+    size_t count;
+    uint64_t last_id;
+    kilni_stream *current; ///< the stream found last
+    uint64_t current_thread; ///< and who records on it
+} kilni_stream_list;
+
+/// Records of tensors. All under the device's lock.
+typedef struct kilni_tensor_pool {
+    kiln_tensor *free;
+    size_t n_free;
+    uint64_t live;
+    uint64_t held; ///< by the user; together they hold the device once
+    uint64_t next_id; ///< of a tensor; those before end_id are this device's
+    uint64_t end_id;
+} kilni_tensor_pool;
+
+/// Who plans for a device. All under the device's lock.
+typedef struct kilni_engines {
+    kiln_fuse_engine *fused; ///< with fusers
     kiln_fuse_engine *plain; ///< one operation at a time
-    kiln_fuse_engine *former_engine; ///< these two from before the device refused to compile, or
+    kiln_fuse_engine *former_fused; ///< these two from before the device refused to compile, or
     kiln_fuse_engine *former_plain; ///< NULL
     uint32_t planned_for; ///< features of the device that the engines know
     bool settled; ///< whether it compiles is known, or does not matter
     bool fusion;
-    bool persistent; ///< what is allocated now lives long
-    kilni_stream *streams;
-    size_t n_streams;
-    uint64_t last_stream; ///< id
-    kilni_stream *current; ///< the stream found last
-    uint64_t current_thread; ///< and who records on it
-    struct kilni_kept *kept; ///< temporaries that plans keep
-    kilni_threads threads;
-    kilni_place **places; ///< scratch of the executor
-    size_t places_capacity;
-    kiln_tensor *free_tensors;
-    size_t n_free_tensors;
-    kilni_fault *fault; ///< first failure of queued work
-    kilni_fault no_memory; ///< stands in when there is none for a fault's record
-    _Atomic(kilni_trace *) trace; ///< NULL: nothing is noted
-    uint32_t trace_number; ///< of this device in it
-    unsigned tune; ///< kilni_tune
-    unsigned check; ///< kilni_check_mode
+} kilni_engines;
+
+/// What a device has done. All under the device's lock.
+typedef struct kilni_device_counts {
+    uint64_t blocks_fused;
+    uint64_t ops_fused;
+    uint64_t values_planned; ///< values that a layout gave memory to
+    uint64_t indices_outside;
+} kilni_device_counts;
+
+/// What is checked and written down. All under the device's lock.
+typedef struct kilni_check_state {
+    unsigned mode; ///< kilni_check_mode
     const char *records; ///< folder into which streams go, or NULL
     int64_t watchdog_ms; ///< knob `watchdog`
     uint64_t *recorded; ///< what has been written, sorted by nothing
     size_t n_recorded;
     uint64_t last_plan; ///< number given to a plan
     struct kilni_index_places *index_places; ///< looked at, or found to be outside; NULL: none
-    uint64_t indices_outside;
-    kilni_allocator *allocator; ///< of what is allocated now, or NULL: the backend
+} kilni_check_state;
+
+/// What is measured. All under the device's lock.
+typedef struct kilni_sampling {
+    unsigned tune; ///< kilni_tune
     bool measuring; ///< what runs now is a sample
     bool starved; ///< a sample had too little memory
     bool measured; ///< a block of the segment that runs: one is enough for a run
-    uint64_t blocks_fused;
-    uint64_t ops_fused;
-    uint64_t tensors_live;
-    uint64_t tensors_held; ///< by the user; together they hold the device once
-    uint64_t next_id; ///< of a tensor; those before end_id are this device's
-    uint64_t end_id;
+} kilni_sampling;
+
+/// What the executor keeps from run to run. All under the device's lock.
+typedef struct kilni_execution {
+    kilni_place **places; ///< of the segment that runs
+    size_t places_capacity;
+    struct kilni_kept *kept; ///< temporaries that plans keep
+} kilni_execution;
+
+/// Failures of queued work. All under the device's lock.
+typedef struct kilni_faults {
+    kilni_fault *first;
+    kilni_fault no_memory; ///< stands in when there is none for a fault's record
+} kilni_faults;
+
+/// What the next sweep gives back. Its lock guards it; nothing else is locked under it.
+typedef struct kilni_ended_list {
+    pthread_mutex_t lock;
+    kilni_ended *first;
+} kilni_ended_list;
+
+struct kiln_device {
+    kiln_device *core; ///< itself; of a light handle the device that it stands for
+    kiln_dtype float_dtype; ///< what operations make where no dtype is named
+    kiln_dtype int_dtype;
+    // From here: of the core alone. These stay as they were made.
+    atomic_uint refs;
+    kiln_context *context;
+    kiln_backend *backend;
+    const kilni_executor *executor;
+    const struct kilni_run_hooks *hooks;
+    void (*close)(kiln_device *device); ///< when the last hold goes
+    char address[KILNI_ADDRESS_BYTES];
+    char plain_name[48];
+    char fused_name[64];
+    int64_t facts[KILN_FACT_COUNT];
+    kiln_device *next; ///< the context's lock
+    pthread_mutex_t lock;
+    // Objects with locks of their own.
+    kilni_lane in; ///< for collective calls: arithmetic, and what comes from the host
+    kilni_lane out; ///< and what goes there
+    kilni_ended_list ended;
+    _Atomic(kilni_trace *) trace; ///< NULL: nothing is noted
+    // From here: the device's lock.
+    uint32_t trace_number; ///< of this device in it
+    kiln_device *full; ///< the light handle whose floats are f32, or NULL
+    kilni_stream_list streams;
+    kilni_threads threads;
+    kilni_tensor_pool tensors;
+    kilni_memory_account memory;
+    kilni_engines engines;
+    kilni_execution execution;
     kilni_arena arena;
-    uint64_t bytes_live; ///< of buffers that tensors and the arena hold
-    uint64_t bytes_live_peak;
-    uint64_t values_planned; ///< values that a layout gave memory to
-    uint64_t bytes_pending; ///< of queued results that nobody has dropped yet
-    uint64_t pressure; ///< live and pending bytes from which queues are run early; 0: never
-    uint64_t bytes_doomed; ///< of tensors that only queued operations still hold
-    uint64_t early_runs;
-    kilni_moving *first_move; ///< of those begun and not ended, from and to this device
-    kilni_moving *last_move;
-    uint64_t next_move; ///< number
+    kilni_sampling samples;
+    kilni_check_state check;
+    kilni_device_counts counts;
+    kilni_faults faults;
+    kilni_moves moves;
+    pthread_cond_t arrived; ///< an arrival on this device has ended
+    kilni_waits *gates; ///< what the queue waits or waited for since the last sync
     kilni_random random;
 };
 
@@ -307,7 +363,7 @@ static inline kiln_device *kilni_core(const kiln_device *device)
 
 static inline kiln_fuse_engine *kilni_device_engine(const kiln_device *device)
 {
-    return device->fusion ? device->engine : device->plain;
+    return device->engines.fusion ? device->engines.fused : device->engines.plain;
 }
 
 /// The live stream with this id, or NULL: it has ended, or belongs to a finished graph. Under the
@@ -332,13 +388,13 @@ void kilni_streams_prune(kiln_device *device);
 static inline void kilni_tensor_pend(kiln_tensor *tensor)
 {
     tensor->pending = true;
-    tensor->device->bytes_pending += tensor->bytes;
+    tensor->device->memory.pending += tensor->bytes;
 }
 static inline void kilni_tensor_unpend(kiln_tensor *tensor)
 {
     if (tensor->pending) {
         tensor->pending = false;
-        tensor->device->bytes_pending -= tensor->bytes;
+        tensor->device->memory.pending -= tensor->bytes;
     }
 }
 /// A tensor with memory is dropped, and gone.
@@ -346,14 +402,14 @@ static inline void kilni_tensor_doom(kiln_tensor *tensor)
 {
     if (!tensor->doomed && tensor->place.placed) {
         tensor->doomed = true;
-        tensor->device->bytes_doomed += tensor->bytes;
+        tensor->device->memory.doomed += tensor->bytes;
     }
 }
 static inline void kilni_tensor_undoom(kiln_tensor *tensor)
 {
     if (tensor->doomed) {
         tensor->doomed = false;
-        tensor->device->bytes_doomed -= tensor->bytes;
+        tensor->device->memory.doomed -= tensor->bytes;
     }
 }
 
@@ -651,10 +707,10 @@ enum { KILNI_RELIEF_PART = 16 }; ///< part of the budget that must come free
 void kilni_pressure_init(kiln_device *device);
 /// Whether memory is short and running queued work would free some. Work that would free none
 /// waits: run early, it only makes what fusion would have left out.
-static inline bool kilni_under_pressure(const kiln_device *device)
+static inline bool kilni_under_pressure(const kilni_memory_account *memory)
 {
-    return device->pressure > 0 && device->bytes_live + device->bytes_pending > device->pressure &&
-           device->bytes_doomed > device->pressure / KILNI_RELIEF_PART;
+    return memory->pressure > 0 && memory->live + memory->pending > memory->pressure &&
+           memory->doomed > memory->pressure / KILNI_RELIEF_PART;
 }
 /// Gives back what nothing uses now. False: there was nothing.
 bool kilni_reclaim(kiln_device *device);
@@ -709,11 +765,11 @@ KILN_NODISCARD kiln_status kilni_alloc_for_windows(kiln_backend *backend, size_t
                                                    kiln_buffer **out_buffer, kiln_error *err);
 /// Gives the arena back; it comes again when it is needed. False: there is none, or a run has it.
 bool kilni_arena_drop(kiln_device *device);
-static inline void kilni_count_live(kiln_device *device, uint64_t bytes)
+static inline void kilni_count_live(kilni_memory_account *memory, uint64_t bytes)
 {
-    device->bytes_live += bytes;
-    if (device->bytes_live > device->bytes_live_peak) {
-        device->bytes_live_peak = device->bytes_live;
+    memory->live += bytes;
+    if (memory->live > memory->live_peak) {
+        memory->live_peak = memory->live;
     }
 }
 

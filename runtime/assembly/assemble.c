@@ -51,9 +51,9 @@ static kiln_status read_modes(kiln_device *device, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         status = kilni_check_mode_of(context, &check, err);
     }
-    device->tune = tune;
-    device->check = check;
-    device->watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
+    device->samples.tune = tune;
+    device->check.mode = check;
+    device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
     return status;
 }
 
@@ -64,7 +64,7 @@ static void read_folder(kiln_device *device)
     const kiln_env *env = &device->context->env;
     const char *folder = kiln_config_string(env->config, KILN_KNOB_RECORD);
     bool remote = info->type == KILN_DEVICE_REMOTE;
-    device->records = folder[0] != '\0' && !remote ? folder : NULL;
+    device->check.records = folder[0] != '\0' && !remote ? folder : NULL;
     if (folder[0] != '\0' && remote) {
         kiln_log_write(env, KILN_LOG_WARN, "runtime",
                        "record: nothing of %s is recorded here; set it for its server (kiln plugin "
@@ -79,18 +79,18 @@ void kilni_device_free(kiln_device *device)
     kilni_trace_leave(device);
     kilni_engines_destroy(device);
     (void)kilni_arena_drop(device);
-    while (device->free_tensors != NULL) {
-        kiln_tensor *tensor = device->free_tensors;
-        device->free_tensors = tensor->next_free;
+    while (device->tensors.free != NULL) {
+        kiln_tensor *tensor = device->tensors.free;
+        device->tensors.free = tensor->next_free;
         kiln_free(&context->env, tensor);
     }
-    kiln_free(&context->env, device->places);
-    kiln_free(&context->env, device->recorded);
-    kiln_free(&context->env, device->index_places);
+    kiln_free(&context->env, device->execution.places);
+    kiln_free(&context->env, device->check.recorded);
+    kiln_free(&context->env, device->check.index_places);
     kiln_free(&context->env, device->full);
     kiln_free(&context->env, device->threads.places);
-    if (device->fault != NULL) {
-        kilni_fault_release(device, device->fault);
+    if (device->faults.first != NULL) {
+        kilni_fault_release(device, device->faults.first);
     }
     kilni_waits_release(device->gates);
     kilni_lanes_close(device);
@@ -98,7 +98,7 @@ void kilni_device_free(kiln_device *device)
         device->backend->ops->close(device->backend);
     }
     pthread_cond_destroy(&device->arrived);
-    pthread_mutex_destroy(&device->ended_lock);
+    pthread_mutex_destroy(&device->ended.lock);
     pthread_mutex_destroy(&device->lock);
     kiln_free(&context->env, device);
     kilni_context_release(context);
@@ -118,9 +118,9 @@ static void close_device(kiln_device *device)
     pthread_mutex_unlock(&context->lock);
     pthread_mutex_lock(&device->lock);
     kilni_await_moves(device);
-    while (device->streams != NULL) {
-        kilni_stream *stream = device->streams;
-        device->streams = stream->next;
+    while (device->streams.first != NULL) {
+        kilni_stream *stream = device->streams.first;
+        device->streams.first = stream->next;
         kilni_stream_destroy(stream);
     }
     kilni_device_sweep(device);
@@ -143,19 +143,19 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     device->int_dtype = KILN_DTYPE_I64;
     device->context = context;
     device->executor = &executor;
-    device->reclaimers = &reclaimers;
+    device->memory.reclaimers = &reclaimers;
     device->hooks = &hooks;
     device->close = close_device;
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
-    pthread_mutex_init(&device->ended_lock, NULL);
+    pthread_mutex_init(&device->ended.lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&device->arrived, &attributes);
     pthread_condattr_destroy(&attributes);
-    device->no_memory.refs = 1;
-    (void)kiln_fail(&device->no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
+    device->faults.no_memory.refs = 1;
+    (void)kiln_fail(&device->faults.no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
     kiln_status status =
         provider->open(&context->env, address, &device->backend, err, provider->user);
     if (status == KILN_STATUS_OK) {

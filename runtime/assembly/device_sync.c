@@ -11,19 +11,19 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     pthread_mutex_lock(&device->lock);
     kilni_engines_count(device, &stats);
     device->backend->ops->stats(device->backend, &stats.backend);
-    stats.blocks_fused = device->blocks_fused;
-    stats.ops_fused = device->ops_fused;
-    stats.tensors_live = device->tensors_live;
+    stats.blocks_fused = device->counts.blocks_fused;
+    stats.ops_fused = device->counts.ops_fused;
+    stats.tensors_live = device->tensors.live;
     if (device->arena.buffer != NULL && !device->arena.busy) { // no tensor is in it
         stats.backend.bytes_used -= device->arena.bytes;
         stats.backend.buffers_live--;
     }
-    stats.bytes_live = device->bytes_live;
+    stats.bytes_live = device->memory.live;
     stats.bytes_arena = device->arena.bytes;
-    stats.bytes_pending = device->bytes_pending;
-    stats.values_planned = device->values_planned;
-    stats.early_runs = device->early_runs;
-    stats.indices_outside = device->indices_outside;
+    stats.bytes_pending = device->memory.pending;
+    stats.values_planned = device->counts.values_planned;
+    stats.early_runs = device->memory.early_runs;
+    stats.indices_outside = device->counts.indices_outside;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);
@@ -31,13 +31,13 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
 
 static kiln_status report_fault(kiln_device *device, kiln_error *err)
 {
-    if (device->fault == NULL) {
+    if (device->faults.first == NULL) {
         return KILN_STATUS_OK;
     }
     if (err != NULL) {
-        *err = device->fault->error;
+        *err = device->faults.first->error;
     }
-    return (kiln_status)device->fault->error.code;
+    return (kiln_status)device->faults.first->error.code;
 }
 
 kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
@@ -54,7 +54,7 @@ kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
 /// Streams that are left have run all they had, and go on with another engine.
 static kiln_status renew_named(kiln_device *device, kiln_fuse_engine *engine, kiln_error *err)
 {
-    for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
+    for (kilni_stream *s = device->streams.first; s != NULL; s = s->next) {
         kiln_fuse_stream *queue = NULL;
         if (s->engine == engine) {
             continue;
@@ -75,21 +75,21 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_device_drain(device, err);
-    for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
+    for (kilni_stream *s = device->streams.first; s != NULL && status == KILN_STATUS_OK; s = s->next) {
         if (s->capturing) {
             status = kiln_fail(err, FAILED_PRECONDITION, "a graph is being captured");
         }
     }
-    if (status == KILN_STATUS_OK && on && device->engine == NULL) {
+    if (status == KILN_STATUS_OK && on && device->engines.fused == NULL) {
         status = kiln_fail(err, FAILED_PRECONDITION,
                            "%s takes no programs, so nothing can be fused", device->address);
     }
-    if (status == KILN_STATUS_OK && device->fusion != on) {
+    if (status == KILN_STATUS_OK && device->engines.fusion != on) {
         kilni_streams_prune(device);
-        status = renew_named(device, on ? device->engine : device->plain, err);
+        status = renew_named(device, on ? device->engines.fused : device->engines.plain, err);
     }
     if (status == KILN_STATUS_OK) {
-        device->fusion = on;
+        device->engines.fusion = on;
     }
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -140,8 +140,8 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
         gates = device->gates; // those that come while others have the lock are not over then
         device->gates = NULL;
         status = kilni_device_wait(device, &local);
-        if (status != KILN_STATUS_OK && device->fault == NULL) {
-            device->fault = kilni_fault_create(device, &local);
+        if (status != KILN_STATUS_OK && device->faults.first == NULL) {
+            device->faults.first = kilni_fault_create(device, &local);
         }
         if (status != KILN_STATUS_OK && err != NULL) {
             *err = local;
@@ -150,9 +150,9 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         status = report_fault(device, err);
         // Reported once; only a lost device stays so.
-        if (device->fault != NULL && status != KILN_STATUS_DEVICE_LOST) {
-            kilni_fault_release(device, device->fault);
-            device->fault = NULL;
+        if (device->faults.first != NULL && status != KILN_STATUS_DEVICE_LOST) {
+            kilni_fault_release(device, device->faults.first);
+            device->faults.first = NULL;
         }
     }
     status = report_gates(device, gates, status, err);

@@ -178,12 +178,12 @@ static kiln_status run_fused(kilni_check *check, kilni_sample *sample, kilni_gua
     kiln_status status = kilni_beside_fused(sample, &small, check->block->program, err);
     KILN_TRY(out, status, status);
     KILN_TRY(out, status, kilni_beside_copy_inputs(sample, 1, err));
-    check->run->device->starved = false;
+    check->run->device->samples.starved = false;
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_RUNS);
     status = kilni_beside_run(sample, &small, err);
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_DOES_NOTHING);
     KILN_TRY(out, status, status);
-    if (check->run->device->starved) {
+    if (check->run->device->samples.starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory beside the run's");
         goto out;
     }

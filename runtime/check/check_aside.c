@@ -6,22 +6,22 @@
 
 kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards)
 {
-    kilni_aside aside = {device->fault,     device->allocator, device->blocks_fused,
-                         device->ops_fused, device->measuring, device->measured};
-    device->allocator = kilni_guards_allocator(guards);
-    device->measuring = true;
+    kilni_aside aside = {device->faults.first,     device->memory.allocator, device->counts.blocks_fused,
+                         device->counts.ops_fused, device->samples.measuring, device->samples.measured};
+    device->memory.allocator = kilni_guards_allocator(guards);
+    device->samples.measuring = true;
     return aside;
 }
 
 void kilni_aside_end(kiln_device *device, const kilni_aside *aside)
 {
-    device->allocator = aside->allocator;
-    device->blocks_fused = aside->blocks_fused;
-    device->ops_fused = aside->ops_fused;
-    device->measuring = aside->measuring;
-    device->measured = aside->measured;
-    if (device->fault != aside->fault) { // a failure of what nobody waits for
-        kilni_fault_release(device, device->fault);
-        device->fault = aside->fault;
+    device->memory.allocator = aside->allocator;
+    device->counts.blocks_fused = aside->blocks_fused;
+    device->counts.ops_fused = aside->ops_fused;
+    device->samples.measuring = aside->measuring;
+    device->samples.measured = aside->measured;
+    if (device->faults.first != aside->fault) { // a failure of what nobody waits for
+        kilni_fault_release(device, device->faults.first);
+        device->faults.first = aside->fault;
     }
 }

@@ -67,18 +67,18 @@ kiln_status kilni_device_wait(kiln_device *device, kiln_error *err)
 
 void kilni_device_put_ended(kiln_device *device, kilni_ended *ended)
 {
-    pthread_mutex_lock(&device->ended_lock);
-    ended->next = device->ended;
-    device->ended = ended;
-    pthread_mutex_unlock(&device->ended_lock);
+    pthread_mutex_lock(&device->ended.lock);
+    ended->next = device->ended.first;
+    device->ended.first = ended;
+    pthread_mutex_unlock(&device->ended.lock);
 }
 
 void kilni_device_sweep(kiln_device *device)
 {
-    pthread_mutex_lock(&device->ended_lock);
-    kilni_ended *ended = device->ended;
-    device->ended = NULL;
-    pthread_mutex_unlock(&device->ended_lock);
+    pthread_mutex_lock(&device->ended.lock);
+    kilni_ended *ended = device->ended.first;
+    device->ended.first = NULL;
+    pthread_mutex_unlock(&device->ended.lock);
     while (ended != NULL) {
         kilni_ended *next = ended->next;
         ended->free(device, ended);

@@ -17,7 +17,7 @@ const char *kiln_device_name(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    const char *name = device->fusion ? device->fused_name : device->plain_name;
+    const char *name = device->engines.fusion ? device->fused_name : device->plain_name;
     pthread_mutex_unlock(&device->lock);
     return name;
 }

@@ -18,13 +18,13 @@ static uint64_t threshold_of(kiln_device *device)
 
 void kilni_pressure_init(kiln_device *device)
 {
-    device->pressure = threshold_of(device);
+    device->memory.pressure = threshold_of(device);
 }
 
 bool kilni_reclaim(kiln_device *device)
 {
     bool any = false;
-    for (const kilni_reclaim_fn *one = device->reclaimers->all; *one != NULL; one++) {
+    for (const kilni_reclaim_fn *one = device->memory.reclaimers->all; *one != NULL; one++) {
         any = (*one)(device) || any;
     }
     return any;
@@ -33,7 +33,7 @@ bool kilni_reclaim(kiln_device *device)
 void kilni_relieve(kiln_device *device)
 {
     kiln_error later = KILN_ERROR_INIT;
-    device->early_runs++;
+    device->memory.early_runs++;
     if (kilni_run_all_queued(device, &later) != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                        later.message);
@@ -53,7 +53,7 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
     pthread_mutex_lock(&device->lock);
     device->backend->ops->set_budget(device->backend, bytes);
     kilni_pressure_init(device);
-    if (kilni_under_pressure(device)) {
+    if (kilni_under_pressure(&device->memory)) {
         kilni_relieve(device);
     }
     pthread_mutex_unlock(&device->lock);
@@ -68,6 +68,6 @@ void kiln_device_reset_peaks(kiln_device *device)
     if (device->backend->ops->reset_peaks != NULL) {
         device->backend->ops->reset_peaks(device->backend);
     }
-    device->bytes_live_peak = device->bytes_live;
+    device->memory.live_peak = device->memory.live;
     pthread_mutex_unlock(&device->lock);
 }

@@ -6,10 +6,10 @@
 
 kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
 {
-    if (device->current != NULL && device->current->id == id) {
-        return device->current;
+    if (device->streams.current != NULL && device->streams.current->id == id) {
+        return device->streams.current;
     }
-    kilni_stream *stream = id != 0 ? device->streams : NULL;
+    kilni_stream *stream = id != 0 ? device->streams.first : NULL;
     while (stream != NULL && stream->id != id) {
         stream = stream->next;
     }
@@ -19,10 +19,10 @@ kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
 void kilni_stream_enlist(kilni_stream *stream)
 {
     kiln_device *device = stream->device;
-    stream->next = device->streams;
-    device->streams = stream;
-    device->n_streams++;
-    device->current = NULL;
+    stream->next = device->streams.first;
+    device->streams.first = stream;
+    device->streams.count++;
+    device->streams.current = NULL;
 }
 
 kilni_stream *kilni_stream_chosen_by(const kiln_device *device, uint64_t thread)
@@ -39,7 +39,7 @@ bool kilni_stream_is_mine(const kilni_stream *stream)
 
 bool kilni_device_persists(const kiln_device *device)
 {
-    for (const kilni_stream *s = device->streams; s != NULL; s = s->next) {
+    for (const kilni_stream *s = device->streams.first; s != NULL; s = s->next) {
         if (s->persistent > 0 && kilni_stream_is_mine(s)) {
             return true;
         }

@@ -70,8 +70,8 @@ kiln_status kilni_plan_block_build(kiln_device *device, kiln_fuse_engine *engine
 static bool starves(const kilni_run *run, const kiln_error *cause)
 {
     kiln_device *device = run->device;
-    bool starved = device->measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
-    device->starved = device->starved || starved;
+    bool starved = device->samples.measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
+    device->samples.starved = device->samples.starved || starved;
     return starved;
 }
 
@@ -385,7 +385,7 @@ static void tune(const kilni_run *run, uint32_t index, const block_run *current)
 {
     kilni_block_state *state = current->view.block->state;
     kiln_device *device = run->device;
-    if (device->tune != KILNI_TUNE_OFF && !device->measuring && !device->measured &&
+    if (device->samples.tune != KILNI_TUNE_OFF && !device->samples.measuring && !device->samples.measured &&
         !state->tuned) {
         uint64_t start_ns = kilni_trace_now(device);
         state->tuned = device->hooks->before_block(run, index, &state->scores);
@@ -400,10 +400,10 @@ static void count_block(const kilni_run *run, block_run *current)
         return;
     }
     current->counted = true;
-    run->device->blocks_fused++;
+    run->device->counts.blocks_fused++;
     for (uint32_t at = 0; at < block->n_ops; at++) {
         if (kiln_op_info_of(run->segment->ops[block->ops[at]].op)->cls != KILN_CLASS_CONTROL) {
-            run->device->ops_fused++;
+            run->device->counts.ops_fused++;
         }
     }
 }
@@ -414,7 +414,7 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
     bool known = starves(run, cause) || (state != NULL && state->told);
     kiln_log_write(&run->device->context->env, known ? KILN_LOG_DEBUG : KILN_LOG_WARN, "runtime",
                    "block of %s runs unfused: %s", current->view.block->fuser, cause->message);
-    if (state != NULL && !run->device->measuring) {
+    if (state != NULL && !run->device->samples.measuring) {
         state->told = true;
     }
     current->unfused = true;
@@ -427,10 +427,10 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
 {
     kilni_block_state *state = current->view.block->state;
     kiln_device *device = run->device;
-    bool wanted = device->check == KILNI_CHECK_ALWAYS ||
-                  (device->check == KILNI_CHECK_FIRST && !state->checked);
+    bool wanted = device->check.mode == KILNI_CHECK_ALWAYS ||
+                  (device->check.mode == KILNI_CHECK_FIRST && !state->checked);
     kilni_check *check =
-        wanted && !device->measuring ? device->hooks->shadow_begin(run, index) : NULL;
+        wanted && !device->samples.measuring ? device->hooks->shadow_begin(run, index) : NULL;
     if (check == NULL) {
         return;
     }
@@ -588,7 +588,7 @@ static void run_steps(const kilni_run *run)
     const kiln_plan *plan = run->segment->plan;
     block_run current;
     bool traced = kilni_trace_of(run->device) != NULL;
-    run->device->measured = run->device->measured && run->device->measuring;
+    run->device->samples.measured = run->device->samples.measured && run->device->samples.measuring;
     current.block = UINT32_MAX;
     current.unfused = false;
     current.started = false;
@@ -619,7 +619,7 @@ static void run_steps(const kilni_run *run)
 void kilni_plan_run(const kilni_run *run)
 {
     kilni_run with = *run;
-    if (run->device->records && !run->device->measuring) {
+    if (run->device->check.records && !run->device->samples.measuring) {
         run->device->hooks->before_run(run);
     }
     with.layout = kilni_layout_begin(run);

@@ -35,8 +35,8 @@ void kilni_plan_reuse(kilni_place *target, const kilni_place *source, const kiln
 
 void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause)
 {
-    if (run->device->fault == NULL) {
-        run->device->fault = kilni_fault_create(run->device, cause);
+    if (run->device->faults.first == NULL) {
+        run->device->faults.first = kilni_fault_create(run->device, cause);
     }
 }
 
@@ -196,7 +196,7 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
                             kiln_op_info_of(record->op)->name, i);
         }
     }
-    if (err.code == 0 && run->device->check != KILNI_CHECK_OFF && !run->device->measuring) {
+    if (err.code == 0 && run->device->check.mode != KILNI_CHECK_OFF && !run->device->samples.measuring) {
         run->device->hooks->before_op(run, op);
     }
     if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&

@@ -6,7 +6,7 @@
 
 kilni_stream *kilni_graph_find_capture(kiln_device *device, uint64_t thread)
 {
-    for (kilni_stream *stream = device->streams; stream != NULL; stream = stream->next) {
+    for (kilni_stream *stream = device->streams.first; stream != NULL; stream = stream->next) {
         if (stream->capturing && stream->thread == thread) {
             return stream;
         }

@@ -8,15 +8,15 @@
 
 static void unlist(kiln_device *device, kilni_stream *stream)
 {
-    kilni_stream **link = &device->streams;
+    kilni_stream **link = &device->streams.first;
     while (*link != NULL && *link != stream) {
         link = &(*link)->next;
     }
     if (*link == stream) {
         *link = stream->next;
-        device->n_streams--;
+        device->streams.count--;
     }
-    device->current = NULL;
+    device->streams.current = NULL;
 }
 
 /// Holds on tensors, in an array of their own. NULL: no memory.

@@ -51,7 +51,7 @@ bool kilni_arena_drop(kiln_device *device)
         unbind(arena->bound);
     }
     device->backend->ops->free(device->backend, arena->buffer);
-    device->bytes_live -= arena->bytes;
+    device->memory.live -= arena->bytes;
     arena->buffer = NULL;
     arena->bytes = 0;
     return true;
@@ -89,7 +89,7 @@ static bool reserve_arena(kiln_device *device, uint64_t bytes)
         return false;
     }
     arena->bytes = bytes;
-    kilni_count_live(device, bytes);
+    kilni_count_live(&device->memory, bytes);
     return true;
 }
 
@@ -283,7 +283,7 @@ kilni_layout *kilni_layout_find(const kilni_run *run)
 kilni_layout *kilni_layout_begin(const kilni_run *run)
 {
     kilni_arena *arena = &run->device->arena;
-    if (arena->off || arena->busy || run->device->measuring ||
+    if (arena->off || arena->busy || run->device->samples.measuring ||
         run->device->backend->ops->window == NULL) {
         return NULL;
     }
@@ -306,7 +306,7 @@ void kilni_layout_end(const kilni_run *run)
             kilni_place_clear(run->device, &hold);
         }
     }
-    run->device->values_planned += layout->n_planned;
+    run->device->counts.values_planned += layout->n_planned;
     layout->settled = layout->settled || layout->n_learned == layout->n_known;
     run->device->arena.busy = false;
 }

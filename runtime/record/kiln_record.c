@@ -4,8 +4,8 @@
 
 #include "record_internal.h"
 
-static kiln_status record_any(kiln_device *handle, const kilni_op_call *call,
-                              kiln_tensor **out_tensors, kiln_error *err)
+static kiln_status record_any(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                              kiln_error *err)
 {
     return kilni_moves_quantised(call) ? kilni_record_moved(handle, call, out_tensors, err)
                                        : kilni_record_call(handle, call, out_tensors, err);
@@ -15,7 +15,7 @@ kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inp
                         size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
                         kiln_tensor **out_tensors, kiln_error *err)
 {
-    const kilni_op_call call = {op, 0, inputs, n_inputs, attrs, n_attrs};
+    kilni_op_call call = {op, 0, inputs, n_inputs, attrs, n_attrs};
     return record_any(handle, &call, out_tensors, err);
 }
 
@@ -29,7 +29,7 @@ kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *c
     for (size_t i = 0; i < n_outputs; i++) {
         unwanted |= outputs[i] == NULL ? 1u << i : 0;
     }
-    const kilni_op_call call = {op, unwanted, inputs, n_inputs, attrs, n_attrs};
+    kilni_op_call call = {op, unwanted, inputs, n_inputs, attrs, n_attrs};
     kiln_status status = record_any(device, &call, made, err);
     for (size_t i = 0; i < n_outputs; i++) {
         if (outputs[i] != NULL) {

@@ -61,7 +61,7 @@ void kiln_stream_release(kiln_stream *stream)
         kilni_thread *thread = &device->threads.places[i];
         thread->chosen = thread->chosen == stream->inner ? NULL : thread->chosen;
     }
-    device->current = NULL;
+    device->streams.current = NULL;
     stream->inner->named = false; // goes once nothing is queued on it
     pthread_mutex_unlock(&device->lock);
     kiln_free(&device->context->env, stream);
@@ -80,7 +80,7 @@ static kiln_status choose(kiln_device *device, kilni_stream *stream, kiln_error 
     if (thread != NULL) {
         thread->chosen = stream;
     }
-    device->current = NULL;
+    device->streams.current = NULL;
     return KILN_STATUS_OK;
 }
 

@@ -6,23 +6,23 @@
 #include "record_internal.h"
 
 /// How many results a call may have. Custom operations say so themselves.
-static size_t most_results(kiln_op op)
+static size_t most_results(kiln_op op, const kiln_op_info *info)
 {
-    const kiln_op_info *info = kiln_op_info_of(op);
     return op == KILN_OP_CUSTOM ? KILN_MAX_OUTPUTS : info != NULL ? info->n_outputs : 1;
 }
 
-kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
-                               kiln_tensor **out_tensors, kiln_error *err)
+static inline kiln_status check(kiln_device **handle, const kilni_op_call *call,
+                                const kiln_op_info *info, kiln_tensor **out_tensors,
+                                kiln_error *err)
 {
-    const kiln_op_info *info = kiln_op_info_of(call->op);
+    size_t n_results = most_results(call->op, info);
     kiln_tensor *const *inputs = call->inputs;
     size_t n_inputs = call->n_inputs;
     size_t n_attrs = call->n_attrs;
     if (out_tensors == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
     }
-    for (size_t i = 0; i < most_results(call->op); i++) {
+    for (size_t i = 0; i < n_results; i++) {
         out_tensors[i] = NULL;
     }
     if (info == NULL || info->cls == KILN_CLASS_CONTROL) {
@@ -54,6 +54,12 @@ kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
+                               kiln_tensor **out_tensors, kiln_error *err)
+{
+    return check(handle, call, kiln_op_info_of(call->op), out_tensors, err);
+}
+
 /// Before collective_sync of `tensor` is recorded: a device that cannot wait in its queue waits
 /// here.
 static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_error *err)
@@ -75,35 +81,36 @@ out:
     return status;
 }
 
-kiln_status kilni_record_call(kiln_device *handle, const kilni_op_call *given,
-                              kiln_tensor **out_tensors, kiln_error *err)
+kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                              kiln_error *err)
 {
-    kilni_op_call call = *given;
     kiln_attr named[KILN_MAX_ATTRS];
-    kiln_status status = kilni_record_check(&handle, &call, out_tensors, err);
+    const kiln_op_info *info = kiln_op_info_of(call->op);
+    size_t n_results = most_results(call->op, info);
+    kiln_status status = check(&handle, call, info, out_tensors, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    kilni_name_dtype(handle, call.op, &call.attrs, named);
+    kilni_name_dtype(handle, call->op, &call->attrs, named);
     kiln_device *device = kilni_core(handle);
     kilni_stream *stream = NULL;
     pthread_mutex_lock(&device->lock);
     uint64_t start_ns = kilni_trace_now(device);
-    status = call.op == KILN_OP_COLLECTIVE_SYNC
-                 ? await_result(device, call.inputs[0], err)
-                 : kilni_await_arrivals(device, call.inputs, call.n_inputs, err);
+    status = call->op == KILN_OP_COLLECTIVE_SYNC
+                 ? await_result(device, call->inputs[0], err)
+                 : kilni_await_arrivals(device, call->inputs, call->n_inputs, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_current(device, &stream, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_stream_record(stream, &call, out_tensors, err);
+        status = kilni_stream_record(stream, call, out_tensors, err);
     }
-    for (size_t i = 0; i < most_results(call.op) && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < n_results && status == KILN_STATUS_OK; i++) {
         if (out_tensors[i] != NULL) {
             out_tensors[i]->handle = handle;
         }
     }
-    kilni_trace_span(device, KILNI_SPAN_RECORD, kiln_op_info_of(call.op)->name, start_ns);
+    kilni_trace_span(device, KILNI_SPAN_RECORD, info->name, start_ns);
     if (status == KILN_STATUS_OK && !stream->capturing) {
         // The operation is recorded whatever becomes of the planning of those before it. On the hot
         // path the record is not zeroed; a failure fills it.
@@ -113,7 +120,7 @@ kiln_status kilni_record_call(kiln_device *handle, const kilni_op_call *given,
             kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                            later.message);
         }
-        if (kilni_under_pressure(device)) {
+        if (kilni_under_pressure(&device->memory)) {
             kilni_relieve(device);
         }
     }

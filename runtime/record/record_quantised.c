@@ -68,7 +68,7 @@ static bool has_blocks(const kiln_tensor *tensor)
 static kiln_status dequantise(kiln_tensor *from, kiln_tensor **out_tensor, kiln_error *err)
 {
     const kiln_attr dtype = kilni_attr_dtype(KILN_DTYPE_F32);
-    const kilni_op_call call = {KILN_OP_DEQUANTIZE, 0, &from, 1, &dtype, 1};
+    kilni_op_call call = {KILN_OP_DEQUANTIZE, 0, &from, 1, &dtype, 1};
     return kilni_record_call(NULL, &call, out_tensor, err);
 }
 
@@ -77,12 +77,12 @@ static kiln_status requantise_exactly(kiln_tensor *from, kiln_tensor *moved,
                                       kiln_tensor **out_tensor, kiln_error *err)
 {
     kiln_tensor *scales = NULL;
-    const kilni_op_call find = {KILN_OP_QUANTIZED_SCALES, 0, &from, 1, NULL, 0};
+    kilni_op_call find = {KILN_OP_QUANTIZED_SCALES, 0, &from, 1, NULL, 0};
     kiln_status status = kilni_record_call(NULL, &find, &scales, err);
     if (status == KILN_STATUS_OK) {
         kiln_tensor *const inputs[] = {moved, scales};
         const kiln_attr attrs[] = {kilni_attr_dtype(from->desc.dtype), kilni_attr_ints(NULL, 0)};
-        const kilni_op_call call = {KILN_OP_QUANTIZE, 0, inputs, 2, attrs, 2};
+        kilni_op_call call = {KILN_OP_QUANTIZE, 0, inputs, 2, attrs, 2};
         status = kilni_record_call(NULL, &call, out_tensor, err);
     }
     kiln_release(scales);
@@ -95,7 +95,7 @@ static kiln_status requantise_anew(const kiln_tensor *from, kiln_tensor *moved,
     const kiln_attr attrs[] = {
         kilni_attr_dtype(from->desc.dtype), kilni_attr_ints(blocks, moved->desc.rank),
         kilni_attr_dtype(kiln_scheme_scale(from->desc.scheme)), kilni_attr_none()};
-    const kilni_op_call call = {KILN_OP_QUANTIZE_DYNAMIC, 0, &moved, 1, attrs, 4};
+    kilni_op_call call = {KILN_OP_QUANTIZE_DYNAMIC, 0, &moved, 1, attrs, 4};
     return kilni_record_call(NULL, &call, out_tensor, err);
 }
 

@@ -18,7 +18,7 @@ kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **
     if (stream == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
     }
-    stream->id = ++device->last_stream;
+    stream->id = ++device->streams.last_id;
     stream->device = device;
     stream->thread = kiln_thread_id();
     stream->capturing = whole;
@@ -47,8 +47,8 @@ void kilni_stream_destroy(kilni_stream *stream)
     if (!stream->replaying) {
         kiln_fuse_stream_discard(stream->queue, unpin_token, NULL);
     }
-    if (stream->device->current == stream) {
-        stream->device->current = NULL;
+    if (stream->device->streams.current == stream) {
+        stream->device->streams.current = NULL;
     }
     kiln_fuse_stream_destroy(stream->queue);
     kiln_free(&stream->device->context->env, stream);
@@ -56,13 +56,13 @@ void kilni_stream_destroy(kilni_stream *stream)
 
 void kilni_streams_prune(kiln_device *device)
 {
-    kilni_stream **link = &device->streams;
+    kilni_stream **link = &device->streams.first;
     while (*link != NULL) {
         kilni_stream *stream = *link;
         if (!stream->capturing && !stream->named && stream->persistent == 0 &&
             kiln_fuse_stream_pending(stream->queue) == 0) {
             *link = stream->next;
-            device->n_streams--;
+            device->streams.count--;
             kilni_stream_destroy(stream);
         } else {
             link = &stream->next;
@@ -75,7 +75,7 @@ static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
 {
     kilni_stream *own = NULL;
     kilni_stream *chosen = kilni_stream_chosen_by(device, thread);
-    for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
+    for (kilni_stream *s = device->streams.first; s != NULL; s = s->next) {
         if (s->thread == thread && s->capturing) {
             return s;
         }
@@ -87,10 +87,10 @@ static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
 /// Before there is one stream more.
 static void make_way(kiln_device *device)
 {
-    if (device->n_streams >= IDLE_STREAMS) {
+    if (device->streams.count >= IDLE_STREAMS) {
         kilni_streams_prune(device);
     }
-    if (device->n_streams >= MOST_STREAMS) {
+    if (device->streams.count >= MOST_STREAMS) {
         kilni_relieve(device);
         kilni_streams_prune(device);
     }
@@ -99,8 +99,8 @@ static void make_way(kiln_device *device)
 kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err)
 {
     uint64_t thread = kiln_thread_id();
-    kilni_stream *stream = device->current;
-    if (stream != NULL && device->current_thread == thread) {
+    kilni_stream *stream = device->streams.current;
+    if (stream != NULL && device->streams.current_thread == thread) {
         *out_stream = stream;
         return KILN_STATUS_OK;
     }
@@ -113,8 +113,8 @@ kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream,
         }
         kilni_stream_enlist(stream);
     }
-    device->current = stream;
-    device->current_thread = thread;
+    device->streams.current = stream;
+    device->streams.current_thread = thread;
     *out_stream = stream;
     return KILN_STATUS_OK;
 }

@@ -16,16 +16,16 @@ uint64_t kilni_tensor_ids(uint64_t count)
 
 static uint64_t next_id(kiln_device *device)
 {
-    if (device->next_id == device->end_id) {
-        device->next_id = kilni_tensor_ids(IDS_AT_ONCE);
-        device->end_id = device->next_id + IDS_AT_ONCE;
+    if (device->tensors.next_id == device->tensors.end_id) {
+        device->tensors.next_id = kilni_tensor_ids(IDS_AT_ONCE);
+        device->tensors.end_id = device->tensors.next_id + IDS_AT_ONCE;
     }
-    return device->next_id++;
+    return device->tensors.next_id++;
 }
 
 void kilni_tensor_unhold(kiln_device *device)
 {
-    if (--device->tensors_held == 0) {
+    if (--device->tensors.held == 0) {
         atomic_fetch_sub(&device->refs, 1); // not the last
     }
 }
@@ -49,10 +49,10 @@ static void clear(kiln_tensor *tensor)
 kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
 {
     kiln_device *device = kilni_core(handle);
-    kiln_tensor *tensor = device->free_tensors;
+    kiln_tensor *tensor = device->tensors.free;
     if (tensor != NULL) {
-        device->free_tensors = tensor->next_free;
-        device->n_free_tensors--;
+        device->tensors.free = tensor->next_free;
+        device->tensors.n_free--;
         clear(tensor);
     } else {
         tensor = kiln_alloc(&device->context->env, sizeof(*tensor));
@@ -60,7 +60,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
             return NULL;
         }
     }
-    if (device->tensors_held++ == 0) {
+    if (device->tensors.held++ == 0) {
         (void)kiln_device_retain(device);
     }
     atomic_init(&tensor->refs, 1);
@@ -71,7 +71,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
     tensor->desc.id = next_id(device);
     tensor->desc.flags = 0;
     tensor->bytes = (uint64_t)kiln_desc_bytes(desc);
-    device->tensors_live++;
+    device->tensors.live++;
     return tensor;
 }
 
@@ -100,11 +100,11 @@ static void free_tensor(kiln_tensor *tensor)
     kilni_place_clear(device, &tensor->place);
     kilni_tensor_unpend(tensor);
     kilni_tensor_undoom(tensor);
-    device->tensors_live--;
-    if (device->n_free_tensors < KEPT_TENSORS) {
-        tensor->next_free = device->free_tensors;
-        device->free_tensors = tensor;
-        device->n_free_tensors++;
+    device->tensors.live--;
+    if (device->tensors.n_free < KEPT_TENSORS) {
+        tensor->next_free = device->tensors.free;
+        device->tensors.free = tensor;
+        device->tensors.n_free++;
     } else {
         kiln_free(&device->context->env, tensor);
     }
@@ -203,7 +203,7 @@ void kiln_release(kiln_tensor *tensor)
     kiln_device *device = tensor->device;
     pthread_mutex_lock(&device->lock);
     let_go(tensor);
-    bool last = --device->tensors_held == 0;
+    bool last = --device->tensors.held == 0;
     pthread_mutex_unlock(&device->lock);
     if (last) {
         kiln_device_release(device);
@@ -305,13 +305,13 @@ kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
 static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *data, kiln_error *err)
 {
     size_t bytes = kiln_tensor_bytes(tensor);
-    device->persistent = kilni_device_persists(device);
+    device->memory.persistent = kilni_device_persists(device);
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     if (status == KILN_STATUS_RESOURCE_EXHAUSTED) { // what waits in queues may hold memory
         kilni_relieve(device);
         status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     }
-    device->persistent = false;
+    device->memory.persistent = false;
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }

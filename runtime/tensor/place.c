@@ -9,8 +9,8 @@ kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause)
 {
     kilni_fault *fault = kiln_alloc(&device->context->env, sizeof(*fault));
     if (fault == NULL) {
-        device->no_memory.refs++;
-        return &device->no_memory;
+        device->faults.no_memory.refs++;
+        return &device->faults.no_memory;
     }
     fault->refs = 1;
     fault->error = *cause;
@@ -27,11 +27,11 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault)
 static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_place *place,
                                 kiln_buffer **out_buffer, kiln_error *err)
 {
-    if (device->allocator != NULL) {
-        return device->allocator->alloc(device->allocator, bytes, place, out_buffer, err);
+    if (device->memory.allocator != NULL) {
+        return device->memory.allocator->alloc(device->memory.allocator, bytes, place, out_buffer, err);
     }
     const kiln_backend_ops *ops = device->backend->ops;
-    bool persists = device->persistent && ops->alloc_persistent != NULL;
+    bool persists = device->memory.persistent && ops->alloc_persistent != NULL;
     return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
 }
 
@@ -58,7 +58,7 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         }
         storage->refs = 1;
         storage->bytes = (uint64_t)bytes;
-        kilni_count_live(device, storage->bytes);
+        kilni_count_live(&device->memory, storage->bytes);
     }
     place->storage = storage;
     place->view = kiln_view_dense(desc, storage != NULL ? storage->buffer : NULL);
@@ -91,12 +91,12 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
         kilni_waits_release(storage->waits);
         storage->waits = NULL;
         if (!storage->planned) {
-            device->bytes_live -= storage->bytes;
+            device->memory.live -= storage->bytes;
             device->backend->ops->free(device->backend, storage->buffer);
             kiln_free(&device->context->env, storage);
         }
     } else if (storage != NULL && storage->kept > 0 && storage->refs == storage->kept) {
-        device->reclaimers->forget(device, storage);
+        device->memory.reclaimers->forget(device, storage);
     }
     kilni_fault_release(device, place->fault);
     place->storage = NULL;

@@ -146,8 +146,8 @@ kilni_step_mark kilni_trace_step_begin(const kilni_run *run)
         return mark;
     }
     // Samples of a tournament are nobody's step.
-    mark.tag = device->measuring ? 0 : atomic_fetch_add(&trace->last_tag, 1) + 1;
-    mark.start_ns = device->measuring ? 0 : kiln_time_ns();
+    mark.tag = device->samples.measuring ? 0 : atomic_fetch_add(&trace->last_tag, 1) + 1;
+    mark.start_ns = device->samples.measuring ? 0 : kiln_time_ns();
     kilni_trace_tag(device, mark.tag);
     return mark;
 }

@@ -131,23 +131,23 @@ static move *take_ready(kilni_mover *mover)
 
 static void enter(kiln_device *device, kilni_moving *end)
 {
-    *end = (kilni_moving){.number = device->next_move++, .before = device->last_move};
-    *(end->before != NULL ? &end->before->next : &device->first_move) = end;
-    device->last_move = end;
+    *end = (kilni_moving){.number = device->moves.next_number++, .before = device->moves.last};
+    *(end->before != NULL ? &end->before->next : &device->moves.first) = end;
+    device->moves.last = end;
 }
 
 /// Who syncs or closes the device waits for this.
 static void leave(kiln_device *device, const kilni_moving *end)
 {
-    *(end->before != NULL ? &end->before->next : &device->first_move) = end->next;
-    *(end->next != NULL ? &end->next->before : &device->last_move) = end->before;
+    *(end->before != NULL ? &end->before->next : &device->moves.first) = end->next;
+    *(end->next != NULL ? &end->next->before : &device->moves.last) = end->before;
     pthread_cond_broadcast(&device->arrived);
 }
 
 void kilni_await_moves(kiln_device *device)
 {
-    uint64_t end = device->next_move; // others may go on moving for ever
-    while (device->first_move != NULL && device->first_move->number < end) {
+    uint64_t end = device->moves.next_number; // others may go on moving for ever
+    while (device->moves.first != NULL && device->moves.first->number < end) {
         pthread_cond_wait(&device->arrived, &device->lock);
     }
 }

@@ -253,7 +253,7 @@ static void test_streams_of_ended_threads(void)
         pthread_join(thread, NULL);
         KILN_CHECK_INT(made.wrong, 0);
     }
-    KILN_CHECK(f.device->n_streams < MOST);
+    KILN_CHECK(f.device->streams.count < MOST);
     kiln_release(shared);
     fixture_close(&f);
 }
