@@ -2,7 +2,27 @@
 // Puts the rooms together: a device is made with the tables of those above it, and ended by all of
 // them in turn. Decides which room does what for a device, and in which order they let go of it.
 
-#include "runtime_internal.h"
+#include "gradsync_internal.h"
+#include "rt_assembly.h"
+#include "rt_check.h"
+#include "rt_check_state.h"
+#include "rt_collective.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_engines.h"
+#include "rt_execute.h"
+#include "rt_kept.h"
+#include "rt_lanes.h"
+#include "rt_layout.h"
+#include "rt_memory_account.h"
+#include "rt_moves.h"
+#include "rt_place.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
+#include "rt_tune.h"
 
 #include <stdio.h>
 #include <time.h>

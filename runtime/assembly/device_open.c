@@ -2,9 +2,12 @@
 // Opening devices by address. Decides which provider an address means, and that a device is opened
 // once; what it is made of is assemble.c's.
 
-#include "runtime_internal.h"
+#include "rt_assembly.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #ifndef KILN_RUNTIME_REMOTE
 #define KILN_RUNTIME_REMOTE "libkiln_remote.so.0"

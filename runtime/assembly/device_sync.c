@@ -2,7 +2,18 @@
 // Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory
 // back. Decides which failures a sync reports, and that each is reported once.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_engines.h"
+#include "rt_execute.h"
+#include "rt_memory_account.h"
+#include "rt_moves.h"
+#include "rt_place.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+
+#include <string.h>
 
 void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
 {
@@ -75,7 +86,8 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_device_drain(device, err);
-    for (kilni_stream *s = device->streams.first; s != NULL && status == KILN_STATUS_OK; s = s->next) {
+    for (kilni_stream *s = device->streams.first; s != NULL && status == KILN_STATUS_OK;
+         s = s->next) {
         if (s->capturing) {
             status = kiln_fail(err, FAILED_PRECONDITION, "a graph is being captured");
         }

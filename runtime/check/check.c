@@ -4,9 +4,21 @@
 // wrong: a guard word, an input, an element beyond what the judge allows (judge.c of ir). What then
 // happens is check_report.c.
 
-#include "runtime_internal.h"
+#include "rt_block_sample.h"
+#include "rt_check.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_guards.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 #include <stdio.h>
+#include <string.h>
 
 kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *out_mode,
                                 kiln_error *err)

@@ -2,12 +2,16 @@
 // What the check runs for itself, between guard words, is put aside: the device's figures and its
 // failure are afterwards as they were before.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_device.h"
+#include "rt_guards.h"
+#include "rt_place.h"
 
 kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards)
 {
-    kilni_aside aside = {device->faults.first,     device->memory.allocator, device->counts.blocks_fused,
-                         device->counts.ops_fused, device->samples.measuring, device->samples.measured};
+    kilni_aside aside = {device->faults.first,        device->memory.allocator,
+                         device->counts.blocks_fused, device->counts.ops_fused,
+                         device->samples.measuring,   device->samples.measured};
     device->memory.allocator = kilni_guards_allocator(guards);
     device->samples.measuring = true;
     return aside;

@@ -4,7 +4,13 @@
 // Decides when operands are read back, which costs a wait: at the first run of each operation of
 // each plan, or at every run.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +44,8 @@ static uint32_t find(const kilni_index_places *places, uint64_t key)
 static bool is_new(kiln_device *device, uint64_t key)
 {
     if (device->check.index_places == NULL) {
-        device->check.index_places = kiln_alloc(&device->context->env, sizeof(*device->check.index_places));
+        device->check.index_places =
+            kiln_alloc(&device->context->env, sizeof(*device->check.index_places));
     }
     kilni_index_places *places = device->check.index_places;
     return places != NULL && places->count < MOST_PLACES && places->keys[find(places, key)] == 0;

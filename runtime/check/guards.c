@@ -3,7 +3,12 @@
 // words, as a part of a larger buffer. Decides where they are and finds the first that is gone; who
 // wrote it is the check's to say.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_guards.h"
+#include "rt_layout.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
 
 enum { GUARD_BYTES = 4096 };
 

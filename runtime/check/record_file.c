@@ -4,10 +4,17 @@
 // dtypes, extents, strides) is written once by a process, before it runs, with its inputs; large
 // inputs of floats go without their elements, which a replay invents.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -4,7 +4,10 @@
 // asking. Decides which launches are, how long they may take, and what is said and remembered of
 // one that does not end. The device is lost to the process then.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -41,7 +44,8 @@ static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *
     }
     ops->read_wait(pending, /*cancel=*/!passed); // of no bytes: does not wait when cancelled
     *out_status = ops->read_end(backend, pending, &err);
-    if (*out_status != KILN_STATUS_OK && device->faults.first == NULL) { // else nobody would hear of it
+    if (*out_status != KILN_STATUS_OK &&
+        device->faults.first == NULL) { // else nobody would hear of it
         device->faults.first = kilni_fault_create(device, &err);
     }
     return passed;

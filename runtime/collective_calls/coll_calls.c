@@ -5,6 +5,18 @@
 // stream runs. The other collectives start at once. Who may use a result when is arrival.c's.
 
 #include "coll_memory.h"
+#include "rt_attrs.h"
+#include "rt_collective.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 // ---- one rank's part ----
 

@@ -6,9 +6,18 @@
 // order it combines, is decided by collective/; the public calls are in coll_calls.c.
 
 #include "coll_memory.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
+
+#include <string.h>
 #endif
 
 static const size_t kept_staging_bytes = 256u << 20;

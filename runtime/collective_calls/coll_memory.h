@@ -6,7 +6,8 @@
 /// coll_calls.c (calls on tensors) share.
 
 #include "collective.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_place.h"
 
 typedef struct kilni_staging { ///< of the host, for a mapping
     void *data;
@@ -41,7 +42,6 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
 
 /// A call that was not started. Under the device's lock.
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result);
-
 
 // ---- groups ----
 

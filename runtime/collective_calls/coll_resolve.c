@@ -3,6 +3,10 @@
 // queue, or waits where the device has none. Decides when a result counts as resolved.
 
 #include "coll_memory.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 /// The call begins, if it only was recorded, and the device's queue waits for its end.
 static kiln_status resolve_locked(kiln_tensor *tensor, kiln_error *err)

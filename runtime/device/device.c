@@ -2,7 +2,8 @@
 // A device as everybody knows it: its holds, what it is, and waiting for its queue. What its rooms
 // do for it, and its end, come from the tables that it was made with (assemble.c).
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_trace.h"
 
 kiln_device *kiln_device_retain(kiln_device *device)
 {

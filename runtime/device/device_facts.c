@@ -2,7 +2,8 @@
 // What can be asked of a device without touching its work: its name, what it does with a dtype, how
 // many there are of a type.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 #include <stdio.h>
 

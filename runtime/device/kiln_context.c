@@ -4,7 +4,8 @@
 // an empty context is cheap.
 
 #define _GNU_SOURCE // dladdr, realpath
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_trace.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static kiln_status open_store(kiln_context *context, kiln_error *err)

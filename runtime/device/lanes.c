@@ -4,7 +4,8 @@
 // a lock of its own, so that who works there never needs the device's. What travels in them is
 // coll_memory.c's.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"

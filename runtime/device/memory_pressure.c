@@ -3,7 +3,10 @@
 // alive what its operations read, also after the caller has let go of it; so when what is held and
 // what queued results will need come near the budget, and enough would come free, the queues run.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
+#include "rt_memory_account.h"
 
 enum {
     PRESSURE_EIGHTHS = 7 ///< of the budget

@@ -3,7 +3,10 @@
 // each operation is one draw. What an operation draws is fixed when it is recorded, so it does not
 // depend on when, where or in which kernel it runs.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_device.h"
+#include "rt_random.h"
+#include "rt_threads.h"
 
 bool kilni_random_draws(const kiln_op_info *info, uint32_t *out_attr)
 {

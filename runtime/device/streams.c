@@ -2,7 +2,9 @@
 // The streams that a device lists: found by id, by who chose them, by what they allocate. Making,
 // choosing and ending them is thread_streams.c's.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_streams.h"
+#include "rt_threads.h"
 
 kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
 {

@@ -2,7 +2,9 @@
 // Operators of plugins that the device has no kernel for: their inputs come to the host, where the
 // plugin computes, and their results go back.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
 
 /// Host memory for the part of a buffer that a view touches; offsets count from its start.
 static kiln_status fetch(kiln_device *device, kiln_view *view, kiln_host_memory *out_memory,

@@ -5,6 +5,10 @@
 // Where nothing has to be compiled nobody asks.
 
 #include "plan_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_engines.h"
+#include "rt_streams.h"
 
 /// Asked under the device's lock, as the engine is.
 static kiln_status admit(void *user, const kiln_program *program, kiln_error *err)
@@ -27,7 +31,7 @@ kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
         status = kiln_fuse_engine_create(registry, info, &options, &device->engines.plain, err);
     }
     device->engines.fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
-                     device->backend->ops->program_launch != NULL;
+                             device->backend->ops->program_launch != NULL;
     if (status == KILN_STATUS_OK && device->engines.fusion) {
         options.fusion_off = 0;
         options.store = kiln_context_store(device->context);
@@ -42,8 +46,8 @@ kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
 
 void kilni_engines_destroy(kiln_device *device)
 {
-    kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain, device->engines.former_fused,
-                                     device->engines.former_plain};
+    kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain,
+                                     device->engines.former_fused, device->engines.former_plain};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         kiln_fuse_engine_destroy(all[i]);
     }
@@ -51,7 +55,8 @@ void kilni_engines_destroy(kiln_device *device)
 
 void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
 {
-    const kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain, device->engines.former_fused,
+    const kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain,
+                                           device->engines.former_fused,
                                            device->engines.former_plain};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         kiln_fuse_stats one = {0};
@@ -96,8 +101,10 @@ kiln_status kilni_engines_follow(kilni_stream *stream, kiln_error *err)
         }
     }
     if (status == KILN_STATUS_OK && device->engines.former_plain != NULL &&
-        (stream->engine == device->engines.former_plain || stream->engine == device->engines.former_fused)) {
-        stream->engine = stream->engine == device->engines.former_plain ? device->engines.plain : device->engines.fused;
+        (stream->engine == device->engines.former_plain ||
+         stream->engine == device->engines.former_fused)) {
+        stream->engine = stream->engine == device->engines.former_plain ? device->engines.plain
+                                                                        : device->engines.fused;
         kiln_fuse_stream_move(stream->queue, stream->engine);
     }
     return status;
@@ -123,8 +130,9 @@ bool kilni_engines_settled(const kilni_stream *stream, const kiln_fuse_segment *
     kiln_device *device = stream->device;
     kiln_backend *backend = device->backend;
     const kiln_device_info *info = backend->ops->info(backend);
-    device->engines.settled = device->engines.settled || (info->features & KILN_FEATURE_COMPILER) == 0 ||
-                      backend->ops->compiles == NULL;
+    device->engines.settled = device->engines.settled ||
+                              (info->features & KILN_FEATURE_COMPILER) == 0 ||
+                              backend->ops->compiles == NULL;
     if (device->engines.settled || stream->engine == device->engines.plain) {
         return true;
     }

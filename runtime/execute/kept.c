@@ -4,7 +4,9 @@
 // which is held while it is compared with, and by the numbers that the launch gets: it sees no
 // more. They go when nobody else holds the weights, and when memory is short.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_kept.h"
+#include "rt_place.h"
 
 /// Memory of a layout is the same at each run, whatever is in it.
 static bool is_planned(const kilni_place *place)

@@ -4,6 +4,17 @@
 // launched: its operations run one by one. The parts are in plan_op.c and plan_launch.c.
 
 #include "plan_internal.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_kept.h"
+#include "rt_layout.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_trace.h"
+#include "rt_tune.h"
 
 static void block_state_free(void *pointer)
 {
@@ -385,8 +396,8 @@ static void tune(const kilni_run *run, uint32_t index, const block_run *current)
 {
     kilni_block_state *state = current->view.block->state;
     kiln_device *device = run->device;
-    if (device->samples.tune != KILNI_TUNE_OFF && !device->samples.measuring && !device->samples.measured &&
-        !state->tuned) {
+    if (device->samples.tune != KILNI_TUNE_OFF && !device->samples.measuring &&
+        !device->samples.measured && !state->tuned) {
         uint64_t start_ns = kilni_trace_now(device);
         state->tuned = device->hooks->before_block(run, index, &state->scores);
         kilni_trace_span(device, KILNI_SPAN_MEASURE, "tournament", start_ns);

@@ -4,6 +4,16 @@
 // last use this is). Failures stay with the tensors that they reach.
 
 #include "plan_internal.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_layout.h"
+#include "rt_place.h"
+#include "rt_run.h"
+
+#include <string.h>
 
 bool kilni_plan_is_dying(const kiln_plan_step *step, uint32_t slot)
 {
@@ -196,7 +206,8 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
                             kiln_op_info_of(record->op)->name, i);
         }
     }
-    if (err.code == 0 && run->device->check.mode != KILNI_CHECK_OFF && !run->device->samples.measuring) {
+    if (err.code == 0 && run->device->check.mode != KILNI_CHECK_OFF &&
+        !run->device->samples.measuring) {
         run->device->hooks->before_op(run, op);
     }
     if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&

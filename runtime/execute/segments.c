@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs what streams have queued, segment after segment: asks for a plan, gives the tensors of the
 // segment places, and lets go of what was pinned. Running a plan is plan_exec.c's.
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_engines.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 void kilni_segment_unpin(const kiln_fuse_segment *segment)
 {
@@ -20,9 +28,9 @@ static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error 
         return KILN_STATUS_OK;
     }
     size_t capacity = count * 2;
-    kilni_place **places =
-        kiln_realloc(&device->context->env, device->execution.places,
-                     device->execution.places_capacity * sizeof(*places), capacity * sizeof(*places));
+    kilni_place **places = kiln_realloc(&device->context->env, device->execution.places,
+                                        device->execution.places_capacity * sizeof(*places),
+                                        capacity * sizeof(*places));
     if (places == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu tensors of a segment", count);
     }
@@ -123,7 +131,8 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
 kiln_status kilni_device_drain(kiln_device *device, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    for (kilni_stream *s = device->streams.first; s != NULL && status == KILN_STATUS_OK; s = s->next) {
+    for (kilni_stream *s = device->streams.first; s != NULL && status == KILN_STATUS_OK;
+         s = s->next) {
         if (!s->capturing) {
             status = kilni_stream_run(s, /*drain=*/true, err);
         }

@@ -3,8 +3,12 @@
 // removed from any thread. What members do inside a job is in gradsync_epoch.c.
 
 #include "gradsync_internal.h"
+#include "rt_collective.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static const uint64_t default_bucket_bytes = 1u << 20;

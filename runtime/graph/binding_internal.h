@@ -6,6 +6,8 @@
 /// carrying results over to the next run (graph_carry.c) share.
 
 #include "memory_internal.h"
+#include "rt_device.h"
+#include "rt_tensor.h"
 
 /// A captured segment for one set of input shapes.
 typedef struct kilni_graph_binding {

@@ -5,6 +5,15 @@
 // planning and running are elsewhere.
 
 #include "binding_internal.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_random.h"
+#include "rt_record.h"
+#include "rt_run.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 /// Bindings kept of a graph: the captured one and those for the shapes seen last.
 enum { MAX_BINDINGS = 16 };

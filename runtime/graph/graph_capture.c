@@ -3,6 +3,11 @@
 // graph takes, and that their values are there before it does.
 
 #include "binding_internal.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 kilni_stream *kilni_graph_find_capture(kiln_device *device, uint64_t thread)
 {

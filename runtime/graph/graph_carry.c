@@ -4,6 +4,10 @@
 // twice; the others keep their values, and the caller gets tensors of the next ones instead.
 
 #include "binding_internal.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 static size_t input_number(const kilni_stream *stream, const kiln_tensor *tensor)
 {

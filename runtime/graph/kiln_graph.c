@@ -3,6 +3,17 @@
 // Running it, for these shapes and others, is graph_binding.c's.
 
 #include "binding_internal.h"
+#include "kiln_explained.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
+
+#include <string.h>
 
 // ---- capture ----
 

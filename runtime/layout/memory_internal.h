@@ -10,7 +10,9 @@
 ///
 /// For those who show plans: kiln_graph_memory_get and kiln_graph_memory_value (kiln.h).
 
-#include "runtime_internal.h"
+#include "rt_arena.h"
+#include "rt_place.h"
+#include "rt_run.h"
 
 #define KILNI_NO_VALUE UINT32_MAX
 

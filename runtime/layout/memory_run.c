@@ -4,6 +4,15 @@
 // the pool gives it. Decides when the arena grows and goes.
 
 #include "memory_internal.h"
+#include "rt_arena.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_layout.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
+#include "rt_run.h"
+
+#include <string.h>
 
 enum { KEPT_LAYOUTS = 8 }; ///< of one plan: those of the extents used last
 

@@ -3,7 +3,9 @@
 // newest of a name. What they mean is the plugin's business, how a record names one is ir's;
 // running one on the host is custom_host.c's.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_record.h"
 
 /// No plugin is added while the context has a device.
 static kiln_status find(kiln_device *device, const char *name, uint32_t version, bool exact,

@@ -3,7 +3,13 @@
 // default float. Decides which default an operation takes; opening with other defaults is
 // device_open.c's.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_record.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 kiln_dtype kiln_device_default_dtype(const kiln_device *device, kiln_dtype_kind kind)
 {

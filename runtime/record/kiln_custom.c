@@ -2,7 +2,10 @@
 // The public call of an operator of a plugin: decides what makes a call well formed; its attributes
 // become one text, which is what a record has. Looking operators up is custom_find.c's.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_tensor.h"
 
 static kiln_status check_call(const kiln_device *device, const kiln_custom_call *call,
                               kiln_tensor *const *out_tensors, kiln_error *err)

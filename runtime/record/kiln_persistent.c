@@ -2,7 +2,10 @@
 // Scopes of allocations that live long: what a thread records inside one is placed in memory of its
 // own kind. Decides that what was recorded before a scope is not part of it.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_record.h"
+#include "rt_streams.h"
 
 kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err)
 {

@@ -3,6 +3,7 @@
 // quantised tensor, which is several operations, and which results of several the caller gets.
 
 #include "record_internal.h"
+#include "rt_record.h"
 
 static kiln_status record_any(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
                               kiln_error *err)

@@ -3,7 +3,12 @@
 // Operations of all streams of a device end up in one queue, in the order in which streams hand
 // them out; so waiting for an event of the same device is handing out what was recorded before it.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_threads.h"
 
 struct kiln_stream {
     atomic_uint refs;

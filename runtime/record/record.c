@@ -4,6 +4,15 @@
 // searches or waits.
 
 #include "record_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_memory_account.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 /// How many results a call may have. Custom operations say so themselves.
 static size_t most_results(kiln_op op, const kiln_op_info *info)

@@ -5,7 +5,7 @@
 /// What recording shares: a call goes from kiln_record.c (the public call) by way of record.c
 /// (which device and stream) to record_op.c (the queue).
 
-#include "runtime_internal.h"
+#include "rt_record.h"
 
 // ---- a call (record.c; not under the lock) ----
 
@@ -13,10 +13,10 @@
 /// are of one device. `*handle` NULL becomes that of the first input.
 kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
                                kiln_tensor **out_tensors, kiln_error *err);
-/// Records a call that moves nothing quantised on the thread's stream. Where it leaves a dtype open,
-/// `call->attrs` is no good afterwards.
-kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call,
-                              kiln_tensor **out_tensors, kiln_error *err);
+/// Records a call that moves nothing quantised on the thread's stream. Where it leaves a dtype
+/// open, `call->attrs` is no good afterwards.
+kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                              kiln_error *err);
 
 // ---- quantised tensors (record_quantised.c; not under the lock) ----
 

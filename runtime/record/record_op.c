@@ -4,7 +4,15 @@
 // the simpler operations are, which is what fusers and plans then see. On the hot path of the
 // library: nothing here searches or waits.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_random.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 /// An operation as a fuser's stream takes it; the record points into the rest.
 typedef struct prepared_op {

@@ -4,6 +4,9 @@
 // found anew, for the moved elements meet others in their blocks.
 
 #include "record_internal.h"
+#include "rt_attrs.h"
+#include "rt_record.h"
+#include "rt_tensor.h"
 
 static bool only_moves(kiln_op op)
 {

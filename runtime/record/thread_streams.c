@@ -2,7 +2,12 @@
 // The streams of a device: which of them a thread records on, and how long those of threads that
 // have nothing queued are kept. Explicit streams are kiln_stream.c's, running what is queued
 // segments.c's.
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_memory_account.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 // Streams of threads that have nothing queued are kept up to this number, so that a thread that
 // comes back finds its own; beyond it they are made again when needed.

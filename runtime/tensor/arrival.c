@@ -6,7 +6,11 @@
 // into the device's queue; and what was computed from it meanwhile remembers it, so that a failure
 // that comes later reaches that too.
 
-#include "dependency.h"
+#include "dependency_internal.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 #include <time.h>
 

@@ -3,7 +3,11 @@
 // it, and memory remembers the set of those that its value was computed from. Pure data: decides
 // only what a set has to remember. Who waits, and where, is arrival.c's.
 
-#include "dependency.h"
+#include "dependency_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"

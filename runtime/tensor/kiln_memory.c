@@ -2,7 +2,11 @@
 // Memory beyond the pool: staging memory of the host, tensors in the caller's memory, and handles,
 // which are a tensor's memory without the tensor.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 // ---- staging ----
 

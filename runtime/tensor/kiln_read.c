@@ -3,7 +3,12 @@
 // it lies. A read takes its place in the order when it is called; whoever waits does so without the
 // device's lock, so that others go on recording.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 struct kiln_request {
     kiln_device *device; ///< held

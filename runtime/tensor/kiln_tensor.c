@@ -3,7 +3,14 @@
 // holds it or a queued operation mentions it. Decides what a release means: freed at once, or
 // recorded as the tensor's last use.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 // Tensor records kept for reuse on each device, and how many numbers it takes of the process's.
 enum { KEPT_TENSORS = 256, IDS_AT_ONCE = 1024 };

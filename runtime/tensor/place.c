@@ -3,7 +3,11 @@
 // Decides when memory goes back to the backend: with the last view of it. All under the device's
 // lock.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
 
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause)
 {
@@ -28,7 +32,8 @@ static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_p
                                 kiln_buffer **out_buffer, kiln_error *err)
 {
     if (device->memory.allocator != NULL) {
-        return device->memory.allocator->alloc(device->memory.allocator, bytes, place, out_buffer, err);
+        return device->memory.allocator->alloc(device->memory.allocator, bytes, place, out_buffer,
+                                               err);
     }
     const kiln_backend_ops *ops = device->backend->ops;
     bool persists = device->memory.persistent && ops->alloc_persistent != NULL;

@@ -3,7 +3,13 @@
 // what is noted and how long; the file's form is trace_write.c's. A device without a trace has a
 // NULL where this begins, and pays for a branch.
 
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_run.h"
+#include "rt_trace.h"
 #include "trace_internal.h"
+
+#include <string.h>
 
 enum { MAX_SPANS = 1 << 21 }; // a forgotten trace ends somewhere
 

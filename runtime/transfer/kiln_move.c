@@ -6,7 +6,14 @@
 // Backends pin their own staging. A mover never gives up the last hold of a device: closing one
 // waits for its moves instead.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
+#include "rt_moves.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"

@@ -4,7 +4,15 @@
 // plan_exec.c like any other (block_sample.c). What follows from the times is the fusion host's
 // business.
 
-#include "runtime_internal.h"
+#include "rt_block_sample.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tune.h"
+
+#include <string.h>
 
 enum {
     ROUNDS = 6, ///< at least

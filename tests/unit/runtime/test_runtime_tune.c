@@ -3,6 +3,7 @@
 // that cannot be built loses; and another process starts with the winners, measuring nothing.
 
 #include "memory_internal.h"
+#include "rt_device.h"
 #include "runtime_fixture.h"
 
 #include <math.h>

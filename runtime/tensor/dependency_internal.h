@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#ifndef KILN_RUNTIME_DEPENDENCY_H
-#define KILN_RUNTIME_DEPENDENCY_H
+#ifndef KILN_RUNTIME_DEPENDENCY_INTERNAL_H
+#define KILN_RUNTIME_DEPENDENCY_INTERNAL_H
 
 /// What is inside a value under way and a dependency set: for dependency.c, which keeps them, and
 /// arrival.c, which waits for them.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_place.h"
 
 struct kilni_arrival {
     atomic_uint refs;
