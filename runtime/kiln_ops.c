@@ -3,7 +3,8 @@
 // The operators as functions: each packs its attributes and calls kiln_record.
 
 #include "kiln.h"
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_record.h"
 
 // clang-format off
 kiln_status kiln_abs(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err) {

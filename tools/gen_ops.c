@@ -307,7 +307,8 @@ static void write_builders_source(FILE *file)
     fprintf(file,
             "// %s\n// %s\n// The operators as functions: each packs its attributes and calls "
             "kiln_record.\n\n"
-            "#include \"kiln.h\"\n#include \"runtime_internal.h\"\n\n// clang-format off\n",
+            "#include \"kiln.h\"\n#include \"rt_attrs.h\"\n#include \"rt_record.h\"\n\n// "
+            "clang-format off\n",
             licence, origin);
     for (int op = 0; op < KILN_OP_COUNT; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);

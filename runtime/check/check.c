@@ -4,9 +4,21 @@
 // wrong: a guard word, an input, an element beyond what the judge allows (judge.c of ir). What then
 // happens is check_report.c.
 
-#include "runtime_internal.h"
+#include "rt_block_sample.h"
+#include "rt_check.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_guards.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 #include <stdio.h>
+#include <string.h>
 
 kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *out_mode,
                                 kiln_error *err)
@@ -20,28 +32,6 @@ kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *o
                 : text[0] == 'f' ? KILNI_CHECK_FIRST
                                  : KILNI_CHECK_ALWAYS;
     return KILN_STATUS_OK;
-}
-
-kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards)
-{
-    kilni_aside aside = {device->fault,     device->guards,    device->blocks_fused,
-                         device->ops_fused, device->measuring, device->measured};
-    device->guards = guards;
-    device->measuring = true;
-    return aside;
-}
-
-void kilni_aside_end(kiln_device *device, const kilni_aside *aside)
-{
-    device->guards = aside->guards;
-    device->blocks_fused = aside->blocks_fused;
-    device->ops_fused = aside->ops_fused;
-    device->measuring = aside->measuring;
-    device->measured = aside->measured;
-    if (device->fault != aside->fault) { // a failure of what nobody waits for
-        kilni_fault_release(device, device->fault);
-        device->fault = aside->fault;
-    }
 }
 
 // ---- what the block is given ----
@@ -200,12 +190,12 @@ static kiln_status run_fused(kilni_check *check, kilni_sample *sample, kilni_gua
     kiln_status status = kilni_beside_fused(sample, &small, check->block->program, err);
     KILN_TRY(out, status, status);
     KILN_TRY(out, status, kilni_beside_copy_inputs(sample, 1, err));
-    check->run->device->starved = false;
+    check->run->device->samples.starved = false;
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_RUNS);
     status = kilni_beside_run(sample, &small, err);
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_DOES_NOTHING);
     KILN_TRY(out, status, status);
-    if (check->run->device->starved) {
+    if (check->run->device->samples.starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory beside the run's");
         goto out;
     }

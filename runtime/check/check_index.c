@@ -4,7 +4,13 @@
 // Decides when operands are read back, which costs a wait: at the first run of each operation of
 // each plan, or at every run.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +26,7 @@ struct kilni_index_places {
 static uint64_t key_of(const kilni_run *run, uint32_t op, size_t input)
 {
     kiln_plan *plan = run->segment->plan;
-    plan->number = plan->number != 0 ? plan->number : ++run->device->last_plan;
+    plan->number = plan->number != 0 ? plan->number : ++run->device->check.last_plan;
     const uint64_t words[] = {plan->number, op, input};
     return kiln_hash64(words, sizeof(words), 0) | 1;
 }
@@ -37,10 +43,11 @@ static uint32_t find(const kilni_index_places *places, uint64_t key)
 /* Whether to look: not at a place that is known, nor at one that could not be remembered. */
 static bool is_new(kiln_device *device, uint64_t key)
 {
-    if (device->index_places == NULL) {
-        device->index_places = kiln_alloc(&device->context->env, sizeof(*device->index_places));
+    if (device->check.index_places == NULL) {
+        device->check.index_places =
+            kiln_alloc(&device->context->env, sizeof(*device->check.index_places));
     }
-    kilni_index_places *places = device->index_places;
+    kilni_index_places *places = device->check.index_places;
     return places != NULL && places->count < MOST_PLACES && places->keys[find(places, key)] == 0;
 }
 
@@ -96,7 +103,7 @@ static void report(const kilni_run *run, uint32_t op, size_t input, const void *
         snprintf(more, sizeof(more), ", and %" PRId64 " more of %" PRId64, outside - 1,
                  kiln_desc_count(desc));
     }
-    run->device->indices_outside++;
+    run->device->counts.indices_outside++;
     kiln_log_write(
         &run->device->context->env, KILN_LOG_WARN, "runtime",
         "%s (operation %u): %s[%s] is %" PRId64 ", outside %" PRId64 " to %" PRId64 "%s: %s",
@@ -120,8 +127,8 @@ static kiln_status look(const kilni_run *run, uint32_t op, size_t input,
     if (status == KILN_STATUS_OK) {
         int64_t first = 0;
         int64_t outside = count_outside(desc, data, range, &first);
-        if (outside > 0 || device->check == KILNI_CHECK_FIRST) {
-            remember(device->index_places, key);
+        if (outside > 0 || device->check.mode == KILNI_CHECK_FIRST) {
+            remember(device->check.index_places, key);
         }
         if (outside > 0) {
             report(run, op, input, data, range, first, outside);

@@ -3,7 +3,9 @@
 // and written as a replayable file into the cache's folder, the engine bans the program and strikes
 // its fuser, and the log gets one line. The user's results are those of the operations alone.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_execute.h"
+#include "rt_run.h"
 
 #include <errno.h>
 #include <stdio.h>

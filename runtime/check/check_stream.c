@@ -3,7 +3,16 @@
 // device beside the program, planned by the engine as any other, between guard words. This is what
 // a wrong block is reduced with.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_guards.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 // ---- from a block ----
 

@@ -3,7 +3,12 @@
 // words, as a part of a larger buffer. Decides where they are and finds the first that is gone; who
 // wrote it is the check's to say.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_guards.h"
+#include "rt_layout.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
 
 enum { GUARD_BYTES = 4096 };
 
@@ -18,41 +23,12 @@ typedef struct guarded {
 } guarded;
 
 struct kilni_guards {
+    kilni_allocator allocator; ///< comes first
     kiln_device *device;
     guarded *first;
     guarded **last;
     unsigned char pattern[GUARD_BYTES];
 };
-
-kilni_guards *kilni_guards_create(kiln_device *device)
-{
-    kilni_guards *guards = kiln_alloc(&device->context->env, sizeof(*guards));
-    if (guards != NULL) {
-        guards->device = device;
-        guards->last = &guards->first;
-        for (size_t i = 0; i < GUARD_BYTES; i++) {
-            guards->pattern[i] = word[i % sizeof(word)];
-        }
-    }
-    return guards;
-}
-
-void kilni_guards_destroy(kilni_guards *guards)
-{
-    if (guards == NULL) {
-        return;
-    }
-    kiln_backend *backend = guards->device->backend;
-    while (guards->first != NULL) {
-        guarded *g = guards->first;
-        guards->first = g->next;
-        if (g->whole != NULL) {
-            backend->ops->free(backend, g->whole);
-        }
-        kiln_free(&guards->device->context->env, g);
-    }
-    kiln_free(&guards->device->context->env, guards);
-}
 
 /* Ones: a NaN of every float, a number that no bool has. */
 static kiln_status fill(kiln_backend *backend, kiln_buffer *buffer, size_t at, size_t bytes,
@@ -92,9 +68,10 @@ static kiln_status write_words(kilni_guards *guards, const guarded *g, kiln_erro
     return status;
 }
 
-kiln_status kilni_guards_alloc(kilni_guards *guards, size_t bytes, const kilni_place *place,
-                               kiln_buffer **out_buffer, kiln_error *err)
+static kiln_status alloc_guarded(kilni_allocator *self, size_t bytes, const kilni_place *place,
+                                 kiln_buffer **out_buffer, kiln_error *err)
 {
+    kilni_guards *guards = (kilni_guards *)self;
     kiln_backend *backend = guards->device->backend;
     const kiln_backend_ops *ops = backend->ops;
     *out_buffer = NULL;
@@ -116,6 +93,42 @@ kiln_status kilni_guards_alloc(kilni_guards *guards, size_t bytes, const kilni_p
     return status == KILN_STATUS_OK
                ? ops->window(backend, g->whole, g->front, bytes, out_buffer, err)
                : status;
+}
+
+kilni_guards *kilni_guards_create(kiln_device *device)
+{
+    kilni_guards *guards = kiln_alloc(&device->context->env, sizeof(*guards));
+    if (guards != NULL) {
+        guards->allocator.alloc = alloc_guarded;
+        guards->device = device;
+        guards->last = &guards->first;
+        for (size_t i = 0; i < GUARD_BYTES; i++) {
+            guards->pattern[i] = word[i % sizeof(word)];
+        }
+    }
+    return guards;
+}
+
+void kilni_guards_destroy(kilni_guards *guards)
+{
+    if (guards == NULL) {
+        return;
+    }
+    kiln_backend *backend = guards->device->backend;
+    while (guards->first != NULL) {
+        guarded *g = guards->first;
+        guards->first = g->next;
+        if (g->whole != NULL) {
+            backend->ops->free(backend, g->whole);
+        }
+        kiln_free(&guards->device->context->env, g);
+    }
+    kiln_free(&guards->device->context->env, guards);
+}
+
+kilni_allocator *kilni_guards_allocator(kilni_guards *guards)
+{
+    return &guards->allocator;
 }
 
 /* The written byte that is nearest to the memory; false when all are as they were. */

@@ -4,10 +4,17 @@
 // dtypes, extents, strides) is written once by a process, before it runs, with its inputs; large
 // inputs of floats go without their elements, which a replay invents.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,22 +91,22 @@ static uint64_t kind_of(const kilni_run *run)
 
 static bool is_known(kiln_device *device, uint64_t kind)
 {
-    for (size_t i = 0; i < device->n_recorded; i++) {
-        if (device->recorded[i] == kind) {
+    for (size_t i = 0; i < device->check.n_recorded; i++) {
+        if (device->check.recorded[i] == kind) {
             return true;
         }
     }
     const kiln_env *env = &device->context->env;
-    uint64_t *more = kiln_alloc_array(env, device->n_recorded + 1, sizeof(*more));
+    uint64_t *more = kiln_alloc_array(env, device->check.n_recorded + 1, sizeof(*more));
     if (more == NULL) {
         return true;
     }
-    if (device->n_recorded > 0) {
-        memcpy(more, device->recorded, device->n_recorded * sizeof(*more));
+    if (device->check.n_recorded > 0) {
+        memcpy(more, device->check.recorded, device->check.n_recorded * sizeof(*more));
     }
-    more[device->n_recorded++] = kind;
-    kiln_free(env, device->recorded);
-    device->recorded = more;
+    more[device->check.n_recorded++] = kind;
+    kiln_free(env, device->check.recorded);
+    device->check.recorded = more;
     return false;
 }
 
@@ -240,7 +247,7 @@ static kiln_status make_replay(taping *t, kiln_replay **out_replay, kiln_error *
 static kiln_status write_file(const kilni_run *run, uint64_t kind, kiln_replay *replay,
                               kiln_error *err)
 {
-    const char *folder = run->device->records;
+    const char *folder = run->device->check.records;
     char path[4200];
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return kiln_fail(err, NOT_FOUND, "%s cannot be made: %s", folder, strerror(errno));

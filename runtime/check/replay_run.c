@@ -3,9 +3,14 @@
 // operations are recorded as a program would, drops included. What is fused is then up to the
 // device. The files are ir's; comparing is whoever asked for it.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Elements from the start of the buffer to the end of the last; the replay was checked. */
 static int64_t span_of(const kiln_tensor_desc *desc, const kiln_replay_input *input)

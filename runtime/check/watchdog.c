@@ -4,7 +4,10 @@
 // asking. Decides which launches are, how long they may take, and what is said and remembered of
 // one that does not end. The device is lost to the process then.
 
-#include "runtime_internal.h"
+#include "rt_check.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -41,8 +44,9 @@ static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *
     }
     ops->read_wait(pending, /*cancel=*/!passed); // of no bytes: does not wait when cancelled
     *out_status = ops->read_end(backend, pending, &err);
-    if (*out_status != KILN_STATUS_OK && device->fault == NULL) { // else nobody would hear of it
-        device->fault = kilni_fault_create(device, &err);
+    if (*out_status != KILN_STATUS_OK &&
+        device->faults.first == NULL) { // else nobody would hear of it
+        device->faults.first = kilni_fault_create(device, &err);
     }
     return passed;
 }
@@ -53,12 +57,12 @@ uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block
     const kiln_backend_ops *ops = device->backend->ops;
     kiln_status status = KILN_STATUS_OK;
     // A gate may open only by what this thread does later.
-    if (device->watchdog_ms <= 0 || ops->abandon == NULL || ops->read_begin == NULL ||
+    if (device->check.watchdog_ms <= 0 || ops->abandon == NULL || ops->read_begin == NULL ||
         device->gates != NULL || kiln_fuse_block_ships(run->engine, block) ||
         !wait_for_queue(device, earlier_ns, &status) || status != KILN_STATUS_OK) {
         return 0;
     }
-    uint64_t least = (uint64_t)device->watchdog_ms * 1000000;
+    uint64_t least = (uint64_t)device->check.watchdog_ms * 1000000;
     uint64_t most = least * limits;
     uint64_t estimate =
         block->predicted_ns < most / estimates ? block->predicted_ns * estimates : most;

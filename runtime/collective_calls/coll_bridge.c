@@ -4,6 +4,9 @@
 // coll_memory.c; how they travel and combine is collective/'s.
 
 #include "coll_memory.h"
+#include "rt_collective.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 static kiln_status open_rank(kiln_collective *collective, uint32_t index, kiln_device *device,
                              kiln_error *err)

@@ -5,6 +5,18 @@
 // stream runs. The other collectives start at once. Who may use a result when is arrival.c's.
 
 #include "coll_memory.h"
+#include "rt_attrs.h"
+#include "rt_collective.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 // ---- one rank's part ----
 
@@ -398,25 +410,6 @@ kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *
     return status;
 }
 
-kiln_status kilni_collective_ready(kiln_device *device, kiln_tensor *tensor, kiln_error *err)
-{
-    kilni_stream *stream = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    if (kilni_device_gates(device) || !tensor->unresolved) {
-        return status;
-    }
-    KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
-    if (stream->capturing) {
-        return kiln_fail(err, UNIMPLEMENTED,
-                         "%s cannot wait for a call in its queue, so a graph on it cannot have one",
-                         device->address);
-    }
-    KILN_TRY(out, status, kilni_tensor_place(tensor, err));
-    status = kilni_place_gate(device, &tensor->place, err);
-out:
-    return status;
-}
-
 // ---- recording an all-reduce on all members ----
 
 /// Whether this thread captures a graph on the member's device; `out_captures` is what it did on
@@ -454,8 +447,8 @@ static kiln_status record_rank(const call_plan *plan, const char *op, uint32_t r
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_stream_current(device, &stream, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_stream_record(stream, KILN_OP_ALL_REDUCE, &plan->inputs[rank], 1, attrs, 3,
-                                     /*unwanted=*/0, &plan->out_tensors[rank], err);
+        const kilni_op_call call = {KILN_OP_ALL_REDUCE, 0, &plan->inputs[rank], 1, attrs, 3};
+        status = kilni_stream_record(stream, &call, &plan->out_tensors[rank], err);
     }
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -6,9 +6,18 @@
 // order it combines, is decided by collective/; the public calls are in coll_calls.c.
 
 #include "coll_memory.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
+
+#include <string.h>
 #endif
 
 static const size_t kept_staging_bytes = 256u << 20;
@@ -522,6 +531,13 @@ static kiln_status memory_finish(kiln_coll_memory *memory, kiln_coll_done_fn don
     return status;
 }
 
+/// It was started, and is over.
+static void free_ended(kiln_device *device, kilni_ended *ended)
+{
+    const kiln_error none = KILN_ERROR_INIT;
+    kilni_rank_call_free(device, (kilni_rank_call *)ended, &none);
+}
+
 /// What was lent to the call goes back, and its result is there. Who has the device's lock may be
 /// waiting for that: what needs the lock is left to whoever comes by with it.
 static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_error *result)
@@ -532,10 +548,8 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     kilni_arrival *arrival = call->arrival;
     drop_staging(self, kept_staging_bytes);
     call->arrival = NULL;
-    pthread_mutex_lock(&device->ended_lock);
-    call->next = device->ended;
-    device->ended = call;
-    pthread_mutex_unlock(&device->ended_lock);
+    call->ended.free = free_ended;
+    kilni_device_put_ended(device, &call->ended);
     if (arrival != NULL) {
         kilni_arrival_end(arrival, result);
     }
@@ -566,20 +580,6 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
         kilni_arrival_end(call->arrival, result);
     }
     kiln_free(&device->context->env, call);
-}
-
-void kilni_device_sweep(kiln_device *device)
-{
-    const kiln_error none = KILN_ERROR_INIT;
-    pthread_mutex_lock(&device->ended_lock);
-    kilni_rank_call *calls = device->ended;
-    device->ended = NULL;
-    pthread_mutex_unlock(&device->ended_lock);
-    while (calls != NULL) {
-        kilni_rank_call *next = calls->next;
-        kilni_rank_call_free(device, calls, &none);
-        calls = next;
-    }
 }
 
 // ---- pieces of long calls ----

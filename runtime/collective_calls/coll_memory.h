@@ -6,7 +6,8 @@
 /// coll_calls.c (calls on tensors) share.
 
 #include "collective.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_place.h"
 
 typedef struct kilni_staging { ///< of the host, for a mapping
     void *data;
@@ -18,11 +19,11 @@ typedef struct kilni_staging { ///< of the host, for a mapping
 /// The event of a rank's call. Places share the buffers of input and output, so that both stay
 /// whatever becomes of the tensors.
 typedef struct kilni_rank_call {
+    kilni_ended ended; ///< comes first
     kilni_place input; ///< shares the input's buffer, or has a dense copy of it
     kilni_place output;
     kilni_arrival *arrival; ///< of the output; NULL: this rank has none
     kilni_waits *depends; ///< what the input's value depended on before the call
-    struct kilni_rank_call *next; ///< among those that have ended
 } kilni_rank_call;
 
 typedef struct kilni_device_memory {

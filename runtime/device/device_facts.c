@@ -2,7 +2,8 @@
 // What can be asked of a device without touching its work: its name, what it does with a dtype, how
 // many there are of a type.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 #include <stdio.h>
 
@@ -17,7 +18,7 @@ const char *kiln_device_name(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    const char *name = device->fusion ? device->fused_name : device->plain_name;
+    const char *name = device->engines.fusion ? device->fused_name : device->plain_name;
     pthread_mutex_unlock(&device->lock);
     return name;
 }
@@ -64,4 +65,28 @@ kiln_status kiln_device_count(kiln_context *context, kiln_device_type type, size
         }
     }
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_address[64],
+                                 char out_line[192], kiln_error *err)
+{
+    size_t seen = 0;
+    const kiln_backend_provider *providers[KILNI_PROVIDERS];
+    size_t n_providers = kilni_context_providers(context, providers);
+    for (size_t i = 0; i < n_providers; i++) {
+        const kiln_backend_provider *provider = providers[i];
+        for (size_t k = 0; provider->describe != NULL; k++) {
+            kiln_error local = KILN_ERROR_INIT;
+            kiln_status status =
+                provider->describe(&context->env, k, out_address, out_line, &local, provider->user);
+            if (status != KILN_STATUS_OK) {
+                break;
+            }
+            if (seen++ == index) {
+                return KILN_STATUS_OK;
+            }
+        }
+    }
+    return kiln_fail(err, NOT_FOUND, "there are %zu devices; number %zu does not exist", seen,
+                     index);
 }

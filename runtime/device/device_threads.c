@@ -3,7 +3,9 @@
 // there were. Nobody says when a thread has ended; what is not worth remembering goes when the
 // table grows.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_threads.h"
 
 static kilni_thread *place_of(const kilni_threads *threads, uint64_t id)
 {

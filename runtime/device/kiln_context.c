@@ -4,7 +4,8 @@
 // an empty context is cheap.
 
 #define _GNU_SOURCE // dladdr, realpath
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_trace.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static kiln_status open_store(kiln_context *context, kiln_error *err)
@@ -84,7 +86,9 @@ void kilni_context_release(kiln_context *context)
     if (context == NULL || atomic_fetch_sub(&context->refs, 1) != 1) {
         return;
     }
-    kilni_mover_destroy(context->mover);
+    if (context->mover != NULL) {
+        context->mover_destroy(context->mover);
+    }
     kilni_trace_end(context);
     kiln_env env = context->env;
     kiln_fuse_registry_destroy(context->registry);
@@ -94,14 +98,6 @@ void kilni_context_release(kiln_context *context)
     pthread_mutex_destroy(&context->lock);
     kiln_free(&env, context);
     kiln_config_destroy(env.config);
-}
-
-void kiln_context_destroy(kiln_context *context)
-{
-    if (context != NULL) {
-        kilni_gradsync_remove_all(context);
-    }
-    kilni_context_release(context);
 }
 
 kiln_status kiln_context_set(kiln_context *context, const char *name, const char *value,

@@ -2,7 +2,8 @@
 // What a device makes of a program of a fuser: the compiler's options and its binary, for people
 // and tools that look at it. Decides that the device is held meanwhile.
 
-#include "runtime_internal.h"
+#include "kiln_explained.h"
+#include "rt_device.h"
 
 kiln_status kiln_program_parts(kiln_device *device, const kiln_program *program,
                                kiln_program_part_fn take, void *user, kiln_error *err)

@@ -4,7 +4,8 @@
 // a lock of its own, so that who works there never needs the device's. What travels in them is
 // coll_memory.c's.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
@@ -78,8 +79,9 @@ void kilni_lanes_set_budget(kiln_device *device, uint64_t bytes)
     }
 }
 
-void kilni_lanes_trim(kiln_device *device)
+bool kilni_lanes_trim(kiln_device *device)
 {
     trim_lane(&device->in);
     trim_lane(&device->out);
+    return device->in.backend != NULL;
 }

@@ -3,7 +3,10 @@
 // each operation is one draw. What an operation draws is fixed when it is recorded, so it does not
 // depend on when, where or in which kernel it runs.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_device.h"
+#include "rt_random.h"
+#include "rt_threads.h"
 
 bool kilni_random_draws(const kiln_op_info *info, uint32_t *out_attr)
 {
@@ -56,7 +59,7 @@ kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_device_drain(device, err);
+    kiln_status status = kilni_run_all_queued(device, err);
     device->random.seed = seed;
     device->random.next_number = 0;
     for (size_t i = 0; i < device->threads.capacity; i++) {

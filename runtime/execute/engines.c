@@ -5,6 +5,10 @@
 // Where nothing has to be compiled nobody asks.
 
 #include "plan_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_engines.h"
+#include "rt_streams.h"
 
 /// Asked under the device's lock, as the engine is.
 static kiln_status admit(void *user, const kiln_program *program, kiln_error *err)
@@ -12,36 +16,6 @@ static kiln_status admit(void *user, const kiln_program *program, kiln_error *er
     kiln_backend *backend = user;
     return backend->ops->program_ready != NULL ? backend->ops->program_ready(backend, program, err)
                                                : KILN_STATUS_OK;
-}
-
-static kiln_status read_modes(kiln_device *device, kiln_error *err)
-{
-    kiln_context *context = device->context;
-    kilni_tune tune = KILNI_TUNE_OFF;
-    kilni_check_mode check = KILNI_CHECK_OFF;
-    kiln_status status = kilni_tune_mode(context, &tune, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_check_mode_of(context, &check, err);
-    }
-    device->tune = tune;
-    device->check = check;
-    device->watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
-    return status;
-}
-
-/// What a server runs, it records.
-static void read_folder(kiln_device *device, const kiln_device_info *info)
-{
-    const kiln_env *env = &device->context->env;
-    const char *folder = kiln_config_string(env->config, KILN_KNOB_RECORD);
-    bool remote = info->type == KILN_DEVICE_REMOTE;
-    device->records = folder[0] != '\0' && !remote ? folder : NULL;
-    if (folder[0] != '\0' && remote) {
-        kiln_log_write(env, KILN_LOG_WARN, "runtime",
-                       "record: nothing of %s is recorded here; set it for its server (kiln plugin "
-                       "record -- kiln serve ...)",
-                       info->name);
-    }
 }
 
 kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
@@ -52,22 +26,18 @@ kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
     options.fusion_off = 1;
     options.admit = admit;
     options.admit_user = device->backend;
-    kiln_status status = read_modes(device, err);
-    read_folder(device, info);
+    kiln_status status = kilni_context_registry(device->context, &registry, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_context_registry(device->context, &registry, err);
+        status = kiln_fuse_engine_create(registry, info, &options, &device->engines.plain, err);
     }
-    if (status == KILN_STATUS_OK) {
-        status = kiln_fuse_engine_create(registry, info, &options, &device->plain, err);
-    }
-    device->fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
-                     device->backend->ops->program_launch != NULL;
-    if (status == KILN_STATUS_OK && device->fusion) {
+    device->engines.fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
+                             device->backend->ops->program_launch != NULL;
+    if (status == KILN_STATUS_OK && device->engines.fusion) {
         options.fusion_off = 0;
         options.store = kiln_context_store(device->context);
-        status = kiln_fuse_engine_create(registry, info, &options, &device->engine, err);
+        status = kiln_fuse_engine_create(registry, info, &options, &device->engines.fused, err);
     }
-    device->planned_for = info->features;
+    device->engines.planned_for = info->features;
     device->facts[KILN_FACT_COMPUTE_UNITS] = info->compute_units;
     device->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)info->max_work_group;
     device->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)info->local_bytes;
@@ -76,8 +46,8 @@ kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
 
 void kilni_engines_destroy(kiln_device *device)
 {
-    kiln_fuse_engine *const all[] = {device->engine, device->plain, device->former_engine,
-                                     device->former_plain};
+    kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain,
+                                     device->engines.former_fused, device->engines.former_plain};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         kiln_fuse_engine_destroy(all[i]);
     }
@@ -85,8 +55,9 @@ void kilni_engines_destroy(kiln_device *device)
 
 void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
 {
-    const kiln_fuse_engine *const all[] = {device->engine, device->plain, device->former_engine,
-                                           device->former_plain};
+    const kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain,
+                                           device->engines.former_fused,
+                                           device->engines.former_plain};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         kiln_fuse_stats one = {0};
         if (all[i] != NULL) {
@@ -103,18 +74,18 @@ void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
 static kiln_status renew(kiln_device *device, const kiln_device_info *info, kiln_error *err)
 {
     kiln_fuse_engine *plain = NULL, *engine = NULL;
-    kiln_status status = kiln_fuse_engine_again(device->plain, info, &plain, err);
-    if (status == KILN_STATUS_OK && device->engine != NULL) {
-        status = kiln_fuse_engine_again(device->engine, info, &engine, err);
+    kiln_status status = kiln_fuse_engine_again(device->engines.plain, info, &plain, err);
+    if (status == KILN_STATUS_OK && device->engines.fused != NULL) {
+        status = kiln_fuse_engine_again(device->engines.fused, info, &engine, err);
     }
     if (status != KILN_STATUS_OK) {
         kiln_fuse_engine_destroy(plain);
         return status;
     }
-    device->former_plain = device->plain;
-    device->former_engine = device->engine;
-    device->plain = plain;
-    device->engine = engine;
+    device->engines.former_plain = device->engines.plain;
+    device->engines.former_fused = device->engines.fused;
+    device->engines.plain = plain;
+    device->engines.fused = engine;
     return KILN_STATUS_OK;
 }
 
@@ -123,15 +94,17 @@ kiln_status kilni_engines_follow(kilni_stream *stream, kiln_error *err)
     kiln_device *device = stream->device;
     const kiln_device_info *info = device->backend->ops->info(device->backend);
     kiln_status status = KILN_STATUS_OK;
-    if (info->features != device->planned_for && device->former_plain == NULL) {
+    if (info->features != device->engines.planned_for && device->engines.former_plain == NULL) {
         status = renew(device, info, err);
         if (status == KILN_STATUS_OK) {
-            device->planned_for = info->features;
+            device->engines.planned_for = info->features;
         }
     }
-    if (status == KILN_STATUS_OK && device->former_plain != NULL &&
-        (stream->engine == device->former_plain || stream->engine == device->former_engine)) {
-        stream->engine = stream->engine == device->former_plain ? device->plain : device->engine;
+    if (status == KILN_STATUS_OK && device->engines.former_plain != NULL &&
+        (stream->engine == device->engines.former_plain ||
+         stream->engine == device->engines.former_fused)) {
+        stream->engine = stream->engine == device->engines.former_plain ? device->engines.plain
+                                                                        : device->engines.fused;
         kiln_fuse_stream_move(stream->queue, stream->engine);
     }
     return status;
@@ -157,9 +130,10 @@ bool kilni_engines_settled(const kilni_stream *stream, const kiln_fuse_segment *
     kiln_device *device = stream->device;
     kiln_backend *backend = device->backend;
     const kiln_device_info *info = backend->ops->info(backend);
-    device->settled = device->settled || (info->features & KILN_FEATURE_COMPILER) == 0 ||
-                      backend->ops->compiles == NULL;
-    if (device->settled || stream->engine == device->plain) {
+    device->engines.settled = device->engines.settled ||
+                              (info->features & KILN_FEATURE_COMPILER) == 0 ||
+                              backend->ops->compiles == NULL;
+    if (device->engines.settled || stream->engine == device->engines.plain) {
         return true;
     }
     bool known = backend->ops->compiles(backend, /*ask=*/false);
@@ -171,6 +145,6 @@ bool kilni_engines_settled(const kilni_stream *stream, const kiln_fuse_segment *
     if (!known && (searched || leaves_product_alone(segment))) {
         known = backend->ops->compiles(backend, /*ask=*/true);
     }
-    device->settled = known;
+    device->engines.settled = known;
     return (info->features & KILN_FEATURE_COMPILER) != 0;
 }

@@ -4,7 +4,9 @@
 // which is held while it is compared with, and by the numbers that the launch gets: it sees no
 // more. They go when nobody else holds the weights, and when memory is short.
 
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_kept.h"
+#include "rt_place.h"
 
 /// Memory of a layout is the same at each run, whatever is in it.
 static bool is_planned(const kilni_place *place)
@@ -29,7 +31,7 @@ bool kilni_kept_serves(const kilni_kept *kept, const kilni_kept_from *from)
 const kilni_kept *kilni_kept_find(const kiln_device *device, kiln_hash128 program, uint32_t number,
                                   const kilni_kept_from *from)
 {
-    for (const kilni_kept *kept = device->kept; kept != NULL; kept = kept->next) {
+    for (const kilni_kept *kept = device->execution.kept; kept != NULL; kept = kept->next) {
         if (kept->number == number && kiln_hash_same(kept->program, program) &&
             kilni_kept_serves(kept, from)) {
             return kept;
@@ -41,16 +43,16 @@ const kilni_kept *kilni_kept_find(const kiln_device *device, kiln_hash128 progra
 static void link_kept(kiln_device *device, kilni_kept *kept)
 {
     kept->before = NULL;
-    kept->next = device->kept;
+    kept->next = device->execution.kept;
     if (kept->next != NULL) {
         kept->next->before = kept;
     }
-    device->kept = kept;
+    device->execution.kept = kept;
 }
 
 static void unlink_kept(kiln_device *device, kilni_kept *kept)
 {
-    *(kept->before != NULL ? &kept->before->next : &device->kept) = kept->next;
+    *(kept->before != NULL ? &kept->before->next : &device->execution.kept) = kept->next;
     if (kept->next != NULL) {
         kept->next->before = kept->before;
     }
@@ -108,11 +110,11 @@ static bool is_source(const kilni_kept *kept, const kilni_storage *storage)
 void kilni_kept_forget(kiln_device *device, kilni_storage *source)
 {
     source->kept = 0; // so that giving them back one by one does not lead here again
-    kilni_kept *kept = device->kept;
+    kilni_kept *kept = device->execution.kept;
     while (kept != NULL) {
         if (is_source(kept, source)) {
             kilni_kept_clear(device, kept);
-            kept = device->kept; // with it others may have gone
+            kept = device->execution.kept; // with it others may have gone
         } else {
             kept = kept->next;
         }
@@ -121,9 +123,9 @@ void kilni_kept_forget(kiln_device *device, kilni_storage *source)
 
 bool kilni_kept_drop(kiln_device *device)
 {
-    bool any = device->kept != NULL;
-    while (device->kept != NULL) {
-        kilni_kept_clear(device, device->kept);
+    bool any = device->execution.kept != NULL;
+    while (device->execution.kept != NULL) {
+        kilni_kept_clear(device, device->execution.kept);
     }
     return any;
 }

@@ -4,11 +4,22 @@
 // launched: its operations run one by one. The parts are in plan_op.c and plan_launch.c.
 
 #include "plan_internal.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_kept.h"
+#include "rt_layout.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_trace.h"
+#include "rt_tune.h"
 
 static void block_state_free(void *pointer)
 {
     kilni_block_state *state = pointer;
-    kilni_scores_fini(&state->scores, &state->device->context->env);
+    state->device->hooks->scores_free(&state->scores, &state->device->context->env);
     kilni_plan_heirs_fini(state);
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
@@ -70,8 +81,8 @@ kiln_status kilni_plan_block_build(kiln_device *device, kiln_fuse_engine *engine
 static bool starves(const kilni_run *run, const kiln_error *cause)
 {
     kiln_device *device = run->device;
-    bool starved = device->measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
-    device->starved = device->starved || starved;
+    bool starved = device->samples.measuring && cause->code == KILN_STATUS_RESOURCE_EXHAUSTED;
+    device->samples.starved = device->samples.starved || starved;
     return starved;
 }
 
@@ -274,12 +285,14 @@ static kiln_status launch_watched(block_run *current, const kiln_plan_step *step
 {
     const kilni_block_view *view = &current->view;
     const kilni_block_state *state = view->block->state;
-    uint64_t deadline_ns = state->proven ? 0 : kilni_watchdog_begin(view->run, view->block);
+    uint64_t deadline_ns =
+        state->proven ? 0 : view->run->device->hooks->before_launch(view->run, view->block);
     current->unseen = current->unseen || deadline_ns == 0;
     kiln_status status = kilni_plan_enqueue(view, step, index, &current->temps, err);
     if (status == KILN_STATUS_OK && deadline_ns != 0 &&
-        !kilni_watchdog_wait(view->run, view->block, view->block->program->launches[index].kernel,
-                             deadline_ns, err)) {
+        !view->run->device->hooks->after_launch(view->run, view->block,
+                                                view->block->program->launches[index].kernel,
+                                                deadline_ns, err)) {
         *out_hung = true;
         status = KILN_STATUS_DEVICE_LOST;
     }
@@ -383,10 +396,10 @@ static void tune(const kilni_run *run, uint32_t index, const block_run *current)
 {
     kilni_block_state *state = current->view.block->state;
     kiln_device *device = run->device;
-    if (device->tune != KILNI_TUNE_OFF && !device->measuring && !device->measured &&
-        !state->tuned) {
+    if (device->samples.tune != KILNI_TUNE_OFF && !device->samples.measuring &&
+        !device->samples.measured && !state->tuned) {
         uint64_t start_ns = kilni_trace_now(device);
-        state->tuned = kilni_tune_block(run, index, &state->scores);
+        state->tuned = device->hooks->before_block(run, index, &state->scores);
         kilni_trace_span(device, KILNI_SPAN_MEASURE, "tournament", start_ns);
     }
 }
@@ -398,10 +411,10 @@ static void count_block(const kilni_run *run, block_run *current)
         return;
     }
     current->counted = true;
-    run->device->blocks_fused++;
+    run->device->counts.blocks_fused++;
     for (uint32_t at = 0; at < block->n_ops; at++) {
         if (kiln_op_info_of(run->segment->ops[block->ops[at]].op)->cls != KILN_CLASS_CONTROL) {
-            run->device->ops_fused++;
+            run->device->counts.ops_fused++;
         }
     }
 }
@@ -412,7 +425,7 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
     bool known = starves(run, cause) || (state != NULL && state->told);
     kiln_log_write(&run->device->context->env, known ? KILN_LOG_DEBUG : KILN_LOG_WARN, "runtime",
                    "block of %s runs unfused: %s", current->view.block->fuser, cause->message);
-    if (state != NULL && !run->device->measuring) {
+    if (state != NULL && !run->device->samples.measuring) {
         state->told = true;
     }
     current->unfused = true;
@@ -425,9 +438,10 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
 {
     kilni_block_state *state = current->view.block->state;
     kiln_device *device = run->device;
-    bool wanted = device->check == KILNI_CHECK_ALWAYS ||
-                  (device->check == KILNI_CHECK_FIRST && !state->checked);
-    kilni_check *check = wanted && !device->measuring ? kilni_check_begin(run, index) : NULL;
+    bool wanted = device->check.mode == KILNI_CHECK_ALWAYS ||
+                  (device->check.mode == KILNI_CHECK_FIRST && !state->checked);
+    kilni_check *check =
+        wanted && !device->samples.measuring ? device->hooks->shadow_begin(run, index) : NULL;
     if (check == NULL) {
         return;
     }
@@ -436,7 +450,7 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     current->unfused = true;
     drop_temps(run, current); // the operations alone may need the memory
     run_block_unfused(&current->view);
-    state->failed = !kilni_check_end(check);
+    state->failed = !device->hooks->shadow_end(check);
     state->told = state->failed; // with what is wrong
 }
 
@@ -585,7 +599,7 @@ static void run_steps(const kilni_run *run)
     const kiln_plan *plan = run->segment->plan;
     block_run current;
     bool traced = kilni_trace_of(run->device) != NULL;
-    run->device->measured = run->device->measured && run->device->measuring;
+    run->device->samples.measured = run->device->samples.measured && run->device->samples.measuring;
     current.block = UINT32_MAX;
     current.unfused = false;
     current.started = false;
@@ -616,8 +630,8 @@ static void run_steps(const kilni_run *run)
 void kilni_plan_run(const kilni_run *run)
 {
     kilni_run with = *run;
-    if (run->device->records && !run->device->measuring) {
-        kilni_record_file(run);
+    if (run->device->check.records && !run->device->samples.measuring) {
+        run->device->hooks->before_run(run);
     }
     with.layout = kilni_layout_begin(run);
     run_steps(&with);

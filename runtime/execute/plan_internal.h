@@ -5,7 +5,12 @@
 /// What the three files that run plans share: operations alone (plan_op.c), launches of a block
 /// (plan_launch.c), and blocks and steps (plan_exec.c).
 
-#include "runtime_internal.h"
+#include "rt_execute.h"
+#include "rt_kept.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
+#include "rt_tune.h"
 
 // ---- one operation alone (plan_op.c) ----
 

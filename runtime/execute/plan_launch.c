@@ -3,6 +3,14 @@
 // what its results depend on.
 
 #include "plan_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_layout.h"
+#include "rt_place.h"
+#include "rt_run.h"
+
+#include <string.h>
 
 kiln_status kilni_plan_evaluate(const kilni_block_view *view, const kiln_formula *formula,
                                 int64_t *out_value, kiln_error *err)

@@ -4,6 +4,16 @@
 // last use this is). Failures stay with the tensors that they reach.
 
 #include "plan_internal.h"
+#include "rt_check_state.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_layout.h"
+#include "rt_place.h"
+#include "rt_run.h"
+
+#include <string.h>
 
 bool kilni_plan_is_dying(const kiln_plan_step *step, uint32_t slot)
 {
@@ -35,8 +45,8 @@ void kilni_plan_reuse(kilni_place *target, const kilni_place *source, const kiln
 
 void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause)
 {
-    if (run->device->fault == NULL) {
-        run->device->fault = kilni_fault_create(run->device, cause);
+    if (run->device->faults.first == NULL) {
+        run->device->faults.first = kilni_fault_create(run->device, cause);
     }
 }
 
@@ -123,12 +133,12 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     kilni_place *first = run->places[kilni_plan_operand_slot(run, op, record->n_inputs)];
     uint32_t slot = kilni_plan_operand_slot(run, op, 0);
     if (kilni_collective_is(record) &&
-        !kilni_collective_is_served(run->device, record, run->places[slot])) {
+        !run->device->hooks->collective_is_served(run->device, record, run->places[slot])) {
         if (record->op == KILN_OP_ALL_REDUCE && kilni_plan_is_dying(step, slot) &&
             kilni_plan_can_reuse(run->places[slot], &record->outputs[0])) {
             kilni_plan_reuse(first, run->places[slot], &record->outputs[0]);
         }
-        return kilni_collective_execute(run->device, record, run->places[slot], first, err);
+        return run->device->hooks->collective(run->device, record, run->places[slot], first, err);
     }
     const kiln_device_info *device = kiln_device_info_of(run->device);
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
@@ -196,8 +206,9 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
                             kiln_op_info_of(record->op)->name, i);
         }
     }
-    if (err.code == 0 && run->device->check != KILNI_CHECK_OFF && !run->device->measuring) {
-        kilni_check_indices(run, op);
+    if (err.code == 0 && run->device->check.mode != KILNI_CHECK_OFF &&
+        !run->device->samples.measuring) {
+        run->device->hooks->before_op(run, op);
     }
     if (err.code == 0 && execute_op(run, step, op, &err) == KILN_STATUS_OK &&
         follow_inputs(run, op, &err) == KILN_STATUS_OK) {

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs what streams have queued, segment after segment: asks for a plan, gives the tensors of the
 // segment places, and lets go of what was pinned. Running a plan is plan_exec.c's.
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_engines.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 void kilni_segment_unpin(const kiln_fuse_segment *segment)
 {
@@ -16,18 +24,18 @@ void kilni_segment_unpin(const kiln_fuse_segment *segment)
 
 static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error *err)
 {
-    if (count <= device->places_capacity) {
+    if (count <= device->execution.places_capacity) {
         return KILN_STATUS_OK;
     }
     size_t capacity = count * 2;
-    kilni_place **places =
-        kiln_realloc(&device->context->env, device->places,
-                     device->places_capacity * sizeof(*places), capacity * sizeof(*places));
+    kilni_place **places = kiln_realloc(&device->context->env, device->execution.places,
+                                        device->execution.places_capacity * sizeof(*places),
+                                        capacity * sizeof(*places));
     if (places == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu tensors of a segment", count);
     }
-    device->places = places;
-    device->places_capacity = capacity;
+    device->execution.places = places;
+    device->execution.places_capacity = capacity;
     return KILN_STATUS_OK;
 }
 
@@ -38,7 +46,7 @@ static void lose_segment(kiln_device *device, const kiln_fuse_segment *segment)
         kiln_tensor *tensor = segment->tokens[i];
         kilni_tensor_unpend(tensor);
         if (!tensor->place.placed) {
-            kilni_place_fail(device, &tensor->place, &device->no_memory);
+            kilni_place_fail(device, &tensor->place, &device->faults.no_memory);
         }
     }
 }
@@ -54,7 +62,7 @@ static kiln_status find_plan(const kilni_stream *stream, bool drain, bool *out_s
                              const kiln_fuse_segment **out_segment, kiln_error *err)
 {
     uint64_t start_ns = kilni_trace_now(stream->device);
-    bool counts = start_ns != 0 || !stream->device->settled;
+    bool counts = start_ns != 0 || !stream->device->engines.settled;
     uint64_t before = counts ? plans_searched(stream->engine) : 0;
     kiln_status status = kiln_fuse_stream_next(stream->queue, drain, out_segment, err);
     *out_searched = counts && plans_searched(stream->engine) != before;
@@ -104,17 +112,17 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
             kiln_tensor *tensor = segment->tokens[i];
             tensor->slot = i;
             kilni_tensor_unpend(tensor);
-            device->places[i] = &tensor->place;
+            device->execution.places[i] = &tensor->place;
         }
         kilni_run run = {.device = device,
                          .engine = stream->engine,
                          .segment = segment,
-                         .places = device->places};
-        device->persistent = stream->persistent > 0;
+                         .places = device->execution.places};
+        device->memory.persistent = stream->persistent > 0;
         uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);
         kilni_trace_span(device, KILNI_SPAN_RUN, "segment", start_ns);
-        device->persistent = false;
+        device->memory.persistent = false;
         kilni_segment_unpin(segment);
         kiln_fuse_stream_done(stream->queue, segment);
     }
@@ -123,7 +131,8 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
 kiln_status kilni_device_drain(kiln_device *device, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    for (kilni_stream *s = device->streams; s != NULL && status == KILN_STATUS_OK; s = s->next) {
+    for (kilni_stream *s = device->streams.first; s != NULL && status == KILN_STATUS_OK;
+         s = s->next) {
         if (!s->capturing) {
             status = kilni_stream_run(s, /*drain=*/true, err);
         }

@@ -3,34 +3,16 @@
 // removed from any thread. What members do inside a job is in gradsync_epoch.c.
 
 #include "gradsync_internal.h"
+#include "rt_collective.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static const uint64_t default_bucket_bytes = 1u << 20;
 static const uint64_t default_deadline_ns = 30000000000u;
-
-// ---- parameters' identity ----
-
-void kiln_tensor_set_param(kiln_tensor *tensor, kiln_param_id id)
-{
-    pthread_mutex_lock(&tensor->device->lock);
-    tensor->param = id;
-    pthread_mutex_unlock(&tensor->device->lock);
-}
-
-kiln_param_id kiln_tensor_param(const kiln_tensor *tensor)
-{
-    pthread_mutex_lock(&tensor->device->lock);
-    kiln_param_id id = tensor->param;
-    pthread_mutex_unlock(&tensor->device->lock);
-    return id;
-}
-
-bool kiln_tensor_is_distributed(const kiln_tensor *tensor)
-{
-    return kiln_tensor_param(tensor) != 0;
-}
 
 // ---- life of a job ----
 

@@ -3,6 +3,9 @@
 // for whom and who is late is decided here; what is reduced when is gradsync_launch.c's.
 
 #include "gradsync_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_tensor.h"
 
 // ---- register ----
 

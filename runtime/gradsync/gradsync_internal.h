@@ -8,7 +8,8 @@
 /// order of issue.
 
 #include "collective.h"
-#include "runtime_internal.h"
+#include "gradsync_internal.h"
+#include "rt_tensor.h"
 
 enum { KILNI_GRADSYNC_MEMBERS = 64, KILNI_GRADSYNC_BUCKET = 32 };
 
@@ -111,5 +112,7 @@ kiln_status kilni_gradsync_launch(kiln_gradsync *job, kilni_epoch *epoch, bool f
 /// Drops what an epoch holds.
 void kilni_epoch_free(const kiln_env *env, kilni_epoch *epoch);
 void kilni_sums_free(const kiln_env *env, kilni_sum *sums);
+
+void kilni_gradsync_remove_all(kiln_context *context);
 
 #endif

@@ -5,8 +5,10 @@
 // under the job's lock, so in one order for all devices.
 
 #include "gradsync_internal.h"
+#include "rt_context.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // ---- launching ----
 

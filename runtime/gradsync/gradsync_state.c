@@ -4,6 +4,7 @@
 // gradsync_epoch.c.
 
 #include "gradsync_internal.h"
+#include "rt_context.h"
 
 #include <time.h>
 

@@ -6,6 +6,8 @@
 /// carrying results over to the next run (graph_carry.c) share.
 
 #include "memory_internal.h"
+#include "rt_device.h"
+#include "rt_tensor.h"
 
 /// A captured segment for one set of input shapes.
 typedef struct kilni_graph_binding {
@@ -56,7 +58,7 @@ static inline const kiln_env *kilni_graph_env(const kiln_device *device)
     return &device->context->env;
 }
 
-// ---- capture (kiln_graph.c) ----
+// ---- capture (graph_capture.c) ----
 
 /// Lets go of tensors, and of their array.
 void kilni_graph_release_all(kiln_device *device, kiln_tensor **tensors, size_t count);

@@ -5,6 +5,15 @@
 // planning and running are elsewhere.
 
 #include "binding_internal.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_random.h"
+#include "rt_record.h"
+#include "rt_run.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 /// Bindings kept of a graph: the captured one and those for the shapes seen last.
 enum { MAX_BINDINGS = 16 };
@@ -125,11 +134,14 @@ static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *s
         }
         kiln_status status = KILN_STATUS_OK;
         if (record->op == KILN_OP_DROP) {
-            status = kilni_stream_drop(stream, inputs[0], err);
+            status = kilni_tensor_drop(inputs[0], stream, err);
         } else {
-            status =
-                kilni_stream_record(stream, record->op, inputs, record->n_inputs, record->attrs,
-                                    record->n_attrs, /*unwanted=*/0, outputs, err);
+            const kilni_op_call call = {.op = record->op,
+                                        .inputs = inputs,
+                                        .n_inputs = record->n_inputs,
+                                        .attrs = record->attrs,
+                                        .n_attrs = record->n_attrs};
+            status = kilni_stream_record(stream, &call, outputs, err);
         }
         if (status != KILN_STATUS_OK) {
             return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);

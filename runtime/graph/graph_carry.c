@@ -4,6 +4,10 @@
 // twice; the others keep their values, and the caller gets tensors of the next ones instead.
 
 #include "binding_internal.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 static size_t input_number(const kilni_stream *stream, const kiln_tensor *tensor)
 {
@@ -72,7 +76,7 @@ kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; stream->carried != NULL && i < stream->n_inputs; i++) {
         if (stream->carried[i] != NULL && status == KILN_STATUS_OK) {
-            status = kilni_stream_drop(stream, stream->inputs[i], err);
+            status = kilni_tensor_drop(stream->inputs[i], stream, err);
         }
     }
     return status;

@@ -3,30 +3,31 @@
 // Running it, for these shapes and others, is graph_binding.c's.
 
 #include "binding_internal.h"
+#include "kiln_explained.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
+
+#include <string.h>
 
 // ---- capture ----
 
-kilni_stream *kilni_graph_find_capture(kiln_device *device, uint64_t thread)
-{
-    for (kilni_stream *stream = device->streams; stream != NULL; stream = stream->next) {
-        if (stream->capturing && stream->thread == thread) {
-            return stream;
-        }
-    }
-    return NULL;
-}
-
 static void unlist(kiln_device *device, kilni_stream *stream)
 {
-    kilni_stream **link = &device->streams;
+    kilni_stream **link = &device->streams.first;
     while (*link != NULL && *link != stream) {
         link = &(*link)->next;
     }
     if (*link == stream) {
         *link = stream->next;
-        device->n_streams--;
+        device->streams.count--;
     }
-    device->current = NULL;
+    device->streams.current = NULL;
 }
 
 /// Holds on tensors, in an array of their own. NULL: no memory.
@@ -37,56 +38,6 @@ static kiln_tensor **hold_all(kiln_device *device, kiln_tensor *const *tensors, 
         held[i] = kiln_retain(tensors[i]);
     }
     return held;
-}
-
-void kilni_graph_release_all(kiln_device *device, kiln_tensor **tensors, size_t count)
-{
-    for (size_t i = 0; tensors != NULL && i < count; i++) {
-        kiln_release(tensors[i]);
-    }
-    kiln_free(kilni_graph_env(device), tensors);
-}
-
-kiln_status kilni_graph_check_tensors(const kiln_device *device, kiln_tensor *const *tensors,
-                                      size_t count, const char *what, kiln_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (tensors[i] == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "%s %zu is NULL", what, i);
-        }
-        if (tensors[i]->device != device) {
-            return kiln_fail(err, FAILED_PRECONDITION, "%s %zu is on %s, the graph on %s", what, i,
-                             tensors[i]->device->address, device->address);
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-kiln_status kilni_graph_place_inputs(kiln_device *device, kiln_tensor *const *tensors, size_t count,
-                                     kiln_error *err)
-{
-    kiln_status arrived = kilni_await_arrivals(device, tensors, count, err);
-    if (arrived != KILN_STATUS_OK) {
-        return arrived;
-    }
-    for (size_t i = 0; i < count; i++) {
-        kiln_tensor *tensor = tensors[i];
-        if (tensor->captured) {
-            return kiln_fail(err, FAILED_PRECONDITION,
-                             "input %zu stands for a value of a captured graph", i);
-        }
-        kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
-        if (!tensor->place.placed && stream != NULL) {
-            kiln_status status = kilni_stream_run(stream, /*drain=*/true, err);
-            if (status != KILN_STATUS_OK) {
-                return status;
-            }
-        }
-        if (!tensor->place.placed) {
-            return kiln_fail(err, INTERNAL, "input %zu has no value", i);
-        }
-    }
-    return KILN_STATUS_OK;
 }
 
 kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, size_t n_inputs,
@@ -312,16 +263,6 @@ static uint64_t count_open(const kiln_graph *graph)
                                       KILN_FUSE_MAX_CONTENDERS) > 0;
     }
     return count;
-}
-
-kiln_device *kilni_graph_device(const kiln_graph *graph)
-{
-    return graph->device;
-}
-
-const kiln_fuse_segment *kilni_graph_segment(const kiln_graph *graph)
-{
-    return graph->bindings->segment;
 }
 
 void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)

@@ -10,7 +10,9 @@
 ///
 /// For those who show plans: kiln_graph_memory_get and kiln_graph_memory_value (kiln.h).
 
-#include "runtime_internal.h"
+#include "rt_arena.h"
+#include "rt_place.h"
+#include "rt_run.h"
 
 #define KILNI_NO_VALUE UINT32_MAX
 
@@ -94,7 +96,7 @@ bool kilni_layout_pack(kilni_layout *layout, uint64_t align);
 /// memory_run.c: the layout that a plan has for these extents; NULL: none.
 const kilni_layout *kilni_layout_of(const kiln_plan *plan, const int64_t *symbols);
 
-/// kiln_graph.c: what was captured, under the device's lock; NULL when nothing was recorded.
+/// graph_capture.c: what was captured, under the device's lock; NULL when nothing was recorded.
 const kiln_fuse_segment *kilni_graph_segment(const kiln_graph *graph);
 kiln_device *kilni_graph_device(const kiln_graph *graph);
 

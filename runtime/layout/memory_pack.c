@@ -6,6 +6,9 @@
 // very many objects only those alive at once are compared, in the order of time.
 
 #include "memory_internal.h"
+#include "rt_arena.h"
+#include "rt_context.h"
+#include "rt_device.h"
 
 #include <stdlib.h>
 

@@ -5,6 +5,16 @@
 // others may hold for longer (inputs and results of collective calls) is left to the pool.
 
 #include "memory_internal.h"
+#include "rt_arena.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_layout.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 typedef struct maker {
     const kilni_run *run;

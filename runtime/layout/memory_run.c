@@ -4,6 +4,15 @@
 // the pool gives it. Decides when the arena grows and goes.
 
 #include "memory_internal.h"
+#include "rt_arena.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_layout.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
+#include "rt_run.h"
+
+#include <string.h>
 
 enum { KEPT_LAYOUTS = 8 }; ///< of one plan: those of the extents used last
 
@@ -51,7 +60,7 @@ bool kilni_arena_drop(kiln_device *device)
         unbind(arena->bound);
     }
     device->backend->ops->free(device->backend, arena->buffer);
-    device->bytes_live -= arena->bytes;
+    device->memory.live -= arena->bytes;
     arena->buffer = NULL;
     arena->bytes = 0;
     return true;
@@ -89,7 +98,7 @@ static bool reserve_arena(kiln_device *device, uint64_t bytes)
         return false;
     }
     arena->bytes = bytes;
-    kilni_count_live(device, bytes);
+    kilni_count_live(&device->memory, bytes);
     return true;
 }
 
@@ -283,7 +292,7 @@ kilni_layout *kilni_layout_find(const kilni_run *run)
 kilni_layout *kilni_layout_begin(const kilni_run *run)
 {
     kilni_arena *arena = &run->device->arena;
-    if (arena->off || arena->busy || run->device->measuring ||
+    if (arena->off || arena->busy || run->device->samples.measuring ||
         run->device->backend->ops->window == NULL) {
         return NULL;
     }
@@ -306,7 +315,7 @@ void kilni_layout_end(const kilni_run *run)
             kilni_place_clear(run->device, &hold);
         }
     }
-    run->device->values_planned += layout->n_planned;
+    run->device->counts.values_planned += layout->n_planned;
     layout->settled = layout->settled || layout->n_learned == layout->n_known;
     run->device->arena.busy = false;
 }

@@ -1,87 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operators of plugins: the public call, looking a recorded one up in the context's plugins, and
-// running one on the host where the device has no kernel for it. What they mean is the plugin's
-// business, how a record names one is ir's.
+// The public call of an operator of a plugin: decides what makes a call well formed; its attributes
+// become one text, which is what a record has. Looking operators up is custom_find.c's.
 
-#include "runtime_internal.h"
-
-// ---- looking up ----
-
-/// No plugin is added while the context has a device.
-static kiln_status find(kiln_device *device, const char *name, uint32_t version, bool exact,
-                        const kiln_custom_op **out_op, kiln_error *err)
-{
-    const kiln_fuse_registry *registry = device->context->registry;
-    if (registry == NULL) {
-        return kiln_fail(err, INTERNAL, "a device without plugins");
-    }
-    return kiln_fuse_registry_operator(registry, name, version, exact, out_op, err);
-}
-
-kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
-                              const kiln_custom_op **out_op, kiln_error *err)
-{
-    const kiln_attr *name = &attrs[0];
-    const kiln_attr *version = &attrs[1];
-    *out_op = NULL;
-    if (name->type != KILN_ATTR_STRING || version->type != KILN_ATTR_I64 || version->v.i < 1 ||
-        version->v.i > UINT32_MAX) {
-        return kiln_fail(err, INVALID_ARGUMENT, "custom: name or version is malformed");
-    }
-    return find(device, name->v.text, (uint32_t)version->v.i, /*exact=*/true, out_op, err);
-}
-
-kiln_status kiln_custom_check(kiln_device *handle, const kiln_op_record *record, kiln_error *err)
-{
-    kiln_device *device = kilni_core(handle);
-    kiln_op_record call = *record;
-    kiln_tensor_desc inferred[KILN_MAX_OUTPUTS] = {{0}};
-    if (device == NULL || record->op != KILN_OP_CUSTOM) {
-        return kiln_fail(err, INVALID_ARGUMENT, "a custom operation of a device is wanted");
-    }
-    kiln_status status = kilni_custom_find(device, record->attrs, &call.custom, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_ir_infer(&call, inferred, err);
-    }
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        const kiln_tensor_desc *stated = &record->outputs[i];
-        if (stated->dtype != inferred[i].dtype || !kiln_desc_same_shape(stated, &inferred[i])) {
-            status =
-                kiln_fail(err, INVALID_ARGUMENT, "%s: output %u is not what the operation says",
-                          call.custom->name, i);
-        }
-    }
-    return status;
-}
-
-kiln_status kiln_custom_find(kiln_device *handle, const char *name, uint32_t version,
-                             const kiln_custom_op **out_op, kiln_error *err)
-{
-    kiln_device *device = kilni_core(handle);
-    if (out_op == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "out_op must not be NULL");
-    }
-    *out_op = NULL;
-    return device == NULL || name == NULL
-               ? kiln_fail(err, INVALID_ARGUMENT, "device and name must not be NULL")
-               : find(device, name, version, /*exact=*/false, out_op, err);
-}
-
-static kiln_status find_exact(const char *name, uint32_t version, const kiln_custom_op **out_op,
-                              void *user, kiln_error *err)
-{
-    return find(user, name, version, /*exact=*/true, out_op, err);
-}
-
-kiln_status kiln_custom_look_up(kiln_device *handle, kiln_ir_graph *graph, kiln_error *err)
-{
-    kiln_device *device = kilni_core(handle);
-    return device == NULL || graph == NULL
-               ? kiln_fail(err, INVALID_ARGUMENT, "device and graph must not be NULL")
-               : kiln_ir_graph_look_up(graph, find_exact, device, err);
-}
-
-// ---- the public call ----
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_tensor.h"
 
 static kiln_status check_call(const kiln_device *device, const kiln_custom_call *call,
                               kiln_tensor *const *out_tensors, kiln_error *err)
@@ -129,7 +53,7 @@ kiln_status kiln_custom(kiln_device *device, const kiln_custom_call *call,
         return status;
     }
     kiln_device *core = kilni_core(device != NULL ? device : call->inputs[0]->handle);
-    status = find(core, call->name, call->version, /*exact=*/false, &op, err);
+    status = kiln_custom_find(core, call->name, call->version, &op, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -143,61 +67,5 @@ kiln_status kiln_custom(kiln_device *device, const kiln_custom_call *call,
         status = record(device, op, call, &text, out_tensors, err);
     }
     kiln_string_fini(&text);
-    return status;
-}
-
-// ---- on the host ----
-
-/// Host memory for the part of a buffer that a view touches; offsets count from its start.
-static kiln_status fetch(kiln_device *device, kiln_view *view, kiln_host_memory *out_memory,
-                         bool read, kiln_error *err)
-{
-    int64_t begin = 0;
-    int64_t end = 0;
-    if (view->buffer == NULL) {
-        return KILN_STATUS_OK;
-    }
-    kiln_view_extent(view, &begin, &end);
-    out_memory->bytes = (size_t)(end - begin);
-    out_memory->data = kiln_alloc(&device->context->env, out_memory->bytes + 1);
-    if (out_memory->data == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes",
-                         out_memory->bytes);
-    }
-    kiln_backend *backend = device->backend;
-    kiln_status status = !read || out_memory->bytes == 0
-                             ? KILN_STATUS_OK
-                             : backend->ops->read(backend, view->buffer, (size_t)begin,
-                                                  out_memory->data, out_memory->bytes, err);
-    view->offset_bytes -= begin;
-    return status;
-}
-
-kiln_status kilni_custom_on_host(kiln_device *device, const kiln_op_record *record,
-                                 const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
-{
-    kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {{0}};
-    kiln_host_memory memory[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {{0}};
-    size_t n_inputs = record->n_inputs;
-    size_t count = n_inputs + record->n_outputs;
-    kiln_backend *backend = device->backend;
-    kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
-        views[i] = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
-        status = fetch(device, &views[i], &memory[i], /*read=*/i < n_inputs, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kiln_ir_reference_run(record, views, views + n_inputs, memory, err);
-    }
-    for (size_t i = n_inputs; status == KILN_STATUS_OK && i < count; i++) {
-        const kiln_view *to = &outputs[i - n_inputs];
-        if (memory[i].bytes > 0) {
-            status = backend->ops->upload(backend, to->buffer, (size_t)to->offset_bytes,
-                                          memory[i].data, memory[i].bytes, err);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        kiln_free(&device->context->env, memory[i].data);
-    }
     return status;
 }

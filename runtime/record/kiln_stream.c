@@ -3,7 +3,12 @@
 // Operations of all streams of a device end up in one queue, in the order in which streams hand
 // them out; so waiting for an event of the same device is handing out what was recorded before it.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_threads.h"
 
 struct kiln_stream {
     atomic_uint refs;
@@ -61,7 +66,7 @@ void kiln_stream_release(kiln_stream *stream)
         kilni_thread *thread = &device->threads.places[i];
         thread->chosen = thread->chosen == stream->inner ? NULL : thread->chosen;
     }
-    device->current = NULL;
+    device->streams.current = NULL;
     stream->inner->named = false; // goes once nothing is queued on it
     pthread_mutex_unlock(&device->lock);
     kiln_free(&device->context->env, stream);
@@ -80,7 +85,7 @@ static kiln_status choose(kiln_device *device, kilni_stream *stream, kiln_error 
     if (thread != NULL) {
         thread->chosen = stream;
     }
-    device->current = NULL;
+    device->streams.current = NULL;
     return KILN_STATUS_OK;
 }
 

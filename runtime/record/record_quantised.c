@@ -3,7 +3,10 @@
 // With one scale for the tensor the scale stays and no value changes; with blocks the scales are
 // found anew, for the moved elements meet others in their blocks.
 
-#include "runtime_internal.h"
+#include "record_internal.h"
+#include "rt_attrs.h"
+#include "rt_record.h"
+#include "rt_tensor.h"
 
 static bool only_moves(kiln_op op)
 {
@@ -28,9 +31,9 @@ static bool is_quantised(const kiln_tensor *tensor)
     return tensor != NULL && kiln_dtype_kind_of(tensor->desc.dtype) == KILN_KIND_QUANT;
 }
 
-bool kilni_moves_quantised(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs)
+bool kilni_moves_quantised(const kilni_op_call *call)
 {
-    return n_inputs > 0 && is_quantised(inputs[0]) && only_moves(op);
+    return call->n_inputs > 0 && is_quantised(call->inputs[0]) && only_moves(call->op);
 }
 
 /// Blocks of the result, along the axes where they have come to lie.
@@ -65,62 +68,84 @@ static bool has_blocks(const kiln_tensor *tensor)
     return false;
 }
 
+static kiln_status dequantise(kiln_tensor *from, kiln_tensor **out_tensor, kiln_error *err)
+{
+    const kiln_attr dtype = kilni_attr_dtype(KILN_DTYPE_F32);
+    kilni_op_call call = {KILN_OP_DEQUANTIZE, 0, &from, 1, &dtype, 1};
+    return kilni_record_call(NULL, &call, out_tensor, err);
+}
+
 /// One scale, which stays that of the result.
 static kiln_status requantise_exactly(kiln_tensor *from, kiln_tensor *moved,
                                       kiln_tensor **out_tensor, kiln_error *err)
 {
     kiln_tensor *scales = NULL;
-    kiln_status status = kiln_quantized_scales(from, &scales, err);
+    kilni_op_call find = {KILN_OP_QUANTIZED_SCALES, 0, &from, 1, NULL, 0};
+    kiln_status status = kilni_record_call(NULL, &find, &scales, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_quantize(moved, scales, NULL, from->desc.dtype, NULL, 0, out_tensor, err);
+        kiln_tensor *const inputs[] = {moved, scales};
+        const kiln_attr attrs[] = {kilni_attr_dtype(from->desc.dtype), kilni_attr_ints(NULL, 0)};
+        kilni_op_call call = {KILN_OP_QUANTIZE, 0, inputs, 2, attrs, 2};
+        status = kilni_record_call(NULL, &call, out_tensor, err);
     }
     kiln_release(scales);
     return status;
 }
 
-static kiln_status requantise(kiln_op op, kiln_tensor *const *inputs, size_t n_inputs,
-                              const kiln_attr *attrs, kiln_tensor *moved, kiln_tensor **out_tensor,
-                              kiln_error *err)
+static kiln_status requantise_anew(const kiln_tensor *from, kiln_tensor *moved,
+                                   const int64_t *blocks, kiln_tensor **out_tensor, kiln_error *err)
 {
-    kiln_tensor *from = inputs[0];
+    const kiln_attr attrs[] = {
+        kilni_attr_dtype(from->desc.dtype), kilni_attr_ints(blocks, moved->desc.rank),
+        kilni_attr_dtype(kiln_scheme_scale(from->desc.scheme)), kilni_attr_none()};
+    kilni_op_call call = {KILN_OP_QUANTIZE_DYNAMIC, 0, &moved, 1, attrs, 4};
+    return kilni_record_call(NULL, &call, out_tensor, err);
+}
+
+static kiln_status requantise(const kilni_op_call *call, kiln_tensor *moved,
+                              kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor *from = call->inputs[0];
     int64_t blocks[KILN_MAX_RANK] = {0};
-    bool alone = n_inputs == 1 || !is_quantised(inputs[1]);
+    bool alone = call->n_inputs == 1 || !is_quantised(call->inputs[1]);
     if (alone && !has_blocks(from) && !kiln_scheme_has_global(from->desc.scheme) &&
         kiln_tensor_count(from) > 0) {
         return requantise_exactly(from, moved, out_tensor, err);
     }
     kiln_status status = KILN_STATUS_OK;
     if (has_blocks(from)) {
-        status = moved_blocks(op, from, moved, attrs, blocks, err);
+        status = moved_blocks(call->op, from, moved, call->attrs, blocks, err);
     }
-    return status == KILN_STATUS_OK
-               ? kiln_quantize_dynamic(moved, from->desc.dtype, blocks, moved->desc.rank,
-                                       kiln_scheme_scale(from->desc.scheme), NULL, out_tensor, err)
-               : status;
+    return status == KILN_STATUS_OK ? requantise_anew(from, moved, blocks, out_tensor, err)
+                                    : status;
 }
 
-kiln_status kilni_record_moved(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
-                               size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+kiln_status kilni_record_moved(kiln_device *handle, const kilni_op_call *call,
                                kiln_tensor **out_tensor, kiln_error *err)
 {
     kiln_tensor *plain[KILN_MAX_INPUTS] = {NULL};
     kiln_tensor *moved = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < n_inputs && status == KILN_STATUS_OK; i++) {
-        if (is_quantised(inputs[i])) {
-            status = kiln_dequantize(inputs[i], KILN_DTYPE_F32, &plain[i], err);
+    kiln_status status = kilni_record_check(&handle, call, out_tensor, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
+        if (is_quantised(call->inputs[i])) {
+            status = dequantise(call->inputs[i], &plain[i], err);
         } else {
-            plain[i] = kiln_retain(inputs[i]);
+            plain[i] = kiln_retain(call->inputs[i]);
         }
     }
     if (status == KILN_STATUS_OK) {
-        status = kiln_record(device, op, plain, n_inputs, attrs, n_attrs, &moved, err);
+        kilni_op_call move = *call;
+        move.inputs = plain;
+        status = kilni_record_call(handle, &move, &moved, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = requantise(op, inputs, n_inputs, attrs, moved, out_tensor, err);
+        status = requantise(call, moved, out_tensor, err);
     }
     kiln_release(moved);
-    for (size_t i = 0; i < n_inputs; i++) {
+    for (size_t i = 0; i < call->n_inputs; i++) {
         kiln_release(plain[i]);
     }
     return status;

@@ -2,7 +2,12 @@
 // The streams of a device: which of them a thread records on, and how long those of threads that
 // have nothing queued are kept. Explicit streams are kiln_stream.c's, running what is queued
 // segments.c's.
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_memory_account.h"
+#include "rt_record.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 // Streams of threads that have nothing queued are kept up to this number, so that a thread that
 // comes back finds its own; beyond it they are made again when needed.
@@ -11,18 +16,6 @@ enum { IDLE_STREAMS = 32 };
 // recorded is run, so that theirs go too.
 enum { MOST_STREAMS = 256 };
 
-kilni_stream *kilni_stream_find(const kiln_device *device, uint64_t id)
-{
-    if (device->current != NULL && device->current->id == id) {
-        return device->current;
-    }
-    kilni_stream *stream = id != 0 ? device->streams : NULL;
-    while (stream != NULL && stream->id != id) {
-        stream = stream->next;
-    }
-    return stream;
-}
-
 kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **out_stream,
                                 kiln_error *err)
 {
@@ -30,7 +23,7 @@ kiln_status kilni_stream_create(kiln_device *device, bool whole, kilni_stream **
     if (stream == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream");
     }
-    stream->id = ++device->last_stream;
+    stream->id = ++device->streams.last_id;
     stream->device = device;
     stream->thread = kiln_thread_id();
     stream->capturing = whole;
@@ -59,8 +52,8 @@ void kilni_stream_destroy(kilni_stream *stream)
     if (!stream->replaying) {
         kiln_fuse_stream_discard(stream->queue, unpin_token, NULL);
     }
-    if (stream->device->current == stream) {
-        stream->device->current = NULL;
+    if (stream->device->streams.current == stream) {
+        stream->device->streams.current = NULL;
     }
     kiln_fuse_stream_destroy(stream->queue);
     kiln_free(&stream->device->context->env, stream);
@@ -68,13 +61,13 @@ void kilni_stream_destroy(kilni_stream *stream)
 
 void kilni_streams_prune(kiln_device *device)
 {
-    kilni_stream **link = &device->streams;
+    kilni_stream **link = &device->streams.first;
     while (*link != NULL) {
         kilni_stream *stream = *link;
         if (!stream->capturing && !stream->named && stream->persistent == 0 &&
             kiln_fuse_stream_pending(stream->queue) == 0) {
             *link = stream->next;
-            device->n_streams--;
+            device->streams.count--;
             kilni_stream_destroy(stream);
         } else {
             link = &stream->next;
@@ -82,34 +75,12 @@ void kilni_streams_prune(kiln_device *device)
     }
 }
 
-void kilni_stream_enlist(kilni_stream *stream)
-{
-    kiln_device *device = stream->device;
-    stream->next = device->streams;
-    device->streams = stream;
-    device->n_streams++;
-    device->current = NULL;
-}
-
-/// The stream that a thread records on instead of its own, or NULL.
-static kilni_stream *chosen_by(const kiln_device *device, uint64_t thread)
-{
-    const kilni_thread *found = kilni_thread_find(device, thread);
-    return found != NULL ? found->chosen : NULL;
-}
-
-bool kilni_stream_is_mine(const kilni_stream *stream)
-{
-    uint64_t thread = kiln_thread_id();
-    return stream->thread == thread || chosen_by(stream->device, thread) == stream;
-}
-
 /// A capture comes before the stream that the thread chose, and that before its own.
 static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
 {
     kilni_stream *own = NULL;
-    kilni_stream *chosen = chosen_by(device, thread);
-    for (kilni_stream *s = device->streams; s != NULL; s = s->next) {
+    kilni_stream *chosen = kilni_stream_chosen_by(device, thread);
+    for (kilni_stream *s = device->streams.first; s != NULL; s = s->next) {
         if (s->thread == thread && s->capturing) {
             return s;
         }
@@ -121,10 +92,10 @@ static kilni_stream *find_for_thread(const kiln_device *device, uint64_t thread)
 /// Before there is one stream more.
 static void make_way(kiln_device *device)
 {
-    if (device->n_streams >= IDLE_STREAMS) {
+    if (device->streams.count >= IDLE_STREAMS) {
         kilni_streams_prune(device);
     }
-    if (device->n_streams >= MOST_STREAMS) {
+    if (device->streams.count >= MOST_STREAMS) {
         kilni_relieve(device);
         kilni_streams_prune(device);
     }
@@ -133,8 +104,8 @@ static void make_way(kiln_device *device)
 kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream, kiln_error *err)
 {
     uint64_t thread = kiln_thread_id();
-    kilni_stream *stream = device->current;
-    if (stream != NULL && device->current_thread == thread) {
+    kilni_stream *stream = device->streams.current;
+    if (stream != NULL && device->streams.current_thread == thread) {
         *out_stream = stream;
         return KILN_STATUS_OK;
     }
@@ -147,8 +118,8 @@ kiln_status kilni_stream_current(kiln_device *device, kilni_stream **out_stream,
         }
         kilni_stream_enlist(stream);
     }
-    device->current = stream;
-    device->current_thread = thread;
+    device->streams.current = stream;
+    device->streams.current_thread = thread;
     *out_stream = stream;
     return KILN_STATUS_OK;
 }

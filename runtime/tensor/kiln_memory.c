@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Memory beyond the pool: staging memory of the host, tensors in the caller's memory, allocations
-// for what lives long, and handles, which are a tensor's memory without the tensor.
+// Memory beyond the pool: staging memory of the host, tensors in the caller's memory, and handles,
+// which are a tensor's memory without the tensor.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 // ---- staging ----
 
@@ -39,61 +43,6 @@ void kiln_host_free(kiln_device *device, void *memory)
     pthread_mutex_lock(&device->lock);
     device->backend->ops->host_free(device->backend, memory);
     pthread_mutex_unlock(&device->lock);
-}
-
-// ---- allocations that live long ----
-
-kiln_status kiln_persistent_begin(kiln_device *device, kiln_error *err)
-{
-    device = kilni_core(device);
-    kilni_stream *stream = NULL;
-    if (device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
-    }
-    pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_stream_current(device, &stream, err);
-    if (status == KILN_STATUS_OK && stream->capturing) {
-        status = kiln_fail(err, FAILED_PRECONDITION, "a graph is being captured");
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_stream_run(stream, /*drain=*/true, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        stream->persistent++;
-    }
-    pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-kiln_status kiln_persistent_end(kiln_device *device, kiln_error *err)
-{
-    device = kilni_core(device);
-    kilni_stream *stream = NULL;
-    if (device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
-    }
-    pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_stream_current(device, &stream, err);
-    if (status == KILN_STATUS_OK && stream->persistent == 0) {
-        status = kiln_fail(err, FAILED_PRECONDITION,
-                           "this thread has no open scope of persistent allocations");
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_stream_run(stream, /*drain=*/true, err);
-        stream->persistent--;
-    }
-    pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-bool kilni_device_persists(const kiln_device *device)
-{
-    for (const kilni_stream *s = device->streams; s != NULL; s = s->next) {
-        if (s->persistent > 0 && kilni_stream_is_mine(s)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 // ---- tensors in the caller's memory ----

@@ -3,7 +3,12 @@
 // it lies. A read takes its place in the order when it is called; whoever waits does so without the
 // device's lock, so that others go on recording.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
+#include "rt_trace.h"
 
 struct kiln_request {
     kiln_device *device; ///< held
@@ -93,26 +98,6 @@ static kiln_status result_of(const kiln_request *request, kiln_error *err)
         *err = request->result;
     }
     return (kiln_status)request->result.code;
-}
-
-kiln_status kilni_device_wait(kiln_device *device, kiln_error *err)
-{
-    kiln_request request = {.device = device};
-    kiln_backend *backend = device->backend;
-    if (backend->ops->read_begin == NULL) {
-        return backend->ops->sync(backend, err);
-    }
-    kiln_status status = backend->ops->read_begin(backend, NULL, 0, NULL, 0, &request.pending, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    pthread_mutex_unlock(&device->lock);
-    uint64_t start_ns = kilni_trace_now(device);
-    wait_for(&request, /*cancel=*/false);
-    kilni_trace_span(device, KILNI_SPAN_WAIT, NULL, start_ns);
-    pthread_mutex_lock(&device->lock);
-    end(&request);
-    return result_of(&request, err);
 }
 
 // ---- reads ----

@@ -3,7 +3,14 @@
 // holds it or a queued operation mentions it. Decides what a release means: freed at once, or
 // recorded as the tensor's last use.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
+#include "rt_streams.h"
+#include "rt_tensor.h"
 
 // Tensor records kept for reuse on each device, and how many numbers it takes of the process's.
 enum { KEPT_TENSORS = 256, IDS_AT_ONCE = 1024 };
@@ -16,16 +23,16 @@ uint64_t kilni_tensor_ids(uint64_t count)
 
 static uint64_t next_id(kiln_device *device)
 {
-    if (device->next_id == device->end_id) {
-        device->next_id = kilni_tensor_ids(IDS_AT_ONCE);
-        device->end_id = device->next_id + IDS_AT_ONCE;
+    if (device->tensors.next_id == device->tensors.end_id) {
+        device->tensors.next_id = kilni_tensor_ids(IDS_AT_ONCE);
+        device->tensors.end_id = device->tensors.next_id + IDS_AT_ONCE;
     }
-    return device->next_id++;
+    return device->tensors.next_id++;
 }
 
 void kilni_tensor_unhold(kiln_device *device)
 {
-    if (--device->tensors_held == 0) {
+    if (--device->tensors.held == 0) {
         atomic_fetch_sub(&device->refs, 1); // not the last
     }
 }
@@ -49,10 +56,10 @@ static void clear(kiln_tensor *tensor)
 kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
 {
     kiln_device *device = kilni_core(handle);
-    kiln_tensor *tensor = device->free_tensors;
+    kiln_tensor *tensor = device->tensors.free;
     if (tensor != NULL) {
-        device->free_tensors = tensor->next_free;
-        device->n_free_tensors--;
+        device->tensors.free = tensor->next_free;
+        device->tensors.n_free--;
         clear(tensor);
     } else {
         tensor = kiln_alloc(&device->context->env, sizeof(*tensor));
@@ -60,7 +67,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
             return NULL;
         }
     }
-    if (device->tensors_held++ == 0) {
+    if (device->tensors.held++ == 0) {
         (void)kiln_device_retain(device);
     }
     atomic_init(&tensor->refs, 1);
@@ -71,7 +78,7 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
     tensor->desc.id = next_id(device);
     tensor->desc.flags = 0;
     tensor->bytes = (uint64_t)kiln_desc_bytes(desc);
-    device->tensors_live++;
+    device->tensors.live++;
     return tensor;
 }
 
@@ -100,11 +107,11 @@ static void free_tensor(kiln_tensor *tensor)
     kilni_place_clear(device, &tensor->place);
     kilni_tensor_unpend(tensor);
     kilni_tensor_undoom(tensor);
-    device->tensors_live--;
-    if (device->n_free_tensors < KEPT_TENSORS) {
-        tensor->next_free = device->free_tensors;
-        device->free_tensors = tensor;
-        device->n_free_tensors++;
+    device->tensors.live--;
+    if (device->tensors.n_free < KEPT_TENSORS) {
+        tensor->next_free = device->tensors.free;
+        device->tensors.free = tensor;
+        device->tensors.n_free++;
     } else {
         kiln_free(&device->context->env, tensor);
     }
@@ -136,6 +143,24 @@ void kilni_tensor_disown(kiln_tensor *tensor)
     }
 }
 
+kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err)
+{
+    kiln_tensor_desc desc;
+    void *token = tensor;
+    kilni_tensor_snapshot(tensor, &desc);
+    const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
+    kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
+    if (status == KILN_STATUS_OK) {
+        stream->recorded++;
+        kilni_tensor_pin(tensor, stream);
+        kilni_tensor_unpend(tensor);
+        if (!stream->capturing) {
+            kilni_tensor_doom(tensor);
+        }
+    }
+    return status;
+}
+
 kiln_tensor *kiln_retain(kiln_tensor *tensor)
 {
     if (tensor != NULL) {
@@ -153,7 +178,7 @@ static void let_go(kiln_tensor *tensor)
     bool outside = stream != NULL && stream->capturing && tensor->place.placed;
     if (stream != NULL && !tensor->shared && !outside) {
         // Without memory for the record the tensor only lives until the queue has run.
-        (void)kilni_stream_drop(stream, tensor, /*err=*/NULL);
+        (void)kilni_tensor_drop(tensor, stream, /*err=*/NULL);
     }
     kilni_tensor_disown(tensor);
 }
@@ -185,7 +210,7 @@ void kiln_release(kiln_tensor *tensor)
     kiln_device *device = tensor->device;
     pthread_mutex_lock(&device->lock);
     let_go(tensor);
-    bool last = --device->tensors_held == 0;
+    bool last = --device->tensors.held == 0;
     pthread_mutex_unlock(&device->lock);
     if (last) {
         kiln_device_release(device);
@@ -231,6 +256,28 @@ void kiln_tensor_mark_constant(kiln_tensor *tensor)
     pthread_mutex_unlock(&tensor->device->lock);
 }
 
+// ---- parameters' identity ----
+
+void kiln_tensor_set_param(kiln_tensor *tensor, kiln_param_id id)
+{
+    pthread_mutex_lock(&tensor->device->lock);
+    tensor->param = id;
+    pthread_mutex_unlock(&tensor->device->lock);
+}
+
+kiln_param_id kiln_tensor_param(const kiln_tensor *tensor)
+{
+    pthread_mutex_lock(&tensor->device->lock);
+    kiln_param_id id = tensor->param;
+    pthread_mutex_unlock(&tensor->device->lock);
+    return id;
+}
+
+bool kiln_tensor_is_distributed(const kiln_tensor *tensor)
+{
+    return kiln_tensor_param(tensor) != 0;
+}
+
 // ---- data in ----
 
 kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
@@ -265,13 +312,13 @@ kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
 static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *data, kiln_error *err)
 {
     size_t bytes = kiln_tensor_bytes(tensor);
-    device->persistent = kilni_device_persists(device);
+    device->memory.persistent = kilni_device_persists(device);
     kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     if (status == KILN_STATUS_RESOURCE_EXHAUSTED) { // what waits in queues may hold memory
         kilni_relieve(device);
         status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
     }
-    device->persistent = false;
+    device->memory.persistent = false;
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }
@@ -358,39 +405,6 @@ uint64_t kiln_tensor_scheme(const kiln_tensor *tensor)
     return tensor->desc.scheme;
 }
 
-kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
-                              const kilni_place *place, kilni_place *out_dense, kiln_error *err)
-{
-    kiln_status status = kilni_place_alloc(device, desc, out_dense, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    const kiln_op_record record = {
-        .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
-    if (!kilni_storage_await(out_dense->storage, &device->context->env, kilni_place_waits(place))) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
-    }
-    return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
-                                         err);
-}
-
-kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
-                             const kilni_place *place, void *out_data, kiln_error *err)
-{
-    size_t bytes = (size_t)kiln_desc_bytes(desc);
-    kilni_place dense = {0};
-    if (bytes == 0) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
-    if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->read(device->backend, dense.view.buffer,
-                                            (size_t)dense.view.offset_bytes, out_data, bytes, err);
-    }
-    kilni_place_clear(device, &dense);
-    return status;
-}
-
 kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
 {
     if (tensor->captured) {
@@ -399,7 +413,7 @@ kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
     }
     kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
     if (!tensor->place.placed && stream != NULL) {
-        kiln_status status = kilni_stream_run(stream, /*drain=*/true, err);
+        kiln_status status = kilni_run_queued(stream, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }

@@ -3,14 +3,18 @@
 // Decides when memory goes back to the backend: with the last view of it. All under the device's
 // lock.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_memory_account.h"
+#include "rt_place.h"
 
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause)
 {
     kilni_fault *fault = kiln_alloc(&device->context->env, sizeof(*fault));
     if (fault == NULL) {
-        device->no_memory.refs++;
-        return &device->no_memory;
+        device->faults.no_memory.refs++;
+        return &device->faults.no_memory;
     }
     fault->refs = 1;
     fault->error = *cause;
@@ -27,24 +31,13 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault)
 static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_place *place,
                                 kiln_buffer **out_buffer, kiln_error *err)
 {
-    if (device->guards != NULL) {
-        return kilni_guards_alloc(device->guards, bytes, place, out_buffer, err);
+    if (device->memory.allocator != NULL) {
+        return device->memory.allocator->alloc(device->memory.allocator, bytes, place, out_buffer,
+                                               err);
     }
     const kiln_backend_ops *ops = device->backend->ops;
-    bool persists = device->persistent && ops->alloc_persistent != NULL;
+    bool persists = device->memory.persistent && ops->alloc_persistent != NULL;
     return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
-}
-
-/// Gives back what nothing uses now. False: there was nothing.
-static bool make_room(kiln_device *device)
-{
-    bool dropped = kilni_arena_drop(device);
-    dropped = kilni_kept_drop(device) || dropped;
-    if (device->in.backend != NULL) {
-        kilni_device_sweep(device);
-        kilni_lanes_trim(device);
-    }
-    return dropped || device->in.backend != NULL;
 }
 
 kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
@@ -61,7 +54,7 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
         kiln_status status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
-        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && make_room(device)) {
+        if (status == KILN_STATUS_RESOURCE_EXHAUSTED && kilni_reclaim(device)) {
             status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
         }
         if (status != KILN_STATUS_OK) {
@@ -70,7 +63,7 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         }
         storage->refs = 1;
         storage->bytes = (uint64_t)bytes;
-        kilni_count_live(device, storage->bytes);
+        kilni_count_live(&device->memory, storage->bytes);
     }
     place->storage = storage;
     place->view = kiln_view_dense(desc, storage != NULL ? storage->buffer : NULL);
@@ -103,16 +96,70 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
         kilni_waits_release(storage->waits);
         storage->waits = NULL;
         if (!storage->planned) {
-            device->bytes_live -= storage->bytes;
+            device->memory.live -= storage->bytes;
             device->backend->ops->free(device->backend, storage->buffer);
             kiln_free(&device->context->env, storage);
         }
     } else if (storage != NULL && storage->kept > 0 && storage->refs == storage->kept) {
-        kilni_kept_forget(device, storage);
+        device->memory.reclaimers->forget(device, storage);
     }
     kilni_fault_release(device, place->fault);
     place->storage = NULL;
     place->fault = NULL;
     place->placed = false;
     place->described = false;
+}
+
+void kilni_place_describe(kilni_place *place)
+{
+    place->described = true;
+    place->flags = KILN_TENSOR_PLACED;
+    place->align_log2 = 0;
+    if (place->fault != NULL) {
+        return;
+    }
+    if (kiln_view_is_contiguous(&place->view)) {
+        place->flags |= KILN_TENSOR_CONTIGUOUS;
+        place->flags |= place->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
+    }
+    uint64_t offset = (uint64_t)place->view.offset_bytes;
+    place->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes
+    while (place->align_log2 > 0 && (offset & ((1u << place->align_log2) - 1)) != 0) {
+        place->align_log2--;
+    }
+}
+
+// ---- elements ----
+
+kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kilni_place *place, kilni_place *out_dense, kiln_error *err)
+{
+    kiln_status status = kilni_place_alloc(device, desc, out_dense, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const kiln_op_record record = {
+        .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
+    if (!kilni_storage_await(out_dense->storage, &device->context->env, kilni_place_waits(place))) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
+    }
+    return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
+                                         err);
+}
+
+kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
+                             const kilni_place *place, void *out_data, kiln_error *err)
+{
+    size_t bytes = (size_t)kiln_desc_bytes(desc);
+    kilni_place dense = {0};
+    if (bytes == 0) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->ops->read(device->backend, dense.view.buffer,
+                                            (size_t)dense.view.offset_bytes, out_data, bytes, err);
+    }
+    kilni_place_clear(device, &dense);
+    return status;
 }

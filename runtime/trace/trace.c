@@ -3,7 +3,13 @@
 // what is noted and how long; the file's form is trace_write.c's. A device without a trace has a
 // NULL where this begins, and pays for a branch.
 
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_run.h"
+#include "rt_trace.h"
 #include "trace_internal.h"
+
+#include <string.h>
 
 enum { MAX_SPANS = 1 << 21 }; // a forgotten trace ends somewhere
 
@@ -146,8 +152,8 @@ kilni_step_mark kilni_trace_step_begin(const kilni_run *run)
         return mark;
     }
     // Samples of a tournament are nobody's step.
-    mark.tag = device->measuring ? 0 : atomic_fetch_add(&trace->last_tag, 1) + 1;
-    mark.start_ns = device->measuring ? 0 : kiln_time_ns();
+    mark.tag = device->samples.measuring ? 0 : atomic_fetch_add(&trace->last_tag, 1) + 1;
+    mark.start_ns = device->samples.measuring ? 0 : kiln_time_ns();
     kilni_trace_tag(device, mark.tag);
     return mark;
 }

@@ -4,7 +4,8 @@
 
 /// What a trace holds: shared by trace.c, which fills it, and trace_write.c, which writes it.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

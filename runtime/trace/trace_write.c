@@ -4,9 +4,12 @@
 // device is a process with a track of what it ran and one of what waited in its queue; arrows lead
 // from the call that queued a step to the step, and a counter shows the memory that tensors hold.
 
+#include "rt_context.h"
+#include "rt_trace.h"
 #include "trace_internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 enum { HOST = 1, FIRST_DEVICE = 2, QUEUE_TRACK = 1 };
 

@@ -6,7 +6,14 @@
 // Backends pin their own staging. A mover never gives up the last hold of a device: closing one
 // waits for its moves instead.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
+#include "rt_moves.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
@@ -131,23 +138,23 @@ static move *take_ready(kilni_mover *mover)
 
 static void enter(kiln_device *device, kilni_moving *end)
 {
-    *end = (kilni_moving){.number = device->next_move++, .before = device->last_move};
-    *(end->before != NULL ? &end->before->next : &device->first_move) = end;
-    device->last_move = end;
+    *end = (kilni_moving){.number = device->moves.next_number++, .before = device->moves.last};
+    *(end->before != NULL ? &end->before->next : &device->moves.first) = end;
+    device->moves.last = end;
 }
 
 /// Who syncs or closes the device waits for this.
 static void leave(kiln_device *device, const kilni_moving *end)
 {
-    *(end->before != NULL ? &end->before->next : &device->first_move) = end->next;
-    *(end->next != NULL ? &end->next->before : &device->last_move) = end->before;
+    *(end->before != NULL ? &end->before->next : &device->moves.first) = end->next;
+    *(end->next != NULL ? &end->next->before : &device->moves.last) = end->before;
     pthread_cond_broadcast(&device->arrived);
 }
 
 void kilni_await_moves(kiln_device *device)
 {
-    uint64_t end = device->next_move; // others may go on moving for ever
-    while (device->first_move != NULL && device->first_move->number < end) {
+    uint64_t end = device->moves.next_number; // others may go on moving for ever
+    while (device->moves.first != NULL && device->moves.first->number < end) {
         pthread_cond_wait(&device->arrived, &device->lock);
     }
 }
@@ -478,14 +485,12 @@ static void free_mover(kilni_mover *mover)
     kiln_free(mover->env, mover);
 }
 
-void kilni_mover_destroy(kilni_mover *mover)
+static void destroy_mover(kilni_mover *mover)
 {
-    if (mover != NULL) {
-        close_mover(mover);
-        pthread_join(mover->reader, NULL);
-        pthread_join(mover->writer, NULL);
-        free_mover(mover);
-    }
+    close_mover(mover);
+    pthread_join(mover->reader, NULL);
+    pthread_join(mover->writer, NULL);
+    free_mover(mover);
 }
 
 static kiln_status create_mover(const kiln_env *env, kilni_mover **out_mover, kiln_error *err)
@@ -516,6 +521,7 @@ static kiln_status mover_of(kiln_context *context, kilni_mover **out_mover, kiln
     pthread_mutex_lock(&context->lock);
     if (context->mover == NULL) {
         status = create_mover(&context->env, &context->mover, err);
+        context->mover_destroy = destroy_mover;
     }
     *out_mover = context->mover;
     pthread_mutex_unlock(&context->lock);
@@ -648,6 +654,19 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
     return KILN_STATUS_OK;
 }
 
+/// What a tensor becomes on another handle of its device: a float of the default dtype is cast to
+/// the other's, by a recorded operation; everything else is the tensor itself.
+static kiln_status hand_over_to(kiln_tensor *tensor, kiln_device *handle, kiln_tensor **out_tensor,
+                                kiln_error *err)
+{
+    if (tensor->handle == handle || tensor->desc.dtype != tensor->handle->float_dtype) {
+        *out_tensor = kiln_retain(tensor);
+        return KILN_STATUS_OK;
+    }
+    const kiln_attr dtype = kilni_attr_dtype(handle->float_dtype);
+    return kiln_record(handle, KILN_OP_CAST, &tensor, 1, &dtype, 1, out_tensor, err);
+}
+
 kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
                            kiln_error *err)
 {
@@ -656,7 +675,7 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
     }
     if (tensor->device == kilni_core(device)) {
-        return kilni_record_handed_over(tensor, device, out_tensor, err);
+        return hand_over_to(tensor, device, out_tensor, err);
     }
     if (kiln_tensor_bytes(tensor) > 0) {
         return start_move(tensor, device, out_tensor, err);

@@ -4,7 +4,15 @@
 // sample is a small plan, run by plan_exec.c like any other. What it is for (times, a check) is the
 // caller's business.
 
-#include "runtime_internal.h"
+#include "rt_block_sample.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 static uint32_t slot_of_operand(const kilni_sample *t, uint32_t op, size_t operand)
 {

@@ -4,7 +4,15 @@
 // plan_exec.c like any other (block_sample.c). What follows from the times is the fusion host's
 // business.
 
-#include "runtime_internal.h"
+#include "rt_block_sample.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tune.h"
+
+#include <string.h>
 
 enum {
     ROUNDS = 6, ///< at least
@@ -59,7 +67,7 @@ static kiln_status take_sample(tournament *t, contender *c, uint32_t repeats, fl
     kiln_device *device = t->sample.run->device;
     kiln_status status = kilni_beside_copy_inputs(&t->sample, repeats, err);
     *out_ns = 0;
-    device->starved = false;
+    device->samples.starved = false;
     if (status == KILN_STATUS_OK) {
         uint64_t start = kiln_time_ns();
         status = kilni_beside_run(&t->sample, &c->small, err);
@@ -67,7 +75,7 @@ static kiln_status take_sample(tournament *t, contender *c, uint32_t repeats, fl
     }
     c->score->failed = c->score->failed || kilni_beside_fault(&t->sample) != NULL;
     kilni_beside_clear(&t->sample);
-    if (status == KILN_STATUS_OK && device->starved) {
+    if (status == KILN_STATUS_OK && device->samples.starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory for a sample's results");
     }
     return status;
@@ -245,7 +253,7 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
     kiln_error err = KILN_ERROR_INIT;
     t.n_known = kiln_fuse_contenders(run->engine, run->segment->plan, block, t.known,
                                      KILN_FUSE_MAX_CONTENDERS);
-    if (t.n_known == 0 || !is_time(&t, device->tune, scores->runs++)) {
+    if (t.n_known == 0 || !is_time(&t, device->samples.tune, scores->runs++)) {
         return t.n_known == 0;
     }
     kiln_status status = kilni_beside_init(&t.sample, run, block, &err);
@@ -253,26 +261,26 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
         kilni_beside_fini(&t.sample);
         return false;
     }
-    kilni_fault *fault = device->fault;
-    uint64_t blocks = device->blocks_fused, ops = device->ops_fused;
+    kilni_fault *fault = device->faults.first;
+    uint64_t blocks = device->counts.blocks_fused, ops = device->counts.ops_fused;
     look_at_extents(run, scores);
-    device->measuring = true;
+    device->samples.measuring = true;
     status = prepare(&t, &err);
     if (status == KILN_STATUS_OK) {
-        status = play(&t, device->tune == KILNI_TUNE_LAZY, &err);
+        status = play(&t, device->samples.tune == KILNI_TUNE_LAZY, &err);
     }
     bool over = status != KILN_STATUS_OK || is_over(&t);
     finish(&t, status == KILN_STATUS_OK && over);
     if (over) {
         kilni_scores_fini(scores, &device->context->env);
     }
-    device->measuring = false;
-    device->measured = true;
-    device->blocks_fused = blocks;
-    device->ops_fused = ops;
-    if (device->fault != fault) { // a sample's failure is nobody's
-        kilni_fault_release(device, device->fault);
-        device->fault = fault;
+    device->samples.measuring = false;
+    device->samples.measured = true;
+    device->counts.blocks_fused = blocks;
+    device->counts.ops_fused = ops;
+    if (device->faults.first != fault) { // a sample's failure is nobody's
+        kilni_fault_release(device, device->faults.first);
+        device->faults.first = fault;
     }
     if (status != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_INFO, "runtime",

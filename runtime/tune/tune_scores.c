@@ -5,7 +5,8 @@
 // play a round is tune.c's business.
 #include <math.h>
 
-#include "runtime_internal.h"
+#include "rt_execute.h"
+#include "rt_tune.h"
 
 static const double enough = 1.05; ///< times the fastest: nobody needs to know better
 static const double hopeless = 1.3;

@@ -11,7 +11,7 @@
 #include "faults.h"
 #include "harness.h"
 #include "recorded_scene.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
 
 // ---- who waits ----
 

@@ -10,7 +10,7 @@
 
 #include "harness.h"
 #include "recorded_scene.h"
-#include "runtime_internal.h"
+#include "rt_tensor.h"
 
 // ---- a thread for each member ----
 

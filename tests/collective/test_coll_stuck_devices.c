@@ -8,7 +8,7 @@
 #include "collective.h"
 #include "device_set.h"
 #include "harness.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
 #ifdef TEST_WITH_OPENCL
 #include "cl_internal.h"
 #endif

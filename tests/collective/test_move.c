@@ -10,7 +10,8 @@
 #include "collective.h"
 #include "device_set.h"
 #include "harness.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
+#include "rt_tensor.h"
 #ifdef TEST_WITH_OPENCL
 #include "cl_internal.h"
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Liveness of a plan, walked step by step, and the peak of a measured run.
 #include "memory_bound.h"
+#include "rt_tensor.h"
 
 #include <stdio.h>
 #include <stdlib.h>

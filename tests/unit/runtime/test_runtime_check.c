@@ -3,8 +3,12 @@
 // is wrong is named, the fuser gets a strike, the program never comes back, and the smallest stream
 // that shows it lies in a file that shows it again.
 
+#include "rt_check.h"
+#include "rt_device.h"
+#include "rt_place.h"
+#include "rt_run.h"
+#include "rt_tensor.h"
 #include "runtime_fixture.h"
-#include "runtime_internal.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
 
 static kiln_status open_null(const kiln_env *env, const char *address, kiln_backend **out_backend,
                              kiln_error *err, void *user)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "memory_bound.h"
+#include "rt_layout.h"
 #include "runtime_fixture.h"
-#include "runtime_internal.h"
 #include "transformer.h"
 
 enum { MAX_VALUES = 64 };

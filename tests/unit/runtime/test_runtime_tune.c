@@ -3,6 +3,7 @@
 // that cannot be built loses; and another process starts with the winners, measuring nothing.
 
 #include "memory_internal.h"
+#include "rt_device.h"
 #include "runtime_fixture.h"
 
 #include <math.h>
@@ -344,7 +345,7 @@ static void test_a_graph_takes_the_better_plan(void)
     kiln_graph_info_get(graph, &info);
     KILN_CHECK_INT(info.blocks, 1);
     const kiln_fuse_segment *segment = kilni_graph_segment(graph);
-    kiln_fuse_settle(f.device->engine, segment->plan, 0, segment->symbols, slow, 10);
+    kiln_fuse_settle(f.device->engines.fused, segment->plan, 0, segment->symbols, slow, 10);
     run_graph(&f, graph, inputs, tuned); // the last with the old plan
     same(plain, tuned, N);
     for (int i = 0; i < 3; i++) {

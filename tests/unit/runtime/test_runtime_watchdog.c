@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "cl_internal.h"
-#include "runtime_internal.h"
+#include "rt_device.h"
 
 enum { N = 4096 };
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "harness.h"
-#include "runtime_internal.h"
+#include "rt_execute.h"
+#include "rt_tune.h"
 
 static kiln_env env;
 static uint64_t state;

@@ -3,7 +3,10 @@
 // alive what its operations read, also after the caller has let go of it; so when what is held and
 // what queued results will need come near the budget, and enough would come free, the queues run.
 
-#include "runtime_internal.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_lanes.h"
+#include "rt_memory_account.h"
 
 enum {
     PRESSURE_EIGHTHS = 7 ///< of the budget
@@ -18,14 +21,23 @@ static uint64_t threshold_of(kiln_device *device)
 
 void kilni_pressure_init(kiln_device *device)
 {
-    device->pressure = threshold_of(device);
+    device->memory.pressure = threshold_of(device);
+}
+
+bool kilni_reclaim(kiln_device *device)
+{
+    bool any = false;
+    for (const kilni_reclaim_fn *one = device->memory.reclaimers->all; *one != NULL; one++) {
+        any = (*one)(device) || any;
+    }
+    return any;
 }
 
 void kilni_relieve(kiln_device *device)
 {
     kiln_error later = KILN_ERROR_INIT;
-    device->early_runs++;
-    if (kilni_device_drain(device, &later) != KILN_STATUS_OK) {
+    device->memory.early_runs++;
+    if (kilni_run_all_queued(device, &later) != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "planning: %s",
                        later.message);
     }
@@ -44,7 +56,7 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
     pthread_mutex_lock(&device->lock);
     device->backend->ops->set_budget(device->backend, bytes);
     kilni_pressure_init(device);
-    if (kilni_under_pressure(device)) {
+    if (kilni_under_pressure(&device->memory)) {
         kilni_relieve(device);
     }
     pthread_mutex_unlock(&device->lock);
@@ -59,6 +71,6 @@ void kiln_device_reset_peaks(kiln_device *device)
     if (device->backend->ops->reset_peaks != NULL) {
         device->backend->ops->reset_peaks(device->backend);
     }
-    device->bytes_live_peak = device->bytes_live;
+    device->memory.live_peak = device->memory.live;
     pthread_mutex_unlock(&device->lock);
 }

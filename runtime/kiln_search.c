@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Results whose length depends on contents: counted first, so that what is recorded has a shape.
 // Decides that the count is the only thing that is waited for.
-#include "runtime_internal.h"
+#include "rt_device.h"
 
 static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error *err)
 {

@@ -3,6 +3,10 @@
 // what is counted where; nothing here changes a layout.
 
 #include "memory_internal.h"
+#include "rt_arena.h"
+#include "rt_device.h"
+
+#include <string.h>
 
 /// Under the lock. NULL: none, and why.
 static const kilni_layout *layout_of(const kiln_graph *graph, const kiln_fuse_segment **out_segment,

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is made where no dtype is named, and the handle that is the same device with f32 as its
-// default float. Decides which default an operation takes and which tensors are cast between two
-// handles; opening with other defaults is kiln_device.c's.
+// default float. Decides which default an operation takes; opening with other defaults is
+// device_open.c's.
 
-#include "runtime_internal.h"
+#include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_device.h"
+#include "rt_record.h"
+#include "rt_tensor.h"
+
+#include <string.h>
 
 kiln_dtype kiln_device_default_dtype(const kiln_device *device, kiln_dtype_kind kind)
 {
@@ -88,17 +94,6 @@ kiln_status kiln_device_full_precision(kiln_device *device, kiln_device **out_de
     return *out_device != NULL
                ? KILN_STATUS_OK
                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a handle of a device");
-}
-
-kiln_status kilni_record_handed_over(kiln_tensor *tensor, kiln_device *handle,
-                                     kiln_tensor **out_tensor, kiln_error *err)
-{
-    if (tensor->handle == handle || tensor->desc.dtype != tensor->handle->float_dtype) {
-        *out_tensor = kiln_retain(tensor);
-        return KILN_STATUS_OK;
-    }
-    const kiln_attr dtype = kilni_attr_dtype(handle->float_dtype);
-    return kiln_record(handle, KILN_OP_CAST, &tensor, 1, &dtype, 1, out_tensor, err);
 }
 
 // ---- tensors of numbers ----

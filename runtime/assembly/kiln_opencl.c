@@ -4,7 +4,12 @@
 
 #include "kiln_opencl.h"
 
-#include "runtime_internal.h"
+#include "rt_assembly.h"
+#include "rt_dependency.h"
+#include "rt_device.h"
+#include "rt_execute.h"
+#include "rt_place.h"
+#include "rt_tensor.h"
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_RUN_H
+#define KILN_RUNTIME_RUN_H
+
+/// A plan with the tensors that it runs on.
+
+#include "rt_arena.h"
+#include "rt_place.h"
+
+/// A segment with the places of its tensors, in the order of the plan's numbers.
+typedef struct kilni_run {
+    kiln_device *device;
+    kiln_fuse_engine *engine;
+    const kiln_fuse_segment *segment;
+    kilni_place **places;
+    kilni_layout *layout; ///< NULL: the pool gives all memory
+} kilni_run;
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The public call, which all operators come to. Decides only whether it moves elements of a
+// quantised tensor, which is several operations, and which results of several the caller gets.
+
+#include "record_internal.h"
+#include "rt_record.h"
+
+static kiln_status record_any(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                              kiln_error *err)
+{
+    return kilni_moves_quantised(call) ? kilni_record_moved(handle, call, out_tensors, err)
+                                       : kilni_record_call(handle, call, out_tensors, err);
+}
+
+kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,
+                        size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                        kiln_tensor **out_tensors, kiln_error *err)
+{
+    kilni_op_call call = {op, 0, inputs, n_inputs, attrs, n_attrs};
+    return record_any(handle, &call, out_tensors, err);
+}
+
+kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *const *inputs,
+                                 size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
+                                 kiln_tensor **const *outputs, kiln_error *err)
+{
+    size_t n_outputs = kiln_op_info_of(op)->n_outputs;
+    kiln_tensor *made[KILN_MAX_OUTPUTS];
+    uint32_t unwanted = 0;
+    for (size_t i = 0; i < n_outputs; i++) {
+        unwanted |= outputs[i] == NULL ? 1u << i : 0;
+    }
+    kilni_op_call call = {op, unwanted, inputs, n_inputs, attrs, n_attrs};
+    kiln_status status = record_any(device, &call, made, err);
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (outputs[i] != NULL) {
+            *outputs[i] = made[i];
+        } else {
+            kiln_release(made[i]);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_RECORD_INTERNAL_H
+#define KILN_RUNTIME_RECORD_INTERNAL_H
+
+/// What recording shares: a call goes from kiln_record.c (the public call) by way of record.c
+/// (which device and stream) to record_op.c (the queue).
+
+#include "rt_record.h"
+
+// ---- a call (record.c; not under the lock) ----
+
+/// Sets the results to NULL and checks the call against the table: its counts, and that all inputs
+/// are of one device. `*handle` NULL becomes that of the first input.
+kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
+                               kiln_tensor **out_tensors, kiln_error *err);
+/// Records a call that moves nothing quantised on the thread's stream. Where it leaves a dtype
+/// open, `call->attrs` is no good afterwards.
+kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                              kiln_error *err);
+
+// ---- quantised tensors (record_quantised.c; not under the lock) ----
+
+/// Whether this moves elements of a quantised tensor; recording it then.
+bool kilni_moves_quantised(const kilni_op_call *call);
+kiln_status kilni_record_moved(kiln_device *handle, const kilni_op_call *call,
+                               kiln_tensor **out_tensor, kiln_error *err);
+
+#endif

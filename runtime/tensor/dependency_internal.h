@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_DEPENDENCY_INTERNAL_H
+#define KILN_RUNTIME_DEPENDENCY_INTERNAL_H
+
+/// What is inside a value under way and a dependency set: for dependency.c, which keeps them, and
+/// arrival.c, which waits for them.
+
+#include "rt_device.h"
+#include "rt_place.h"
+
+struct kilni_arrival {
+    atomic_uint refs;
+    const kiln_env *env;
+    bool gated; ///< the device's queue waits for it already; the device's lock
+    pthread_mutex_t lock; ///< guards what follows; nothing else is locked under it
+    pthread_cond_t changed;
+    bool ended;
+    kiln_error error; ///< code 0: it is there
+    struct kiln_cl_event *gate;
+};
+
+/// Never changes; shared by all memory that depends on the same arrivals.
+struct kilni_waits {
+    atomic_uint refs;
+    const kiln_env *env;
+    uint32_t count;
+    kilni_arrival *arrivals[];
+};
+
+/// True when it has ended; `out_error` then gets its result. Any thread.
+bool kilni_arrival_has_ended(kilni_arrival *arrival, kiln_error *out_error);
+/// Opens a gate in a device's queue, and frees it.
+void kilni_gate_open(struct kiln_cl_event *gate);
+
+#endif

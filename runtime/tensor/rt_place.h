@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_PLACE_H
+#define KILN_RUNTIME_PLACE_H
+
+/// Memory that tensors share, and where in it each of them is (place.c). All under the device's
+/// lock.
+
+#include "fusion_host.h"
+#include "kiln.h"
+
+/// The cause of a failure, shared by everything that depended on it. Counted under the device's
+/// lock.
+typedef struct kilni_fault {
+    uint32_t refs;
+    kiln_error error;
+} kilni_fault;
+
+/// A value that comes from elsewhere: another device, or a collective call. Shared by what gets it
+/// and by what brings it.
+typedef struct kilni_arrival kilni_arrival;
+
+/// The arrivals that a value depends on, of which some may still be under way.
+typedef struct kilni_waits kilni_waits;
+
+/// A buffer shared by views. Counted under the device's lock.
+typedef struct kilni_storage {
+    uint32_t refs;
+    uint32_t kept; ///< of these, those of temporaries made from it
+    kiln_buffer *buffer;
+    kilni_waits *waits; ///< of results of collective calls and what was computed from them; or NULL
+    bool foreign; ///< others may see it too: never written over
+    bool planned; ///< memory of a layout, which has this record too
+    uint64_t bytes; ///< counted as live; 0: of a window, or somebody else's
+} kilni_storage;
+
+/// Where a tensor's elements are, once it is placed; with a fault there are none.
+typedef struct kilni_place {
+    bool placed;
+    bool described; ///< the next two are known
+    uint8_t flags; ///< of a record's tensor here: KILN_TENSOR_*
+    uint8_t align_log2;
+    kilni_storage *storage; ///< NULL for a tensor without elements
+    kilni_fault *fault;
+    kiln_view view;
+} kilni_place;
+
+/// Failures of queued work. All under the device's lock.
+typedef struct kilni_faults {
+    kilni_fault *first;
+    kilni_fault no_memory; ///< stands in when there is none for a fault's record
+} kilni_faults;
+
+kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
+                              kiln_error *err);
+void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view);
+
+/// A dense copy of the elements at `place`, made on the device. Cleared by the caller, also on
+/// failure.
+kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kilni_place *place, kilni_place *out_dense, kiln_error *err);
+
+/// The elements of a place in row-major order; waits.
+kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
+                             const kilni_place *place, void *out_data, kiln_error *err);
+
+/// Finds out what a record says of the memory: KILN_TENSOR_* and the alignment.
+void kilni_place_describe(kilni_place *place);
+void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault);
+void kilni_place_clear(kiln_device *device, kilni_place *place);
+
+/// Never NULL.
+kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
+void kilni_fault_release(kiln_device *device, kilni_fault *fault);
+
+static inline kilni_waits *kilni_place_waits(const kilni_place *place)
+{
+    return place->storage != NULL ? place->storage->waits : NULL;
+}
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_TENSOR_H
+#define KILN_RUNTIME_TENSOR_H
+
+/// A tensor's record, its holds and pins (kiln_tensor.c).
+
+#include "rt_device.h"
+
+#include <stdatomic.h>
+
+/// Recording is bound by the cache lines of tensors that it touches: what it looks at comes first.
+struct kiln_tensor {
+    atomic_uint refs; ///< the user's holds; while there are some, the device is held too
+    // From here: the device's lock, save device and handle, which stay.
+    uint32_t pins; ///< occurrences in queued operations
+    kiln_device *device;
+    kiln_device *handle; ///< of the device, with which the tensor was made; lives as long
+    uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
+    kilni_arrival *arrival; ///< of a move; NULL: the value is here, or will be computed here
+    kiln_tensor *next_free;
+    uint32_t slot; ///< number in the segment that runs now
+    bool held; ///< the user's last release has not been seen under the lock
+    bool shared; ///< queued on more than one stream: its last use is not known
+    bool pending; ///< counted in the device's bytes_pending
+    bool doomed; ///< counted in its bytes_doomed
+    bool captured; ///< stands for a value of a graph: never placed itself
+    bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
+    kiln_tensor_desc desc; ///< dtype, rank and dims never change, the id only with the value
+    uint64_t bytes; ///< of its elements
+    kiln_param_id param; ///< 0: stands for no parameter
+    kilni_place place;
+};
+
+/// A queued result is counted, and no longer: it was placed, dropped, or will never be computed.
+static inline void kilni_tensor_pend(kiln_tensor *tensor)
+{
+    tensor->pending = true;
+    tensor->device->memory.pending += tensor->bytes;
+}
+
+static inline void kilni_tensor_unpend(kiln_tensor *tensor)
+{
+    if (tensor->pending) {
+        tensor->pending = false;
+        tensor->device->memory.pending -= tensor->bytes;
+    }
+}
+
+/// A tensor with memory is dropped, and gone.
+static inline void kilni_tensor_doom(kiln_tensor *tensor)
+{
+    if (!tensor->doomed && tensor->place.placed) {
+        tensor->doomed = true;
+        tensor->device->memory.doomed += tensor->bytes;
+    }
+}
+
+static inline void kilni_tensor_undoom(kiln_tensor *tensor)
+{
+    if (tensor->doomed) {
+        tensor->doomed = false;
+        tensor->device->memory.doomed -= tensor->bytes;
+    }
+}
+
+kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
+                           kiln_tensor_desc *out_desc, kiln_error *err);
+
+/// A tensor whose elements lie in `buffer`, dense; takes it over on success. Under the lock.
+kiln_status kilni_tensor_around(kiln_device *handle, const kiln_tensor_desc *desc,
+                                kiln_buffer *buffer, int64_t offset_bytes, kiln_tensor **out_tensor,
+                                kiln_error *err);
+
+/// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
+kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc);
+void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream);
+void kilni_tensor_unpin(kiln_tensor *tensor);
+
+/// The user's last hold is gone and no drop is recorded: freed now, or with the last pin. Under the
+/// lock; the device's count is the caller's.
+void kilni_tensor_disown(kiln_tensor *tensor);
+
+/// Records the tensor's last use on the stream that queued it. Under the lock.
+kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err);
+
+/// Gives a tensor that nobody else mentions the value, or the fault, at `place`; `renew` makes it
+/// another tensor in the same record.
+void kilni_tensor_settle(kiln_tensor *tensor, const kilni_place *place);
+void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place);
+
+/// One hold of the user's on a tensor is over, for who has the lock and holds the device otherwise.
+void kilni_tensor_unhold(kiln_device *device);
+
+/// kiln_release for who has the lock and holds the device otherwise.
+void kilni_tensor_release(kiln_tensor *tensor);
+
+/// The first of `count` ids that no other tensor of the process has. Any thread.
+uint64_t kilni_tensor_ids(uint64_t count);
+
+/// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
+kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
+
+/// The tensor's description with the facts about its memory.
+static inline void kilni_tensor_snapshot(kiln_tensor *tensor, kiln_tensor_desc *out_desc)
+{
+    *out_desc = tensor->desc;
+    if (!tensor->place.placed) {
+        return;
+    }
+    if (!tensor->place.described) {
+        kilni_place_describe(&tensor->place);
+    }
+    out_desc->flags |= tensor->place.flags;
+    out_desc->align_log2 = tensor->place.align_log2;
+}
+
+#endif

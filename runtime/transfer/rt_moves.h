@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RUNTIME_MOVES_H
+#define KILN_RUNTIME_MOVES_H
+
+/// Moves between devices as each end counts them (kiln_move.c).
+
+#include "fusion_host.h"
+#include "kiln.h"
+
+/// One end of a move that is under way.
+typedef struct kilni_moving {
+    uint64_t number; ///< in the order in which moves from and to the device began
+    struct kilni_moving *before;
+    struct kilni_moving *next;
+} kilni_moving;
+
+/// Moves begun and not ended, from and to a device. All under the device's lock.
+typedef struct kilni_moves {
+    kilni_moving *first;
+    kilni_moving *last;
+    uint64_t next_number;
+} kilni_moves;
+
+/// Waits for the moves from and to the device that have begun by now, giving the lock up meanwhile.
+void kilni_await_moves(kiln_device *device);
+
+#endif
