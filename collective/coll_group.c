@@ -318,8 +318,11 @@ static kiln_status check_call(const kiln_coll_member *member, const kiln_coll_ca
     bool is_barrier = call->kind == KILN_COLL_BARRIER;
     const int numeric = KILN_KIND_UINT | KILN_KIND_INT | KILN_KIND_FLOAT;
     if (!is_barrier && ((int)kiln_dtype_kind_of(call->dtype) & numeric) == 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%s of dtype %d, which is no number",
-                         kiln_coll_kind_name(call->kind), call->dtype);
+        const char *dtype = kiln_dtype_name(call->dtype);
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s of %s on rank %u: collectives take integers and floats; cast it first",
+                         kiln_coll_kind_name(call->kind), dtype == NULL ? "no dtype" : dtype,
+                         member->rank);
     }
     if (call->root >= ranks) {
         return kiln_fail(err, INVALID_ARGUMENT, "root %u of a group of %u", call->root, ranks);

@@ -47,8 +47,8 @@ static kiln_status host_convert(kiln_coll_memory *memory, const kiln_coll_area *
     (void)memory;
     if (!kilni_coll_host_convert(at(target), target->dtype, at(source), source->dtype,
                                  target->count, divisor)) {
-        return kiln_fail(err, UNIMPLEMENTED, "no conversion from dtype %d to %d", source->dtype,
-                         target->dtype);
+        return kiln_fail(err, UNIMPLEMENTED, "the host converts no %s to %s",
+                         kiln_dtype_name(source->dtype), kiln_dtype_name(target->dtype));
     }
     return KILN_STATUS_OK;
 }
@@ -60,7 +60,8 @@ static kiln_status host_reduce(kiln_coll_memory *memory, const kiln_coll_area *t
     (void)memory;
     if (!kilni_coll_host_reduce(at(target), at(left), at(right), target->count, target->dtype,
                                 op)) {
-        return kiln_fail(err, UNIMPLEMENTED, "no reduction %d of dtype %d", op, target->dtype);
+        return kiln_fail(err, UNIMPLEMENTED, "the host has no %s of %s", kiln_coll_op_name(op),
+                         kiln_dtype_name(target->dtype));
     }
     return KILN_STATUS_OK;
 }

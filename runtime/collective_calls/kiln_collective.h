@@ -49,7 +49,8 @@ KILN_API uint32_t kiln_collective_ranks(const kiln_collective *collective);
 KILN_API int64_t kiln_collective_id(const kiln_collective *collective);
 
 /// Collective calls: inputs[i] is on device i, all of one shape and dtype; `op` is "sum", "mean",
-/// "min", "max" or "prod", elementwise, f16 and bf16 combined in f32, in an order that depends on
+/// "min", "max" or "prod", elementwise, f16 and bf16 combined in f32, the mean of integers their
+/// wrapped sum divided towards zero, in an order that depends on
 /// the group and the length alone, so that results have the same bits on every device and in every
 /// run. All devices get the work that their inputs need before any is waited for. The calls return
 /// at once: an out_tensors[i], on device i, is not ready until kiln_collective_resolve; every other

@@ -40,11 +40,11 @@ typedef struct kiln_gradsync_options {
 
 /// Starts a job: one member for each device. The same name again gives the open job when devices
 /// and options are equal; one that was closed is replaced. Several jobs in a context do not know of
-/// each other. Over MPI all members of all processes register the same parameters in the same
-/// order. Ownership: `*out_job` is the caller's hold (kiln_gradsync_release); devices are held
-/// until closed. Lifetime: until closed; kiln_context_destroy closes what is left. Thread: any.
-/// Errors: INVALID_ARGUMENT, ALREADY_EXISTS (it runs with other devices or options),
-/// RESOURCE_EXHAUSTED.
+/// each other. Over MPI all processes meet here, and all their members register the same parameters
+/// in the same order. Ownership: `*out_job` is the caller's hold (kiln_gradsync_release); devices
+/// are held until closed. Lifetime: until closed; kiln_context_destroy closes what is left. Thread:
+/// any. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (it runs with other devices or options),
+/// RESOURCE_EXHAUSTED; over MPI also those of kiln_collective_create_mpi.
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
                                                         kiln_device *const *devices, size_t count,
                                                         const kiln_gradsync_options *options,
