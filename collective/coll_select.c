@@ -200,7 +200,7 @@ static select_item parse_item(const char *text)
     bool has_range = rest.length > 0;
     find_names(kind, has_range ? rest : middle, &item);
     if (item.wrong == NULL && has_range && !parse_where(middle, &item)) {
-        item.wrong = "no range of sizes or ranks";
+        item.wrong = "no range of sizes or ranks, such as 64K-2M@2-8";
     }
     return item;
 }

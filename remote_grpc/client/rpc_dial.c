@@ -38,12 +38,18 @@ static bool offers(const kiln_v1_Welcome *welcome, const char *feature)
 
 static kiln_status check_welcome(const kilni_rpc_frame *frame, kiln_error *err)
 {
-    if (frame->body.which_body != kiln_v1_Frame_welcome_tag ||
-        frame->body.body.welcome.version != KILNI_RPC_VERSION) {
-        return kiln_fail(err, FAILED_PRECONDITION, "the server speaks another protocol");
+    if (frame->body.which_body != kiln_v1_Frame_welcome_tag) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the server answers Hello with body %d, not with Welcome",
+                         (int)frame->body.which_body);
+    }
+    if (frame->body.body.welcome.version != KILNI_RPC_VERSION) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the server speaks version %u of the protocol, this client %d",
+                         frame->body.body.welcome.version, KILNI_RPC_VERSION);
     }
     if (frame->body.body.welcome.max_data_bytes == 0) {
-        return kiln_fail(err, FAILED_PRECONDITION, "the server takes no data");
+        return kiln_fail(err, FAILED_PRECONDITION, "the server's Welcome allows frames no data");
     }
     return KILN_STATUS_OK;
 }
@@ -220,7 +226,7 @@ static kiln_status took(kilni_rpc_client *self, kiln_status status, bool end, bo
     }
     if (status == KILN_STATUS_OK && !only_ack &&
         !kilni_rpc_pending_take(self, &self->inbox->frame)) {
-        status = kiln_fail(cause, DATA_LOSS, "the server sent something else than was asked for");
+        status = kiln_fail(cause, DATA_LOSS, "the server sent an answer to nothing that was asked");
     }
     return status == KILN_STATUS_OK ? KILN_STATUS_OK
                                     : kilni_rpc_client_lose(self, status, cause->message, err);

@@ -243,7 +243,10 @@ static kiln_status find_inputs(kilni_rpc_session *session, const kiln_op_record 
     for (size_t i = 0; i < op->n_inputs; i++) {
         const kilni_rpc_value *input = find_value(session, op->inputs[i].id);
         if (input == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "input %zu of %s is value %llu, which nothing before it defines", i,
+                             kiln_op_info_of(op->op) == NULL ? "an operation"
+                                                             : kiln_op_info_of(op->op)->name,
                              (unsigned long long)op->inputs[i].id);
         }
         out_inputs[i] = input->tensor;
@@ -336,7 +339,8 @@ static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding
     kiln_tensor *tensor = NULL;
     kilni_rpc_entry *target = NULL;
     if (source == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "value %llu is not known",
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "an output of Run is value %llu, which its graph does not define",
                          (unsigned long long)binding->value);
     }
     kiln_status status = keep_value(source, &tensor, err);

@@ -259,6 +259,20 @@ def case_health_and_drain(_):
         assert time.monotonic() - begun < 15
 
 
+def case_wrong_frames_are_named(_):
+    with Server(KILN) as server, grpc.insecure_channel(server.target) as channel:
+        hello = b"\x12\x02\x08\x01"
+        for body, words in ((b"\x4a\x00", "a client sent Answer"), (hello, "a second Hello"),
+                            (b"\xa2\x06\x00", "request 2 has body 0")):
+            try:
+                for _ in channel.stream_stream("/kiln.v1.Compute/Session")(
+                        iter([b"\x08\x01" + hello, b"\x08\x02" + body]), timeout=20):
+                    pass
+                assert False, f"{words}: the server took it"
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and words in error.details(), error
+
+
 def case_grace_is_kept(_):
     """A client that does not go is waited for as long as was said."""
     with Server(KILN, "--grace", "2") as server, grpc.insecure_channel(server.target) as channel:
@@ -458,6 +472,7 @@ def case_client_library_links_no_opencl(_):
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
            case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
-           case_many_connections, case_health_and_drain, case_grace_is_kept, case_open_calls_have_places_of_their_own,
-           case_reflection, case_wire_page_is_whole, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
-           case_servers_know_each_other, case_client_library_links_no_opencl])
+           case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_grpcurl,
+           case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
+           case_client_library_links_no_opencl])
