@@ -2,7 +2,7 @@
 // The tables of collectives, operations and algorithms, and which algorithm a message gets: ordered
 // ranges over (kind, bytes), from the table or from the user's override in one grammar. How an
 // algorithm works is not known here.
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 
 #include <string.h>
 

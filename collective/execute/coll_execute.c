@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Carrying out one rank's schedule over its memory and its transport: where the slots lie, what is
-// mapped when, and that nothing stays mapped, posted or allocated whatever fails. It knows no
-// algorithm.
-#include "collective_internal.h"
+// Carrying out one rank's schedule over its memory and its transport: what is mapped when, and that
+// nothing stays mapped, posted or allocated whatever fails. It knows no algorithm. Where the slots
+// lie is coll_slots.c's.
+#include "coll_execute.h"
+#include "coll_gate.h"
 
 typedef struct pending_send {
     kiln_coll_message *messages; ///< one for each piece
@@ -19,87 +20,6 @@ typedef struct execution {
     pending_send *sends;
     size_t send_count;
 } execution;
-
-kiln_dtype kilni_coll_wide(kiln_dtype dtype)
-{
-    bool is_half = dtype == KILN_DTYPE_F16 || dtype == KILN_DTYPE_BF16;
-    return is_half ? KILN_DTYPE_F32 : dtype;
-}
-
-// ---- slots ----
-
-static kiln_status alloc_slot(execution *exec, kilni_coll_slot slot, kiln_dtype dtype,
-                              uint64_t elems, kiln_error *err)
-{
-    exec->lots[slot] = (kilni_coll_lot){.dtype = dtype};
-    if (elems == 0) {
-        return KILN_STATUS_OK;
-    }
-    size_t bytes = (size_t)elems * kiln_dtype_size(dtype);
-    kiln_status status =
-        exec->memory->ops->alloc(exec->memory, bytes, &exec->lots[slot].buffer, err);
-    exec->lots[slot].is_ours = status == KILN_STATUS_OK;
-    return status;
-}
-
-/// The output can be worked in when it has the dtype and the length of what is combined.
-static bool works_in_output(const kilni_coll_run *run)
-{
-    const kiln_coll_call *call = run->call;
-    return kilni_coll_wide(call->dtype) == call->dtype &&
-           (call->kind == KILN_COLL_ALL_REDUCE ||
-            (call->kind == KILN_COLL_REDUCE && run->rank == call->root));
-}
-
-static kiln_status place_slots(execution *exec, const kilni_coll_schedule *schedule,
-                               kiln_error *err)
-{
-    const kiln_coll_call *call = exec->run->call;
-    kiln_dtype wide = kilni_coll_wide(call->dtype);
-    const uint64_t *elems = schedule->slot_elems;
-    kiln_status status = KILN_STATUS_OK;
-    exec->lots[SLOT_INPUT] = (kilni_coll_lot){call->input, call->input_offset, call->dtype, false};
-    exec->lots[SLOT_OUTPUT] =
-        (kilni_coll_lot){call->output, call->output_offset, call->dtype, false};
-    if (works_in_output(exec->run)) {
-        exec->lots[SLOT_WORK] = exec->lots[SLOT_OUTPUT];
-    } else {
-        KILN_TRY(out, status, alloc_slot(exec, SLOT_WORK, wide, elems[SLOT_WORK], err));
-    }
-    KILN_TRY(out, status, alloc_slot(exec, SLOT_SCRATCH, wide, elems[SLOT_SCRATCH], err));
-    KILN_TRY(out, status, alloc_slot(exec, SLOT_RAW, call->dtype, elems[SLOT_RAW], err));
-out:
-    return status;
-}
-
-static void free_slots(execution *exec)
-{
-    for (int i = 0; i < SLOT_COUNT; i++) {
-        if (exec->lots[i].is_ours) {
-            exec->memory->ops->free(exec->memory, exec->lots[i].buffer);
-        }
-    }
-}
-
-kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_place place,
-                                  kilni_coll_range range)
-{
-    const kilni_coll_lot *lot = &lots[place.slot];
-    uint64_t start = place.start + range.start;
-    return (kiln_coll_area){.buffer = lot->buffer,
-                            .offset = lot->offset + start * kiln_dtype_size(lot->dtype),
-                            .dtype = lot->dtype,
-                            .count = (size_t)range.count};
-}
-
-kilni_coll_range kilni_coll_piece(const kilni_coll_run *run, kiln_dtype dtype, uint64_t count,
-                                  uint64_t index)
-{
-    uint64_t elems = run->chunk_bytes / kiln_dtype_size(dtype);
-    elems = elems == 0 ? 1 : elems;
-    uint64_t start = index > count / elems ? count : index * elems;
-    return (kilni_coll_range){start, count - start < elems ? count - start : elems};
-}
 
 // ---- steps ----
 
@@ -253,35 +173,6 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
     return status == KILN_STATUS_OK ? unmapped : status;
 }
 
-kiln_status kilni_coll_step_reduce(const kilni_coll_run *run, const kilni_coll_lot *lots,
-                                   const kilni_coll_step *step, kilni_coll_range range,
-                                   kiln_error *err)
-{
-    kiln_coll_area target = kilni_coll_area_of(lots, step->target, range);
-    kiln_coll_area left = kilni_coll_area_of(lots, step->left, range);
-    kiln_coll_area source = kilni_coll_area_of(lots, step->source, range);
-    kiln_coll_op op = run->call->op;
-    return run->memory->ops->reduce(run->memory, &target, &left, &source,
-                                    op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
-}
-
-kiln_status kilni_coll_step_copy(const kilni_coll_run *run, const kilni_coll_lot *lots,
-                                 const kilni_coll_step *step, kilni_coll_range range,
-                                 kiln_error *err)
-{
-    const kiln_coll_memory_ops *ops = run->memory->ops;
-    kiln_coll_area target = kilni_coll_area_of(lots, step->target, range);
-    kiln_coll_area source = kilni_coll_area_of(lots, step->source, range);
-    uint32_t divisor = step->divide ? run->divisor : 1;
-    if (target.dtype != source.dtype || divisor != 1) {
-        return ops->convert(run->memory, &target, &source, divisor, err);
-    }
-    if (target.buffer == source.buffer && target.offset == source.offset) {
-        return KILN_STATUS_OK;
-    }
-    return ops->copy(run->memory, &target, &source, err);
-}
-
 static kiln_status await_pieces(const execution *exec, pending_send *send, kiln_error *err)
 {
     kiln_coll_transport *transport = exec->run->transport;
@@ -407,7 +298,7 @@ kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_sched
     if (schedule->failed || exec.sends == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the schedule of a call");
     }
-    KILN_TRY(out, status, place_slots(&exec, schedule, err));
+    KILN_TRY(out, status, kilni_coll_slots_open(run, schedule, exec.lots, err));
     KILN_TRY(out, status, run_steps(&exec, schedule, err));
     KILN_TRY(out, status, settle(&exec, err));
 out:
@@ -416,6 +307,6 @@ out:
         withdraw_sends(&exec);
         settle(&exec, NULL); // the private slots may still be in use by the memory
     }
-    free_slots(&exec);
+    kilni_coll_slots_close(run, exec.lots);
     return status;
 }

@@ -4,7 +4,7 @@
 // steps after it on the same elements are done together for each piece. Neither minds fences: a
 // piece is sent when the steps before have written it, and written over when the sends before have
 // fetched it. What there is to do is the schedule's affair; whole messages are coll_execute.c's.
-#include "collective_internal.h"
+#include "coll_execute.h"
 
 #include <pthread.h>
 #include <string.h>

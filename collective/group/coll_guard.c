@@ -14,27 +14,6 @@ static const uint64_t tick_ns = 50000000u;
 static const uint64_t grace_ns = 300000000u; ///< to come back in after a failure
 enum { IDLE_TICKS = 20 }; ///< before it sleeps until it is woken: calls one after another do not
 
-void kilni_coll_watch_touch(kilni_coll_watch *watch, kilni_coll_thread thread)
-{
-    atomic_store_explicit(&watch->since[thread], kiln_time_ns(), memory_order_relaxed);
-}
-
-void kilni_coll_watch_end(kilni_coll_watch *watch, kilni_coll_thread thread)
-{
-    atomic_store_explicit(&watch->since[thread], 0, memory_order_relaxed);
-}
-
-uint64_t kilni_coll_watch_ns(const kilni_coll_watch *watch)
-{
-    uint64_t now = kiln_time_ns();
-    uint64_t longest = 0;
-    for (int i = 0; i < COLL_THREADS; i++) {
-        uint64_t since = atomic_load_explicit(&watch->since[i], memory_order_relaxed);
-        longest = since != 0 && now > since && now - since > longest ? now - since : longest;
-    }
-    return longest;
-}
-
 static void give_up(kiln_coll_member *member, kiln_coll_request *request, kiln_status status,
                     const kiln_error *failure)
 {

@@ -2,10 +2,14 @@
 #ifndef KILN_COLLECTIVE_COLL_MEMBER_H
 #define KILN_COLLECTIVE_COLL_MEMBER_H
 
-/// What coll_group.c (groups, members, the start of a call), coll_worker.c (carrying calls out) and
-/// coll_guard.c (calls whose worker does not come back) share.
+/// A group, its members and their requests, as the files of this room see them, from the bottom up:
+/// coll_request.c (how a call ended), coll_guard.c (calls whose worker does not come back),
+/// coll_group.c, coll_worker.c (carries calls out), coll_member.c, coll_call.c (starts them).
 
-#include "collective_internal.h"
+#include "coll_gate.h"
+#include "coll_hub.h"
+#include "coll_watch.h"
+#include "collective.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -89,6 +93,9 @@ void *kilni_coll_work(void *member);
 
 /// Frees a member whose worker is over; its memory learns it last.
 void kilni_coll_member_free(kiln_coll_member *member);
+
+/// Ends one hold of the group: its own, or a member's.
+void kilni_coll_group_release(kiln_coll_group *group);
 
 // ---- the guard of a group ----
 

@@ -1,71 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A member's worker: takes its calls in the order of their starts, and carries each out: wait for
-// the memory's earlier work, agree with the others, build the schedule, run it. And the requests
-// that say how a call ended. A worker that a memory does not give back is coll_guard.c's affair.
+// the memory's earlier work, agree with the others, build the schedule, run it. A worker that a
+// memory does not give back is coll_guard.c's affair; when it does come back, it frees the member.
+#include "coll_algorithms.h"
+#include "coll_execute.h"
 #include "coll_member.h"
-
-// ---- requests ----
-
-kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,
-                                             bool is_waited)
-{
-    kiln_coll_request *request = kiln_alloc(env, sizeof(*request));
-    if (request != NULL) {
-        request->env = env;
-        request->call = *call;
-        atomic_init(&request->holds, is_waited ? 2 : 1);
-        pthread_mutex_init(&request->mutex, NULL);
-        pthread_cond_init(&request->changed, NULL);
-    }
-    return request;
-}
-
-void kilni_coll_request_release(kiln_coll_request *request)
-{
-    if (atomic_fetch_sub(&request->holds, 1) == 1) {
-        pthread_cond_destroy(&request->changed);
-        pthread_mutex_destroy(&request->mutex);
-        kiln_free(request->env, request);
-    }
-}
-
-void kilni_coll_request_end(kiln_coll_request *request, kiln_status status, const kiln_error *error)
-{
-    pthread_mutex_lock(&request->mutex);
-    if (!request->ended) {
-        request->status = status;
-        request->error = *error;
-        request->ended = true;
-        pthread_cond_signal(&request->changed);
-    }
-    pthread_mutex_unlock(&request->mutex);
-}
-
-kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err)
-{
-    pthread_mutex_lock(&request->mutex);
-    while (!request->ended) {
-        pthread_cond_wait(&request->changed, &request->mutex);
-    }
-    kiln_status status = request->status;
-    if (err != NULL && status != KILN_STATUS_OK) {
-        *err = request->error;
-    }
-    pthread_mutex_unlock(&request->mutex);
-    kilni_coll_request_release(request);
-    return status;
-}
-
-bool kiln_coll_ended(const kiln_coll_request *request)
-{
-    kiln_coll_request *locked = (kiln_coll_request *)request; // only its lock is touched
-    pthread_mutex_lock(&locked->mutex);
-    bool ended = locked->ended;
-    pthread_mutex_unlock(&locked->mutex);
-    return ended;
-}
-
-// ---- the worker ----
 
 static kiln_coll_signature signature_of(const kiln_coll_call *call)
 {
@@ -181,6 +120,22 @@ static void finish(kiln_coll_member *member, kiln_coll_request *request, kiln_st
     pthread_mutex_unlock(&member->mutex);
     kilni_coll_request_end(request, status, error);
     kilni_coll_request_release(request);
+}
+
+void kilni_coll_member_free(kiln_coll_member *member)
+{
+    kiln_coll_group *group = member->group;
+    kiln_coll_memory *memory = member->memory;
+    kilni_coll_guard_remove(member);
+    kilni_coll_hub_set_watch(group->hub, member->rank, NULL);
+    kiln_arena_fini(&member->arena);
+    pthread_cond_destroy(&member->changed);
+    pthread_mutex_destroy(&member->mutex);
+    kiln_free(group->env, member);
+    kilni_coll_group_release(group);
+    if (memory->ops->close != NULL) {
+        memory->ops->close(memory);
+    }
 }
 
 void *kilni_coll_work(void *user)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A wait, with a deadline, for all work issued to a memory so far. The memory calls back from a
 // thread of its own, perhaps long after the waiter has given up: whoever is second frees the gate.
-#include "collective_internal.h"
+#include "coll_gate.h"
 
 #include <pthread.h>
 #include <time.h>

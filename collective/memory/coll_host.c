@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The host's memory as a rank's memory: everything happens at once, on the calling thread; a
 // mapping is the address itself. What is combined how is in coll_host_reduce.c.
-#include "collective_internal.h"
+#include "coll_host_reduce.h"
 
 #include <string.h>
-
-#include "coll_host_reduce.h"
 
 typedef struct host_memory {
     kiln_coll_memory base;

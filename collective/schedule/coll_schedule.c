@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Building a schedule step by step in an arena, and how much of each private slot it needs. It
 // knows nothing of dtypes or memory: which steps there are is the algorithms' affair.
-#include "collective_internal.h"
+#include "coll_schedule.h"
 
 #include <string.h>
 

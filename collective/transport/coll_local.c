@@ -5,7 +5,7 @@
 // ends every wait. What is sent and in which order is the schedule's affair. For ranks of other
 // processes a network stands in: it takes from their inboxes, and delivers, arrives and fails in
 // their name.
-#include "collective_internal.h"
+#include "coll_hub.h"
 
 #include <pthread.h>
 #include <stdio.h>
