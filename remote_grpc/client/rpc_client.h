@@ -8,6 +8,8 @@
 /// said otherwise.
 
 #include "rpc_batch.h"
+#include "rpc_link.h"
+#include "rpc_protocol.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
 // Limits of the wire, as plain arithmetic: every number from a peer passes here before it is used
 // as a size.
 
-#include "remote_internal.h"
+#include "rpc_limits.h"
 
 #include <string.h>
 

@@ -4,7 +4,9 @@
 // say how far they came, and send again what follows. Who reconnects, and when, is not decided
 // here.
 
-#include "remote_internal.h"
+#include "rpc_link.h"
+
+#include "rpc_protocol.h"
 
 enum { TELL_FRAMES = 16, BREAK_MS = 50 };
 

@@ -5,7 +5,8 @@
 /// Bytes on their way from one server to another: what this server has exposed, and how it obtains
 /// what another has.
 
-#include "remote_internal.h"
+#include "rpc_frame.h"
+#include "rpc_protocol.h"
 
 typedef struct kilni_rpc_exposures kilni_rpc_exposures;
 
