@@ -117,7 +117,7 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
     request = NULL;
 out:
     if (request != NULL) { // not started
-        atomic_store(&request->holds, 1);
+        atomic_store(&request->refs, 1);
         kilni_coll_request_release(request);
     }
     return status;

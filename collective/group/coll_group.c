@@ -11,7 +11,7 @@ enum { MOST_RANKS = 4096 };
 
 void kilni_coll_group_release(kiln_coll_group *group)
 {
-    if (atomic_fetch_sub(&group->holds, 1) != 1) {
+    if (atomic_fetch_sub(&group->refs, 1) != 1) {
         return;
     }
     const kiln_env *env = group->env;
@@ -45,7 +45,7 @@ static kiln_status fill_group(const kiln_env *env, kiln_coll_group *group,
     kiln_status status = KILN_STATUS_OK;
     group->env = env;
     group->network = options->network;
-    atomic_init(&group->holds, 1);
+    atomic_init(&group->refs, 1);
     group->ranks = options->ranks;
     group->node = options->ranks_per_node;
     group->deadline_ns = options->deadline_ns == 0 ? default_deadline_ns : options->deadline_ns;

@@ -32,7 +32,7 @@ static kiln_status member_start(kiln_coll_group *group, uint32_t rank, kiln_coll
     if (member == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for rank %u", rank);
     }
-    atomic_fetch_add(&group->holds, 1);
+    atomic_fetch_add(&group->refs, 1);
     member->group = group;
     member->rank = rank;
     member->memory = memory;

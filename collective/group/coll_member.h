@@ -26,7 +26,7 @@ typedef struct kilni_coll_guard {
 
 struct kiln_coll_group {
     const kiln_env *env;
-    atomic_size_t holds;
+    atomic_size_t refs;
     uint32_t ranks;
     uint64_t deadline_ns;
     uint64_t chunk_bytes;
@@ -43,7 +43,7 @@ struct kiln_coll_group {
 /// Held by the worker, and by who waits for it.
 struct kiln_coll_request {
     const kiln_env *env;
-    atomic_uint holds;
+    atomic_uint refs;
     kiln_coll_call call;
     kilni_coll_gate *gate;
     struct kiln_coll_request *next;
@@ -80,7 +80,7 @@ struct kiln_coll_member {
 
 // ---- requests and workers ----
 
-/// With two holds, or with one when nobody waits for it. NULL: no memory.
+/// With two references, or with one when nobody waits for it. NULL: no memory.
 kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,
                                              bool is_waited);
 void kilni_coll_request_release(kiln_coll_request *request);
@@ -94,7 +94,7 @@ void *kilni_coll_work(void *member);
 /// Frees a member whose worker is over; its memory learns it last.
 void kilni_coll_member_free(kiln_coll_member *member);
 
-/// Ends one hold of the group: its own, or a member's.
+/// Ends one reference to the group: its own, or a member's.
 void kilni_coll_group_release(kiln_coll_group *group);
 
 // ---- the guard of a group ----

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Requests: how a call ended, for who waits for it. The first result stays; the worker and who
-// waits have a hold each.
+// waits have a reference each.
 #include "coll_member.h"
 
 kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,
@@ -10,7 +10,7 @@ kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_col
     if (request != NULL) {
         request->env = env;
         request->call = *call;
-        atomic_init(&request->holds, is_waited ? 2 : 1);
+        atomic_init(&request->refs, is_waited ? 2 : 1);
         pthread_mutex_init(&request->mutex, NULL);
         pthread_cond_init(&request->changed, NULL);
     }
@@ -19,7 +19,7 @@ kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_col
 
 void kilni_coll_request_release(kiln_coll_request *request)
 {
-    if (atomic_fetch_sub(&request->holds, 1) == 1) {
+    if (atomic_fetch_sub(&request->refs, 1) == 1) {
         pthread_cond_destroy(&request->changed);
         pthread_mutex_destroy(&request->mutex);
         kiln_free(request->env, request);
