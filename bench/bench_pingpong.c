@@ -2,7 +2,9 @@
 // The peer of a remote operation: messages of 16 bytes to and fro on one open stream over a Unix
 // socket, on gRPC's C core and nothing above it. In a library of its own.
 
-#include "remote_internal.h"
+#include "rpc_link.h"
+#include "rpc_listener.h"
+#include "rpc_protocol.h"
 
 #include <pthread.h>
 #include <stdio.h>

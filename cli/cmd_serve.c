@@ -262,7 +262,8 @@ static void wait_end(const serve_api *api, kiln_rpc_server *server, const sigset
     const struct timespec none = {0};
     int signal = 0;
     (void)sigwait(signals, &signal);
-    for (uint32_t waited = 0; waited < grace_seconds * 1000; waited += STEP_MS) {
+    uint64_t end_ns = kiln_time_ns() + grace_seconds * UINT64_C(1000000000);
+    while (kiln_time_ns() < end_ns) {
         if (api->drain(server, STEP_MS) || sigtimedwait(signals, NULL, &none) > 0) {
             return;
         }

@@ -8,13 +8,29 @@ include(CMakePackageConfigHelpers)
 set(kiln_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
 install(TARGETS kiln_library EXPORT kiln-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 set_target_properties(kiln_library PROPERTIES EXPORT_NAME kiln)
-foreach(target IN ITEMS kiln_remote kiln_client kiln_mpi)
-    if(TARGET ${target})
-        install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS kiln_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# remote_grpc.h links with kiln::remote, or with kiln::client where there is no OpenCL.
+foreach(name IN ITEMS remote client)
+    if(TARGET kiln_${name})
+        install(TARGETS kiln_${name} EXPORT kiln-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        set_target_properties(kiln_${name} PROPERTIES EXPORT_NAME ${name})
+        configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln-${name}.pc.in
+            ${CMAKE_BINARY_DIR}/kiln-${name}.pc @ONLY)
+        install(FILES ${CMAKE_BINARY_DIR}/kiln-${name}.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     endif()
 endforeach()
+if(TARGET kiln_remote)
+    # A client in another language needs these alone; the page says what they mean.
+    foreach(module IN ITEMS ir remote_grpc)
+        install(DIRECTORY ${CMAKE_SOURCE_DIR}/${module}/proto
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln FILES_MATCHING PATTERN *.proto)
+    endforeach()
+    install(FILES ${CMAKE_SOURCE_DIR}/docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+endif()
 if(TARGET kiln)
-    set_target_properties(kiln PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    set_target_properties(kiln PROPERTIES
+        INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/kiln")
     install(TARGETS kiln RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 

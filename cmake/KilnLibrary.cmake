@@ -62,6 +62,7 @@ function(kiln_libraries)
         kiln_collect(objects libs remote_grpc)
         kiln_shared(kiln_remote kiln_remote OBJECTS ${objects} LIBS kiln_library ${libs})
         set_target_properties(kiln_remote PROPERTIES INSTALL_RPATH "$ORIGIN")
+        target_link_libraries(kiln_remote INTERFACE kiln_library)
         kiln_client_library()
     endif()
 endfunction()
@@ -84,6 +85,9 @@ function(kiln_client_library)
     get_target_property(runtime_libs kiln_runtime KILN_LIBS)
     kiln_shared(kiln_client kiln_client
         OBJECTS ${objects} $<TARGET_OBJECTS:kiln_runtime_client> LIBS ${libs} ${runtime_libs})
+    target_include_directories(kiln_client INTERFACE
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/kiln>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
 # Adds `product`: what a user runs, without the tests.

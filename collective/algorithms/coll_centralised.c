@@ -2,7 +2,7 @@
 // Reduction at one rank: it takes the others' values in the order of ranks from itself on, whoever
 // sends first. Few messages, so the choice for short ones; a long one makes the root the
 // bottleneck. The order of combining is (x[root] op x[root+1]) op x[root+2] ..., round to root-1.
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 
 /// WORK of the root holds the result; the others send their input.
 static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root)

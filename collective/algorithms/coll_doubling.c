@@ -2,7 +2,7 @@
 // Recursive doubling: as many rounds as the ranks have bits, each rank working in all of them.
 // Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH,
 // 2005. What the lower rank of a pair brings stands left, so both compute the same bits.
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 
 /// Sends what is combined so far to the partner and takes its own in, or only one of both.
 static void exchange(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t partner,

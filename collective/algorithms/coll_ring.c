@@ -3,7 +3,7 @@
 // rank sends 2 (n-1)/n of the buffer in an all-reduce whatever n is. Patarasuk and Yuan, Bandwidth
 // optimal all-reduce algorithms, 2009. The order of combining part c begins at the rank where c
 // starts and follows the ring; it depends on the number of ranks and the length only.
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 
 /// The ranks of a ring: `number` of `ranks`, which are `stride` apart.
 typedef struct ring {

@@ -2,7 +2,7 @@
 // Algorithms on a tree: latency grows with the logarithm of the ranks. Up the tree values are
 // combined, at each rank its own first, then what its children have combined, in their order; down
 // the tree the result is copied. Partial results travel in the wide dtype.
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 
 /// WORK of the root holds the combined values in the end.
 static void combine_up(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root,

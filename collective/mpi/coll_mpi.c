@@ -834,7 +834,8 @@ KILN_API kiln_status kiln_coll_mpi_open(const kiln_env *env, uint32_t local_rank
 {
     *out_network = NULL;
     if (atomic_exchange(&was_opened, true)) {
-        return kiln_fail(err, FAILED_PRECONDITION, "MPI can be opened once in a process");
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "MPI starts once in a process, and a group over it was made before");
     }
     mpi_network *net = kiln_alloc(env, sizeof(*net));
     if (net == NULL) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Recursive doubling for any number of ranks: pairs at distance 1, 2, 4, ... among the largest
 // power of two, with a round before and one after for the ranks beyond it.
-#include "collective_internal.h"
+#include "coll_patterns.h"
 
 static uint32_t power_below(uint32_t ranks)
 {

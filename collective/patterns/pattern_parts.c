@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How a length is cut into parts: as even as it goes, any length, also one shorter than the number
 // of parts.
-#include "collective_internal.h"
+#include "coll_patterns.h"
 
 kilni_coll_range kilni_coll_part(uint64_t count, uint32_t parts, uint32_t index)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Who passes which part round the ring. After ranks - 1 steps every part that began at one rank has
 // been at all of them.
-#include "collective_internal.h"
+#include "coll_patterns.h"
 
 kilni_coll_ring_step kilni_coll_ring_at(uint32_t ranks, uint32_t rank, uint32_t step,
                                         uint32_t shift)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A complete tree over the ranks, numbered level by level from any root: who is above, who
 // below. It fits any number of ranks; what travels up or down is the algorithms' affair.
-#include "collective_internal.h"
+#include "coll_patterns.h"
 
 static uint32_t number_of(uint32_t ranks, uint32_t root, uint32_t rank)
 {

@@ -6,6 +6,8 @@
 
 #include "rpc_batch.h"
 
+#include "rpc_protocol.h"
+
 #include <string.h>
 
 enum { SLOTS = 1024, GRAPHS = 256, GRAPH_SHARE = 512 };

@@ -5,7 +5,9 @@
 /// The client's operations on their way to one Run: gathered in relative form, so that a batch that
 /// was sent before is recognised and goes as a number.
 
-#include "remote_internal.h"
+#include "ir.h"
+#include "kiln.h"
+#include "rpc_frame.h"
 
 typedef struct kilni_rpc_batch kilni_rpc_batch;
 

@@ -2,10 +2,14 @@
 #ifndef KILN_RPC_CLIENT_H
 #define KILN_RPC_CLIENT_H
 
-/// A client's state, shared by rpc_client.c, the backend, rpc_dial.c, which keeps its session, and
-/// rpc_pending.c, which knows what is still to be answered.
+/// A client's state and what its files do with it, from the top down: rpc_provider.c opens it,
+/// rpc_client.c is the backend, rpc_pending.c asks and waits, rpc_dial.c keeps the session,
+/// rpc_answers.c lists what is still to be answered. One thread at a time, under the lock, unless
+/// said otherwise.
 
 #include "rpc_batch.h"
+#include "rpc_link.h"
+#include "rpc_protocol.h"
 
 #include <pthread.h>
 
@@ -89,7 +93,13 @@ void kilni_rpc_client_drop_kept(kilni_rpc_client *self);
 /// Closes the session and frees the client.
 void kilni_rpc_client_end(kilni_rpc_client *self);
 
-// ---- answers on their way (rpc_pending.c) ----
+// ---- answers on their way: the list (rpc_answers.c) ----
+
+/// Puts a frame where it belongs; false: nobody has asked for it.
+bool kilni_rpc_pending_take(kilni_rpc_client *self, const kilni_rpc_frame *frame);
+void kilni_rpc_pending_fail_all(kilni_rpc_client *self, const kiln_error *cause);
+
+// ---- asking and waiting (rpc_pending.c) ----
 
 /// Sends a frame that wants an answer, whose data go to `out_data`: `length` bytes. Ownership:
 /// `*out_pending` goes to `settle` or to `end`. Errors: the session is lost; RESOURCE_EXHAUSTED.
@@ -99,10 +109,6 @@ kiln_status kilni_rpc_pending_begin(kilni_rpc_client *self, kilni_rpc_frame *fra
 /// Waits, and gives what was answered. Errors: those of the server, under its codes.
 kiln_status kilni_rpc_pending_settle(kilni_rpc_client *self, kiln_pending *pending,
                                      kiln_error *err);
-
-/// Puts a frame where it belongs; false: nobody has asked for it.
-bool kilni_rpc_pending_take(kilni_rpc_client *self, const kilni_rpc_frame *frame);
-void kilni_rpc_pending_fail_all(kilni_rpc_client *self, const kiln_error *cause);
 
 /// read_poll, read_wait and read_end of the backend; these take the lock.
 bool kilni_rpc_pending_poll(kiln_pending *pending);

@@ -38,12 +38,18 @@ static bool offers(const kiln_v1_Welcome *welcome, const char *feature)
 
 static kiln_status check_welcome(const kilni_rpc_frame *frame, kiln_error *err)
 {
-    if (frame->body.which_body != kiln_v1_Frame_welcome_tag ||
-        frame->body.body.welcome.version != KILNI_RPC_VERSION) {
-        return kiln_fail(err, FAILED_PRECONDITION, "the server speaks another protocol");
+    if (frame->body.which_body != kiln_v1_Frame_welcome_tag) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the server answers Hello with body %d, not with Welcome",
+                         (int)frame->body.which_body);
+    }
+    if (frame->body.body.welcome.version != KILNI_RPC_VERSION) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the server speaks version %u of the protocol, this client %d",
+                         frame->body.body.welcome.version, KILNI_RPC_VERSION);
     }
     if (frame->body.body.welcome.max_data_bytes == 0) {
-        return kiln_fail(err, FAILED_PRECONDITION, "the server takes no data");
+        return kiln_fail(err, FAILED_PRECONDITION, "the server's Welcome allows frames no data");
     }
     return KILN_STATUS_OK;
 }
@@ -220,7 +226,7 @@ static kiln_status took(kilni_rpc_client *self, kiln_status status, bool end, bo
     }
     if (status == KILN_STATUS_OK && !only_ack &&
         !kilni_rpc_pending_take(self, &self->inbox->frame)) {
-        status = kiln_fail(cause, DATA_LOSS, "the server sent something else than was asked for");
+        status = kiln_fail(cause, DATA_LOSS, "the server sent an answer to nothing that was asked");
     }
     return status == KILN_STATUS_OK ? KILN_STATUS_OK
                                     : kilni_rpc_client_lose(self, status, cause->message, err);
@@ -308,27 +314,7 @@ void kilni_rpc_client_drop_kept(kilni_rpc_client *self)
     }
 }
 
-// ---- opening and closing a device ----
-
-static void describe_device(kilni_rpc_client *self)
-{
-    snprintf(self->name, sizeof(self->name), "%s at %.60s", self->welcome.device_name,
-             self->address.text);
-    self->info = (kiln_device_info){
-        .name = self->name,
-        .vendor = "remote",
-        .platform = self->welcome.server,
-        .driver = self->welcome.driver,
-        .extensions = "",
-        .type = KILN_DEVICE_REMOTE,
-        .features = KILN_FEATURE_OWN_VIEWS,
-        .compute_units = 1,
-        .memory_align = 128,
-        .memory_bytes = self->welcome.max_bytes,
-        .max_alloc_bytes = self->welcome.max_bytes,
-    };
-    self->info.fingerprint = kiln_hash_bytes(self->name, strlen(self->name));
-}
+// ---- the end ----
 
 void kilni_rpc_client_end(kilni_rpc_client *self)
 {
@@ -348,73 +334,4 @@ void kilni_rpc_client_end(kilni_rpc_client *self)
     kilni_rpc_identity_fini(self->env, &self->identity);
     kiln_free(self->env, self->inbox);
     kiln_free(self->env, self);
-}
-
-/// "grpc" or "grpc:" alone is the address that the knob names.
-static const char *default_address(const kiln_env *env, const char *address)
-{
-    size_t length = strcspn(address, ":");
-    bool bare = address[length] == '\0' || address[length + 1] == '\0';
-    const char *knob =
-        env->config != NULL ? kiln_config_string(env->config, KILN_KNOB_REMOTE_ADDRESS) : NULL;
-    return !bare ? address : knob != NULL && knob[0] != '\0' ? knob : "grpc://127.0.0.1:3000";
-}
-
-static kiln_status open_client(const kiln_env *env, const char *address, kiln_backend **out_backend,
-                               kiln_error *err, void *user)
-{
-    enum { USUAL_TIMEOUT_MS = 10000 };
-    (void)user;
-    kilni_rpc_client *self = kiln_alloc(env, sizeof(*self));
-    if (self == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
-    }
-    self->base.ops = &kilni_rpc_client_ops;
-    pthread_mutex_init(&self->lock, NULL);
-    self->env = env;
-    self->timeout_ms = env->config != NULL ? kiln_config_int(env->config, KILN_KNOB_REMOTE_TIMEOUT)
-                                           : USUAL_TIMEOUT_MS;
-    self->inbox = kiln_alloc(env, sizeof(*self->inbox));
-    kiln_status status =
-        kilni_rpc_address_parse(default_address(env, address), &self->address, err);
-    if (status == KILN_STATUS_OK && self->inbox == NULL) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_batch_create(env, &self->batch, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_identity_load(env, &self->identity, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_client_open(self, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        kilni_rpc_client_end(self);
-        return status;
-    }
-    describe_device(self);
-    *out_backend = &self->base;
-    return KILN_STATUS_OK;
-}
-
-const kiln_backend_provider *kiln_rpc_provider(void)
-{
-    static const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "grpc", .open = open_client};
-    return &provider;
-}
-
-const kiln_backend_provider *kiln_rpc_tls_provider(void)
-{
-    static const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "grpcs", .open = open_client};
-    return &provider;
-}
-
-const kiln_backend_provider *kiln_rpc_unix_provider(void)
-{
-    static const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "unix", .open = open_client};
-    return &provider;
 }

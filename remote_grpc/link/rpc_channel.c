@@ -4,6 +4,8 @@
 // caller's.
 
 #include "rpc_grpc.h"
+#include "rpc_limits.h"
+#include "rpc_protocol.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,9 @@
 // they stay where they are in the message, bounded by it. Data that arrive in pieces are not even
 // gathered, when they are the last field, as every writer of protobuf puts them.
 
-#include "remote_internal.h"
+#include "rpc_frame.h"
+
+#include "rpc_protocol.h"
 
 #include <pb_decode.h>
 #include <pb_encode.h>

@@ -4,7 +4,7 @@
 
 /// What the three files that call gRPC share: a call with its queue, and how a batch is run.
 
-#include "remote_internal.h"
+#include "rpc_stream.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>

@@ -4,7 +4,9 @@
 // say how far they came, and send again what follows. Who reconnects, and when, is not decided
 // here.
 
-#include "remote_internal.h"
+#include "rpc_link.h"
+
+#include "rpc_protocol.h"
 
 enum { TELL_FRAMES = 16, BREAK_MS = 50 };
 
@@ -28,7 +30,8 @@ static void drop_first(kilni_rpc_link *link)
 static kiln_status take_ack(kilni_rpc_link *link, uint64_t ack, kiln_error *err)
 {
     if (ack > link->sent) {
-        return kiln_fail(err, INVALID_ARGUMENT, "frame %llu is acknowledged; %llu were sent",
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "the other side acknowledges frame %llu; %llu were sent",
                          (unsigned long long)ack, (unsigned long long)link->sent);
     }
     link->acked = ack > link->acked ? ack : link->acked;
@@ -77,8 +80,9 @@ kiln_status kilni_rpc_link_attach(kilni_rpc_link *link, kilni_rpc_stream *stream
     link->stream = stream;
     link->cut = false;
     if (arrived < link->acked) {
-        return kiln_fail(err, INVALID_ARGUMENT, "frame %llu was acknowledged before",
-                         (unsigned long long)arrived);
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "the other side has %llu frames, but acknowledged %llu before",
+                         (unsigned long long)arrived, (unsigned long long)link->acked);
     }
     kiln_status status = take_ack(link, arrived, err);
     if (status != KILN_STATUS_OK) {

@@ -2,7 +2,10 @@
 // The server's side of gRPC: ports with and without TLS, and the calls that arrive. Decides nothing
 // about who may call what; a server that was not started cannot be destroyed, so it always is.
 
+#include "rpc_listener.h"
+
 #include "rpc_grpc.h"
+#include "rpc_protocol.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

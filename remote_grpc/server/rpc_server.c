@@ -11,11 +11,16 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 1000, OTHER_CALLS = 64 };
+enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 1000 };
+
+/// How many calls run at a time besides sessions: those that show a token where one is asked for,
+/// and those that need none, which cannot take the places of the others.
+enum { OTHER_CALLS = 64, OPEN_CALLS = 32 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
     kilni_rpc_stream *stream;
+    bool is_open; ///< anybody may make this call
     pthread_t thread;
     atomic_bool done;
     kilni_rpc_worker *next;
@@ -210,6 +215,11 @@ static void refuse(kilni_rpc_stream *stream, kiln_status code, const char *text)
     kilni_rpc_stream_close(stream, &err);
 }
 
+static bool is_health(const kilni_rpc_stream *stream)
+{
+    return strncmp(kilni_rpc_method(stream), "/grpc.health.", 13) == 0;
+}
+
 static bool may_call(kiln_rpc_server *server, const kilni_rpc_stream *stream)
 {
     pthread_mutex_lock(&server->lock);
@@ -221,8 +231,7 @@ static bool may_call(kiln_rpc_server *server, const kilni_rpc_stream *stream)
 static void dispatch(kiln_rpc_server *server, kilni_rpc_stream *stream)
 {
     const char *method = kilni_rpc_method(stream);
-    bool health = strncmp(method, "/grpc.health.", 13) == 0;
-    if (!health && !may_call(server, stream)) {
+    if (!is_health(stream) && !may_call(server, stream)) {
         refuse(stream, KILN_STATUS_UNAUTHENTICATED, "show a token that the server knows");
     } else if (strcmp(method, KILNI_RPC_SESSION) == 0) {
         serve_session(server, stream);
@@ -252,15 +261,15 @@ static void *work(void *pointer)
     return NULL;
 }
 
-/// Joins the threads that have ended, or all of them. Gives how many are left.
-static uint32_t reap(kiln_rpc_server *server, bool all)
+/// Joins the threads that have ended, or all of them. Gives how many are left, open ones or others.
+static uint32_t reap(kiln_rpc_server *server, bool all, bool is_open)
 {
     uint32_t left = 0;
     kilni_rpc_worker **link = &server->workers;
     while (*link != NULL) {
         kilni_rpc_worker *self = *link;
         if (!all && !atomic_load(&self->done)) {
-            left++;
+            left += self->is_open == is_open;
             link = &self->next;
             continue;
         }
@@ -274,7 +283,9 @@ static uint32_t reap(kiln_rpc_server *server, bool all)
 static void start_worker(kiln_rpc_server *server, kilni_rpc_stream *stream)
 {
     kilni_rpc_worker *fresh = NULL;
-    if (reap(server, /*all=*/false) >= server->max_sessions + OTHER_CALLS) {
+    bool is_open = is_health(stream) || !may_call(server, stream);
+    uint32_t most = is_open ? OPEN_CALLS : server->max_sessions + OTHER_CALLS;
+    if (reap(server, /*all=*/false, is_open) >= most) {
         refuse(stream, KILN_STATUS_RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
         return;
     }
@@ -282,6 +293,7 @@ static void start_worker(kiln_rpc_server *server, kilni_rpc_stream *stream)
     if (fresh != NULL) {
         fresh->server = server;
         fresh->stream = stream;
+        fresh->is_open = is_open;
         atomic_init(&fresh->done, false);
         if (pthread_create(&fresh->thread, NULL, work, fresh) == 0) {
             fresh->next = server->workers;
@@ -428,10 +440,12 @@ bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
         for (kilni_rpc_session *each = server->sessions; each != NULL; each = each->next) {
             busy = busy || each->attached;
         }
-        if (!busy || kiln_time_ns() >= deadline) {
+        uint64_t now = kiln_time_ns();
+        if (!busy || now >= deadline) {
             break;
         }
-        wait_change(server, HOUSEKEEPING_MS);
+        uint64_t left_ms = (deadline - now) / 1000000 + 1;
+        wait_change(server, left_ms < HOUSEKEEPING_MS ? left_ms : HOUSEKEEPING_MS);
     }
     pthread_mutex_unlock(&server->lock);
     return !busy;
@@ -447,7 +461,7 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     kilni_rpc_exposures_stop(server->session.exposures);
     kilni_rpc_listener_shutdown(server->listener);
     (void)pthread_join(server->acceptor, NULL);
-    (void)reap(server, /*all=*/true);
+    (void)reap(server, /*all=*/true, /*is_open=*/false);
     (void)pthread_join(server->housekeeper, NULL);
     for (kilni_rpc_session *each; (each = take_waiting(server, UINT64_MAX)) != NULL;) {
         kilni_rpc_session_destroy(each, NULL);

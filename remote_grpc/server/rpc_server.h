@@ -4,6 +4,7 @@
 
 /// A server's state, shared by rpc_server.c, which runs it, and rpc_options.c, which sets it up.
 
+#include "rpc_listener.h"
 #include "rpc_session.h"
 
 #include <pthread.h>

@@ -5,7 +5,9 @@
 /// The small services beside sessions: Info, health (grpc.health.v1) and reflection. Each takes its
 /// stream and closes it.
 
-#include "remote_internal.h"
+#include "ir.h"
+#include "kiln.h"
+#include "rpc_stream.h"
 
 void kilni_rpc_serve_info(const kiln_env *env, kiln_device *const *devices, uint32_t n_devices,
                           uint64_t instance, kilni_rpc_stream *stream);

@@ -293,8 +293,18 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
         return handle_read(session, frame, err);
     case kiln_v1_Frame_fence_tag:
         return handle_fence(session, frame, err);
+    case kiln_v1_Frame_hello_tag:
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "a second Hello: a session has one, at its beginning");
+    case kiln_v1_Frame_welcome_tag:
+    case kiln_v1_Frame_answer_tag:
+        return kiln_fail(err, INVALID_ARGUMENT, "a client sent %s, which is the server's to send",
+                         body->which_body == kiln_v1_Frame_answer_tag ? "Answer" : "Welcome");
     default:
-        return kiln_fail(err, INVALID_ARGUMENT, "a frame of a kind that a client does not send");
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "request %llu has body %d, which this server does not know; its features "
+                         "are in Welcome",
+                         (unsigned long long)body->request, (int)body->which_body);
     }
 }
 

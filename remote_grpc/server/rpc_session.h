@@ -5,7 +5,10 @@
 /// One session on the server: its buffers, its graphs, and what each frame does to them. Private to
 /// rpc_session.c, rpc_buffers.c, rpc_run.c and those that start and end sessions.
 
-#include "remote_internal.h"
+#include "ir.h"
+#include "remote_grpc.h"
+#include "rpc_limits.h"
+#include "rpc_link.h"
 #include "rpc_transfer.h"
 
 enum { KILNI_RPC_BUCKETS = 1024, KILNI_RPC_VALUES = 3 * KILNI_RPC_BINDINGS };

@@ -473,14 +473,16 @@ static kiln_status all_reduce_locked(const call_plan *plan, const char *op, kiln
         status = check_capture(plan, i, &captures, err);
     }
     uint32_t recorded = 0;
-    for (; recorded < collective->count && status == KILN_STATUS_OK; recorded++) {
+    while (recorded < collective->count && status == KILN_STATUS_OK) {
         status = record_rank(plan, op, recorded, err);
+        recorded += status == KILN_STATUS_OK;
     }
     for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK && !captures; i++) {
         status = submit_rank(plan, i, err);
     }
     if (status != KILN_STATUS_OK && recorded > 0) { // some will call, others not
-        kiln_coll_member_abort(collective->ranks[recorded - 1].member, err);
+        uint32_t guilty = recorded < collective->count ? recorded : recorded - 1;
+        kiln_coll_member_abort(collective->ranks[guilty].member, err);
     }
     return status;
 }

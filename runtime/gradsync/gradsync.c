@@ -261,10 +261,10 @@ static kiln_status check_start(const kiln_context *context, const char *name,
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
-                                kiln_device *const *devices, size_t count,
-                                const kiln_gradsync_options *options, kiln_gradsync **out_job,
-                                kiln_error *err)
+kiln_status kilni_gradsync_begin(kiln_context *context, const char *name,
+                                 kiln_device *const *devices, size_t count,
+                                 const kiln_gradsync_options *options, kiln_gradsync **out_job,
+                                 kiln_error *err)
 {
     *out_job = NULL;
     if (context == NULL) {
@@ -283,6 +283,21 @@ kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
     }
     kiln_gradsync_release(old);
     return status;
+}
+
+void kilni_gradsync_discard(kiln_gradsync *job)
+{
+    kiln_context *context = job->context;
+    pthread_mutex_lock(&context->lock);
+    kiln_gradsync **link = find_link(context, job->name);
+    bool listed = *link == job;
+    *link = listed ? job->next : *link;
+    pthread_mutex_unlock(&context->lock);
+    shut(job);
+    if (listed) {
+        kiln_gradsync_release(job);
+    }
+    kiln_gradsync_release(job);
 }
 
 kiln_status kiln_gradsync_find(kiln_context *context, const char *name, kiln_gradsync **out_job,

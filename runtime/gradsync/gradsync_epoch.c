@@ -141,6 +141,12 @@ static kiln_status check_gradient(const kiln_gradsync *job, uint32_t member,
                          "member %u: the gradient is on %s, the member on %s", member,
                          gradient->device->address, job->devices[member]->address);
     }
+    if (kiln_dtype_kind_of(gradient->desc.dtype) != KILN_KIND_FLOAT) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "member %u: the gradient of parameter %llu is %s; gradients are floats",
+                         member, (unsigned long long)kiln_tensor_param(gradient),
+                         kiln_dtype_name(gradient->desc.dtype));
+    }
     if (!kiln_tensor_is_distributed(gradient)) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "the gradient names no parameter; call kiln_tensor_set_param first");

@@ -104,6 +104,13 @@ kilni_param *kilni_param_find(const kilni_epoch *epoch, kiln_param_id id);
 kilni_param *kilni_param_need(kiln_gradsync *job, kilni_epoch *epoch, kiln_param_id id);
 void kilni_epochs_drop_old(kiln_gradsync *job);
 
+/// kiln_gradsync_start without the group; and the end of a job that cannot have one.
+kiln_status kilni_gradsync_begin(kiln_context *context, const char *name,
+                                 kiln_device *const *devices, size_t count,
+                                 const kiln_gradsync_options *options, kiln_gradsync **out_job,
+                                 kiln_error *err);
+void kilni_gradsync_discard(kiln_gradsync *job);
+
 /// Starts the reductions of an epoch that can be; with `flush` also of small parameters that would
 /// wait for company. What goes wrong is the job's failure.
 kiln_status kilni_gradsync_launch(kiln_gradsync *job, kilni_epoch *epoch, bool flush,

@@ -79,6 +79,35 @@ static kiln_status need_group(kiln_gradsync *job, uint64_t mask, kiln_collective
     return KILN_STATUS_OK;
 }
 
+static kiln_status open_whole_group(kiln_gradsync *job, kiln_error *err)
+{
+    kiln_collective *group = NULL;
+    kiln_status status = kilni_gradsync_enter(job, /*member=*/0, err);
+    if (status == KILN_STATUS_OK) {
+        status = need_group(job, job->everyone, &group, err);
+        kilni_gradsync_leave(job);
+    }
+    return status;
+}
+
+/// Over MPI the group is made at once, so that start says when there cannot be one. The job goes
+/// again then.
+kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
+                                kiln_device *const *devices, size_t count,
+                                const kiln_gradsync_options *options, kiln_gradsync **out_job,
+                                kiln_error *err)
+{
+    kiln_status status = kilni_gradsync_begin(context, name, devices, count, options, out_job, err);
+    if (status == KILN_STATUS_OK && (*out_job)->over_mpi) {
+        status = open_whole_group(*out_job, err);
+    }
+    if (status != KILN_STATUS_OK && *out_job != NULL) {
+        kilni_gradsync_discard(*out_job);
+        *out_job = NULL;
+    }
+    return status;
+}
+
 /// The gradients of one member one after another, flat.
 static kiln_status join(kilni_param *const *params, size_t count, uint32_t member,
                         kiln_tensor **out_tensor, kiln_error *err)

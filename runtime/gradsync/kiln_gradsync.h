@@ -55,10 +55,11 @@ typedef struct kiln_gradsync_options {
 
 /// Starts a job. The same name again gives the open job when devices and options are equal; a job
 /// that was closed is replaced. Several jobs in a context do not know of each other. Over MPI all
-/// members of all processes register the same parameters in the same order. The caller holds
-/// `*out_job` (kiln_gradsync_release). The job holds its devices until it is closed;
+/// processes meet here, and all their members register the same parameters in the same order. The
+/// caller holds `*out_job` (kiln_gradsync_release). The job holds its devices until it is closed;
 /// kiln_context_destroy closes what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
-/// with other devices or options, RESOURCE_EXHAUSTED.
+/// with other devices or options, RESOURCE_EXHAUSTED; over MPI also those of
+/// kiln_collective_create_mpi.
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
                                                         kiln_device *const *devices, size_t count,
                                                         const kiln_gradsync_options *options,

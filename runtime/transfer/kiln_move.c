@@ -675,7 +675,11 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");
     }
     if (tensor->device == kilni_core(device)) {
-        return hand_over_to(tensor, device, out_tensor, err);
+        kiln_status handed = hand_over_to(tensor, device, out_tensor, err);
+        if (handed == KILN_STATUS_OK && *out_tensor != tensor) { // a cast, which names no parameter
+            kiln_tensor_set_param(*out_tensor, kiln_tensor_param(tensor));
+        }
+        return handed;
     }
     if (kiln_tensor_bytes(tensor) > 0) {
         return start_move(tensor, device, out_tensor, err);

@@ -4,7 +4,7 @@
 #ifndef KILN_TESTS_COLLECTIVE_COLL_DELAYED_H
 #define KILN_TESTS_COLLECTIVE_COLL_DELAYED_H
 
-#include "collective_internal.h"
+#include "collective.h"
 
 #include <stdatomic.h>
 

@@ -2,6 +2,7 @@
 // Setting up and tearing down of groups for the tests of this folder.
 #include "coll_fixture.h"
 
+#include "coll_hub.h"
 #include "harness.h"
 
 kilni_coll_extent fixture_extent(uint32_t ranks)

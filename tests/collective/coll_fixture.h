@@ -3,6 +3,7 @@
 #ifndef KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
 #define KILN_TESTS_COLLECTIVE_COLL_FIXTURE_H
 
+#include "coll_algorithms.h"
 #include "coll_delayed.h"
 
 enum { FIXTURE_RANKS = 17 };

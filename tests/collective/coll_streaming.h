@@ -5,7 +5,7 @@
 #define KILN_TESTS_COLLECTIVE_COLL_STREAMING_H
 
 #include "coll_snag.h"
-#include "collective_internal.h"
+#include "collective.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -16,6 +16,7 @@ typedef struct setting {
 } setting;
 
 static const setting references = {3, {"reference:0", "reference:1", "reference:2"}};
+static const setting pair = {2, {"reference:0", "reference:1"}};
 static const setting single = {1, {"reference:0"}};
 #ifdef TEST_WITH_OPENCL
 static const setting opencl = {2, {"opencl:0", "opencl:1"}};
@@ -528,6 +529,67 @@ static void test_refusals(void)
     kiln_collective_destroy(NULL);
 }
 
+/// A call that is refused before any rank has begun it leaves the group as it was.
+static void test_refused_dtypes(void)
+{
+    const int64_t count = 8;
+    const unsigned char data[8] = {1, 0, 1};
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    bool ok = scene_init(&self, &references, NULL);
+    for (uint32_t i = 0; i < self.count && ok; i++) {
+        ok = KILN_CHECK_INT(
+            kiln_tensor_create(self.devices[i], KILN_DTYPE_BOOL, 1, &count, data, &inputs[i], NULL),
+            0);
+    }
+    if (ok) {
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "max", outputs, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "bool");
+        KILN_CHECK_INT(kiln_collective_all_reduce_in_place(self.group, inputs, "max", &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "all_reduce of bool");
+        KILN_CHECK_INT(kiln_collective_broadcast(self.group, inputs, 0, outputs, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "broadcast of bool");
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), KILN_STATUS_OK);
+        run_one(&self, "max", KILN_DTYPE_I32, 8);
+    }
+    release_all(&self, inputs);
+    scene_fini(&self);
+}
+
+/// docs/numerics.md: the mean of integers is their wrapped sum, divided towards zero.
+static void test_integer_mean(void)
+{
+    enum { NUMBERS = 3 };
+    static const int32_t parts[2][NUMBERS] = {{-7, 7, INT32_MAX}, {0, 0, 2}};
+    static const int32_t means[NUMBERS] = {-3, 3, (INT32_MIN + 1) / 2};
+    const int64_t count = NUMBERS;
+    scene self;
+    kiln_tensor *inputs[MOST] = {NULL};
+    kiln_tensor *outputs[MOST] = {NULL};
+    int32_t got[NUMBERS] = {0};
+    bool ok = scene_init(&self, kiln_test_param(), NULL);
+    for (uint32_t i = 0; i < self.count && ok; i++) {
+        ok = KILN_CHECK_INT(kiln_tensor_create(self.devices[i], KILN_DTYPE_I32, 1, &count, parts[i],
+                                               &inputs[i], NULL),
+                            0);
+    }
+    ok = ok &&
+         KILN_CHECK_INT(kiln_collective_all_reduce(self.group, inputs, "mean", outputs, NULL), 0) &&
+         resolve_all(&self, outputs);
+    for (uint32_t i = 0; i < self.count && ok; i++) {
+        ok = KILN_CHECK_INT(kiln_read(outputs[i], got, sizeof(got), NULL), 0) &&
+             KILN_CHECK_MEM(got, means, sizeof(means));
+    }
+    release_all(&self, outputs);
+    release_all(&self, inputs);
+    scene_fini(&self);
+}
+
 /// Nothing of a call stays on the devices.
 static void test_nothing_stays(void)
 {
@@ -558,10 +620,13 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_other_collectives, "other collectives, one reference", &single),
         KILN_TEST_PARAM(test_unresolved, "unresolved, reference", &references),
         KILN_TEST_PARAM(test_let_go, "let go, reference", &references),
+        KILN_TEST_PARAM(test_integer_mean, "integer mean, reference", &pair),
         KILN_TEST(test_refusals),
+        KILN_TEST(test_refused_dtypes),
         KILN_TEST(test_failing_device),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_operations, "operations, opencl", &opencl),
+        KILN_TEST_PARAM(test_integer_mean, "integer mean, opencl", &opencl),
         KILN_TEST_PARAM(test_operations, "operations, mixed", &mixed),
         KILN_TEST_PARAM(test_operations, "operations, four", &four),
         KILN_TEST_PARAM(test_other_collectives, "other collectives, four", &four),

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll_algorithms.h"
 #include "coll_fixture.h"
 #include "coll_streaming.h"
-#include "collective_internal.h"
 #include "harness.h"
 
 /// One number of any dtype, in the arithmetic of the model.

@@ -80,7 +80,7 @@ static kiln_status submit_other_dtype(scene *self, kiln_error *err)
     register_all(self);
     KILN_CHECK_INT(submit(self, 0, 2, 3, 1, NULL), 0);
     KILN_CHECK_INT(
-        kiln_tensor_create(self->set.devices[1], KILN_DTYPE_I32, 1, &count, NULL, &tensor, NULL),
+        kiln_tensor_create(self->set.devices[1], KILN_DTYPE_F16, 1, &count, NULL, &tensor, NULL),
         0);
     kiln_tensor_set_param(tensor, 2);
     kiln_status status = kiln_gradsync_submit(self->job, 1, tensor, err);
@@ -129,7 +129,7 @@ static void test_failures(void)
         {late_submit, KILN_STATUS_DEADLINE_EXCEEDED, "member 1 did not submit parameter 2"},
         {submit_twice, KILN_STATUS_ALREADY_EXISTS, "member 3 submitted parameter 2 twice"},
         {submit_other_shape, KILN_STATUS_INVALID_ARGUMENT, "member 1 submitted parameter 2"},
-        {submit_other_dtype, KILN_STATUS_INVALID_ARGUMENT, "3 elements of i32"},
+        {submit_other_dtype, KILN_STATUS_INVALID_ARGUMENT, "3 elements of f16"},
         {submit_unregistered, KILN_STATUS_FAILED_PRECONDITION, "member 2 submitted parameter 3"},
         {register_twice, KILN_STATUS_FAILED_PRECONDITION, "member 0 registered again"},
         {sync_too_early, KILN_STATUS_FAILED_PRECONDITION, "without parameter 1"},
@@ -563,6 +563,65 @@ static void test_param_ids(void)
     device_set_close(&set);
 }
 
+/// Gradients are floats: others are refused, in the name of who submits them, and the job goes on.
+static void test_dtypes(void)
+{
+    static const kiln_dtype refused[] = {KILN_DTYPE_BOOL, KILN_DTYPE_I32, KILN_DTYPE_U8};
+    const kiln_param_id id = 5;
+    const int64_t count = 4;
+    scene self;
+    kiln_error err = KILN_ERROR_INIT;
+    bool ok = scene_open(&self, gradsync_references, NULL);
+    for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+        ok = KILN_CHECK_INT(kiln_gradsync_register(self.job, m, &id, 1, NULL), 0);
+    }
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]) && ok; i++) {
+        kiln_tensor *tensor = NULL;
+        ok = KILN_CHECK_INT(
+            kiln_tensor_create(self.set.devices[2], refused[i], 1, &count, NULL, &tensor, NULL), 0);
+        kiln_tensor_set_param(tensor, id);
+        KILN_CHECK_INT(kiln_gradsync_submit(self.job, 2, tensor, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "member 2");
+        KILN_CHECK_CONTAINS(err.message, kiln_dtype_name(refused[i]));
+        KILN_CHECK_INT(kiln_gradsync_accumulate(self.job, 2, tensor, NULL),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        kiln_release(tensor);
+    }
+    for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+        ok = KILN_CHECK_INT(submit(&self, m, id, count, (float)m, NULL), 0);
+    }
+    for (uint32_t m = 0; m < MEMBERS && ok; m++) {
+        ok = KILN_CHECK_INT(kiln_gradsync_sync(self.job, m, &err), 0) &&
+             check_gradient(&self, m, id, count, 1.5F, 1);
+    }
+    scene_close(&self);
+}
+
+/// Beside a test no library for MPI lies: start says so, and no job of that name stays.
+static void test_without_mpi(void)
+{
+    kiln_gradsync_options options = KILN_GRADSYNC_OPTIONS_INIT;
+    kiln_gradsync *job = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    device_set set;
+    options.over_mpi = 1;
+    if (device_set_open(&set, gradsync_references, MEMBERS)) {
+        KILN_CHECK_INT(
+            kiln_gradsync_start(set.context, "job", set.devices, MEMBERS, &options, &job, &err),
+            KILN_STATUS_NOT_FOUND);
+        KILN_CHECK_CONTAINS(err.message, "libkiln_mpi");
+        KILN_CHECK(job == NULL);
+        KILN_CHECK_INT(kiln_gradsync_find(set.context, "job", &job, NULL), KILN_STATUS_NOT_FOUND);
+        options.over_mpi = 0;
+        KILN_CHECK_INT(
+            kiln_gradsync_start(set.context, "job", set.devices, MEMBERS, &options, &job, NULL),
+            KILN_STATUS_OK);
+    }
+    kiln_gradsync_release(job);
+    device_set_close(&set);
+}
+
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
@@ -580,6 +639,8 @@ int main(int argc, char **argv)
         KILN_TEST(test_threads),
         KILN_TEST(test_close_while_pending),
         KILN_TEST(test_param_ids),
+        KILN_TEST(test_dtypes),
+        KILN_TEST(test_without_mpi),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
     return kiln_test_run("collective/gradsync_jobs", cases, sizeof(cases) / sizeof(cases[0]), argc,

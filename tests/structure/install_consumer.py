@@ -50,6 +50,45 @@ def cmake_package(prefix, work, libdir):
             or run([os.path.join(build, "consumer")], env=environment(prefix, libdir)))
 
 
+def has_remote(config):
+    return any(os.path.basename(h) == "remote_grpc.h" for h in config["public_headers"])
+
+
+def remote_programs(prefix, work, config):
+    """remote_grpc.h with both libraries that have it, by pkg-config and by find_package."""
+    if not has_remote(config):
+        return "this build has no gRPC"
+    libdir = config["libdir"]
+    env = environment(prefix, libdir)
+    source = os.path.join(HERE, "remote_consumer.c")
+    bad = []
+    for name in ("kiln-remote", "kiln-client"):
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", name], env=env, text=True,
+                               capture_output=True, check=False)
+        program = os.path.join(work, f"with_{name}")
+        bad += ([flags.stderr] if flags.returncode else
+                run(["gcc", "-std=c11", "-Wall", "-Werror", source, "-o", program, *flags.stdout.split()])
+                or run([program], env=env))
+    folder = os.path.join(work, "remote_package")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="ascii") as file:
+        file.write("cmake_minimum_required(VERSION 3.16)\nproject(p C)\nfind_package(kiln REQUIRED)\n")
+        for name in ("remote", "client"):
+            file.write(f"add_executable({name} {source})\ntarget_link_libraries({name} kiln::{name})\n")
+    build = f"{folder}/build"
+    return (bad + run(["cmake", "-S", folder, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"])
+            or run(["cmake", "--build", build])
+            or run([f"{build}/remote"], env=env) + run([f"{build}/client"], env=env))
+
+
+def schemas(prefix, work, config):
+    """A client in another language finds the whole protocol below one folder."""
+    if not has_remote(config):
+        return "this build has no gRPC"
+    folder = os.path.join(prefix, "share/kiln/proto")
+    return run(["protoc", f"-I{folder}", f"--descriptor_set_out={work}/kiln.pb", "kiln/v1/kiln.proto"])
+
+
 def cpp_program(prefix, work, libdir):
     """The same headers from C++17, linked with libkiln."""
     source = os.path.join(work, "consumer.cpp")
@@ -72,6 +111,8 @@ def files(prefix, config):
         path = os.path.join(prefix, config["libdir"], "kiln/plugins", os.path.basename(plugin))
         if not os.path.exists(path):
             bad.append(f"{path} is missing")
+    libraries = os.listdir(os.path.join(prefix, config["libdir"]))
+    bad += [f"{name} is no library for programs" for name in libraries if "bench" in name]
     for folder, _, names in os.walk(prefix):
         bad += [os.path.join(folder, n) for n in names if n.endswith("_internal.h")]
     return bad
@@ -192,6 +233,8 @@ def main():
             cases["users' part"] = users_part(prefix)
             cases["pkg-config"] = pkg_config(prefix, work, libdir)
             cases["find_package"] = cmake_package(prefix, work, libdir)
+            cases["remote"] = remote_programs(prefix, work, config)
+            cases["schemas"] = schemas(prefix, work, config)
             cases["c++"] = cpp_program(prefix, work, libdir)
             cases["command"] = installed_command(prefix, config)
             template = os.path.join(prefix, "share/kiln/template")

@@ -3,7 +3,7 @@
 // is reached, parts cover a length exactly.
 #include <string.h>
 
-#include "collective_internal.h"
+#include "coll_patterns.h"
 #include "harness.h"
 
 enum { MOST = 64 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Every algorithm's schedules, as data, for 1 to 64 ranks: sends and receives pair up in order and
 // length, steps stay inside their slots, nothing is written that is still on its way.
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 #include "harness.h"
 
 enum { MOST = 64 };

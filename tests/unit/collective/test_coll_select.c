@@ -2,7 +2,7 @@
 // The table of algorithms and the choice among them, with and without an override.
 #include <string.h>
 
-#include "collective_internal.h"
+#include "coll_algorithms.h"
 #include "harness.h"
 
 static void test_table(void)

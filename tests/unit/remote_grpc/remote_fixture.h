@@ -6,7 +6,10 @@
 /// that speaks in frames.
 
 #include "harness.h"
-#include "remote_internal.h"
+#include "ir.h"
+#include "remote_grpc.h"
+#include "rpc_link.h"
+#include "rpc_protocol.h"
 
 typedef struct pair {
     kiln_context *context;

@@ -3,7 +3,9 @@
 // of transfers.
 
 #include "harness.h"
-#include "remote_internal.h"
+#include "remote_grpc.h"
+#include "rpc_address.h"
+#include "rpc_identity.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
 // Frames and limits: round trips, and every kind of damage.
 
 #include "harness.h"
-#include "remote_internal.h"
+#include "rpc_frame.h"
+#include "rpc_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

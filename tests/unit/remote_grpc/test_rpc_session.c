@@ -3,6 +3,7 @@
 // come later, limits, and peers that break the rules.
 
 #include "remote_fixture.h"
+#include "rpc_listener.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 // sees of it.
 
 #include "remote_fixture.h"
+#include "rpc_listener.h"
 #include "rpc_transfer.h"
 #include "tcp_proxy.h"
 

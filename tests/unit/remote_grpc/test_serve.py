@@ -259,6 +259,54 @@ def case_health_and_drain(_):
         assert time.monotonic() - begun < 15
 
 
+def case_wrong_frames_are_named(_):
+    with Server(KILN) as server, grpc.insecure_channel(server.target) as channel:
+        hello = b"\x12\x02\x08\x01"
+        for body, words in ((b"\x4a\x00", "a client sent Answer"), (hello, "a second Hello"),
+                            (b"\xa2\x06\x00", "request 2 has body 0")):
+            try:
+                for _ in channel.stream_stream("/kiln.v1.Compute/Session")(
+                        iter([b"\x08\x01" + hello, b"\x08\x02" + body]), timeout=20):
+                    pass
+                assert False, f"{words}: the server took it"
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and words in error.details(), error
+
+
+def case_grace_is_kept(_):
+    """A client that does not go is waited for as long as was said."""
+    with Server(KILN, "--grace", "2") as server, grpc.insecure_channel(server.target) as channel:
+        outgoing = queue.Queue()
+        session = channel.stream_stream("/kiln.v1.Compute/Session")(iter(outgoing.get, None), timeout=60)
+        outgoing.put(b"\x08\x01\x12\x02\x08\x01")
+        next(session)
+        begun = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=30) == 0
+        took = time.monotonic() - begun
+        outgoing.put(None)
+        assert 1.9 < took < 3, took
+
+
+def case_open_calls_have_places_of_their_own(folder):
+    """However many calls without a token stay, those with one come through."""
+    tokens = os.path.join(folder, "tokens")
+    with open(tokens, "w", encoding="ascii") as file:
+        file.write("token\n")
+    with Server(KILN, "--token-file", tokens) as server, grpc.insecure_channel(server.target) as channel:
+        watches = [channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60) for _ in range(200)]
+        codes = []
+        for watch in watches:
+            try:
+                assert next(watch) == b"\x08\x01"
+            except grpc.RpcError as error:
+                codes.append(error.code())
+        assert len(codes) >= 150 and set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
+        assert compute(server.address, {"KILN_REMOTE_TOKEN_FILE": tokens}) == "2 4 6\n"
+        for watch in watches:
+            watch.cancel()
+
+
 def reflect(channel, version, messages, **fields):
     method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
     call = channel.stream_stream(method, request_serializer=lambda m: m.SerializeToString(),
@@ -422,7 +470,9 @@ def case_client_library_links_no_opencl(_):
 
 
 run_cases("unit/remote_grpc/serve",
-          [case_one_line_says_where, case_refuses_beyond_loopback, case_default_address, case_client_certificates,
-           case_tokens, case_renewed_while_serving, case_one_line_says_why, case_many_connections,
-           case_health_and_drain, case_reflection, case_wire_page_is_whole, case_grpcurl, case_python_from_proto,
-           case_operator_of_a_plugin, case_servers_know_each_other, case_client_library_links_no_opencl])
+          [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
+           case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
+           case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_grpcurl,
+           case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
+           case_client_library_links_no_opencl])

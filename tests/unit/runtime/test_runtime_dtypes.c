@@ -159,8 +159,10 @@ static void check_casts(fixture *f, kiln_device *full, kiln_dtype floats)
     KILN_CHECK_INT(kiln_tensor_dtype(narrow), floats);
     KILN_CHECK_INT(kiln_tensor_dtype(exact), KILN_DTYPE_F32);
     KILN_CHECK(kiln_tensor_device(narrow) == f->device && kiln_tensor_device(exact) == full);
+    kiln_tensor_set_param(narrow, 17); // as everywhere, kiln_to_device keeps it
     kiln_tensor *wider = over(f, narrow, full);
     kiln_tensor *rounded = over(f, exact, f->device);
+    KILN_CHECK(kiln_tensor_param(wider) == 17 && kiln_tensor_param(rounded) == 0);
     KILN_CHECK_INT(ops_recorded(full) - before, 2);
     KILN_CHECK_INT(kiln_tensor_dtype(wider), KILN_DTYPE_F32);
     KILN_CHECK_INT(kiln_tensor_dtype(rounded), floats);

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A member's worker: takes its calls in the order of their starts, and carries each out: wait for
+// the memory's earlier work, agree with the others, build the schedule, run it. A worker that a
+// memory does not give back is coll_guard.c's affair; when it does come back, it frees the member.
+#include "coll_algorithms.h"
+#include "coll_execute.h"
+#include "coll_member.h"
+
+static kiln_coll_signature signature_of(const kiln_coll_call *call)
+{
+    bool combines = call->kind == KILN_COLL_ALL_REDUCE || call->kind == KILN_COLL_REDUCE ||
+                    call->kind == KILN_COLL_REDUCE_SCATTER;
+    bool has_root = call->kind == KILN_COLL_REDUCE || call->kind == KILN_COLL_BROADCAST;
+    return (kiln_coll_signature){
+        .kind = (uint32_t)call->kind,
+        .op = combines ? (uint32_t)call->op : 0,
+        .dtype = (uint32_t)call->dtype,
+        .root = has_root ? call->root : 0,
+        .algorithm = (uint32_t)call->algorithm,
+        .divisor = combines && call->op == KILN_COLL_MEAN ? call->divisor : 0,
+        .count = call->count,
+        .tag = call->tag,
+    };
+}
+
+static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *call,
+                                kiln_error *err)
+{
+    kiln_arena_reset(&member->arena);
+    kilni_coll_schedule schedule = {.arena = &member->arena};
+    kilni_coll_shape shape = {
+        .rank = member->rank,
+        .ranks = member->group->ranks,
+        .root = call->root,
+        .node = member->group->node,
+        .count = call->count,
+        .is_wide = kilni_coll_wide(call->dtype) != call->dtype,
+        .is_mean = call->op == KILN_COLL_MEAN,
+    };
+    kilni_coll_run run = {
+        .memory = member->memory,
+        .transport = member->transport,
+        .call = call,
+        .sequence = member->sequence,
+        .deadline_ns = member->group->deadline_ns,
+        .chunk_bytes = member->group->chunk_bytes,
+        .rank = member->rank,
+        .watch = &member->watch,
+        .divisor = call->divisor != 0 ? call->divisor : member->group->ranks,
+        .arena = &member->arena,
+    };
+    kilni_coll_init_of(call->algorithm)(&schedule, &shape);
+    return kilni_coll_execute(&run, &schedule, err);
+}
+
+/// One call from beginning to end. An error of this rank's own is told to the others, and then read
+/// back, so that every rank reports the same words.
+static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *request, kiln_error *err)
+{
+    kiln_coll_transport *transport = member->transport;
+    const kiln_coll_call *call = &request->call;
+    const kiln_coll_signature signature = signature_of(call);
+    kiln_status status = KILN_STATUS_OK;
+    member->sequence++;
+    KILN_TRY(out, status, transport->ops->failure(transport, NULL, err));
+    kilni_coll_gate *gate = request->gate;
+    request->gate = NULL;
+    KILN_TRY(out, status,
+             kilni_coll_gate_wait(gate, kiln_time_ns() + member->group->deadline_ns, err));
+    KILN_TRY(out, status,
+             transport->ops->agree(transport, member->sequence, &signature,
+                                   kiln_time_ns() + member->group->deadline_ns, err));
+    kilni_coll_watch_touch(&member->watch, COLL_WORKER);
+    KILN_TRY(out, status, run_schedule(member, call, err));
+out:
+    if (request->gate != NULL) {
+        kilni_coll_gate_wait(request->gate, /*deadline_ns=*/0, NULL);
+    }
+    if (status != KILN_STATUS_OK) {
+        transport->ops->abort(transport, err);
+        status = transport->ops->failure(transport, NULL, err);
+    }
+    return status;
+}
+
+/// The next request, or NULL when the member closes and nothing is left.
+static kiln_coll_request *next_request(kiln_coll_member *member)
+{
+    pthread_mutex_lock(&member->mutex);
+    while (member->first == NULL && !member->is_closing) {
+        pthread_cond_wait(&member->changed, &member->mutex);
+    }
+    kiln_coll_request *request = member->first;
+    if (request != NULL) {
+        member->first = request->next;
+        member->current = request;
+        member->is_busy = true;
+    }
+    pthread_mutex_unlock(&member->mutex);
+    if (request != NULL) {
+        kilni_coll_guard_wake(member->group);
+    }
+    return request;
+}
+
+static void finish(kiln_coll_member *member, kiln_coll_request *request, kiln_status status,
+                   const kiln_error *error)
+{
+    kilni_coll_watch_end(&member->watch, COLL_WORKER);
+    pthread_mutex_lock(&member->mutex);
+    member->current = NULL; // from here on the guard does not touch the call
+    member->is_stuck = false;
+    pthread_mutex_unlock(&member->mutex);
+    if (request->call.event != NULL) {
+        member->memory->ops->signal(member->memory, request->call.event, error);
+    }
+    pthread_mutex_lock(&member->mutex);
+    member->is_busy = false;
+    pthread_cond_broadcast(&member->changed);
+    pthread_mutex_unlock(&member->mutex);
+    kilni_coll_request_end(request, status, error);
+    kilni_coll_request_release(request);
+}
+
+void kilni_coll_member_free(kiln_coll_member *member)
+{
+    kiln_coll_group *group = member->group;
+    kiln_coll_memory *memory = member->memory;
+    kilni_coll_guard_remove(member);
+    kilni_coll_hub_set_watch(group->hub, member->rank, NULL);
+    kiln_arena_fini(&member->arena);
+    pthread_cond_destroy(&member->changed);
+    pthread_mutex_destroy(&member->mutex);
+    kiln_free(group->env, member);
+    kilni_coll_group_release(group);
+    if (memory->ops->close != NULL) {
+        memory->ops->close(memory);
+    }
+}
+
+void *kilni_coll_work(void *user)
+{
+    kiln_coll_member *member = user;
+    for (kiln_coll_request *request; (request = next_request(member)) != NULL;) {
+        kiln_error error = KILN_ERROR_INIT;
+        kiln_status status = carry_out(member, request, &error);
+        error.code = (int32_t)status;
+        finish(member, request, status, &error);
+    }
+    pthread_mutex_lock(&member->mutex);
+    member->is_over = true;
+    bool is_abandoned = member->is_abandoned;
+    pthread_cond_broadcast(&member->changed);
+    pthread_mutex_unlock(&member->mutex);
+    if (is_abandoned) {
+        kilni_coll_member_free(member);
+    }
+    return NULL;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_COLLECTIVE_GROUP_H
+#define KILN_COLLECTIVE_GROUP_H
+
+/// Groups of ranks, their members in this process, and the calls that members make.
+
+#include "collective_algorithm.h"
+#include "collective_memory.h"
+#include "collective_transport.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- groups and members ----
+
+typedef struct kiln_coll_group kiln_coll_group;
+typedef struct kiln_coll_member kiln_coll_member;
+typedef struct kiln_coll_request kiln_coll_request;
+
+typedef struct kiln_coll_group_options {
+    uint32_t struct_size;
+    uint32_t ranks; ///< all of them, in this process or not
+    uint64_t deadline_ns; ///< for each wait; 0: 30 seconds
+    uint32_t ranks_per_node; ///< ranks that share a host, numbered together; 0: not known
+    uint32_t reserved;
+    /// Overrides the choice of algorithms: items "kind:algorithm" or "kind:where:algorithm",
+    /// separated by commas; `where` is a range of sizes "low-high" in bytes with K, M or G, a range
+    /// of ranks "@first-last", or both, "64K-2M@2-8"; high and last may be left out. The first that
+    /// matches wins: "all_reduce:0-64K@2-4:centralised,all_reduce:64K-:ring". NULL: the table's.
+    const char *select;
+    /// Stands in for the ranks of other processes: taken over, also on failure. NULL: there are
+    /// none.
+    struct kiln_coll_network *network;
+    /// Messages are cut in pieces of so many bytes, which travel one after another, the next while
+    /// the last is combined; equal on all ranks. 0: 4 MiB.
+    uint64_t chunk_bytes;
+} kiln_coll_group_options;
+
+#define KILN_COLL_GROUP_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_coll_group_options)                                   \
+    }
+
+/// A group of `options->ranks` ranks, like an MPI communicator.
+/// Ownership: `*out_group` is the caller's (kiln_coll_group_destroy). Lifetime: `env` outlives it;
+/// members hold it, so that it may be destroyed before them. Thread: any. Errors: INVALID_ARGUMENT,
+/// RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_group_create(const kiln_env *env,
+                                                           const kiln_coll_group_options *options,
+                                                           kiln_coll_group **out_group,
+                                                           kiln_error *err);
+KILN_API void kiln_coll_group_destroy(kiln_coll_group *group);
+
+/// Changes the choice of algorithms for calls that start later; all ranks have to do it at the same
+/// point of their calls. The grammar is that of the options. Ownership: the text is copied.
+/// Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_group_select(kiln_coll_group *group,
+                                                           const char *select, kiln_error *err);
+
+/// OK, or the failure that poisoned the group; `out_rank` (may be NULL) gets the rank that caused
+/// it, or -1. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: the group's.
+KILN_API kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank,
+                                            kiln_error *err);
+
+/// Makes `rank` a member, with a worker thread that carries out its calls in order. `transport`
+/// NULL: ranks of this process, by shared memory. Ownership: `*out_member` is the caller's
+/// (kiln_coll_member_destroy); memory and transport are borrowed. Lifetime: memory and transport
+/// outlive the member. Thread: any. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED,
+/// the group's failure.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank,
+                                                            kiln_coll_memory *memory,
+                                                            kiln_coll_transport *transport,
+                                                            kiln_coll_member **out_member,
+                                                            kiln_error *err);
+
+/// Says that this rank cannot go on, such as when its device failed outside a call: poisons the
+/// group. Ownership: `cause` is borrowed. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause);
+
+/// Waits until the calls that were started have ended, well or not: each does by its deadlines.
+/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
+KILN_API void kiln_coll_member_drain(kiln_coll_member *member);
+
+/// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the
+/// group; a group whose members leave with nothing pending stays sound, but a later call of another
+/// one fails. Where the memory has not come back from a call, see its `close`.
+/// Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it
+/// starts. Errors: none.
+KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
+
+// ---- calls ----
+
+/// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce
+/// and broadcast; of one rank's part for all-gather (the output has ranks * count); of all elements
+/// of the input for reduce-scatter, of which rank r gets the r-th part: the first count % ranks
+/// parts have one element more. Output may be the input. Buffers not needed by this rank may be
+/// NULL.
+typedef struct kiln_coll_call {
+    uint32_t struct_size;
+    kiln_coll_kind kind;
+    kiln_coll_op op;
+    kiln_dtype dtype;
+    uint32_t root;
+    kiln_coll_algorithm algorithm;
+    uint64_t count;
+    kiln_coll_buffer *input;
+    uint64_t input_offset; ///< bytes
+    kiln_coll_buffer *output;
+    uint64_t output_offset;
+    uint32_t divisor; ///< of MEAN, equal on all ranks; 0: the number of ranks
+    uint32_t reserved;
+    uint64_t tag; ///< anything else that ranks must agree on, such as a hash of the shape
+    void *event; ///< given to the memory's `signal` when the call has ended; NULL: none
+} kiln_coll_call;
+
+#define KILN_COLL_CALL_INIT                                                                        \
+    {                                                                                              \
+        .struct_size = (uint32_t)sizeof(kiln_coll_call)                                            \
+    }
+
+/// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on
+/// the worker. With `out_request` NULL the end is told by the call's event alone.
+/// Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait.
+/// Lifetime: the buffers stay untouched until the call has ended. Thread: one at a time per member;
+/// the order of starts is the order of calls. Errors: INVALID_ARGUMENT, UNIMPLEMENTED,
+/// RESOURCE_EXHAUSTED, the group's failure.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_start(kiln_coll_member *member,
+                                                    const kiln_coll_call *call,
+                                                    kiln_coll_request **out_request,
+                                                    kiln_error *err);
+
+/// Waits for the end of a call, and gives its result. `kiln_coll_ended` looks without waiting.
+/// After a failure the buffers may be touched until the call's event is signalled, or the member
+/// drained and destroyed: its memory may not have come back. Ownership: wait takes the request.
+/// Lifetime: n/a. Thread: any, once. Errors: the group's failure.
+KILN_API kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err);
+KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
+
+/// Start and wait in one.
+/// Ownership: none. Lifetime: n/a. Thread: one at a time per member. Errors: as kiln_coll_start.
+KILN_API kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call,
+                                   kiln_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_COLLECTIVE_MEMORY_H
+#define KILN_COLLECTIVE_MEMORY_H
+
+/// A rank's memory: the host's, or a table of functions that somebody brings for a device's. A user
+/// of groups needs the host's alone.
+
+#include "base.h"
+#include "collective_algorithm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_coll_memory kiln_coll_memory;
+
+/// A buffer of a rank's memory: only the memory's own functions look into it.
+typedef struct kiln_coll_buffer kiln_coll_buffer;
+
+/// The memory of the host: a kiln_coll_buffer is the address of the first byte, cast. Reductions
+/// run on the calling thread. Also what staging uses. Ownership: `*out_memory` is the caller's
+/// (kiln_coll_host_memory_destroy). Lifetime: `env` outlives it. Thread: any. Errors:
+/// RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_host_memory_create(const kiln_env *env,
+                                                                 kiln_coll_memory **out_memory,
+                                                                 kiln_error *err);
+KILN_API void kiln_coll_host_memory_destroy(kiln_coll_memory *memory);
+
+// =================================================================================================
+// For those who bring a memory. Others can stop reading here.
+// =================================================================================================
+
+typedef enum kiln_coll_access {
+    KILN_COLL_READ = 1,
+    KILN_COLL_WRITE = 2 ///< everything mapped is written; what was there is not wanted
+} kiln_coll_access;
+
+/// Called once when the work is done, on any thread, with its status. It must not call back into
+/// the memory.
+typedef void (*kiln_coll_done_fn)(kiln_status status, void *user);
+
+/// Elements that lie one after another in a buffer.
+typedef struct kiln_coll_area {
+    kiln_coll_buffer *buffer;
+    uint64_t offset; ///< bytes
+    kiln_dtype dtype;
+    size_t count;
+} kiln_coll_area;
+
+static inline size_t kiln_coll_area_bytes(const kiln_coll_area *area)
+{
+    return area->count * kiln_dtype_size(area->dtype);
+}
+
+enum { KILN_COLL_STAGES = 6 };
+/// What was begun and is waited for; the memory's own.
+typedef struct kiln_coll_ticket kiln_coll_ticket;
+
+/// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts;
+/// work takes effect in the order issued and may run later. Target and source have one count, and
+/// are equal or apart.
+typedef struct kiln_coll_memory_ops {
+    uint32_t struct_size;
+    const char *name;
+    kiln_status (*alloc)(kiln_coll_memory *memory, size_t bytes, kiln_coll_buffer **out_buffer,
+                         kiln_error *err);
+    void (*free)(kiln_coll_memory *memory, kiln_coll_buffer *buffer);
+    /// Both of one dtype.
+    kiln_status (*copy)(kiln_coll_memory *memory, const kiln_coll_area *target,
+                        const kiln_coll_area *source, kiln_error *err);
+    /// target = source / divisor, rounded once where the dtypes differ: equal dtypes, or one is f16
+    /// or bf16 and the other f32.
+    kiln_status (*convert)(kiln_coll_memory *memory, const kiln_coll_area *target,
+                           const kiln_coll_area *source, uint32_t divisor, kiln_error *err);
+    /// target = op(left, right), elementwise, all of one dtype; never MEAN, never f16, bf16 or
+    /// bool. The target may be `left` or `right`.
+    kiln_status (*reduce)(kiln_coll_memory *memory, const kiln_coll_area *target,
+                          const kiln_coll_area *left, const kiln_coll_area *right, kiln_coll_op op,
+                          kiln_error *err);
+    /// A host pointer to the area, after all work issued before. Several areas may be mapped at
+    /// once; none of them is touched by other work until it is unmapped.
+    kiln_status (*map)(kiln_coll_memory *memory, const kiln_coll_area *area,
+                       kiln_coll_access access, void **out_pointer, kiln_error *err);
+    /// Ends a mapping; what was written is seen by all later work.
+    kiln_status (*unmap)(kiln_coll_memory *memory, const kiln_coll_area *area,
+                         kiln_coll_access access, void *pointer, kiln_error *err);
+    /// Copies bytes of the host over the area, before it returns or not at all. NULL: areas are
+    /// mapped for that.
+    kiln_status (*write)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *data,
+                         kiln_error *err);
+    /// Calls `done` when all work issued so far has ended. On an error it is not called.
+    kiln_status (*after)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                         kiln_error *err);
+    /// The call that carried `event` has ended; `result` is the error, or has code 0.
+    void (*signal)(kiln_coll_memory *memory, void *event, const kiln_error *result);
+    /// As `after`, of the worker's own work, where that does not queue behind other work of the
+    /// memory. NULL: `after` serves for both.
+    kiln_status (*finish)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
+                          kiln_error *err);
+    /// For memory apart from the host's: long calls travel in chunks, out and in at the same time.
+    /// NULL, all of them: areas are mapped or written. `stage` gives one of the first
+    /// KILN_COLL_STAGES pieces of host memory, of `bytes`, from which every memory of the process
+    /// copies fast; it is kept, and asked for with the same `bytes` each time. `fetch` begins a
+    /// copy of an area to such a piece, in parallel to all else, and `fetched` waits for it and
+    /// takes the ticket; both are called from a second thread. `put` begins a copy from the host,
+    /// in order with copy, convert and reduce; the source stays until a `mark` made afterwards is
+    /// reached. Every ticket is waited for.
+    kiln_status (*stage)(kiln_coll_memory *memory, uint32_t index, size_t bytes, void **out_host,
+                         kiln_error *err);
+    kiln_status (*fetch)(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
+                         kiln_coll_ticket **out_ticket, kiln_error *err);
+    kiln_status (*fetched)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+    kiln_status (*put)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *host,
+                       kiln_error *err);
+    kiln_status (*mark)(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket, kiln_error *err);
+    kiln_status (*reached)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+    /// The call that carried `event` has the result `result` although its worker has not come back
+    /// from a function of this table; `signal` follows when it has, and nothing touches the call's
+    /// buffers any more. On the group's guard, so it must not wait for anything. NULL: not wanted.
+    void (*give_up)(kiln_coll_memory *memory, void *event, const kiln_error *result);
+    /// The member has gone: the memory's last call, on any thread. With it, destroying a member
+    /// whose worker has not come back leaves it behind; memory and transport are used until then.
+    /// NULL: that waits.
+    void (*close)(kiln_coll_memory *memory);
+} kiln_coll_memory_ops;
+
+struct kiln_coll_memory { ///< first member of every memory
+    const kiln_coll_memory_ops *ops;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RPC_ADDRESS_H
+#define KILN_RPC_ADDRESS_H
+
+/// What an address means.
+
+#include "base.h"
+
+typedef struct kilni_rpc_address {
+    char scheme[8]; ///< "grpc", "grpcs" or "unix"
+    char host[256]; ///< lower case, IPv6 without brackets; of unix: the path
+    uint16_t port;
+    uint32_t device;
+    char target[288]; ///< as gRPC dials it: HOST:PORT or unix:PATH
+    char text[320]; ///< canonical, with the device
+} kilni_rpc_address;
+
+/// Parses "grpc://HOST[:PORT][/DEVICE]", "grpcs://..." and "unix:PATH[#DEVICE]"; the bare schemes
+/// "grpc:" and "grpcs:" take `fallback`, or the default port of this machine.
+/// Ownership: the caller's struct. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT.
+kiln_status kilni_rpc_address_parse(const char *text, kilni_rpc_address *out_address,
+                                    kiln_error *err);
+bool kilni_rpc_address_is_tls(const kilni_rpc_address *address);
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RPC_TRANSFER_H
+#define KILN_RPC_TRANSFER_H
+
+/// Bytes on their way from one server to another: what this server has exposed, and how it obtains
+/// what another has.
+
+#include "rpc_frame.h"
+#include "rpc_protocol.h"
+
+typedef struct kilni_rpc_exposures kilni_rpc_exposures;
+
+/// Bytes that may be fetched.
+typedef struct kilni_rpc_exposure {
+    struct kilni_rpc_exposure *next;
+    uint64_t transfer;
+    unsigned char secret[KILNI_RPC_TOKEN];
+    const void *owner;
+    atomic_ullong *charged; ///< the owner's count of bytes; NULL once it is gone
+    kilni_rpc_hold hold; ///< gRPC's slices of `bytes`
+    char *bytes;
+    size_t length;
+    kiln_hash128 check;
+    uint32_t left; ///< times
+    uint32_t serving; ///< now
+    bool ended; ///< withdrawn or expired: to be freed by the last who serves it
+    uint64_t expires_ns;
+} kilni_rpc_exposure;
+
+kiln_status kilni_rpc_exposures_create(const kiln_env *env, kilni_rpc_exposures **out_exposures,
+                                       kiln_error *err);
+void kilni_rpc_exposures_destroy(kilni_rpc_exposures *exposures);
+
+/// Adds what `draft` says; its bytes belong to the table from now on, also on failure. `charged`
+/// grows by its length until it ends. Errors: ALREADY_EXISTS, RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_expose(kilni_rpc_exposures *exposures, const kilni_rpc_exposure *draft,
+                             kiln_error *err);
+
+/// Ends one transfer of `owner`, or all of them (0). Ends those whose time is over.
+void kilni_rpc_withdraw(kilni_rpc_exposures *exposures, const void *owner, uint64_t transfer);
+void kilni_rpc_expire(kilni_rpc_exposures *exposures);
+
+/// Makes whoever waits give up.
+void kilni_rpc_exposures_stop(kilni_rpc_exposures *exposures);
+
+/// Waits until the transfer is there and takes one of its times; `untake` gives it back when it was
+/// not `served`. Errors: DEADLINE_EXCEEDED, PERMISSION_DENIED (another secret), UNAVAILABLE.
+kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, uint64_t transfer, const void *secret,
+                           uint32_t wait_ms, kilni_rpc_exposure **out_exposure, kiln_error *err);
+void kilni_rpc_untake(kilni_rpc_exposures *exposures, kilni_rpc_exposure *exposure, bool served);
+
+/// Answers a Fetch; closes the stream.
+void kilni_rpc_serve_fetch(const kiln_env *env, kilni_rpc_exposures *exposures,
+                           kilni_rpc_stream *stream);
+
+/// Whom this server dials, and as whom. Addresses are canonical, without the device's number.
+typedef struct kilni_rpc_peers {
+    const char *const *allowed;
+    size_t n_allowed;
+    const char *const *own; ///< addresses of this server: what they expose is taken without a call
+    size_t n_own;
+    const kilni_rpc_identity *identity;
+} kilni_rpc_peers;
+
+/// Copies `obtain->total` bytes from where they are exposed to `out_bytes`. Errors:
+/// PERMISSION_DENIED (not a peer, or another secret), DEADLINE_EXCEEDED, DATA_LOSS, UNAVAILABLE.
+kiln_status kilni_rpc_obtain(const kiln_env *env, const kilni_rpc_peers *peers,
+                             kilni_rpc_exposures *exposures, const kiln_v1_Obtain *obtain,
+                             char *out_bytes, kiln_error *err);
+
+#endif
