@@ -45,7 +45,7 @@ static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer)
 
 enum { KILNI_CL_CLASSES = 16 * 48 }; ///< sixteen for each power of two, from 256 bytes
 
-/// What windows of a buffer are (cl_window.c).
+/// What windows of a buffer are (cl_svm.c).
 typedef enum kilni_cl_windows {
     KILNI_CL_SUB_BUFFERS,
     KILNI_CL_SVM_UNPROVEN, ///< shared virtual memory, of which nothing was tried yet
