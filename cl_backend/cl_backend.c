@@ -37,6 +37,7 @@ static void backend_close(kiln_backend *base)
     kilni_cl_reader_close(backend);
     kilni_cl_pool_trim(backend);
     kilni_cl_blas_close(backend);
+    kilni_cl_trace_close(backend);
     kilni_cl_queue_close(backend);
     if (backend->context != NULL) {
         clReleaseContext(backend->context);
@@ -170,6 +171,28 @@ static kiln_status backend_sync(kiln_backend *base, kiln_error *err)
     return status;
 }
 
+/* A wait is a time to write what was compiled. */
+static kiln_status backend_read_end(kiln_backend *base, kiln_pending *pending, kiln_error *err)
+{
+    kiln_status status = kilni_cl_read_end(base, pending, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_programs_quiet(kilni_cl_backend_of(base));
+    }
+    return status;
+}
+
+static kiln_status backend_read(kiln_backend *base, kiln_buffer *given, size_t offset,
+                                void *out_data, size_t bytes, kiln_error *err)
+{
+    kiln_pending *pending = NULL;
+    kiln_status status = kilni_cl_read_begin(base, given, offset, out_data, bytes, &pending, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_read_wait(pending, /*cancel=*/false);
+    return backend_read_end(base, pending, err);
+}
+
 static const kiln_backend_ops cl_ops = {
     .struct_size = sizeof(kiln_backend_ops),
     .scheme = "opencl",
@@ -181,7 +204,7 @@ static const kiln_backend_ops cl_ops = {
     .free = backend_free,
     .trim = backend_trim,
     .upload = kilni_cl_upload,
-    .read = kilni_cl_read,
+    .read = backend_read,
     .copy = kilni_cl_copy,
     .execute = backend_execute,
     .runs = backend_runs,
@@ -196,7 +219,7 @@ static const kiln_backend_ops cl_ops = {
     .read_begin = kilni_cl_read_begin,
     .read_poll = kilni_cl_read_poll,
     .read_wait = kilni_cl_read_wait,
-    .read_end = kilni_cl_read_end,
+    .read_end = backend_read_end,
     .program_build = kilni_cl_built_create,
     .program_ready = kilni_cl_built_ready,
     .program_parts = kilni_cl_built_parts,
@@ -303,6 +326,9 @@ static kiln_status find_or_take(kilni_cl_backend *backend, const open_request *r
     if (status == KILN_STATUS_OK) {
         status = kilni_cl_device_info_read(backend, err);
     }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_compiler_init(backend, err);
+    }
     return status == KILN_STATUS_OK && request->queue == NULL ? open_queue(backend, err) : status;
 }
 
@@ -354,6 +380,23 @@ kiln_status kiln_cl_open_queue(const kiln_env *env, void *context, void *queue,
 {
     const open_request request = {.context = context, .queue = queue};
     return open_any(env, &request, out_backend, err);
+}
+
+kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    cl_int code = CL_SUCCESS;
+    *out_lane = NULL;
+    cl_command_queue queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "a second queue on %s", backend->info.name);
+    }
+    kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
+    clReleaseCommandQueue(queue); // the lane has a hold of its own
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_set_budget(*out_lane, backend->pool.budget);
+    }
+    return status;
 }
 
 static const kiln_backend_provider provider = {

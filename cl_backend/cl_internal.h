@@ -300,6 +300,8 @@ KILN_NODISCARD kiln_status kilni_cl_alloc_arena(kiln_backend *backend, size_t by
 KILN_NODISCARD kiln_status kilni_cl_window(kiln_backend *backend, kiln_buffer *parent,
                                            size_t offset, size_t bytes, kiln_buffer **out_buffer,
                                            kiln_error *err);
+/// A buffer of OpenCL's over `memory`, shared virtual memory.
+cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code);
 /// Sets `windows` for the device that was opened.
 void kilni_cl_windows_init(kilni_cl_backend *backend);
 /// `mem`, and `svm` where windows need it, of an arena of `capacity` bytes; a code of OpenCL's.
@@ -467,7 +469,7 @@ struct kilni_cl_program {
 // ---- the compiler (cl_compiler.c) ----
 
 /// Sets `compiles` and the features that follow, from the device and the knob `compiler`.
-kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, kiln_error *err);
+kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err);
 bool kilni_cl_compiler_refuses(cl_int code);
 /// The device has refused: it has no compiler from now on, and the next process asks it first.
 void kilni_cl_compiler_gone(kilni_cl_backend *backend);
@@ -486,6 +488,8 @@ kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program 
                                     kiln_error *err);
 void kilni_cl_programs_close(kilni_cl_backend *backend);
 
+enum { KILNI_CL_STORED_SHAPES = 64 }; ///< of a program, at most
+
 typedef struct kilni_cl_entry { ///< of the store, borrowed from its bytes
     const unsigned char *shapes; ///< `n_shapes` kilni_cl_shape, unaligned
     uint64_t n_shapes;
@@ -498,6 +502,10 @@ typedef struct kilni_cl_entry { ///< of the store, borrowed from its bytes
 bool kilni_cl_entry_parse(const kiln_blob *entry, kilni_cl_entry *out_entry);
 cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const kiln_blob *binary,
                                 const char *options);
+/// The entry of a program as it is now; false where the driver gives no binary. The caller's
+/// (kiln_free).
+bool kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *program,
+                         kiln_blob *out_entry);
 /// The device's binary of a program; `*out_bytes` is the caller's (kiln_free).
 kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
                                     void **out_bytes, size_t *out_length, kiln_error *err);
@@ -586,8 +594,6 @@ kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, s
 void kilni_cl_copy_wide(void *target, const void *source, size_t bytes); ///< by several threads
 
 // cl_read.c
-kiln_status kilni_cl_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,
-                          size_t bytes, kiln_error *err);
 kiln_status kilni_cl_read_begin(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                 void *out_data, size_t bytes, kiln_pending **out_pending,
                                 kiln_error *err);

@@ -58,23 +58,6 @@ kiln_status kilni_cl_take_queue(kilni_cl_backend *backend, void *context, void *
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
-{
-    kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    cl_int code = CL_SUCCESS;
-    *out_lane = NULL;
-    cl_command_queue queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
-    if (code != CL_SUCCESS) {
-        return kilni_cl_fail(backend, err, code, "a second queue on %s", backend->info.name);
-    }
-    kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
-    clReleaseCommandQueue(queue); // the lane has a hold of its own
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_set_budget(*out_lane, backend->pool.budget);
-    }
-    return status;
-}
-
 kiln_status kiln_cl_wait_event(kiln_backend *base, void *event, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);

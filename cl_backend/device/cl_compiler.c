@@ -9,8 +9,11 @@
 
 #include "cl_internal.h"
 
-kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, kiln_error *err)
+kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err)
 {
+    cl_bool available = CL_FALSE;
+    clGetDeviceInfo(backend->device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(available), &available,
+                    NULL);
     const char *mode = kiln_config_string(backend->env->config, KILN_KNOB_COMPILER);
     bool on = strcmp(mode, "on") == 0;
     bool prepare = strcmp(mode, "prepare") == 0;
@@ -18,13 +21,14 @@ kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, ki
         return kiln_fail(err, INVALID_ARGUMENT, "compiler is %s; on, off and prepare are known",
                          mode);
     }
-    if (prepare && !available) {
+    if (prepare && available == CL_FALSE) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "device %s has no compiler: prepare where one is", backend->info.name);
     }
     // While it prepares a device must look as the one without, so that the same is chosen.
-    backend->info.features |= on && available ? KILN_FEATURE_COMPILER : KILN_FEATURE_PREPARED;
-    backend->compiles = available && (on || prepare);
+    backend->info.features |=
+        on && available != CL_FALSE ? KILN_FEATURE_COMPILER : KILN_FEATURE_PREPARED;
+    backend->compiles = available != CL_FALSE && (on || prepare);
     return KILN_STATUS_OK;
 }
 

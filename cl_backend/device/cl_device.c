@@ -489,8 +489,6 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     info->cl_version = parse_version(version);
     read_numbers(backend);
     info->features = device_features(backend);
-    status = kilni_cl_compiler_init(backend,
-                                    device_number(backend, CL_DEVICE_COMPILER_AVAILABLE) != 0, err);
     fingerprint(backend, platform_version);
     estimate_speeds(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;

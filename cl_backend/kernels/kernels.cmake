@@ -51,6 +51,7 @@ set(kiln_cl_exec
     ops/exec_fft.c
     ops/exec_loss.c
     ops/exec_matmul.c
+    ops/exec_blas.c
     ops/exec_conv.c
     ops/exec_window.c
     ops/exec_resample.c

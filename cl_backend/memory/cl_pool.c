@@ -369,3 +369,13 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
     pool->idle[buffer->size_class] = buffer;
     pool->idle_bytes += buffer->capacity;
 }
+
+kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
+                                 kiln_error *err)
+{
+    if (buffer == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
+        return kiln_fail(err, OUT_OF_RANGE, "%zu bytes at offset %zu of a buffer of %zu bytes",
+                         bytes, offset, buffer != NULL ? buffer->bytes : (size_t)0);
+    }
+    return KILN_STATUS_OK;
+}

@@ -193,23 +193,7 @@ kiln_status kilni_cl_read_end(kiln_backend *base, kiln_pending *pending, kiln_er
     if (code != CL_SUCCESS) {
         return kilni_cl_fail_wait(backend, err, code, "a read of %zu bytes", bytes);
     }
-    kiln_status status = kilni_cl_take_failure(backend, err);
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_programs_quiet(backend);
-    }
-    return status;
-}
-
-kiln_status kilni_cl_read(kiln_backend *base, kiln_buffer *given, size_t offset, void *out_data,
-                          size_t bytes, kiln_error *err)
-{
-    kiln_pending *pending = NULL;
-    kiln_status status = kilni_cl_read_begin(base, given, offset, out_data, bytes, &pending, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_read_wait(pending, /*cancel=*/false);
-    return kilni_cl_read_end(base, pending, err);
+    return kilni_cl_take_failure(backend, err);
 }
 
 // ---- looking at the bytes where they lie ----

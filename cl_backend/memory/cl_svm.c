@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Windows: parts of one buffer as buffers of their own. They are sub-buffers, but on NVIDIA, whose
-// driver (580.159 on an H200) may crash in clReleaseMemObject of a sub-buffer when its buffer has
-// had others that were in use meanwhile. There the buffer is shared virtual memory, and a window is
-// a buffer made over a part of it (CL_MEM_USE_HOST_PTR; OpenCL 3.0, 5.2.1 and 5.6). That
-// overlapping ones see each other's writes is more than the standard promises: the first buffer is
-// put to the proof, and where it fails the device has no windows. There small buffers of the pool
-// are pieces of slabs of such memory, so that launches with many of them are quick (cl_packed.c).
+// What sub-buffers are made over. They are the driver's own, but on NVIDIA, whose driver (580.159
+// on an H200) may crash in clReleaseMemObject of a sub-buffer when its buffer has had others that
+// were in use meanwhile. There the buffer is shared virtual memory, and a sub-buffer is a buffer
+// made over a part of it (CL_MEM_USE_HOST_PTR; OpenCL 3.0, 5.2.1 and 5.6). That overlapping ones
+// see each other's writes is more than the standard promises: the first buffer is put to the proof,
+// and where it fails the device has no sub-buffers. Small buffers of the pool are pieces of slabs
+// of such memory, so that launches with many of them are quick (cl_packed.c).
 
 #include "cl_internal.h"
 
@@ -25,7 +25,7 @@ void kilni_cl_windows_init(kilni_cl_backend *backend)
         backend->info.vendor_id == NVIDIA ? KILNI_CL_SVM_UNPROVEN : KILNI_CL_SUB_BUFFERS;
 }
 
-static cl_mem over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code)
+cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code)
 {
     return clCreateBuffer(backend->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory,
                           code);
@@ -38,8 +38,8 @@ static bool overlap_works(kilni_cl_backend *backend, cl_command_queue queue, uns
     const cl_uint marks[2] = {0x5eed1234u, 0x0badcafeu};
     cl_uint seen[2] = {0, 0};
     cl_int code[2] = {CL_SUCCESS, CL_SUCCESS};
-    cl_mem whole = over(backend, svm, 2 * STEP, &code[0]);
-    cl_mem half = over(backend, svm + STEP, STEP, &code[1]);
+    cl_mem whole = kilni_cl_mem_over(backend, svm, 2 * STEP, &code[0]);
+    cl_mem half = kilni_cl_mem_over(backend, svm + STEP, STEP, &code[1]);
     bool made = code[0] == CL_SUCCESS && code[1] == CL_SUCCESS;
     bool works = made &&
                  clEnqueueFillBuffer(queue, whole, &marks[0], sizeof(cl_uint), 0, 2 * STEP, 0, NULL,
@@ -103,7 +103,7 @@ cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     if (buffer->svm == NULL) {
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
-    buffer->mem = over(backend, buffer->svm, buffer->capacity, &code);
+    buffer->mem = kilni_cl_mem_over(backend, buffer->svm, buffer->capacity, &code);
     if (code != CL_SUCCESS) {
         clSVMFree(backend->context, buffer->svm);
         buffer->svm = NULL;
@@ -162,7 +162,7 @@ bool kilni_cl_slab_cut(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
         return false;
     }
     unsigned char *address = (unsigned char *)slab->svm + slab->filled;
-    buffer->mem = over(backend, address, buffer->capacity, &code);
+    buffer->mem = kilni_cl_mem_over(backend, address, buffer->capacity, &code);
     if (code != CL_SUCCESS) {
         return false;
     }
@@ -181,41 +181,4 @@ void kilni_cl_slab_leave(kilni_cl_backend *backend, kilni_cl_slab *slab)
         backend->pool.slab = NULL;
     }
     slab_free_unused(backend, slab);
-}
-
-// ---- windows ----
-
-kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
-                            kiln_buffer **out_buffer, kiln_error *err)
-{
-    kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    kilni_cl_buffer *parent = kilni_cl_buffer_of(given);
-    *out_buffer = NULL;
-    if (backend->windows != KILNI_CL_SUB_BUFFERS && parent->svm == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED, "this device has no windows of buffers");
-    }
-    kiln_status status = kilni_cl_check_range(parent, offset, bytes, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_buffer *buffer = kiln_alloc(backend->env, sizeof(*buffer));
-    if (buffer == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's description");
-    }
-    cl_int code = CL_SUCCESS;
-    const cl_buffer_region region = {offset, bytes};
-    buffer->mem = parent->svm != NULL
-                      ? over(backend, (unsigned char *)parent->svm + offset, bytes, &code)
-                      : clCreateSubBuffer(parent->mem, CL_MEM_READ_WRITE,
-                                          CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    if (code != CL_SUCCESS) {
-        kiln_free(backend->env, buffer);
-        return kilni_cl_fail(backend, err, code, "a window of %zu bytes at %zu", bytes, offset);
-    }
-    buffer->bytes = bytes;
-    buffer->window = true;
-    buffer->address = parent->svm != NULL ? (unsigned char *)parent->svm + offset : NULL;
-    buffer->shared = parent->svm;
-    *out_buffer = (kiln_buffer *)(void *)buffer;
-    return KILN_STATUS_OK;
 }

@@ -14,16 +14,6 @@ enum {
     STAGE_PINNED = KILNI_CL_STAGE_PINNED,
 };
 
-kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
-                                 kiln_error *err)
-{
-    if (buffer == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
-        return kiln_fail(err, OUT_OF_RANGE, "%zu bytes at offset %zu of a buffer of %zu bytes",
-                         bytes, offset, buffer != NULL ? buffer->bytes : (size_t)0);
-    }
-    return KILN_STATUS_OK;
-}
-
 // ---- copying on the host ----
 
 // One core copies at some 9 GB/s where the link to a GPU takes 50: large pieces are copied by

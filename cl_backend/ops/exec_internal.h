@@ -70,6 +70,9 @@ kiln_status kilni_exec_number(const kilni_exec *exec, kiln_attr_key key, kiln_dt
 /// Memory that is freed after the operation is queued.
 kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_buffer);
 
+/// When all of the operation is queued.
+void kilni_exec_free_scratch(kilni_exec *exec);
+
 /// `*out_view` is `view` itself when dense, else a dense copy of it in scratch memory.
 kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view);
 
