@@ -6,7 +6,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cl_internal.h"
+#include "cl_ahead.h"
+#include "cl_blas.h"
+#include "cl_built.h"
+#include "cl_compiler.h"
+#include "cl_device.h"
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_interop.h"
+#include "cl_kernel.h"
+#include "cl_measure.h"
+#include "cl_pool.h"
+#include "cl_program.h"
+#include "cl_program_cache.h"
+#include "cl_queue.h"
+#include "cl_read.h"
+#include "cl_state.h"
+#include "cl_sub_buffer.h"
+#include "cl_svm.h"
+#include "cl_trace.h"
+#include "cl_transfer.h"
+#include "exec.h"
 
 // ---- closing ----
 
@@ -23,7 +43,7 @@ static void backend_close(kiln_backend *base)
                        backend->info.name);
         return;
     }
-    if (backend->queue != NULL && !backend->lost && clFinish(backend->queue) == CL_SUCCESS) {
+    if (backend->queue != NULL && !backend->flight.lost && clFinish(backend->queue) == CL_SUCCESS) {
         kilni_cl_programs_save(backend);
         kilni_cl_ahead_save(backend);
     }
@@ -125,14 +145,14 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
                                    kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    bool compiles = backend->compiles;
+    bool compiles = backend->compiler.compiles;
     kiln_status status = kilni_cl_usable(backend, err);
     backend->loan.executing = true;
     backend->loan.n_asked = 0;
     if (status == KILN_STATUS_OK) {
         status = blas_or_own(backend, record, inputs, outputs, err);
     }
-    if (status != KILN_STATUS_OK && compiles && !backend->compiles) {
+    if (status != KILN_STATUS_OK && compiles && !backend->compiler.compiles) {
         status = blas_or_own(backend, record, inputs, outputs, err); // now without the compiler
     }
     backend->loan.executing = false;

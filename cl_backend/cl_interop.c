@@ -2,7 +2,12 @@
 // A program's own OpenCL objects: its context and queue as a backend, its memory as buffers, and
 // buffers as memory for it. A lane is a backend on another one's context in the same way.
 
-#include "cl_internal.h"
+#include "cl_interop.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 static kiln_status check_queue(cl_context context, cl_command_queue queue, kiln_error *err)
 {

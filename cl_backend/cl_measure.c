@@ -6,7 +6,13 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_device.h"
+#include "cl_launch.h"
+#include "cl_measure.h"
+#include "cl_pool.h"
+#include "cl_program.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 static const char measure_source[] =
     "__kernel void kiln_measure_copy(__global const float4 *a, __global float4 *b, uint n)\n"

@@ -13,5 +13,5 @@ foreach(path IN LISTS FILES)
 endforeach()
 file(WRITE ${OUTPUT}
     "// Generated from the .cl files of cl_backend/kernels.\n"
-    "#include \"cl_internal.h\"\n\n${texts}\n"
+    "#include \"cl_kernel.h\"\n\n${texts}\n"
     "const kilni_cl_source kilni_cl_sources[] = {\n${rows}    {NULL, NULL, 0},\n};\n")

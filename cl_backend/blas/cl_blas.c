@@ -3,7 +3,14 @@
 // errors. What it cannot take (other dtypes, a length of 0, no compiler) is left to Kiln's own
 // kernels.
 
-#include "cl_internal.h" // first: it says which OpenCL version the headers are for
+#include "cl_blas.h"
+#include "cl_buffer.h"
+#include "cl_compiler.h"
+#include "cl_error.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_trace.h"
 
 #include <clblast_c.h>
 #include <stdatomic.h>
@@ -193,7 +200,7 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     tune(backend, gemm.dtype);
     fold_batch(&gemm);
     cl_event event;
-    cl_event *want = kilni_cl_trace_event(backend, &event);
+    cl_event *want = kilni_cl_trace_event(&backend->trace, &event);
     CLBlastStatusCode code =
         gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
     if (kilni_cl_is_memory_code((cl_int)code) && backend->pool.idle_bytes > 0) {
@@ -211,7 +218,7 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     if (code != CLBlastSuccess) {
         return blas_fail(backend, code, &gemm, err);
     }
-    backend->compiled = true;
+    backend->compiler.compiled = true;
     kilni_cl_trace_end(backend, "CLBlast gemm", event);
     backend->stats.kernels_launched++;
     return kilni_cl_queued(backend, err);

@@ -4,7 +4,15 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_binary.h"
+#include "cl_built.h"
+#include "cl_compiler.h"
+#include "cl_error.h"
+#include "cl_launch.h"
+#include "cl_packed.h"
+#include "cl_program.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 typedef struct built { ///< what a kiln_built is here
     kilni_cl_program **programs;
@@ -31,7 +39,7 @@ static void append_options(const kilni_cl_backend *backend, const kiln_program_s
     if ((source->math & KILN_MATH_APPROXIMATE) != 0) {
         kiln_string_printf(options, " -cl-fast-relaxed-math");
     } else {
-        kiln_string_printf(options, " %s", backend->exact_options);
+        kiln_string_printf(options, " %s", backend->compiler.exact_options);
     }
     if ((source->math & KILN_MATH_REASSOCIATE) != 0) {
         kiln_string_printf(options, " -cl-unsafe-math-optimizations");
@@ -81,7 +89,7 @@ static kiln_status build_text(kilni_cl_backend *backend, const kilni_cl_build *b
     if (out_program != NULL) {
         return kilni_cl_program_get(backend, build, out_program, err);
     }
-    return backend->compiles || kilni_cl_program_known(backend, build)
+    return backend->compiler.compiles || kilni_cl_program_known(backend, build)
                ? KILN_STATUS_OK
                : kilni_cl_compiler_missing(backend, build->label, err);
 }
@@ -194,8 +202,8 @@ kiln_status kilni_cl_built_ready(kiln_backend *base, const kiln_program *program
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; i < program->n_sources && status == KILN_STATUS_OK && !backend->compiles;
-         i++) {
+    for (uint32_t i = 0;
+         i < program->n_sources && status == KILN_STATUS_OK && !backend->compiler.compiles; i++) {
         status = build_source(backend, program, i, label_of(program, i), NULL, err);
     }
     return status;

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_kernel.h"
+#include "cl_program.h"
+#include "cl_state.h"
 
 static const char prelude_name[] = "prelude.cl";
 
@@ -79,12 +81,12 @@ static bool slot_matches(const kilni_cl_kernel_slot *slot, uint64_t hash,
            strcmp(kernel, key->kernel) == 0;
 }
 
-static kilni_cl_kernel_slot *find_slot(const kilni_cl_programs *programs, uint64_t hash,
+static kilni_cl_kernel_slot *find_slot(const kilni_cl_kernels *kernels, uint64_t hash,
                                        const kilni_cl_kernel_key *key)
 {
-    for (uint32_t i = (uint32_t)hash & (programs->capacity - 1);;
-         i = (i + 1) & (programs->capacity - 1)) {
-        kilni_cl_kernel_slot *slot = &programs->slots[i];
+    for (uint32_t i = (uint32_t)hash & (kernels->capacity - 1);;
+         i = (i + 1) & (kernels->capacity - 1)) {
+        kilni_cl_kernel_slot *slot = &kernels->slots[i];
         if (slot->kernel == NULL || (key != NULL && slot_matches(slot, hash, key))) {
             return slot;
         }
@@ -93,23 +95,23 @@ static kilni_cl_kernel_slot *find_slot(const kilni_cl_programs *programs, uint64
 
 static bool grow(kilni_cl_backend *backend)
 {
-    kilni_cl_programs *programs = &backend->programs;
-    if (programs->used * 2 < programs->capacity) {
+    kilni_cl_kernels *kernels = &backend->kernels;
+    if (kernels->used * 2 < kernels->capacity) {
         return true;
     }
-    kilni_cl_programs grown = {.capacity = programs->capacity != 0 ? programs->capacity * 2 : 128};
+    kilni_cl_kernels grown = {.capacity = kernels->capacity != 0 ? kernels->capacity * 2 : 128};
     grown.slots = kiln_alloc_array(backend->env, grown.capacity, sizeof(*grown.slots));
     if (grown.slots == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < programs->capacity; i++) {
-        if (programs->slots[i].kernel != NULL) {
-            *find_slot(&grown, programs->slots[i].hash, NULL) = programs->slots[i];
+    for (uint32_t i = 0; i < kernels->capacity; i++) {
+        if (kernels->slots[i].kernel != NULL) {
+            *find_slot(&grown, kernels->slots[i].hash, NULL) = kernels->slots[i];
         }
     }
-    kiln_free(backend->env, programs->slots);
-    programs->slots = grown.slots;
-    programs->capacity = grown.capacity;
+    kiln_free(backend->env, kernels->slots);
+    kernels->slots = grown.slots;
+    kernels->capacity = grown.capacity;
     return true;
 }
 
@@ -146,7 +148,8 @@ static kiln_status build(kilni_cl_backend *backend, const kilni_cl_kernel_key *k
         KILN_TRY(out, status, append_file(backend, prelude_name, &text, err));
     }
     KILN_TRY(out, status, append_file(backend, key->file, &text, err));
-    kiln_string_printf(&options, "-cl-std=CL1.2 %s%s", backend->exact_options, key->defines);
+    kiln_string_printf(&options, "-cl-std=CL1.2 %s%s", backend->compiler.exact_options,
+                       key->defines);
     kiln_string_printf(&label, "%s %s", key->file, key->defines);
     if (text.failed || options.failed || label.failed) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the source of %s", key->file);
@@ -176,7 +179,7 @@ kiln_status kilni_cl_kernel_get(kilni_cl_backend *backend, const kilni_cl_kernel
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the table of kernels");
     }
     uint64_t hash = key_hash(key);
-    kilni_cl_kernel_slot *slot = find_slot(&backend->programs, hash, key);
+    kilni_cl_kernel_slot *slot = find_slot(&backend->kernels, hash, key);
     if (slot->kernel != NULL) {
         *out_kernel = slot->kernel;
         return KILN_STATUS_OK;
@@ -192,18 +195,18 @@ kiln_status kilni_cl_kernel_get(kilni_cl_backend *backend, const kilni_cl_kernel
     }
     slot->hash = hash;
     slot->kernel = *out_kernel;
-    backend->programs.used++;
+    backend->kernels.used++;
     return KILN_STATUS_OK;
 }
 
 void kilni_cl_kernels_close(kilni_cl_backend *backend)
 {
-    kilni_cl_programs *programs = &backend->programs;
-    for (uint32_t i = 0; i < programs->capacity; i++) {
-        kiln_free(backend->env, programs->slots[i].texts);
+    kilni_cl_kernels *kernels = &backend->kernels;
+    for (uint32_t i = 0; i < kernels->capacity; i++) {
+        kiln_free(backend->env, kernels->slots[i].texts);
     }
-    kiln_free(backend->env, programs->slots);
-    programs->slots = NULL;
-    programs->capacity = 0;
-    programs->used = 0;
+    kiln_free(backend->env, kernels->slots);
+    kernels->slots = NULL;
+    kernels->capacity = 0;
+    kernels->used = 0;
 }

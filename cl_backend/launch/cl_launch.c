@@ -3,7 +3,15 @@
 // to decide; how much may be in flight is cl_queue.c's. Decides what happens when a driver finds no
 // memory only now.
 
-#include "cl_internal.h"
+#include "cl_launch.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_pool.h"
+#include "cl_program.h"
+#include "cl_program_cache.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_trace.h"
 
 // ---- arguments ----
 
@@ -106,8 +114,9 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
         }
     }
     cl_event event;
-    kiln_status status = kilni_cl_enqueue_on(args, args->backend->queue, dims, global, local,
-                                             kilni_cl_trace_event(args->backend, &event), err);
+    kiln_status status =
+        kilni_cl_enqueue_on(args, args->backend->queue, dims, global, local,
+                            kilni_cl_trace_event(&args->backend->trace, &event), err);
     kilni_cl_trace_end(args->backend, args->kernel->name, event);
     return status == KILN_STATUS_OK ? kilni_cl_queued(args->backend, err) : status;
 }

@@ -10,7 +10,12 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_buffer.h"
+#include "cl_launch.h"
+#include "cl_packed.h"
+#include "cl_program.h"
+#include "cl_state.h"
+#include "cl_svm.h"
 
 enum { FEW_BUFFERS = 12, MOST_SHARED = 16 };
 

@@ -3,7 +3,12 @@
 // may be given out at once because the queue is in order. Decides rounding, the budget, and what
 // goes when memory is short.
 
-#include "cl_internal.h"
+#include "cl_pool.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_svm.h"
 
 enum {
     SMALLEST_LOG2 = 8, ///< 256 bytes, a multiple of every base alignment seen

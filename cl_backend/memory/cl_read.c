@@ -6,7 +6,15 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_read.h"
+#include "cl_state.h"
+#include "cl_trace.h"
+#include "cl_transfer.h"
 
 struct kiln_pending {
     kilni_cl_backend *backend;

@@ -2,7 +2,12 @@
 // Sub-buffers: parts of one buffer as buffers of their own. What they are made over where the
 // driver cannot be trusted with them is cl_svm.c's.
 
-#include "cl_internal.h"
+#include "cl_sub_buffer.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_pool.h"
+#include "cl_state.h"
+#include "cl_svm.h"
 
 kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
                             kiln_buffer **out_buffer, kiln_error *err)

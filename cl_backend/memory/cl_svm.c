@@ -7,7 +7,10 @@
 // and where it fails the device has no sub-buffers. Small buffers of the pool are pieces of slabs
 // of such memory, so that launches with many of them are quick (cl_packed.c).
 
-#include "cl_internal.h"
+#include "cl_svm.h"
+#include "cl_buffer.h"
+#include "cl_pool.h"
+#include "cl_state.h"
 
 // Since OpenCL 2.0; weak, for an older loader does not have them.
 extern void *clSVMAlloc(cl_context context, cl_bitfield flags, size_t size, cl_uint alignment)

@@ -3,6 +3,7 @@
 // axes strided batches.
 #include <inttypes.h>
 
+#include "cl_blas.h"
 #include "exec_internal.h"
 
 typedef struct matrix { ///< an operand as a logical matrix with batch axes in front

@@ -6,7 +6,9 @@
 /// device, axes brought into the fewest loops, and compiler options. Every launcher takes any
 /// strides; where its kernel does not, it makes a dense copy first.
 
-#include "cl_internal.h"
+#include "cl_launch.h"
+#include "cl_state.h"
+#include "exec.h"
 
 enum { KILNI_EXEC_OPERANDS = 4, KILNI_EXEC_SCRATCH = 32 };
 

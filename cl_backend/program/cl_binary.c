@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_binary.h"
+#include "cl_program.h"
+#include "cl_state.h"
 
 enum { CACHE_FORMAT = 1 }; ///< of key and entry
 

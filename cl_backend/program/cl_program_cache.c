@@ -10,7 +10,11 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_ahead.h"
+#include "cl_binary.h"
+#include "cl_program.h"
+#include "cl_program_cache.h"
+#include "cl_state.h"
 
 enum { QUIET_NS = 2000000000 }; ///< without a build
 
@@ -203,7 +207,7 @@ static void save_dirty(kilni_cl_backend *backend, uint32_t limit)
 
 void kilni_cl_programs_save(kilni_cl_backend *backend)
 {
-    if (backend->store != NULL && !backend->lost) {
+    if (backend->store != NULL && !backend->flight.lost) {
         save_dirty(backend, UINT32_MAX);
     }
 }

@@ -3,7 +3,9 @@
 // work before them is done, and user events, which hold back the work behind them until somebody
 // signals them.
 
-#include "cl_internal.h"
+#include "cl_error.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 struct kiln_cl_event {
     kilni_cl_backend *backend;
@@ -78,7 +80,7 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
         kiln_cl_event_destroy(event);
         return kilni_cl_fail(backend, err, code, "gating the queue");
     }
-    atomic_fetch_add(&backend->gates, 1);
+    atomic_fetch_add(&backend->flight.gates, 1);
     *out_event = event;
     return KILN_STATUS_OK;
 }
@@ -92,10 +94,10 @@ void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status)
     }
     event->gate = false;
     if (status != KILN_STATUS_OK) {
-        atomic_store(&event->backend->gate_failed, (int)status);
+        atomic_store(&event->backend->flight.gate_failed, (int)status);
     }
     clSetUserEventStatus(event->event, CL_COMPLETE);
-    atomic_fetch_sub(&event->backend->gates, 1);
+    atomic_fetch_sub(&event->backend->flight.gates, 1);
 }
 
 void kiln_cl_event_destroy(kiln_cl_event *event)
@@ -123,7 +125,7 @@ static void CL_CALLBACK event_passed(cl_event event, cl_int code, void *user)
     after_call call = *(after_call *)user;
     kiln_free(call.backend->env, user);
     call.done(code == CL_COMPLETE ? KILN_STATUS_OK : KILN_STATUS_DEVICE_LOST, call.user);
-    atomic_fetch_sub(&call.backend->callbacks, 1); // the backend may be gone from here on
+    atomic_fetch_sub(&call.backend->flight.callbacks, 1); // the backend may be gone from here on
 }
 
 kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done, void *user,
@@ -135,10 +137,10 @@ kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done, voi
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a callback");
     }
     *call = (after_call){.backend = backend, .done = done, .user = user};
-    atomic_fetch_add(&backend->callbacks, 1);
+    atomic_fetch_add(&backend->flight.callbacks, 1);
     cl_int code = clSetEventCallback(event->event, CL_COMPLETE, event_passed, call);
     if (code != CL_SUCCESS) {
-        atomic_fetch_sub(&backend->callbacks, 1);
+        atomic_fetch_sub(&backend->flight.callbacks, 1);
         kiln_free(backend->env, call);
         return kilni_cl_fail(NULL, err, code, "setting a callback");
     }

@@ -5,17 +5,19 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "cl_internal.h"
+#include "cl_error.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 // ---- what is in flight ----
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
 {
-    if (backend->lost) {
-        return backend->lost_why[0] == '\0'
+    if (backend->flight.lost) {
+        return backend->flight.lost_why[0] == '\0'
                    ? kiln_fail(err, DEVICE_LOST, "device %s was lost; open it again",
                                backend->info.name)
-                   : kiln_fail(err, DEVICE_LOST, "device given up: %s", backend->lost_why);
+                   : kiln_fail(err, DEVICE_LOST, "device given up: %s", backend->flight.lost_why);
     }
     return KILN_STATUS_OK;
 }
@@ -24,21 +26,21 @@ kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
 // while a gate is closed: it may open only by what the caller does next.
 static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
 {
-    backend->since_mark = 0;
-    if (atomic_load(&backend->gates) > 0) {
+    backend->flight.since_mark = 0;
+    if (atomic_load(&backend->flight.gates) > 0) {
         return KILN_STATUS_OK;
     }
-    if (backend->marks[0] != NULL) {
-        cl_int code = clWaitForEvents(1, &backend->marks[0]);
-        clReleaseEvent(backend->marks[0]);
-        backend->marks[0] = NULL;
+    if (backend->flight.marks[0] != NULL) {
+        cl_int code = clWaitForEvents(1, &backend->flight.marks[0]);
+        clReleaseEvent(backend->flight.marks[0]);
+        backend->flight.marks[0] = NULL;
         if (code != CL_SUCCESS) {
             return kilni_cl_fail_wait(backend, err, code, "waiting for earlier work");
         }
     }
-    backend->marks[0] = backend->marks[1];
-    backend->marks[1] = NULL;
-    cl_int code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->marks[1]);
+    backend->flight.marks[0] = backend->flight.marks[1];
+    backend->flight.marks[1] = NULL;
+    cl_int code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->flight.marks[1]);
     if (code == CL_SUCCESS) {
         code = clFlush(backend->queue);
     }
@@ -48,11 +50,11 @@ static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
 
 kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
 {
-    backend->since_mark++;
-    if (backend->since_mark >= KILNI_CL_WINDOW) {
+    backend->flight.since_mark++;
+    if (backend->flight.since_mark >= KILNI_CL_BATCH) {
         return next_window(backend, err);
     }
-    if (backend->since_mark % KILNI_CL_FLUSH == 0) {
+    if (backend->flight.since_mark % KILNI_CL_FLUSH == 0) {
         cl_int code = clFlush(backend->queue);
         if (code != CL_SUCCESS) {
             return kilni_cl_fail(backend, err, code, "flushing the queue");
@@ -63,7 +65,7 @@ kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
 
 kiln_status kilni_cl_take_failure(kilni_cl_backend *backend, kiln_error *err)
 {
-    int failed = atomic_exchange(&backend->gate_failed, KILN_STATUS_OK);
+    int failed = atomic_exchange(&backend->flight.gate_failed, KILN_STATUS_OK);
     if (failed != KILN_STATUS_OK) {
         return kiln_error_set(err, (kiln_status)failed, KILN_FILE_NAME, __LINE__,
                               "work that queued work waited for failed: %s",
@@ -89,12 +91,12 @@ kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err)
 void kilni_cl_abandon(kiln_backend *base, const char *why)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    if (backend->tail == NULL &&
-        clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->tail) == CL_SUCCESS) {
+    if (backend->flight.tail == NULL &&
+        clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->flight.tail) == CL_SUCCESS) {
         clFlush(backend->queue);
     }
-    backend->lost = true;
-    snprintf(backend->lost_why, sizeof(backend->lost_why), "%s", why);
+    backend->flight.lost = true;
+    snprintf(backend->flight.lost_why, sizeof(backend->flight.lost_why), "%s", why);
     kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "device %s is given up: %s",
                    backend->info.name, why);
 }
@@ -102,9 +104,9 @@ void kilni_cl_abandon(kiln_backend *base, const char *why)
 bool kilni_cl_is_stuck(const kilni_cl_backend *backend)
 {
     cl_int state = CL_COMPLETE;
-    return backend->tail != NULL &&
-           clGetEventInfo(backend->tail, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state,
-                          NULL) == CL_SUCCESS &&
+    return backend->flight.tail != NULL &&
+           clGetEventInfo(backend->flight.tail, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state),
+                          &state, NULL) == CL_SUCCESS &&
            state > CL_COMPLETE;
 }
 
@@ -113,22 +115,27 @@ static void await_callbacks(const kilni_cl_backend *backend)
 {
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t give_up_ns = kiln_time_ns() + 10000000000u;
-    while (atomic_load(&backend->callbacks) > 0 && kiln_time_ns() < give_up_ns) {
+    while (atomic_load(&backend->flight.callbacks) > 0 && kiln_time_ns() < give_up_ns) {
         nanosleep(&nap, NULL);
+    }
+}
+
+void kilni_cl_flight_reset(kilni_cl_backend *backend)
+{
+    for (int i = 0; i < 2; i++) {
+        if (backend->flight.marks[i] != NULL) {
+            clReleaseEvent(backend->flight.marks[i]);
+            backend->flight.marks[i] = NULL;
+        }
     }
 }
 
 void kilni_cl_queue_close(kilni_cl_backend *backend)
 {
     await_callbacks(backend);
-    for (int i = 0; i < 2; i++) {
-        if (backend->marks[i] != NULL) {
-            clReleaseEvent(backend->marks[i]);
-            backend->marks[i] = NULL;
-        }
-    }
-    if (backend->tail != NULL) {
-        clReleaseEvent(backend->tail);
+    kilni_cl_flight_reset(backend);
+    if (backend->flight.tail != NULL) {
+        clReleaseEvent(backend->flight.tail);
     }
     if (backend->timing_queue != NULL) {
         clReleaseCommandQueue(backend->timing_queue);

@@ -12,7 +12,8 @@
 #include "harness.h"
 #include "runtime_internal.h"
 #ifdef TEST_WITH_OPENCL
-#include "cl_internal.h"
+#include "cl_state.h"
+#include "cl_transfer.h"
 #endif
 
 static const char *const addresses[] = {

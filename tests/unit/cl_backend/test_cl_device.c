@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cl_device.h"
 #include "cl_fixture.h"
 
 static kiln_status open_only(cl_fixture *f, const char *address, kiln_error *err)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cl_fixture.h"
+#include "cl_launch.h"
 
 static const char two_kernels[] =
     "__kernel void scale(__global float *x, float by) { x[get_global_id(0)] *= by; }\n"
@@ -290,7 +291,7 @@ static void test_built_in_kernels(void)
         }
     }
     KILN_CHECK_INT(f.backend->stats.programs_built, 3);
-    KILN_CHECK_INT(f.backend->programs.used, 3);
+    KILN_CHECK_INT(f.backend->kernels.used, 3);
     kilni_cl_kernel *kernel = NULL;
     kilni_cl_kernel_key missing = {"no_such.cl", "", "kiln_probe"};
     KILN_CHECK_INT(kilni_cl_kernel_get(f.backend, &missing, &kernel, &err), KILN_STATUS_NOT_FOUND);
