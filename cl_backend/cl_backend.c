@@ -252,7 +252,7 @@ static const kiln_backend_ops cl_ops = {
     .trace_tag = kilni_cl_trace_tag,
     .trace_take = kilni_cl_trace_take,
     .alloc_arena = kilni_cl_alloc_arena,
-    .window = kilni_cl_window,
+    .window = kilni_cl_sub_buffer,
     .lend = kilni_cl_lend,
     .asked = kilni_cl_asked,
     .set_budget = kilni_cl_set_budget,
@@ -380,7 +380,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     open_store(backend, cache, folder, &no_cache);
     kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);
-    kilni_cl_windows_init(backend);
+    kilni_cl_sub_buffers_init(backend);
     kilni_cl_compiler_recall(backend);
     kilni_cl_device_calibrate(backend);
     *out_backend = &backend->base;
@@ -412,7 +412,7 @@ kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_
         return kilni_cl_fail(backend, err, code, "a second queue on %s", backend->info.name);
     }
     kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
-    clReleaseCommandQueue(queue); // the lane has a hold of its own
+    clReleaseCommandQueue(queue); // the new backend has a hold of its own
     if (status == KILN_STATUS_OK) {
         kilni_cl_set_budget(*out_lane, backend->pool.budget);
     }

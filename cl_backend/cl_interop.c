@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A program's own OpenCL objects: its context and queue as a backend, its memory as buffers, and
-// buffers as memory for it. A lane is a backend on another one's context in the same way.
+// buffers as memory for it. An auxiliary queue is a backend on another one's context in the same
+// way.
 
 #include "cl_interop.h"
 #include "cl_buffer.h"

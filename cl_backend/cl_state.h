@@ -39,7 +39,7 @@ struct kilni_cl_backend {
     kilni_cl_trace trace;
 
     // memory
-    kilni_cl_windows windows;
+    kilni_cl_sub_buffers sub_buffers;
     kilni_cl_pool pool;
     kilni_cl_loan loan;
     kilni_cl_pinned *pinned;

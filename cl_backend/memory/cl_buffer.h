@@ -18,9 +18,9 @@ typedef struct kilni_cl_buffer {
     size_t bytes; ///< asked for
     size_t capacity; ///< of `mem`
     uint32_t size_class;
-    bool window; ///< part of another buffer: in no account
-    bool lent; ///< a window that an operation uses as its temporary
-    void *svm; ///< what `mem` is made over, when windows need that
+    bool sub; ///< part of another buffer: in no account
+    bool lent; ///< a sub-buffer that an operation uses as its temporary
+    void *svm; ///< what `mem` is made over, when sub-buffers need that
     kilni_cl_slab *slab; ///< what it is a piece of
     unsigned char *address; ///< on the device; NULL: not known
     void *shared; ///< the allocation that `address` lies in

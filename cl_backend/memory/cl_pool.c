@@ -56,8 +56,8 @@ void kilni_cl_reset_peaks(kiln_backend *base)
 }
 
 // What a kernel that does not end may use stays until it has: drivers may wait for it in a release,
-// and memory of the caller's would be given back while it is written. In order, for a window goes
-// before what it is a part of.
+// and memory of the caller's would be given back while it is written. In order, for a sub-buffer
+// goes before what it is a part of.
 static void release(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     if (kilni_cl_is_stuck(backend)) {
@@ -356,7 +356,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         buffer->lent = false;
         return;
     }
-    if (buffer->window) {
+    if (buffer->sub) {
         release(backend, buffer);
         return;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Bytes from the device to the host, in parts: begin puts the read into the queue, wait needs no
 // lock, end says what became of it. Where the host shares the device's memory, for little, and into
-// pinned memory, the read itself is queued; otherwise a mark is, and whoever waits then fetches the
-// bytes in chunks through pinned memory on a queue of its own.
+// pinned memory, the read itself is queued; otherwise a marker is, and whoever waits then fetches
+// the bytes in chunks through pinned memory on a queue of its own.
 
 #include <string.h>
 

@@ -9,14 +9,14 @@
 #include "cl_state.h"
 #include "cl_svm.h"
 
-kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
-                            kiln_buffer **out_buffer, kiln_error *err)
+kiln_status kilni_cl_sub_buffer(kiln_backend *base, kiln_buffer *given, size_t offset, size_t bytes,
+                                kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kilni_cl_buffer *parent = kilni_cl_buffer_of(given);
     *out_buffer = NULL;
-    if (backend->windows != KILNI_CL_SUB_BUFFERS && parent->svm == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED, "this device has no windows of buffers");
+    if (backend->sub_buffers != KILNI_CL_SUB_DRIVERS && parent->svm == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "this device has no sub-buffers");
     }
     kiln_status status = kilni_cl_check_range(parent, offset, bytes, err);
     if (status != KILN_STATUS_OK) {
@@ -35,10 +35,10 @@ kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *given, size_t offse
                                 &region, &code);
     if (code != CL_SUCCESS) {
         kiln_free(backend->env, buffer);
-        return kilni_cl_fail(backend, err, code, "a window of %zu bytes at %zu", bytes, offset);
+        return kilni_cl_fail(backend, err, code, "a sub-buffer of %zu bytes at %zu", bytes, offset);
     }
     buffer->bytes = bytes;
-    buffer->window = true;
+    buffer->sub = true;
     buffer->address = parent->svm != NULL ? (unsigned char *)parent->svm + offset : NULL;
     buffer->shared = parent->svm;
     *out_buffer = (kiln_buffer *)(void *)buffer;

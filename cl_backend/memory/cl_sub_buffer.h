@@ -7,7 +7,8 @@
 #include "cl_buffer.h"
 
 /// As the backend's table says.
-KILN_NODISCARD kiln_status kilni_cl_window(kiln_backend *base, kiln_buffer *parent, size_t offset,
-                                           size_t bytes, kiln_buffer **out_buffer, kiln_error *err);
+KILN_NODISCARD kiln_status kilni_cl_sub_buffer(kiln_backend *base, kiln_buffer *parent,
+                                               size_t offset, size_t bytes,
+                                               kiln_buffer **out_buffer, kiln_error *err);
 
 #endif

@@ -21,11 +21,11 @@ extern cl_int clEnqueueSVMFree(cl_command_queue queue, cl_uint count, void *poin
                                void *user, cl_uint n_waits, const cl_event *waits, cl_event *event)
     __attribute__((weak));
 
-void kilni_cl_windows_init(kilni_cl_backend *backend)
+void kilni_cl_sub_buffers_init(kilni_cl_backend *backend)
 {
     enum { NVIDIA = 0x10DE };
-    backend->windows =
-        backend->info.vendor_id == NVIDIA ? KILNI_CL_SVM_UNPROVEN : KILNI_CL_SUB_BUFFERS;
+    backend->sub_buffers =
+        backend->info.vendor_id == NVIDIA ? KILNI_CL_SUB_UNPROVEN : KILNI_CL_SUB_DRIVERS;
 }
 
 cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code)
@@ -34,26 +34,26 @@ cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, 
                           code);
 }
 
-/// Whether what one window writes is read through another that begins in its middle, and back.
+/// Whether what one sub-buffer writes is read through another that begins in its middle, and back.
 static bool overlap_works(kilni_cl_backend *backend, cl_command_queue queue, unsigned char *svm)
 {
     enum { STEP = 4096 };
-    const cl_uint marks[2] = {0x5eed1234u, 0x0badcafeu};
+    const cl_uint written[2] = {0x5eed1234u, 0x0badcafeu};
     cl_uint seen[2] = {0, 0};
     cl_int code[2] = {CL_SUCCESS, CL_SUCCESS};
     cl_mem whole = kilni_cl_mem_over(backend, svm, 2 * STEP, &code[0]);
     cl_mem half = kilni_cl_mem_over(backend, svm + STEP, STEP, &code[1]);
     bool made = code[0] == CL_SUCCESS && code[1] == CL_SUCCESS;
     bool works = made &&
-                 clEnqueueFillBuffer(queue, whole, &marks[0], sizeof(cl_uint), 0, 2 * STEP, 0, NULL,
-                                     NULL) == CL_SUCCESS &&
+                 clEnqueueFillBuffer(queue, whole, &written[0], sizeof(cl_uint), 0, 2 * STEP, 0,
+                                     NULL, NULL) == CL_SUCCESS &&
                  clEnqueueReadBuffer(queue, half, CL_TRUE, 64, sizeof(cl_uint), &seen[0], 0, NULL,
                                      NULL) == CL_SUCCESS &&
-                 clEnqueueFillBuffer(queue, half, &marks[1], sizeof(cl_uint), 0, STEP, 0, NULL,
+                 clEnqueueFillBuffer(queue, half, &written[1], sizeof(cl_uint), 0, STEP, 0, NULL,
                                      NULL) == CL_SUCCESS &&
                  clEnqueueReadBuffer(queue, whole, CL_TRUE, STEP + 64, sizeof(cl_uint), &seen[1], 0,
                                      NULL, NULL) == CL_SUCCESS &&
-                 seen[0] == marks[0] && seen[1] == marks[1];
+                 seen[0] == written[0] && seen[1] == written[1];
     for (uint32_t i = 0; i < 2; i++) {
         cl_mem mem = i == 0 ? whole : half;
         if (code[i] == CL_SUCCESS) {
@@ -88,10 +88,10 @@ static bool probe(kilni_cl_backend *backend)
 
 bool kilni_cl_shares(kilni_cl_backend *backend)
 {
-    if (backend->windows == KILNI_CL_SVM_UNPROVEN) {
-        backend->windows = probe(backend) ? KILNI_CL_SVM : KILNI_CL_NO_WINDOWS;
+    if (backend->sub_buffers == KILNI_CL_SUB_UNPROVEN) {
+        backend->sub_buffers = probe(backend) ? KILNI_CL_SUB_SVM : KILNI_CL_SUB_NONE;
     }
-    return backend->windows == KILNI_CL_SVM;
+    return backend->sub_buffers == KILNI_CL_SUB_SVM;
 }
 
 cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer)

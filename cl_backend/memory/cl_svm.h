@@ -6,21 +6,21 @@
 
 #include "cl_buffer.h"
 
-/// What windows of a buffer are.
-typedef enum kilni_cl_windows {
-    KILNI_CL_SUB_BUFFERS,
-    KILNI_CL_SVM_UNPROVEN, ///< shared virtual memory, of which nothing was tried yet
-    KILNI_CL_SVM,
-    KILNI_CL_NO_WINDOWS
-} kilni_cl_windows;
+/// What sub-buffers are.
+typedef enum kilni_cl_sub_buffers {
+    KILNI_CL_SUB_DRIVERS, ///< those of OpenCL
+    KILNI_CL_SUB_UNPROVEN, ///< shared virtual memory, of which nothing was tried yet
+    KILNI_CL_SUB_SVM,
+    KILNI_CL_SUB_NONE
+} kilni_cl_sub_buffers;
 
-/// Sets `windows` for the device that was opened.
-void kilni_cl_windows_init(kilni_cl_backend *backend);
-/// Whether memory may be shared virtual memory with windows; asks the device the first time.
+/// Sets `sub_buffers` for the device that was opened.
+void kilni_cl_sub_buffers_init(kilni_cl_backend *backend);
+/// Whether memory may be shared virtual memory with sub-buffers; asks the device the first time.
 bool kilni_cl_shares(kilni_cl_backend *backend);
 /// A buffer of OpenCL's over `memory`, shared virtual memory.
 cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code);
-/// `mem`, and `svm` where windows need it, of an arena of `capacity` bytes; a code of OpenCL's.
+/// `mem`, and `svm` where sub-buffers need it, of an arena of `capacity` bytes; a code of OpenCL's.
 cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer);
 /// Frees it when what is queued now has run.
 void kilni_cl_svm_free(kilni_cl_backend *backend, void *svm);

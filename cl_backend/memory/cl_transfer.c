@@ -206,7 +206,7 @@ static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buf
                : kilni_cl_fail_wait(backend, err, code, "an upload of %zu bytes", bytes);
 }
 
-/// Bytes that wait behind a closed gate.
+/// Bytes that wait behind a user event.
 typedef struct held_copy {
     kilni_cl_backend *backend;
     unsigned char bytes[];
@@ -220,8 +220,8 @@ static void CL_CALLBACK copy_written(cl_event event, cl_int code, void *user)
     atomic_fetch_sub(&backend->flight.callbacks, 1); // the backend may be gone from here on
 }
 
-/// Queues a copy of the bytes: all staging may be in use behind the gate, and waiting for the queue
-/// would be waiting for what the caller does next.
+/// Queues a copy of the bytes: all staging may be in use behind the event, and waiting for the
+/// queue would be waiting for what the caller does next.
 static kiln_status upload_copied(kilni_cl_backend *backend, const kilni_cl_buffer *buffer,
                                  size_t offset, const void *source, size_t bytes, kiln_error *err)
 {
@@ -259,7 +259,7 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
     }
     KILN_TRY(out, status, kilni_cl_check_range(buffer, offset, bytes, err));
     backend->counters.transfer_bytes += bytes;
-    if (atomic_load(&backend->flight.gates) > 0) {
+    if (atomic_load(&backend->flight.user_events) > 0) {
         return upload_copied(backend, buffer, offset, source, bytes, err);
     }
     bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;

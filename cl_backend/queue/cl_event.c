@@ -10,7 +10,7 @@
 struct kiln_cl_event {
     kilni_cl_backend *backend;
     cl_event event;
-    bool gate;
+    bool is_user; ///< and not signalled
 };
 
 typedef struct after_call {
@@ -19,7 +19,7 @@ typedef struct after_call {
     void *user;
 } after_call;
 
-static kiln_status event_create(kilni_cl_backend *backend, bool gate, kiln_cl_event **out_event,
+static kiln_status event_create(kilni_cl_backend *backend, bool is_user, kiln_cl_event **out_event,
                                 kiln_error *err)
 {
     *out_event = NULL;
@@ -32,7 +32,7 @@ static kiln_status event_create(kilni_cl_backend *backend, bool gate, kiln_cl_ev
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an event");
     }
     event->backend = backend;
-    event->gate = gate;
+    event->is_user = is_user;
     *out_event = event;
     return KILN_STATUS_OK;
 }
@@ -41,7 +41,7 @@ kiln_status kiln_cl_mark(kiln_backend *base, kiln_cl_event **out_event, kiln_err
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_cl_event *event;
-    kiln_status status = event_create(backend, /*gate=*/false, &event, err);
+    kiln_status status = event_create(backend, /*is_user=*/false, &event, err);
     *out_event = NULL;
     if (status != KILN_STATUS_OK) {
         return status;
@@ -62,7 +62,7 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_cl_event *event;
-    kiln_status status = event_create(backend, /*gate=*/true, &event, err);
+    kiln_status status = event_create(backend, /*is_user=*/true, &event, err);
     *out_event = NULL;
     if (status != KILN_STATUS_OK) {
         return status;
@@ -76,11 +76,11 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
         }
     }
     if (code != CL_SUCCESS) {
-        event->gate = false;
+        event->is_user = false;
         kiln_cl_event_destroy(event);
         return kilni_cl_fail(backend, err, code, "gating the queue");
     }
-    atomic_fetch_add(&backend->flight.gates, 1);
+    atomic_fetch_add(&backend->flight.user_events, 1);
     *out_event = event;
     return KILN_STATUS_OK;
 }
@@ -89,15 +89,15 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
 // in-order queue. The failure is kept instead and reported by the next wait.
 void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status)
 {
-    if (event == NULL || !event->gate) {
+    if (event == NULL || !event->is_user) {
         return;
     }
-    event->gate = false;
+    event->is_user = false;
     if (status != KILN_STATUS_OK) {
-        atomic_store(&event->backend->flight.gate_failed, (int)status);
+        atomic_store(&event->backend->flight.failed_signal, (int)status);
     }
     clSetUserEventStatus(event->event, CL_COMPLETE);
-    atomic_fetch_sub(&event->backend->flight.gates, 1);
+    atomic_fetch_sub(&event->backend->flight.user_events, 1);
 }
 
 void kiln_cl_event_destroy(kiln_cl_event *event)
@@ -105,7 +105,7 @@ void kiln_cl_event_destroy(kiln_cl_event *event)
     if (event == NULL) {
         return;
     }
-    kiln_cl_event_signal(event, KILN_STATUS_CANCELLED); // a gate that nobody opened
+    kiln_cl_event_signal(event, KILN_STATUS_CANCELLED); // a user event that nobody signalled
     if (event->event != NULL) {
         clReleaseEvent(event->event);
     }
@@ -116,7 +116,7 @@ kiln_status kiln_cl_event_wait(kiln_cl_event *event, kiln_error *err)
 {
     cl_int code = clWaitForEvents(1, &event->event);
     return code == CL_SUCCESS ? KILN_STATUS_OK
-                              : kilni_cl_fail_wait(NULL, err, code, "waiting for a mark");
+                              : kilni_cl_fail_wait(NULL, err, code, "waiting for a marker");
 }
 
 static void CL_CALLBACK event_passed(cl_event event, cl_int code, void *user)

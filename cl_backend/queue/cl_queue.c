@@ -22,25 +22,25 @@ kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-// Every window ends with a mark; before a third is begun the oldest must have been passed. Not
-// while a gate is closed: it may open only by what the caller does next.
-static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
+// Every batch ends with a marker; before a third is begun the oldest must have been passed. Not
+// while a user event is not signalled: that may happen only by what the caller does next.
+static kiln_status next_batch(kilni_cl_backend *backend, kiln_error *err)
 {
-    backend->flight.since_mark = 0;
-    if (atomic_load(&backend->flight.gates) > 0) {
+    backend->flight.since_marker = 0;
+    if (atomic_load(&backend->flight.user_events) > 0) {
         return KILN_STATUS_OK;
     }
-    if (backend->flight.marks[0] != NULL) {
-        cl_int code = clWaitForEvents(1, &backend->flight.marks[0]);
-        clReleaseEvent(backend->flight.marks[0]);
-        backend->flight.marks[0] = NULL;
+    if (backend->flight.markers[0] != NULL) {
+        cl_int code = clWaitForEvents(1, &backend->flight.markers[0]);
+        clReleaseEvent(backend->flight.markers[0]);
+        backend->flight.markers[0] = NULL;
         if (code != CL_SUCCESS) {
             return kilni_cl_fail_wait(backend, err, code, "waiting for earlier work");
         }
     }
-    backend->flight.marks[0] = backend->flight.marks[1];
-    backend->flight.marks[1] = NULL;
-    cl_int code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->flight.marks[1]);
+    backend->flight.markers[0] = backend->flight.markers[1];
+    backend->flight.markers[1] = NULL;
+    cl_int code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &backend->flight.markers[1]);
     if (code == CL_SUCCESS) {
         code = clFlush(backend->queue);
     }
@@ -50,11 +50,11 @@ static kiln_status next_window(kilni_cl_backend *backend, kiln_error *err)
 
 kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
 {
-    backend->flight.since_mark++;
-    if (backend->flight.since_mark >= KILNI_CL_BATCH) {
-        return next_window(backend, err);
+    backend->flight.since_marker++;
+    if (backend->flight.since_marker >= KILNI_CL_BATCH) {
+        return next_batch(backend, err);
     }
-    if (backend->flight.since_mark % KILNI_CL_FLUSH == 0) {
+    if (backend->flight.since_marker % KILNI_CL_FLUSH == 0) {
         cl_int code = clFlush(backend->queue);
         if (code != CL_SUCCESS) {
             return kilni_cl_fail(backend, err, code, "flushing the queue");
@@ -65,7 +65,7 @@ kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
 
 kiln_status kilni_cl_take_failure(kilni_cl_backend *backend, kiln_error *err)
 {
-    int failed = atomic_exchange(&backend->flight.gate_failed, KILN_STATUS_OK);
+    int failed = atomic_exchange(&backend->flight.failed_signal, KILN_STATUS_OK);
     if (failed != KILN_STATUS_OK) {
         return kiln_error_set(err, (kiln_status)failed, KILN_FILE_NAME, __LINE__,
                               "work that queued work waited for failed: %s",
@@ -123,9 +123,9 @@ static void await_callbacks(const kilni_cl_backend *backend)
 void kilni_cl_flight_reset(kilni_cl_backend *backend)
 {
     for (int i = 0; i < 2; i++) {
-        if (backend->flight.marks[i] != NULL) {
-            clReleaseEvent(backend->flight.marks[i]);
-            backend->flight.marks[i] = NULL;
+        if (backend->flight.markers[i] != NULL) {
+            clReleaseEvent(backend->flight.markers[i]);
+            backend->flight.markers[i] = NULL;
         }
     }
 }

@@ -13,11 +13,11 @@ enum {
 };
 
 typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
-    cl_event marks[2]; ///< at the ends of the last two batches
-    uint32_t since_mark; ///< commands
+    cl_event markers[2]; ///< at the ends of the last two batches
+    uint32_t since_marker; ///< commands
     atomic_uint callbacks; ///< asked for and not yet over
-    atomic_uint gates; ///< in the queue, and closed
-    atomic_int gate_failed; ///< status that a gate was signalled with
+    atomic_uint user_events; ///< in the queue, and not signalled
+    atomic_int failed_signal; ///< status that a user event was signalled with
     bool lost; ///< DEVICE_LOST until reopened
     char lost_why[200];
     cl_event tail; ///< of a queue that was given up: whether it has come back; NULL: it was not
@@ -32,7 +32,7 @@ kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err);
 /// Waits for the queue and reports what failed since the last wait.
 kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err);
 
-/// The failure that a gate was signalled with, once; OK when there was none.
+/// The failure that a user event was signalled with, once; OK when there was none.
 kiln_status kilni_cl_take_failure(kilni_cl_backend *backend, kiln_error *err);
 
 /// The table's `abandon`; and whether the queue that it was for is still at work.
