@@ -1,38 +1,45 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Device code, and the files that launch it.
+# Device code, with the headers that it shares with the files that launch it; and these files.
 set(kiln_cl_kernels
     prelude.cl
+    kernel_args.h
     elementwise.cl
     arange.cl
-    pad.cl
-    transpose.cl
-    gather.cl
-    argwhere.cl
-    nms.cl
-    scatter.cl
-    scan.cl
-    sort.cl
-    reduce.cl
-    argreduce.cl
-    softmax.cl
-    norm.cl
-    fft.cl
-    fft_lines.cl
-    loss.cl
-    batch_norm.cl
-    matmul.cl
-    conv.cl
-    conv_integer.cl
-    pool.cl
-    window_back.cl
-    im2col.cl
-    max_unpool.cl
-    resample.cl
-    grid_sample.cl
-    roi_align.cl
-    deform.cl
     random.cl
-    quant.cl)
+    move/move_args.h
+    move/pad.cl
+    move/transpose.cl
+    move/gather.cl
+    move/scatter.cl
+    search/search_args.h
+    search/argwhere.cl
+    search/nms.cl
+    search/sort.cl
+    reduce/reduce_args.h
+    reduce/reduce.cl
+    reduce/argreduce.cl
+    reduce/scan.cl
+    reduce/softmax.cl
+    reduce/norm.cl
+    reduce/batch_norm.cl
+    reduce/loss.cl
+    product/product_args.h
+    product/matmul.cl
+    product/conv.cl
+    product/conv_integer.cl
+    product/im2col.cl
+    product/quant.cl
+    window/window_args.h
+    window/pool.cl
+    window/window_back.cl
+    window/max_unpool.cl
+    window/resample.cl
+    window/grid_sample.cl
+    window/roi_align.cl
+    window/deform.cl
+    fft/fft_args.h
+    fft/fft.cl
+    fft/fft_lines.cl)
 set(kiln_cl_exec
     ops/exec.c
     ops/exec_support.c

@@ -23,16 +23,27 @@ static const kilni_cl_source *embedded(const char *name)
     return NULL;
 }
 
-// Appends the file from the folder of KILN_KERNEL_DIR. Gives false when there is none such.
+static FILE *open_in_folder(const char *folder, const char *name)
+{
+    char path[1024];
+    return (size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) < sizeof(path)
+               ? fopen(path, "rb")
+               : NULL;
+}
+
+// Appends the file from the folder of KILN_KERNEL_DIR, which is like kernels/ or flat. Gives false
+// when there is none such.
 static bool append_from_folder(const kilni_cl_backend *backend, const char *name, kiln_string *text)
 {
     const char *folder = kiln_config_string(backend->env->config, KILN_KNOB_KERNEL_DIR);
-    char path[1024];
-    if (folder == NULL || folder[0] == '\0' ||
-        (size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path)) {
+    const kilni_cl_source *source = embedded(name);
+    if (folder == NULL || folder[0] == '\0') {
         return false;
     }
-    FILE *file = fopen(path, "rb");
+    FILE *file = open_in_folder(folder, name);
+    if (file == NULL && source != NULL) {
+        file = open_in_folder(folder, source->place);
+    }
     if (file == NULL) {
         return false;
     }
@@ -58,6 +69,47 @@ static kiln_status append_file(const kilni_cl_backend *backend, const char *name
     }
     kiln_string_append(text, source->text, source->length);
     return KILN_STATUS_OK;
+}
+
+static uint32_t count_lines(const char *from, const char *end)
+{
+    uint32_t lines = 0;
+    for (const char *at = from; at < end; at++) {
+        lines += *at == '\n';
+    }
+    return lines;
+}
+
+// Appends a file with each line `#include "other.cl"` replaced by that file.
+static kiln_status append_whole(const kilni_cl_backend *backend, const char *name,
+                                kiln_string *text, kiln_error *err)
+{
+    static const char before[] = "\n#include \"";
+    kiln_status status = KILN_STATUS_OK;
+    kiln_string file;
+    kiln_string_init(&file, backend->env);
+    KILN_TRY(out, status, append_file(backend, name, &file, err));
+    if (file.failed) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the source of %s", name);
+        goto out;
+    }
+    const char *rest = file.text;
+    uint32_t line = 0; // at `rest`; the first names the file
+    for (const char *at = strstr(rest, before); at != NULL; at = strstr(rest, before)) {
+        const char *other = at + strlen(before);
+        size_t length = strcspn(other, "\"\n");
+        char included[64];
+        snprintf(included, sizeof(included), "%.*s", (int)length, other);
+        line += count_lines(rest, at + 1);
+        kiln_string_append(text, rest, (size_t)(at - rest) + 1);
+        KILN_TRY(out, status, append_file(backend, included, text, err));
+        kiln_string_printf(text, "\n#line %u \"%s\"", line + 1, name);
+        rest = other + length + (other[length] == '"');
+    }
+    kiln_string_append(text, rest, strlen(rest));
+out:
+    kiln_string_fini(&file);
+    return status;
 }
 
 // ---- the table of kernels ----
@@ -145,9 +197,9 @@ static kiln_status build(kilni_cl_backend *backend, const kilni_cl_kernel_key *k
     kiln_string_init(&options, backend->env);
     kiln_string_init(&label, backend->env);
     if (embedded(prelude_name) != NULL) {
-        KILN_TRY(out, status, append_file(backend, prelude_name, &text, err));
+        KILN_TRY(out, status, append_whole(backend, prelude_name, &text, err));
     }
-    KILN_TRY(out, status, append_file(backend, key->file, &text, err));
+    KILN_TRY(out, status, append_whole(backend, key->file, &text, err));
     kiln_string_printf(&options, "-cl-std=CL1.2 %s%s", backend->compiler.exact_options,
                        key->defines);
     kiln_string_printf(&label, "%s %s", key->file, key->defines);

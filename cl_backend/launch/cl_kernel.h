@@ -18,7 +18,8 @@ typedef struct kilni_cl_kernel_key {
 } kilni_cl_kernel_key;
 
 typedef struct kilni_cl_source { ///< one embedded file; the table ends with a NULL name
-    const char *name;
+    const char *name; ///< of the file
+    const char *place; ///< below kernels/
     const char *text;
     size_t length;
 } kilni_cl_source;

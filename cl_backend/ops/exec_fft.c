@@ -4,6 +4,7 @@
 // passes. Rows that do not lie dense
 // become so in scratch memory.
 #include "exec_internal.h"
+#include "fft_args.h"
 
 enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128, LINES_BYTES = 1 << 21 };
 
@@ -196,18 +197,8 @@ static kiln_status place(kilni_exec *exec, fft *f)
 
 // ---- several rows at once ----
 
-typedef struct lines_shape { ///< kiln_fft_lines_shape of the kernel
-    int64_t length;
-    int64_t points;
-    int64_t rows;
-    int64_t items;
-    int64_t work;
-    int64_t parts;
-    int64_t start[4];
-} lines_shape;
-
 /* On CPUs, where enough rows of a power of two fill vectors and their scratch memory a cache. */
-static bool takes_lines(const kilni_exec *exec, const fft *f, lines_shape *s)
+static bool takes_lines(const kilni_exec *exec, const fft *f, kiln_fft_lines_shape *s)
 {
     int64_t vector = kilni_exec_vector(exec, f->dtype);
     int64_t units = (int64_t)exec->backend->info.compute_units;
@@ -224,7 +215,7 @@ static bool takes_lines(const kilni_exec *exec, const fft *f, lines_shape *s)
            4 * s->points * vector * size <= LINES_BYTES;
 }
 
-static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
+static kiln_status transform_lines(kilni_exec *exec, fft *f, kiln_fft_lines_shape *s)
 {
     int64_t vector = kilni_exec_vector(exec, f->dtype);
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(f->dtype));
@@ -298,7 +289,7 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
         f.factor = 1 / (double)f.filled;
     }
     f.factor /= inverse ? (double)f.length : 1;
-    lines_shape lines;
+    kiln_fft_lines_shape lines;
     bool at_once = takes_lines(exec, &f, &lines);
     status = status == KILN_STATUS_OK && !at_once ? place(exec, &f) : status;
     if (status == KILN_STATUS_OK && at_once) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
+#include "window_args.h"
 
 /* Row i sums entries start[i] to start[i + 1]. */
 typedef struct matrix {
@@ -15,15 +16,6 @@ typedef struct matrix {
     int64_t rows;
     int64_t count;
 } matrix;
-
-typedef struct pass_shape { ///< kiln_resample_shape of the kernel
-    int64_t outer;
-    int64_t in;
-    int64_t out;
-    int64_t inner;
-    int64_t each;
-    int64_t start[2]; ///< result, x
-} pass_shape;
 
 static void matrix_fini(const kiln_env *env, matrix *m)
 {
@@ -131,7 +123,7 @@ static kiln_status upload_matrix(kilni_exec *exec, const matrix *m, kiln_dtype d
 }
 
 static kiln_status launch_pass(kilni_exec *exec, const kiln_view *from, const kiln_view *to,
-                               pass_shape *s, kiln_buffer *const buffers[2])
+                               kiln_resample_shape *s, kiln_buffer *const buffers[2])
 {
     bool block = kilni_exec_is_block(exec);
     kilni_exec_options options = {.length = 0};
@@ -179,10 +171,10 @@ static kiln_status run_pass(kilni_exec *exec, const kiln_resample *r, bool forwa
     memcpy(desc.dims, view->dims, sizeof(desc.dims));
     desc.dims[axis] = out->dims[axis];
     kiln_view to = is_last ? *out : kiln_view_dense(&desc, NULL);
-    pass_shape s = {.outer = span(view->dims, 0, axis),
-                    .in = view->dims[axis],
-                    .out = out->dims[axis],
-                    .inner = span(view->dims, axis + 1, out->rank)};
+    kiln_resample_shape s = {.outer = span(view->dims, 0, axis),
+                             .in = view->dims[axis],
+                             .out = out->dims[axis],
+                             .inner = span(view->dims, axis + 1, out->rank)};
     kiln_status status =
         is_last ? KILN_STATUS_OK : kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &to.buffer);
     if (status == KILN_STATUS_OK) {

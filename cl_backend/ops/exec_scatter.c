@@ -6,24 +6,14 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct sequence { ///< kiln_sequence of the kernel
-    int64_t count;
-    int64_t value_stride;
-    int64_t index_stride;
-    int64_t parts;
-    int64_t part_length;
-    int64_t distance;
-    int64_t lengths[8];
-    int64_t strides[8];
-} sequence;
+#include "move_args.h"
 
 typedef struct scatter {
     const char *mode;
     kiln_view out; ///< with the axes of the lanes
     kiln_view values;
     kiln_view indices;
-    sequence t;
+    kiln_sequence t;
     uint32_t depth;
 } scatter;
 

@@ -4,21 +4,11 @@
 #include <string.h>
 
 #include "exec_internal.h"
+#include "search_args.h"
 
 enum { PLACES_GROUP = 256, NMS_GROUP = 128, CHUNK_LEAST = 256, GPU_CHUNKS = 16384 };
 
-typedef struct argwhere_shape { ///< kiln_argwhere_shape of argwhere.cl
-    int64_t elems;
-    int64_t chunk;
-    int64_t chunks;
-    int64_t count;
-    int64_t rank;
-    int64_t mask_start;
-    int64_t out_start;
-    int64_t dims[8];
-} argwhere_shape;
-
-static void cut_mask(const kilni_exec *exec, argwhere_shape *s)
+static void cut_mask(const kilni_exec *exec, kiln_argwhere_shape *s)
 {
     bool block = kilni_exec_is_block(exec);
     int64_t most = block ? 4 * (int64_t)exec->backend->info.compute_units : GPU_CHUNKS;
@@ -27,7 +17,7 @@ static void cut_mask(const kilni_exec *exec, argwhere_shape *s)
     s->chunks = kilni_exec_ceil_div(s->elems, s->chunk);
 }
 
-static kiln_status begin_step(kilni_exec *exec, const char *kernel, const argwhere_shape *s,
+static kiln_status begin_step(kilni_exec *exec, const char *kernel, const kiln_argwhere_shape *s,
                               kilni_cl_args *out_args)
 {
     kilni_exec_options options = {.length = 0};
@@ -39,8 +29,8 @@ static kiln_status begin_step(kilni_exec *exec, const char *kernel, const argwhe
     return status;
 }
 
-static kiln_status find_places(kilni_exec *exec, const argwhere_shape *s, const kiln_view *mask,
-                               kiln_buffer *totals)
+static kiln_status find_places(kilni_exec *exec, const kiln_argwhere_shape *s,
+                               const kiln_view *mask, kiln_buffer *totals)
 {
     kilni_cl_args args;
     kiln_status status = begin_step(exec, "kiln_argwhere_count", s, &args);
@@ -62,7 +52,7 @@ static kiln_status find_places(kilni_exec *exec, const argwhere_shape *s, const 
 kiln_status kilni_exec_argwhere(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
-    argwhere_shape s = {.count = out->dims[0], .rank = exec->inputs[0].rank};
+    kiln_argwhere_shape s = {.count = out->dims[0], .rank = exec->inputs[0].rank};
     kiln_view mask;
     kiln_buffer *totals = NULL;
     kilni_cl_args args;
@@ -93,15 +83,6 @@ kiln_status kilni_exec_argwhere(kilni_exec *exec)
 
 // ---- nms ----
 
-typedef struct nms_shape { ///< kiln_nms_shape of nms.cl
-    int64_t boxes;
-    int64_t classes;
-    int64_t most;
-    int64_t boxes_start;
-    int64_t scores_start;
-    int64_t out_start;
-} nms_shape;
-
 static kiln_status push_threshold(const kilni_exec *exec, kilni_cl_args *args, kiln_attr_key key)
 {
     uint64_t value = 0;
@@ -130,12 +111,12 @@ kiln_status kilni_exec_nms(kilni_exec *exec)
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    const nms_shape s = {.boxes = views[0].dims[1],
-                         .classes = views[1].dims[1],
-                         .most = out->dims[2],
-                         .boxes_start = kilni_exec_start(&views[0]),
-                         .scores_start = kilni_exec_start(&views[1]),
-                         .out_start = kilni_exec_start(out)};
+    const kiln_nms_shape s = {.boxes = views[0].dims[1],
+                              .classes = views[1].dims[1],
+                              .most = out->dims[2],
+                              .boxes_start = kilni_exec_start(&views[0]),
+                              .scores_start = kilni_exec_start(&views[1]),
+                              .out_start = kilni_exec_start(out)};
     int64_t group = kilni_exec_is_block(exec) ? 1 : NMS_GROUP;
     kilni_exec_define_dtype(&options, "A", views[0].dtype);
     kilni_exec_define(&options, "CENTER", kiln_op_attr_i64(exec->record, KILN_KEY_CENTER));

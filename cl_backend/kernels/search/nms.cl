@@ -7,16 +7,9 @@
 //   KILN_CENTER  1: a box is middle x, middle y, width, height; 0: two opposite corners
 //   KILN_GROUP   work-items of a group: 1 on CPUs
 
-#define C K_C(KILN_A)
+#include "search_args.h"
 
-typedef struct kiln_nms_shape {
-    long boxes; // of a batch
-    long classes;
-    long most; // places of the result for each class
-    long boxes_start;
-    long scores_start;
-    long out_start;
-} kiln_nms_shape;
+#define C K_C(KILN_A)
 
 typedef struct kiln_box {
     C low[2];

@@ -7,18 +7,7 @@
 //   KILN_ALONG     1: vectors along the axis, which is dense
 //   KILN_ACROSS    1: vectors across KILN_NC * KILN_V results, which are neighbours
 
-typedef struct kiln_argreduce_shape {
-    long outputs;
-    long each;
-    long length;
-    long stride;
-    long in_start;
-    long out_start;
-    long columns; // neighbouring results, across
-    long rank;
-    long dims[8];
-    long strides[8];
-} kiln_argreduce_shape;
+#include "reduce_args.h"
 
 #define C K_C(KILN_A)
 

@@ -9,13 +9,7 @@
 //   KILN_B            element type of the indices
 //   KILN_INCLUDE_PAD  the length counts padding
 
-typedef struct kiln_back_shape {
-    kiln_window w;
-    long planes; // n * c
-    long chunks; // of a row
-    long each;
-    long start[3]; // result, gradient or columns, indices
-} kiln_back_shape;
+#include "window_args.h"
 
 #define C K_C(KILN_A)
 

@@ -16,16 +16,7 @@
 //   KILN_INDEXED, KILN_DESCENDING
 //   KILN_RAW      the unsigned type of KILN_A's size, for values that only move
 
-typedef struct kiln_sort_shape {
-    long lines;
-    long each;   // lines of a work-item; places of a merge; sorted keys of a selecting work-group
-    long length; // of a line
-    long tile;   // keys of a tile, a run, or of one of the two runs that become one
-    long tiles;  // of a line
-    long keep;   // keys of each tile or run that are written; those of a line follow one another
-    long start;  // of the elements
-    long padded; // GPU: places in the tile that a short line takes, a power of 2
-} kiln_sort_shape;
+#include "search_args.h"
 
 #if KILN_BYTES == 4
 #define E uint

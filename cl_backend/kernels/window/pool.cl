@@ -9,12 +9,7 @@
 //   KILN_INCLUDE_PAD  the mean divides by the elements of the window with its padding
 //   KILN_ADAPTIVE     windows from floor(i * in / out) to ceil((i + 1) * in / out)
 
-typedef struct kiln_pool_shape {
-    kiln_window w;
-    long planes; // n * c
-    long each;
-    long start[3]; // values, x, indices
-} kiln_pool_shape;
+#include "window_args.h"
 
 #define C K_C(KILN_A)
 

@@ -13,23 +13,7 @@
 //   KILN_TOTALS     1: only the total of the part is written, to totals
 //   KILN_CARRY      1: parts but the first begin with what `carry` says
 
-typedef struct kiln_scan_shape {
-    long lines;
-    long each;
-    long length;
-    long parts;
-    long part_length;
-    long in_stride; // along the axis
-    long out_stride;
-    long in_start;
-    long out_start;
-    long columns; // neighbouring lines, for kiln_scan_columns
-    long column_chunks;
-    long rank; // of the other axes; without the columns
-    long dims[8];
-    long in_strides[8];
-    long out_strides[8];
-} kiln_scan_shape;
+#include "reduce_args.h"
 
 #define D KILN_A
 #define C K_C(D)

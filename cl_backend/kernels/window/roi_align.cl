@@ -4,16 +4,7 @@
 // element is as in ir/reference/reference_sample.c, step by step. Defines: KILN_A, KILN_B (the batch indices),
 // KILN_MAX_MODE, KILN_HALF_PIXEL.
 
-typedef struct kiln_roi_shape {
-    long batch;
-    long channels;
-    long in[2];
-    long boxes;
-    long out[2];
-    long ratio;
-    long each;
-    long start[4]; // result, x, boxes, batch indices
-} kiln_roi_shape;
+#include "window_args.h"
 
 #define C K_C(KILN_A)
 

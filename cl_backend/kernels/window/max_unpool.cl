@@ -4,13 +4,7 @@
 // read its own. A work-item has `each` elements. Defines: KILN_A (unsigned: elements are only
 // moved), KILN_B (i32 or i64).
 
-typedef struct kiln_unpool_shape {
-    long planes;
-    long count; // of x in one plane
-    long plane; // of the result
-    long each;
-    long start[3]; // result, x, indices
-} kiln_unpool_shape;
+#include "window_args.h"
 
 __kernel void kiln_unpool_search(kiln_unpool_shape s, volatile __global int *winners,
                                  __global const K_S(KILN_B) *indices)

@@ -10,15 +10,7 @@
 //
 // Defines: KILN_A (element type), KILN_MASK (0 none, 1 one number, 2 for each point).
 
-typedef struct kiln_deform_shape {
-    kiln_window w;
-    long batch;
-    long channels;
-    long groups; // of channels with the same offsets
-    long each;
-    long start[4]; // x, offset, mask, columns
-    long result[3]; // of x, offset and mask; [0] of the columns
-} kiln_deform_shape;
+#include "window_args.h"
 
 #define C K_C(KILN_A)
 

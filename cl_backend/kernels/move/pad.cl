@@ -2,17 +2,7 @@
 // Padding with elements of the input itself: its edge, or with KILN_REFLECT its mirror image
 // without the edge. Defines: KILN_O (an unsigned type: elements are only moved).
 
-typedef struct kiln_pad_shape {
-    long rank;
-    long count;
-    long each;
-    long out_start;
-    long in_start;
-    long dims[8];
-    long kept[8];
-    long begin[8]; // of the kept part in the output
-    long strides[8];
-} kiln_pad_shape;
+#include "move_args.h"
 
 static inline long source_of(long i, long length)
 {

@@ -15,29 +15,7 @@
 //   KILN_MA     1: the innermost reduced axis is dense, 2: any stride
 //   KILN_MEAN   1: divide by the count
 
-typedef struct kiln_reduce_shape {
-    long outputs;
-    long each;         // results of a work-item
-    long count;        // elements of one result, for the mean
-    long parts;        // = inner_parts * outer_parts
-    long inner_parts;
-    long inner_chunk;
-    long outer_chunk;
-    long inner;        // innermost reduced axis
-    long inner_stride;
-    long outer;        // product of the other reduced axes
-    long in_start;
-    long out_start;
-    long columns;      // innermost kept axis, for kiln_reduce_columns
-    long column_chunk;
-    long column_chunks;
-    long kept_rank;
-    long outer_rank;
-    long kept_dims[8];
-    long kept_strides[8];
-    long outer_dims[8];
-    long outer_strides[8];
-} kiln_reduce_shape;
+#include "reduce_args.h"
 
 #define D KILN_A
 #define C K_C(D)

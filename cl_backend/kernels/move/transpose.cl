@@ -5,21 +5,7 @@
 //
 //   KILN_GROUP  1: a work-group for a tile; 0: a work-item for a block of tiles of KILN_V x KILN_V
 
-typedef struct kiln_transpose_shape {
-    long x;
-    long y;
-    long in_stride;  // along x
-    long out_stride; // along y
-    long in_start;
-    long out_start;
-    long x_blocks;
-    long y_blocks;
-    long planes;
-    long rank; // of the planes
-    long dims[8];
-    long in_strides[8];
-    long out_strides[8];
-} kiln_transpose_shape;
+#include "move_args.h"
 
 #define S K_S(KILN_O)
 #define T K_V(S)

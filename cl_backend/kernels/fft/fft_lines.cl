@@ -11,15 +11,7 @@
 //
 // Always forward: the inverse swaps real and imaginary parts on its way in and out.
 
-typedef struct kiln_fft_lines_shape {
-    long length;
-    long points; // of the transform: length, or half of it
-    long rows;
-    long items;
-    long work;  // scratch memory of the first work-item; each has 4 * points vectors
-    long parts; // which of real (1) and imaginary (2) parts are there
-    long start[4]; // real and imaginary parts, in and out
-} kiln_fft_lines_shape;
+#include "fft_args.h"
 
 #define C K_C(KILN_A)
 #define T K_V(K_C(KILN_A))

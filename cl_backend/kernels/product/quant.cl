@@ -2,16 +2,7 @@
 // Quantised tensors: packed words of KILN_BITS bits a value, and scales by blocks (ir.h). Defines:
 // KILN_O element type outside, KILN_A element type of the scales, KILN_BITS, KILN_LOW, KILN_HIGH.
 
-typedef struct {
-    long count;
-    long words;
-    long each; // words for a work-item
-    long rank;
-    long has_global;
-    long dims[8];
-    long shift[8]; // log2 of a block's length; 62 for the whole axis
-    long blocks[8];
-} kiln_quant_shape;
+#include "product_args.h"
 
 #define PER_WORD (32 / KILN_BITS)
 #define MASK (0xFFFFFFFFu >> (32 - KILN_BITS))
@@ -119,16 +110,6 @@ __kernel void kiln_dequantize(kiln_quant_shape s, __global K_S(KILN_O) *out, lon
 }
 
 #if KILN_BITS == 8
-
-typedef struct {
-    long m;
-    long n;
-    long k;
-    long k_shift; // blocks of the weight along k and n
-    long n_shift;
-    long n_blocks;
-    long has_global;
-} kiln_quant_matmul_shape;
 
 #define ROWS 4
 

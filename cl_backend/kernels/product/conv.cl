@@ -14,6 +14,8 @@
 // Defines: KILN_A (element type, i32 for conv_integer), KILN_BIAS, KILN_DIRECT, KILN_BLOCK or KILN_TILE; of the direct
 // form KILN_STEP1: the window moves by one column, so a vector of the result needs a vector of x.
 
+#include "product_args.h"
+
 #define C K_C(KILN_A)
 #define T K_V(K_C(KILN_A))
 
@@ -37,19 +39,6 @@
 K_DEFINE_SCATTER(scatter_o, KILN_A)
 
 #if KILN_DIRECT
-
-typedef struct kiln_conv_direct_shape {
-    long batch;
-    long channels; // of x in one group
-    long groups;
-    long outputs; // of one group
-    long in[3];
-    long out[3];
-    long taps[3];
-    long strides[3];
-    long dilations[3];
-    long start[4]; // result, x, weight, bias
-} kiln_conv_direct_shape;
 
 #if KILN_STEP1
 #define LOAD_COLUMNS(p, step) K_LDV(KILN_A, p)
@@ -127,21 +116,6 @@ __kernel void kiln_conv_direct(kiln_conv_direct_shape s, __global K_S(KILN_A) *o
 }
 
 #else
-
-typedef struct kiln_conv_shape {
-    kiln_window w;
-    long images; // batch * groups
-    long groups;
-    long channels; // of x in one group
-    long outputs; // of one group
-    long positions; // results of one channel
-    long depth; // channels * taps
-    long tiles; // of one image
-    long tiles_each; // of a work-item
-    long chunks; // of tiles
-    long outputs_each; // of a work-item
-    long start[4]; // result, x, weight, bias
-} kiln_conv_shape;
 
 #endif
 

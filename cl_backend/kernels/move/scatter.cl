@@ -14,16 +14,7 @@
 //   KILN_DEPTH      indices that make up one place, `distance` apart
 //   KILN_SHARED     1: all lanes along the inner axis have the same index
 
-typedef struct kiln_sequence {
-    long count; // values of a lane, and how far apart they and their indices are
-    long value_stride;
-    long index_stride;
-    long parts; // of the first indexed axis
-    long part_length;
-    long distance;
-    long lengths[8];
-    long strides[8];
-} kiln_sequence;
+#include "move_args.h"
 
 #define D KILN_O
 #define C K_C(D)

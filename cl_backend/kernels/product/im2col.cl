@@ -3,12 +3,7 @@
 // work-item has `each` rows of windows of one element of the window, or one column's element.
 // Defines: KILN_A (unsigned: elements are only moved), KILN_ROWS.
 
-typedef struct kiln_columns_shape {
-    kiln_window w;
-    long rows; // n * c * taps * rows of windows
-    long each;
-    long start[2]; // result, x
-} kiln_columns_shape;
+#include "product_args.h"
 
 __kernel void kiln_im2col(kiln_columns_shape s, __global K_S(KILN_A) *out,
                           __global const K_S(KILN_A) *in)

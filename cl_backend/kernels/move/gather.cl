@@ -9,11 +9,7 @@
 //
 // Strides of operand a are those of the other axes; those of the indexed axes are in kiln_tuple.
 
-typedef struct kiln_tuple {
-    long distance;
-    long lengths[8];
-    long strides[8];
-} kiln_tuple;
+#include "move_args.h"
 
 static inline long place_of(const kiln_tuple *t, __global const K_S(KILN_B) *indices)
 {

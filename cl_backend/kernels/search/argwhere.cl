@@ -5,16 +5,7 @@
 //
 //   KILN_GROUP   work-items of the middle step: 1 on CPUs
 
-typedef struct kiln_argwhere_shape {
-    long elems;
-    long chunk;
-    long chunks;
-    long count; // rows of the result
-    long rank;
-    long mask_start;
-    long out_start;
-    long dims[8];
-} kiln_argwhere_shape;
+#include "search_args.h"
 
 __kernel void kiln_argwhere_count(kiln_argwhere_shape s, __global long *totals,
                                   __global const uchar *mask)

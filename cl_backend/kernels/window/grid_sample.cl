@@ -9,15 +9,7 @@
 //   KILN_PADDING  0 zeros, 1 border, 2 reflection
 //   KILN_ALIGN    -1 and 1 are the middles of the outer elements
 
-typedef struct kiln_grid_shape {
-    long batch;
-    long channels;
-    long channels_each;
-    long in[3];
-    long points; // of one image
-    long each;
-    long start[3]; // result, x, grid
-} kiln_grid_shape;
+#include "window_args.h"
 
 #define C K_C(KILN_A)
 #define FAR ((C)16777216)

@@ -8,18 +8,7 @@
 // Defines: KILN_A (element type), KILN_MB (1: a row of b is dense, 2: any stride), KILN_BLOCK or
 // KILN_TILE.
 
-typedef struct kiln_matmul_shape {
-    long m;
-    long n;
-    long k;
-    long batch;
-    long rank; // of the batch axes
-    long dims[8];
-    long strides[3][8]; // of the result, a, b along the batch axes
-    long start[3];
-    long row_stride[3]; // result along m, a along m, b along k
-    long column_stride[3]; // result along n, a along k, b along n
-} kiln_matmul_shape;
+#include "product_args.h"
 
 #define C K_C(KILN_A)
 #define T K_V(K_C(KILN_A))

@@ -4,14 +4,7 @@
 // work-item has `each` rows of `inner` elements, or one element. Defines: KILN_O, KILN_A (element
 // types of result and input), KILN_ROWS.
 
-typedef struct kiln_resample_shape {
-    long outer;
-    long in;
-    long out;
-    long inner;
-    long each;
-    long start[2]; // result, x
-} kiln_resample_shape;
+#include "window_args.h"
 
 #define C K_C(KILN_A)
 #define T K_V(K_C(KILN_A))
