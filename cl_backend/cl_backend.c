@@ -343,13 +343,16 @@ static kiln_status find_or_take(kilni_cl_backend *backend, const open_request *r
                              ? kilni_cl_take_queue(backend, request->context, request->queue, err)
                              : kilni_cl_device_find(backend->env, request->address,
                                                     &backend->platform, &backend->device, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_cl_device_info_read(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_cl_compiler_init(backend, err);
+    KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
+    KILN_TRY(out, status, kilni_cl_compiler_init(backend, err));
+    if (request->queue == NULL) {
+        KILN_TRY(out, status, open_queue(backend, err));
     }
-    return status == KILN_STATUS_OK && request->queue == NULL ? open_queue(backend, err) : status;
+out:
+    return status;
 }
 
 static kiln_status open_any(const kiln_env *env, const open_request *request,

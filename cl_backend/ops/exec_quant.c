@@ -70,16 +70,16 @@ static kiln_status parts_of(kilni_exec *exec, const kiln_tensor_desc *desc, cons
     kiln_status status = KILN_STATUS_OK;
     out->values = view->buffer;
     if (base != 0) {
-        status = take(exec, view->buffer, base, layout->words * 4, &out->values);
+        KILN_TRY(out, status, take(exec, view->buffer, base, layout->words * 4, &out->values));
     }
-    if (status == KILN_STATUS_OK) {
-        status =
-            take(exec, view->buffer, base + layout->scales_at, layout->scales * size, &out->scales);
-    }
+    KILN_TRY(
+        out, status,
+        take(exec, view->buffer, base + layout->scales_at, layout->scales * size, &out->scales));
     out->global = out->scales;
-    if (status == KILN_STATUS_OK && layout->global_at >= 0) {
-        status = take(exec, view->buffer, base + layout->global_at, 4, &out->global);
+    if (layout->global_at >= 0) {
+        KILN_TRY(out, status, take(exec, view->buffer, base + layout->global_at, 4, &out->global));
     }
+out:
     return status;
 }
 
@@ -108,27 +108,20 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
         return kiln_fail(exec->err, INTERNAL, "quantize: the result has no layout");
     }
     kiln_quant_shape s = shape_of(exec, desc, &layout);
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &x);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_dense(exec, &exec->inputs[1], &scales);
-    }
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &x));
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[1], &scales));
     global = scales;
-    if (status == KILN_STATUS_OK && exec->record->n_inputs > 2) {
-        status = copy_dense(exec, &exec->inputs[2], out->buffer, layout.global_at);
+    if (exec->record->n_inputs > 2) {
         global = exec->inputs[2];
+        KILN_TRY(out, status, copy_dense(exec, &global, out->buffer, layout.global_at));
+        if (global.offset_bytes != 0) {
+            KILN_TRY(out, status,
+                     take(exec, global.buffer, global.offset_bytes, 4, &global.buffer));
+        }
     }
-    if (status == KILN_STATUS_OK && global.offset_bytes != 0 && exec->record->n_inputs > 2) {
-        status = take(exec, global.buffer, global.offset_bytes, 4, &global.buffer);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = copy_dense(exec, &exec->inputs[1], out->buffer, layout.scales_at);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kernel_of(exec, "kiln_quantize", desc, x.dtype, &args);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status, copy_dense(exec, &exec->inputs[1], out->buffer, layout.scales_at));
+    KILN_TRY(out, status, kernel_of(exec, "kiln_quantize", desc, x.dtype, &args));
     bool odd = kiln_dtype_size(scales.dtype) == 2 && layout.scales % 2 != 0;
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, out->buffer);
@@ -138,7 +131,10 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
     kilni_cl_push_i64(&args, kilni_exec_start(&scales));
     kilni_cl_push_buffer(&args, global.buffer);
     kilni_cl_push_i64(&args, odd ? layout.scales_at / 2 + layout.scales : -1);
-    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), GROUP);
+    KILN_TRY(out, status,
+             kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), GROUP));
+out:
+    return status;
 }
 
 static kiln_status dequantize(kilni_exec *exec, const kiln_tensor_desc *desc, const kiln_view *in,
@@ -279,12 +275,12 @@ kiln_status kilni_exec_matmul_quantized(kilni_exec *exec)
     if (takes_8_bits(exec, &s)) {
         return matmul_8_bits(exec, &s);
     }
-    kiln_status status = plain(exec, 0, &descs[0], &views[0]);
-    if (status == KILN_STATUS_OK) {
-        status = plain(exec, 1, &descs[1], &views[1]);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < 2; i++) {
+        status = plain(exec, i, &descs[i], &views[i]);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
     }
     const kiln_attr attrs[2] = {*kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_A),
                                 *kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_B)};

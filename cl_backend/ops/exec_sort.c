@@ -250,11 +250,12 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
     kiln_view to[2];
     kiln_view lines[2];
     const kiln_view *results[2] = {values, indices};
-    kiln_status status = kilni_exec_dense(exec, &turned, &input);
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &turned, &input));
+    for (unsigned i = 0; i < 2; i++) {
         if (results[i] != NULL) {
             to[i] = kilni_exec_axis_last(results[i], axis);
-            status = kilni_exec_result(exec, &to[i], &lines[i]);
+            KILN_TRY(out, status, kilni_exec_result(exec, &to[i], &lines[i]));
         }
     }
     uint32_t wide = kiln_dtype_size(input.dtype) == 8 ? 2 : 1;
@@ -267,23 +268,21 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
     const kiln_view *result = indices != NULL ? indices : values;
     int64_t keep = result->dims[axis];
     int64_t row = 0;
-    if (status == KILN_STATUS_OK && s.length >= UINT32_MAX) {
-        status = kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
-                           kiln_op_info_of(exec->record->op)->name);
+    if (s.length >= UINT32_MAX) {
+        return kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
+                         kiln_op_info_of(exec->record->op)->name);
     }
-    if (status == KILN_STATUS_OK) {
-        status = make_keys(exec, &c, &s, keep, &row);
-    }
+    KILN_TRY(out, status, make_keys(exec, &c, &s, keep, &row));
     s.keep = keep;
-    if (status == KILN_STATUS_OK) {
-        status = decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,
-                        indices != NULL ? &lines[1] : NULL);
-    }
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
+    KILN_TRY(out, status,
+             decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,
+                    indices != NULL ? &lines[1] : NULL));
+    for (unsigned i = 0; i < 2; i++) {
         if (results[i] != NULL && lines[i].buffer != results[i]->buffer) {
-            status = kilni_exec_copy(exec, &lines[i], &to[i]);
+            KILN_TRY(out, status, kilni_exec_copy(exec, &lines[i], &to[i]));
         }
     }
+out:
     return status;
 }
 

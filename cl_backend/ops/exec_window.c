@@ -272,27 +272,23 @@ kiln_status kilni_exec_max_unpool(kilni_exec *exec)
     kiln_unpool_shape s = {.planes = out->dims[0] * out->dims[1]};
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32, .rank = 1, .dims = {kilni_exec_count(out)}};
     kiln_view winners = kiln_view_dense(&desc, NULL);
-    kiln_status status = dense_inputs(exec, views);
-    s.count = status == KILN_STATUS_OK ? kilni_exec_count(&views[0]) / s.planes : 0;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, dense_inputs(exec, views));
+    s.count = kilni_exec_count(&views[0]) / s.planes;
     s.plane = desc.dims[0] / s.planes;
-    if (status == KILN_STATUS_OK && s.count > INT32_MAX) {
-        status = kiln_fail(exec->err, UNIMPLEMENTED,
-                           "max_unpool: a plane of x has 2^31 elements or more");
+    if (s.count > INT32_MAX) {
+        return kiln_fail(exec->err, UNIMPLEMENTED,
+                         "max_unpool: a plane of x has 2^31 elements or more");
     }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_fill(exec, UINT32_MAX, &winners);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status, kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer));
+    KILN_TRY(out, status, kilni_exec_fill(exec, UINT32_MAX, &winners));
     s.start[0] = kilni_exec_start(out);
     s.start[1] = kilni_exec_start(&views[0]);
     s.start[2] = kilni_exec_start(&views[1]);
     if (s.count > 0) {
-        status = unpool_pass(exec, &s, views, winners.buffer, true);
+        KILN_TRY(out, status, unpool_pass(exec, &s, views, winners.buffer, true));
     }
-    return status == KILN_STATUS_OK ? unpool_pass(exec, &s, views, winners.buffer, false) : status;
+    KILN_TRY(out, status, unpool_pass(exec, &s, views, winners.buffer, false));
+out:
+    return status;
 }
