@@ -6,7 +6,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cl_internal.h"
+#include "cl_ahead.h"
+#include "cl_blas.h"
+#include "cl_built.h"
+#include "cl_compiler.h"
+#include "cl_device.h"
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_interop.h"
+#include "cl_kernel.h"
+#include "cl_measure.h"
+#include "cl_pool.h"
+#include "cl_program.h"
+#include "cl_program_cache.h"
+#include "cl_queue.h"
+#include "cl_read.h"
+#include "cl_state.h"
+#include "cl_sub_buffer.h"
+#include "cl_svm.h"
+#include "cl_trace.h"
+#include "cl_transfer.h"
+#include "exec.h"
 
 // ---- closing ----
 
@@ -23,7 +43,7 @@ static void backend_close(kiln_backend *base)
                        backend->info.name);
         return;
     }
-    if (backend->queue != NULL && !backend->lost && clFinish(backend->queue) == CL_SUCCESS) {
+    if (backend->queue != NULL && !backend->flight.lost && clFinish(backend->queue) == CL_SUCCESS) {
         kilni_cl_programs_save(backend);
         kilni_cl_ahead_save(backend);
     }
@@ -37,6 +57,7 @@ static void backend_close(kiln_backend *base)
     kilni_cl_reader_close(backend);
     kilni_cl_pool_trim(backend);
     kilni_cl_blas_close(backend);
+    kilni_cl_trace_close(backend);
     kilni_cl_queue_close(backend);
     if (backend->context != NULL) {
         clReleaseContext(backend->context);
@@ -124,14 +145,14 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
                                    kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    bool compiles = backend->compiles;
+    bool compiles = backend->compiler.compiles;
     kiln_status status = kilni_cl_usable(backend, err);
     backend->loan.executing = true;
     backend->loan.n_asked = 0;
     if (status == KILN_STATUS_OK) {
         status = blas_or_own(backend, record, inputs, outputs, err);
     }
-    if (status != KILN_STATUS_OK && compiles && !backend->compiles) {
+    if (status != KILN_STATUS_OK && compiles && !backend->compiler.compiles) {
         status = blas_or_own(backend, record, inputs, outputs, err); // now without the compiler
     }
     backend->loan.executing = false;
@@ -170,6 +191,28 @@ static kiln_status backend_sync(kiln_backend *base, kiln_error *err)
     return status;
 }
 
+/* A wait is a time to write what was compiled. */
+static kiln_status backend_read_end(kiln_backend *base, kiln_pending *pending, kiln_error *err)
+{
+    kiln_status status = kilni_cl_read_end(base, pending, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_programs_quiet(kilni_cl_backend_of(base));
+    }
+    return status;
+}
+
+static kiln_status backend_read(kiln_backend *base, kiln_buffer *given, size_t offset,
+                                void *out_data, size_t bytes, kiln_error *err)
+{
+    kiln_pending *pending = NULL;
+    kiln_status status = kilni_cl_read_begin(base, given, offset, out_data, bytes, &pending, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_read_wait(pending, /*cancel=*/false);
+    return backend_read_end(base, pending, err);
+}
+
 static const kiln_backend_ops cl_ops = {
     .struct_size = sizeof(kiln_backend_ops),
     .scheme = "opencl",
@@ -181,7 +224,7 @@ static const kiln_backend_ops cl_ops = {
     .free = backend_free,
     .trim = backend_trim,
     .upload = kilni_cl_upload,
-    .read = kilni_cl_read,
+    .read = backend_read,
     .copy = kilni_cl_copy,
     .execute = backend_execute,
     .runs = backend_runs,
@@ -196,7 +239,7 @@ static const kiln_backend_ops cl_ops = {
     .read_begin = kilni_cl_read_begin,
     .read_poll = kilni_cl_read_poll,
     .read_wait = kilni_cl_read_wait,
-    .read_end = kilni_cl_read_end,
+    .read_end = backend_read_end,
     .program_build = kilni_cl_built_create,
     .program_ready = kilni_cl_built_ready,
     .program_parts = kilni_cl_built_parts,
@@ -209,7 +252,7 @@ static const kiln_backend_ops cl_ops = {
     .trace_tag = kilni_cl_trace_tag,
     .trace_take = kilni_cl_trace_take,
     .alloc_arena = kilni_cl_alloc_arena,
-    .window = kilni_cl_window,
+    .window = kilni_cl_sub_buffer,
     .lend = kilni_cl_lend,
     .asked = kilni_cl_asked,
     .set_budget = kilni_cl_set_budget,
@@ -300,10 +343,16 @@ static kiln_status find_or_take(kilni_cl_backend *backend, const open_request *r
                              ? kilni_cl_take_queue(backend, request->context, request->queue, err)
                              : kilni_cl_device_find(backend->env, request->address,
                                                     &backend->platform, &backend->device, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_cl_device_info_read(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    return status == KILN_STATUS_OK && request->queue == NULL ? open_queue(backend, err) : status;
+    KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
+    KILN_TRY(out, status, kilni_cl_compiler_init(backend, err));
+    if (request->queue == NULL) {
+        KILN_TRY(out, status, open_queue(backend, err));
+    }
+out:
+    return status;
 }
 
 static kiln_status open_any(const kiln_env *env, const open_request *request,
@@ -334,7 +383,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     open_store(backend, cache, folder, &no_cache);
     kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);
-    kilni_cl_windows_init(backend);
+    kilni_cl_sub_buffers_init(backend);
     kilni_cl_compiler_recall(backend);
     kilni_cl_device_calibrate(backend);
     *out_backend = &backend->base;
@@ -354,6 +403,23 @@ kiln_status kiln_cl_open_queue(const kiln_env *env, void *context, void *queue,
 {
     const open_request request = {.context = context, .queue = queue};
     return open_any(env, &request, out_backend, err);
+}
+
+kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    cl_int code = CL_SUCCESS;
+    *out_lane = NULL;
+    cl_command_queue queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(backend, err, code, "a second queue on %s", backend->info.name);
+    }
+    kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
+    clReleaseCommandQueue(queue); // the new backend has a hold of its own
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_set_budget(*out_lane, backend->pool.budget);
+    }
+    return status;
 }
 
 static const kiln_backend_provider provider = {

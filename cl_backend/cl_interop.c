@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A program's own OpenCL objects: its context and queue as a backend, its memory as buffers, and
-// buffers as memory for it. A lane is a backend on another one's context in the same way.
+// buffers as memory for it. An auxiliary queue is a backend on another one's context in the same
+// way.
 
-#include "cl_internal.h"
+#include "cl_interop.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 static kiln_status check_queue(cl_context context, cl_command_queue queue, kiln_error *err)
 {
@@ -56,23 +62,6 @@ kiln_status kilni_cl_take_queue(kilni_cl_backend *backend, void *context, void *
     backend->queue = queue;
     backend->foreign_queue = true;
     return KILN_STATUS_OK;
-}
-
-kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
-{
-    kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    cl_int code = CL_SUCCESS;
-    *out_lane = NULL;
-    cl_command_queue queue = clCreateCommandQueue(backend->context, backend->device, 0, &code);
-    if (code != CL_SUCCESS) {
-        return kilni_cl_fail(backend, err, code, "a second queue on %s", backend->info.name);
-    }
-    kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
-    clReleaseCommandQueue(queue); // the lane has a hold of its own
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_set_budget(*out_lane, backend->pool.budget);
-    }
-    return status;
 }
 
 kiln_status kiln_cl_wait_event(kiln_backend *base, void *event, kiln_error *err)

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Matrix products on CLBlast: which ones it can take, how views become leading dimensions and
-// strides, how its codes become errors. What it cannot take (other dtypes, a length of 0, no
-// compiler) is left to Kiln's own kernels.
+// One matrix product on CLBlast: which ones it can take, its parameters, how its codes become
+// errors. What it cannot take (other dtypes, a length of 0, no compiler) is left to Kiln's own
+// kernels.
 
-#include "cl_internal.h" // first: it says which OpenCL version the headers are for
+#include "cl_blas.h"
+#include "cl_buffer.h"
+#include "cl_compiler.h"
+#include "cl_error.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_trace.h"
 
 #include <clblast_c.h>
 #include <stdatomic.h>
@@ -193,7 +200,7 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     tune(backend, gemm.dtype);
     fold_batch(&gemm);
     cl_event event;
-    cl_event *want = kilni_cl_trace_event(backend, &event);
+    cl_event *want = kilni_cl_trace_event(&backend->trace, &event);
     CLBlastStatusCode code =
         gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
     if (kilni_cl_is_memory_code((cl_int)code) && backend->pool.idle_bytes > 0) {
@@ -211,274 +218,10 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     if (code != CLBlastSuccess) {
         return blas_fail(backend, code, &gemm, err);
     }
-    backend->compiled = true;
+    backend->compiler.compiled = true;
     kilni_cl_trace_end(backend, "CLBlast gemm", event);
     backend->stats.kernels_launched++;
     return kilni_cl_queued(backend, err);
-}
-
-// ---- the operator ----
-
-typedef struct matrix { ///< an operand as a logical matrix with batch axes in front
-    kiln_view view;
-    int64_t rows;
-    int64_t cols;
-    int64_t row_stride;
-    int64_t col_stride;
-    uint32_t batch_rank;
-} matrix;
-
-// Rank 1 is a row on the left and a column on the right, as in NumPy.
-static matrix matrix_of(const kiln_view *view, bool transpose, bool left)
-{
-    matrix m = {.view = *view, .rows = 1, .cols = 1};
-    uint32_t rank = view->rank;
-    if (rank == 1 && left) {
-        m.cols = view->dims[0];
-        m.col_stride = view->strides[0];
-        m.row_stride = m.cols;
-    } else if (rank == 1) {
-        m.rows = view->dims[0];
-        m.row_stride = view->strides[0];
-        m.col_stride = m.rows;
-    } else {
-        uint32_t row = rank - (transpose ? 1u : 2u);
-        uint32_t col = rank - (transpose ? 2u : 1u);
-        m.rows = view->dims[row];
-        m.cols = view->dims[col];
-        m.row_stride = view->strides[row];
-        m.col_stride = view->strides[col];
-        m.batch_rank = rank - 2;
-    }
-    return m;
-}
-
-// Whether the library can read the matrix where it lies, plain or as its transpose.
-static bool express(const matrix *m, kilni_cl_operand *out)
-{
-    int64_t size = (int64_t)kiln_dtype_size(m->view.dtype);
-    if (m->view.offset_bytes % size != 0) {
-        return false;
-    }
-    out->buffer = m->view.buffer;
-    out->offset = m->view.offset_bytes / size;
-    bool unit_cols = m->col_stride == 1 || m->cols == 1;
-    bool unit_rows = m->row_stride == 1 || m->rows == 1;
-    if (unit_cols && (m->rows == 1 || m->row_stride >= m->cols)) {
-        out->transposed = false;
-        out->leading = m->rows == 1 ? m->cols : m->row_stride;
-        return out->leading <= INT32_MAX;
-    }
-    if (unit_rows && (m->cols == 1 || m->col_stride >= m->rows)) {
-        out->transposed = true;
-        out->leading = m->cols == 1 ? m->rows : m->col_stride;
-        return out->leading <= INT32_MAX;
-    }
-    return false;
-}
-
-// A dense copy of an operand; the view then describes the copy.
-static kiln_status make_dense(kilni_cl_backend *backend, kiln_view *view, kiln_buffer **out_copy,
-                              kiln_error *err)
-{
-    kiln_tensor_desc desc[2];
-    memset(desc, 0, sizeof(desc));
-    desc[0].id = 1;
-    desc[0].dtype = view->dtype;
-    desc[0].rank = (uint8_t)view->rank;
-    memcpy(desc[0].dims, view->dims, view->rank * sizeof(view->dims[0]));
-    desc[1] = desc[0];
-    desc[1].id = 2;
-    kiln_op_record record = {.op = KILN_OP_CONTIGUOUS,
-                             .n_inputs = 1,
-                             .n_outputs = 1,
-                             .inputs = &desc[0],
-                             .outputs = &desc[1]};
-    kiln_buffer *copy = NULL;
-    kiln_status status = kilni_cl_alloc(backend, (size_t)kiln_desc_bytes(&desc[1]), &copy, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kiln_view dense = kiln_view_dense(&desc[1], copy);
-    status = kilni_cl_execute_own(backend, &record, view, &dense, err);
-    if (status != KILN_STATUS_OK) {
-        kilni_cl_free(backend, copy);
-        return status;
-    }
-    *out_copy = copy;
-    *view = dense;
-    return KILN_STATUS_OK;
-}
-
-static kiln_status prepare(kilni_cl_backend *backend, matrix *m, bool transpose, bool left,
-                           kilni_cl_operand *out, kiln_buffer **out_copy, kiln_error *err)
-{
-    if (express(m, out)) {
-        return KILN_STATUS_OK;
-    }
-    kiln_view view = m->view;
-    kiln_status status = make_dense(backend, &view, out_copy, err);
-    if (status == KILN_STATUS_OK) {
-        *m = matrix_of(&view, transpose, left);
-        if (!express(m, out)) {
-            status = kiln_fail(err, INTERNAL, "a dense matrix cannot be expressed");
-        }
-    }
-    return status;
-}
-
-// Stride of `m` along axis `axis` of a result with `rank` batch axes; 0 where it repeats.
-static int64_t batch_stride(const matrix *m, uint32_t rank, uint32_t axis)
-{
-    uint32_t missing = rank - m->batch_rank;
-    if (axis < missing || m->view.dims[axis - missing] == 1) {
-        return 0;
-    }
-    return m->view.strides[axis - missing];
-}
-
-typedef struct batch { ///< batch axes: the inner ones as one strided batch, the outer ones as a
-                       ///< loop
-    uint32_t rank;
-    uint32_t loop_rank;
-    int64_t dims[KILN_MAX_RANK];
-    int64_t stride_a[KILN_MAX_RANK];
-    int64_t stride_b[KILN_MAX_RANK];
-} batch;
-
-// Axes of length 1 go; what is left keeps its order.
-static batch batch_of(const matrix *a, const matrix *b, const kiln_view *out, uint32_t rank)
-{
-    batch axes = {0};
-    for (uint32_t i = 0; i < rank; i++) {
-        if (out->dims[i] != 1) {
-            axes.dims[axes.rank] = out->dims[i];
-            axes.stride_a[axes.rank] = batch_stride(a, rank, i);
-            axes.stride_b[axes.rank] = batch_stride(b, rank, i);
-            axes.rank++;
-        }
-    }
-    return axes;
-}
-
-// Merges inner axes while both operands step evenly over them, and sets the strided batch.
-static void merge_inner(batch *axes, kilni_cl_gemm *gemm)
-{
-    gemm->batch = 1;
-    axes->loop_rank = axes->rank;
-    if (axes->rank == 0) {
-        return;
-    }
-    uint32_t inner = axes->rank - 1;
-    if (axes->stride_a[inner] < 0 || axes->stride_b[inner] < 0) {
-        return;
-    }
-    gemm->batch = axes->dims[inner];
-    gemm->a.batch_stride = axes->stride_a[inner];
-    gemm->b.batch_stride = axes->stride_b[inner];
-    while (inner > 0 && axes->stride_a[inner - 1] == gemm->a.batch_stride * gemm->batch &&
-           axes->stride_b[inner - 1] == gemm->b.batch_stride * gemm->batch) {
-        inner--;
-        gemm->batch *= axes->dims[inner];
-    }
-    axes->loop_rank = inner;
-}
-
-static kiln_status run_loop(kilni_cl_backend *backend, const batch *axes,
-                            const kilni_cl_gemm *first, kiln_error *err)
-{
-    int64_t index[KILN_MAX_RANK] = {0};
-    kilni_cl_gemm gemm = *first;
-    for (;;) {
-        kiln_status status = kilni_cl_blas_gemm(backend, &gemm, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        gemm.c.offset += gemm.c.batch_stride * gemm.batch;
-        uint32_t axis = axes->loop_rank;
-        while (axis > 0 && index[axis - 1] + 1 == axes->dims[axis - 1]) {
-            axis--;
-            gemm.a.offset -= index[axis] * axes->stride_a[axis];
-            gemm.b.offset -= index[axis] * axes->stride_b[axis];
-            index[axis] = 0;
-        }
-        if (axis == 0) {
-            return KILN_STATUS_OK;
-        }
-        index[axis - 1]++;
-        gemm.a.offset += axes->stride_a[axis - 1];
-        gemm.b.offset += axes->stride_b[axis - 1];
-    }
-}
-
-static kiln_status run_matmul(kilni_cl_backend *backend, const matrix *a, const matrix *b,
-                              const kiln_view *out, kilni_cl_gemm *gemm, kiln_error *err)
-{
-    uint32_t batch_rank = a->batch_rank > b->batch_rank ? a->batch_rank : b->batch_rank;
-    batch axes = batch_of(a, b, out, batch_rank);
-    merge_inner(&axes, gemm);
-    gemm->c.leading = gemm->n;
-    gemm->c.batch_stride = gemm->m * gemm->n;
-    gemm->c.buffer = out->buffer;
-    gemm->c.offset = out->offset_bytes / (int64_t)kiln_dtype_size(out->dtype);
-    kiln_status status = run_loop(backend, &axes, gemm, err);
-    if (status == KILN_STATUS_OK) {
-        backend->stats.blas_calls++;
-    }
-    return status;
-}
-
-static int64_t element_count(const kiln_view *view)
-{
-    int64_t count = 1;
-    for (uint32_t i = 0; i < view->rank; i++) {
-        count *= view->dims[i];
-    }
-    return count;
-}
-
-// Whether its kernels, which count elements in 32 bits, reach all of a matrix: where it lies, and
-// in a copy with lengths rounded up to tiles.
-static bool is_in_reach(const kiln_view *view, int64_t rows, int64_t cols)
-{
-    enum { TILE = 128 };
-    int64_t begin = 0;
-    int64_t end = 0;
-    int64_t size = (int64_t)kiln_dtype_size(view->dtype);
-    kiln_view_extent(view, &begin, &end);
-    int64_t repeats = rows > 0 && cols > 0 ? element_count(view) / rows / cols : 0;
-    int64_t padded =
-        rows <= INT32_MAX && cols <= INT32_MAX ? (rows + TILE) * (cols + TILE) : INT64_MAX;
-    return end / size <= INT32_MAX && padded <= INT32_MAX && repeats <= INT32_MAX / padded;
-}
-
-kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record *record,
-                                 const kiln_view *inputs, const kiln_view *outputs, bool *out_done,
-                                 kiln_error *err)
-{
-    bool transpose_a = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
-    bool transpose_b = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0;
-    matrix a = matrix_of(&inputs[0], transpose_a, /*left=*/true);
-    matrix b = matrix_of(&inputs[1], transpose_b, /*left=*/false);
-    kilni_cl_gemm gemm = {
-        .dtype = outputs[0].dtype, .m = a.rows, .n = b.cols, .k = a.cols, .batch = 1};
-    kiln_buffer *copies[2] = {NULL, NULL};
-    kiln_status status = KILN_STATUS_OK;
-    int64_t size = (int64_t)kiln_dtype_size(outputs[0].dtype);
-    *out_done = false;
-    if (!kilni_cl_blas_takes(backend, &gemm) || element_count(&outputs[0]) == 0 ||
-        outputs[0].offset_bytes % size != 0 || !is_in_reach(&inputs[0], a.rows, a.cols) ||
-        !is_in_reach(&inputs[1], b.rows, b.cols) || !is_in_reach(&outputs[0], gemm.m, gemm.n)) {
-        return KILN_STATUS_OK;
-    }
-    KILN_TRY(out, status, prepare(backend, &a, transpose_a, true, &gemm.a, &copies[0], err));
-    KILN_TRY(out, status, prepare(backend, &b, transpose_b, false, &gemm.b, &copies[1], err));
-    KILN_TRY(out, status, run_matmul(backend, &a, &b, &outputs[0], &gemm, err));
-    *out_done = true;
-out:
-    kilni_cl_free(backend, copies[0]);
-    kilni_cl_free(backend, copies[1]);
-    return status;
 }
 
 // ---- tuning ----

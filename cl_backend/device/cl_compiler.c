@@ -7,10 +7,15 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_compiler.h"
+#include "cl_device.h"
+#include "cl_state.h"
 
-kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, kiln_error *err)
+kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err)
 {
+    cl_bool available = CL_FALSE;
+    clGetDeviceInfo(backend->device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(available), &available,
+                    NULL);
     const char *mode = kiln_config_string(backend->env->config, KILN_KNOB_COMPILER);
     bool on = strcmp(mode, "on") == 0;
     bool prepare = strcmp(mode, "prepare") == 0;
@@ -18,13 +23,14 @@ kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, bool available, ki
         return kiln_fail(err, INVALID_ARGUMENT, "compiler is %s; on, off and prepare are known",
                          mode);
     }
-    if (prepare && !available) {
+    if (prepare && available == CL_FALSE) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "device %s has no compiler: prepare where one is", backend->info.name);
     }
     // While it prepares a device must look as the one without, so that the same is chosen.
-    backend->info.features |= on && available ? KILN_FEATURE_COMPILER : KILN_FEATURE_PREPARED;
-    backend->compiles = available && (on || prepare);
+    backend->info.features |=
+        on && available != CL_FALSE ? KILN_FEATURE_COMPILER : KILN_FEATURE_PREPARED;
+    backend->compiler.compiles = available != CL_FALSE && (on || prepare);
     return KILN_STATUS_OK;
 }
 
@@ -40,10 +46,10 @@ static void note_doubt(kilni_cl_backend *backend, bool refuses)
 {
     const char yes = 1;
     kiln_error err = KILN_ERROR_INIT;
-    if (backend->store == NULL || backend->doubted == refuses) {
+    if (backend->store == NULL || backend->compiler.doubted == refuses) {
         return;
     }
-    backend->doubted = refuses;
+    backend->compiler.doubted = refuses;
     if (kiln_store_put(backend->store, KILN_STORE_DEVICES, kilni_cl_device_key(backend, "refuses"),
                        &yes, refuses, &err) != KILN_STATUS_OK) {
         kiln_log_write(backend->env, KILN_LOG_DEBUG, "cl_backend", "not noted: %s", err.message);
@@ -54,8 +60,8 @@ bool kilni_cl_compiles(kiln_backend *base, bool ask)
 {
     static const char least[] = "__kernel void kiln_asks(void) {}\n";
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    if (!ask || !backend->compiles || backend->compiled) {
-        return backend->compiled;
+    if (!ask || !backend->compiler.compiles || backend->compiler.compiled) {
+        return backend->compiler.compiled;
     }
     const char *text = least;
     cl_int code = CL_SUCCESS;
@@ -69,22 +75,22 @@ bool kilni_cl_compiles(kiln_backend *base, bool ask)
     if (kilni_cl_compiler_refuses(code)) {
         kilni_cl_compiler_gone(backend);
     } else {
-        backend->compiled = true;
+        backend->compiler.compiled = true;
     }
-    return backend->compiled;
+    return backend->compiler.compiled;
 }
 
 void kilni_cl_compiler_recall(kilni_cl_backend *backend)
 {
     kiln_blob note = {0};
-    if (!backend->compiles || backend->store == NULL ||
+    if (!backend->compiler.compiles || backend->store == NULL ||
         kiln_store_get(backend->store, KILN_STORE_DEVICES, kilni_cl_device_key(backend, "refuses"),
                        &note, NULL) != KILN_STATUS_OK) {
         return;
     }
-    backend->doubted = note.length > 0;
+    backend->compiler.doubted = note.length > 0;
     kiln_free(backend->env, note.data);
-    if (backend->doubted && kilni_cl_compiles(&backend->base, /*ask=*/true)) {
+    if (backend->compiler.doubted && kilni_cl_compiles(&backend->base, /*ask=*/true)) {
         note_doubt(backend, false);
     }
 }
@@ -92,12 +98,12 @@ void kilni_cl_compiler_recall(kilni_cl_backend *backend)
 void kilni_cl_compiler_gone(kilni_cl_backend *backend)
 {
     note_doubt(backend, true);
-    if (backend->compiles) {
+    if (backend->compiler.compiles) {
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
                        "device %s refuses to compile: only stored binaries run from now on",
                        backend->info.name);
     }
-    backend->compiles = false;
+    backend->compiler.compiles = false;
     backend->info.features &= ~(uint32_t)KILN_FEATURE_COMPILER;
     backend->info.features |= KILN_FEATURE_PREPARED;
 }

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_device.h"
+#include "cl_error.h"
+#include "cl_state.h"
+#include "cl_workers.h"
 
 enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64 };
 
@@ -489,15 +492,13 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     info->cl_version = parse_version(version);
     read_numbers(backend);
     info->features = device_features(backend);
-    status = kilni_cl_compiler_init(backend,
-                                    device_number(backend, CL_DEVICE_COMPILER_AVAILABLE) != 0, err);
     fingerprint(backend, platform_version);
     estimate_speeds(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
     uint64_t single = device_number(backend, CL_DEVICE_SINGLE_FP_CONFIG);
-    backend->exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
-                                 ? "-cl-fp32-correctly-rounded-divide-sqrt "
-                                 : "";
+    backend->compiler.exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
+                                          ? "-cl-fp32-correctly-rounded-divide-sqrt "
+                                          : "";
 out:
     kiln_free(backend->env, (void *)(uintptr_t)version);
     kiln_free(backend->env, (void *)(uintptr_t)platform_version);

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-#include "cl_internal.h"
+#include "cl_error.h"
+#include "cl_state.h"
 
 typedef struct code_row {
     cl_int code;
@@ -114,7 +115,7 @@ kiln_status kilni_cl_fail_at(kilni_cl_backend *backend, kiln_error *err, bool wa
     va_end(list);
     bool lost = says_lost(code, waited);
     if (lost && backend != NULL) {
-        backend->lost = true;
+        backend->flight.lost = true;
         kiln_log_write(backend->env, KILN_LOG_ERROR, "cl_backend", "device lost: %s: %s (%d)", text,
                        kilni_cl_code_name(code), code);
     }

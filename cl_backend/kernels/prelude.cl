@@ -9,6 +9,8 @@
 // Integers narrower than 32 bits wrap when they are stored, and so after every operation. Stored
 // bool is 0 or 1; any other byte reads as 1.
 
+#include "kernel_args.h"
+
 #define K_CAT_(a, b) a##b
 #define K_CAT(a, b) K_CAT_(a, b)
 #define K_CAT3(a, b, c) K_CAT(K_CAT(a, b), c)
@@ -357,36 +359,7 @@ static inline K_V(ushort) k_bf16_store_v(K_V(float) x)
 #define K_MAX_f64 INFINITY
 #define K_MIN_f64 (-INFINITY)
 
-// ---- windows over three spatial axes; those in front of a smaller problem have length 1 ----
-
-typedef struct kiln_window {
-    long in[3];
-    long out[3];
-    long taps[3];
-    long strides[3];
-    long dilations[3];
-    long begin[3]; // padding
-    long end[3];
-} kiln_window;
-
 // ---- pieces of work ----
-
-// `inner` elements run along one axis, of which a piece takes `chunk`; the other axes form rows, of
-// which it takes `rows_each`. Strides are in elements; [7] is the inner axis. Operand 0 is the
-// result.
-typedef struct kiln_shape {
-    long inner;
-    long chunk;
-    long chunks;
-    long rows;
-    long rows_each;
-    long items;
-    long rank;
-    long n_operands;
-    long dims[8];
-    long start[4];
-    long stride[4][8];
-} kiln_shape;
 
 typedef struct kiln_piece {
     long begin;

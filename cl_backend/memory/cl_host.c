@@ -5,7 +5,11 @@
 
 #include <stdint.h>
 
-#include "cl_internal.h"
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 bool kilni_cl_is_pinned(const kilni_cl_backend *backend, const void *memory, size_t bytes)
 {

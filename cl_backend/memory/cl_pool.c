@@ -3,7 +3,12 @@
 // may be given out at once because the queue is in order. Decides rounding, the budget, and what
 // goes when memory is short.
 
-#include "cl_internal.h"
+#include "cl_pool.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_svm.h"
 
 enum {
     SMALLEST_LOG2 = 8, ///< 256 bytes, a multiple of every base alignment seen
@@ -51,8 +56,8 @@ void kilni_cl_reset_peaks(kiln_backend *base)
 }
 
 // What a kernel that does not end may use stays until it has: drivers may wait for it in a release,
-// and memory of the caller's would be given back while it is written. In order, for a window goes
-// before what it is a part of.
+// and memory of the caller's would be given back while it is written. In order, for a sub-buffer
+// goes before what it is a part of.
 static void release(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     if (kilni_cl_is_stuck(backend)) {
@@ -351,7 +356,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         buffer->lent = false;
         return;
     }
-    if (buffer->window) {
+    if (buffer->sub) {
         release(backend, buffer);
         return;
     }
@@ -368,4 +373,14 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
     buffer->next = pool->idle[buffer->size_class];
     pool->idle[buffer->size_class] = buffer;
     pool->idle_bytes += buffer->capacity;
+}
+
+kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
+                                 kiln_error *err)
+{
+    if (buffer == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
+        return kiln_fail(err, OUT_OF_RANGE, "%zu bytes at offset %zu of a buffer of %zu bytes",
+                         bytes, offset, buffer != NULL ? buffer->bytes : (size_t)0);
+    }
+    return KILN_STATUS_OK;
 }

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Bytes from the device to the host, in parts: begin puts the read into the queue, wait needs no
 // lock, end says what became of it. Where the host shares the device's memory, for little, and into
-// pinned memory, the read itself is queued; otherwise a mark is, and whoever waits then fetches the
-// bytes in chunks through pinned memory on a queue of its own.
+// pinned memory, the read itself is queued; otherwise a marker is, and whoever waits then fetches
+// the bytes in chunks through pinned memory on a queue of its own.
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_read.h"
+#include "cl_state.h"
+#include "cl_trace.h"
+#include "cl_transfer.h"
 
 struct kiln_pending {
     kilni_cl_backend *backend;
@@ -193,23 +201,7 @@ kiln_status kilni_cl_read_end(kiln_backend *base, kiln_pending *pending, kiln_er
     if (code != CL_SUCCESS) {
         return kilni_cl_fail_wait(backend, err, code, "a read of %zu bytes", bytes);
     }
-    kiln_status status = kilni_cl_take_failure(backend, err);
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_programs_quiet(backend);
-    }
-    return status;
-}
-
-kiln_status kilni_cl_read(kiln_backend *base, kiln_buffer *given, size_t offset, void *out_data,
-                          size_t bytes, kiln_error *err)
-{
-    kiln_pending *pending = NULL;
-    kiln_status status = kilni_cl_read_begin(base, given, offset, out_data, bytes, &pending, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_read_wait(pending, /*cancel=*/false);
-    return kilni_cl_read_end(base, pending, err);
+    return kilni_cl_take_failure(backend, err);
 }
 
 // ---- looking at the bytes where they lie ----

@@ -7,22 +7,19 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_buffer.h"
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_trace.h"
+#include "cl_transfer.h"
 
 enum {
     STAGE_SHARED = KILNI_CL_STAGE_SHARED,
     STAGE_PINNED = KILNI_CL_STAGE_PINNED,
 };
-
-kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
-                                 kiln_error *err)
-{
-    if (buffer == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset) {
-        return kiln_fail(err, OUT_OF_RANGE, "%zu bytes at offset %zu of a buffer of %zu bytes",
-                         bytes, offset, buffer != NULL ? buffer->bytes : (size_t)0);
-    }
-    return KILN_STATUS_OK;
-}
 
 // ---- copying on the host ----
 
@@ -201,7 +198,7 @@ static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buf
 {
     cl_event event;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_TRUE, offset, bytes, source,
-                                       0, NULL, kilni_cl_trace_event(backend, &event));
+                                       0, NULL, kilni_cl_trace_event(&backend->trace, &event));
     kilni_cl_trace_end(backend, "upload", event);
     backend->counters.host_waits++;
     return code == CL_SUCCESS
@@ -209,7 +206,7 @@ static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buf
                : kilni_cl_fail_wait(backend, err, code, "an upload of %zu bytes", bytes);
 }
 
-/// Bytes that wait behind a closed gate.
+/// Bytes that wait behind a user event.
 typedef struct held_copy {
     kilni_cl_backend *backend;
     unsigned char bytes[];
@@ -220,11 +217,11 @@ static void CL_CALLBACK copy_written(cl_event event, cl_int code, void *user)
     (void)event, (void)code; // whoever waits for the queue hears of a failure
     kilni_cl_backend *backend = ((held_copy *)user)->backend;
     kiln_free(backend->env, user);
-    atomic_fetch_sub(&backend->callbacks, 1); // the backend may be gone from here on
+    atomic_fetch_sub(&backend->flight.callbacks, 1); // the backend may be gone from here on
 }
 
-/// Queues a copy of the bytes: all staging may be in use behind the gate, and waiting for the queue
-/// would be waiting for what the caller does next.
+/// Queues a copy of the bytes: all staging may be in use behind the event, and waiting for the
+/// queue would be waiting for what the caller does next.
 static kiln_status upload_copied(kilni_cl_backend *backend, const kilni_cl_buffer *buffer,
                                  size_t offset, const void *source, size_t bytes, kiln_error *err)
 {
@@ -241,7 +238,7 @@ static kiln_status upload_copied(kilni_cl_backend *backend, const kilni_cl_buffe
         kiln_free(backend->env, copy);
         return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
     }
-    atomic_fetch_add(&backend->callbacks, 1);
+    atomic_fetch_add(&backend->flight.callbacks, 1);
     code = clSetEventCallback(event, CL_COMPLETE, copy_written, copy);
     if (code != CL_SUCCESS) { // then it is waited for after all
         (void)clWaitForEvents(1, &event);
@@ -262,7 +259,7 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
     }
     KILN_TRY(out, status, kilni_cl_check_range(buffer, offset, bytes, err));
     backend->counters.transfer_bytes += bytes;
-    if (atomic_load(&backend->gates) > 0) {
+    if (atomic_load(&backend->flight.user_events) > 0) {
         return upload_copied(backend, buffer, offset, source, bytes, err);
     }
     bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
@@ -317,7 +314,7 @@ kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source
     cl_event event;
     cl_int code =
         clEnqueueCopyBuffer(backend->queue, from->mem, to->mem, source_offset, target_offset, bytes,
-                            0, NULL, kilni_cl_trace_event(backend, &event));
+                            0, NULL, kilni_cl_trace_event(&backend->trace, &event));
     kilni_cl_trace_end(backend, "copy", event);
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(backend, err, code, "a copy of %zu bytes", bytes);

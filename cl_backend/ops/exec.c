@@ -148,8 +148,6 @@ kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record
         return status;
     }
     status = needs_own_output(&exec) ? run_aside(&exec, launcher) : launcher(&exec);
-    for (uint32_t i = 0; i < exec.n_scratch; i++) {
-        kilni_cl_free(backend, exec.scratch[i]);
-    }
+    kilni_exec_free_scratch(&exec);
     return status;
 }

@@ -6,36 +6,9 @@
 #include <string.h>
 
 #include "exec_internal.h"
+#include "product_args.h"
 
 enum { SPATIAL = KILNI_EXEC_SPATIAL, DIRECT_CHANNELS = 8, ITEMS_EACH = 4, SIDE = 64, GROUP = 256 };
-
-typedef struct direct_shape { ///< kiln_conv_direct_shape of the kernel
-    int64_t batch;
-    int64_t channels;
-    int64_t groups;
-    int64_t outputs;
-    int64_t in[SPATIAL];
-    int64_t out[SPATIAL];
-    int64_t kernel[SPATIAL];
-    int64_t strides[SPATIAL];
-    int64_t dilations[SPATIAL];
-    int64_t start[4];
-} direct_shape;
-
-typedef struct conv_shape { ///< kiln_conv_shape of the kernel
-    kilni_exec_window w;
-    int64_t images;
-    int64_t groups;
-    int64_t channels;
-    int64_t outputs;
-    int64_t positions;
-    int64_t depth;
-    int64_t tiles;
-    int64_t tiles_each;
-    int64_t chunks;
-    int64_t outputs_each;
-    int64_t start[4];
-} conv_shape;
 
 /* Operands of a convolution, dense. */
 typedef struct operands {
@@ -87,8 +60,8 @@ static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int6
 
 /* Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
  * whole vectors. */
-static kiln_status without_borders(kilni_exec *exec, direct_shape *s, const kilni_exec_window *w,
-                                   kiln_view *input, int64_t vector)
+static kiln_status without_borders(kilni_exec *exec, kiln_conv_direct_shape *s,
+                                   const kilni_exec_window *w, kiln_view *input, int64_t vector)
 {
     kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 1 + SPATIAL};
     bool fits = true;
@@ -125,20 +98,20 @@ static int64_t channels_each(const kilni_exec *exec, int64_t outputs)
     return most;
 }
 
-static kiln_status launch_direct(kilni_exec *exec, const conv_shape *c, const operands *with)
+static kiln_status launch_direct(kilni_exec *exec, const kiln_conv_shape *c, const operands *with)
 {
     int64_t vector = kilni_exec_vector(exec, exec->outputs[0].dtype);
     int64_t each = channels_each(exec, c->outputs);
     kiln_view input = with->x;
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    direct_shape s = {.batch = c->images / c->groups,
-                      .channels = c->channels,
-                      .groups = c->groups,
-                      .outputs = c->outputs};
+    kiln_conv_direct_shape s = {.batch = c->images / c->groups,
+                                .channels = c->channels,
+                                .groups = c->groups,
+                                .outputs = c->outputs};
     memcpy(s.in, c->w.in, sizeof(s.in));
     memcpy(s.out, c->w.out, sizeof(s.out));
-    memcpy(s.kernel, c->w.taps, sizeof(s.kernel));
+    memcpy(s.taps, c->w.taps, sizeof(s.taps));
     memcpy(s.strides, c->w.strides, sizeof(s.strides));
     memcpy(s.dilations, c->w.dilations, sizeof(s.dilations));
     memcpy(s.start, c->start, sizeof(s.start));
@@ -182,7 +155,7 @@ static void block_of(const kilni_exec *exec, int64_t outputs, int64_t *out_rows,
 }
 
 /* Cuts the work for about four items a core: along tiles, and along channels when there are few. */
-static int64_t cut_work(const kilni_exec *exec, conv_shape *s, int64_t rows, int64_t tile)
+static int64_t cut_work(const kilni_exec *exec, kiln_conv_shape *s, int64_t rows, int64_t tile)
 {
     int64_t wanted = ITEMS_EACH * (int64_t)exec->backend->info.compute_units;
     s->tiles = kilni_exec_ceil_div(s->positions, tile);
@@ -196,7 +169,7 @@ static int64_t cut_work(const kilni_exec *exec, conv_shape *s, int64_t rows, int
     return s->chunks * kilni_exec_ceil_div(s->outputs, s->outputs_each);
 }
 
-static kiln_status launch_product(kilni_exec *exec, conv_shape *s, const operands *with)
+static kiln_status launch_product(kilni_exec *exec, kiln_conv_shape *s, const operands *with)
 {
     bool block = kilni_exec_is_block(exec);
     kiln_dtype dtype = exec->outputs[0].dtype;
@@ -248,7 +221,7 @@ static kiln_status launch_product(kilni_exec *exec, conv_shape *s, const operand
 static kiln_status run_conv(kilni_exec *exec, const operands *with)
 {
     const kiln_view *out = &exec->outputs[0];
-    conv_shape s = {.groups = kiln_op_attr_i64(exec->record, KILN_KEY_GROUPS)};
+    kiln_conv_shape s = {.groups = kiln_op_attr_i64(exec->record, KILN_KEY_GROUPS)};
     kilni_exec_window_init(exec, &s.w, &with->x, out, &with->weight);
     join_rows(&s.w);
     s.start[0] = kilni_exec_start(out);

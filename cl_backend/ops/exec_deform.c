@@ -2,16 +2,7 @@
 // Launches deform.cl on dense copies of what is not dense. Decides how many elements a work-item
 // has; the gradient of x is summed by planes, in an order that does not depend on the device.
 #include "exec_internal.h"
-
-typedef struct deform_shape { ///< kiln_deform_shape of the kernels
-    kilni_exec_window w;
-    int64_t batch;
-    int64_t channels;
-    int64_t groups;
-    int64_t each;
-    int64_t start[4];
-    int64_t result[3];
-} deform_shape;
+#include "window_args.h"
 
 static int64_t product(const int64_t lengths[KILNI_EXEC_SPATIAL])
 {
@@ -19,10 +10,10 @@ static int64_t product(const int64_t lengths[KILNI_EXEC_SPATIAL])
 }
 
 /* Dense views of all inputs, and the geometry. `windows` are those of the offset. */
-static kiln_status prepare(kilni_exec *exec, kiln_view views[4], deform_shape *s)
+static kiln_status prepare(kilni_exec *exec, kiln_view views[4], kiln_deform_shape *s)
 {
     kiln_status status = KILN_STATUS_OK;
-    *s = (deform_shape){.groups = kiln_op_attr_i64(exec->record, KILN_KEY_OFFSET_GROUPS)};
+    *s = (kiln_deform_shape){.groups = kiln_op_attr_i64(exec->record, KILN_KEY_OFFSET_GROUPS)};
     for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
         status = kilni_exec_dense(exec, &exec->inputs[i], &views[i]);
         s->start[i] = status == KILN_STATUS_OK ? kilni_exec_start(&views[i]) : 0;
@@ -44,13 +35,13 @@ static kiln_status kernel_of(kilni_exec *exec, const char *name, int64_t mask,
     return kilni_exec_kernel(exec, "deform.cl", name, &options, out_args);
 }
 
-static void cut(const kilni_exec *exec, deform_shape *s, int64_t items)
+static void cut(const kilni_exec *exec, kiln_deform_shape *s, int64_t items)
 {
     int64_t fair = kilni_exec_ceil_div(items, 4 * (int64_t)exec->backend->info.compute_units);
     s->each = kilni_exec_is_block(exec) && fair > 0 ? (fair < 1024 ? fair : 1024) : 1;
 }
 
-static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const deform_shape *s,
+static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const kiln_deform_shape *s,
                           int64_t items)
 {
     return items == 0 ? KILN_STATUS_OK
@@ -61,7 +52,7 @@ kiln_status kilni_exec_deform_im2col(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
     kiln_view views[4];
-    deform_shape s;
+    kiln_deform_shape s;
     kilni_cl_args args;
     bool has_mask = exec->record->n_inputs > 2;
     kiln_status status = prepare(exec, views, &s);
@@ -85,7 +76,7 @@ kiln_status kilni_exec_deform_im2col(kilni_exec *exec)
     return launch(exec, &args, &s, kilni_exec_count(out));
 }
 
-static kiln_status launch_offsets(kilni_exec *exec, deform_shape *s, const kiln_view views[4])
+static kiln_status launch_offsets(kilni_exec *exec, kiln_deform_shape *s, const kiln_view views[4])
 {
     kilni_cl_args args;
     int64_t items = kilni_exec_count(&exec->outputs[2]);
@@ -103,7 +94,7 @@ static kiln_status launch_offsets(kilni_exec *exec, deform_shape *s, const kiln_
     return launch(exec, &args, s, items);
 }
 
-static kiln_status launch_x(kilni_exec *exec, deform_shape *s, const kiln_view views[4])
+static kiln_status launch_x(kilni_exec *exec, kiln_deform_shape *s, const kiln_view views[4])
 {
     kilni_cl_args args;
     kiln_buffer *sums = NULL;
@@ -139,7 +130,7 @@ static kiln_status launch_x(kilni_exec *exec, deform_shape *s, const kiln_view v
 kiln_status kilni_exec_deform_im2col_backward(kilni_exec *exec)
 {
     kiln_view views[4];
-    deform_shape s;
+    kiln_deform_shape s;
     kiln_status status = prepare(exec, views, &s);
     for (unsigned i = 0; status == KILN_STATUS_OK && i < 3; i++) {
         s.result[i] = kilni_exec_start(&exec->outputs[i]);

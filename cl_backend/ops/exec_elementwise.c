@@ -198,6 +198,23 @@ kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kil
     return launch(exec, &e);
 }
 
+kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view)
+{
+    kiln_tensor_desc desc = {.dtype = view->dtype, .rank = (uint8_t)view->rank};
+    if (kiln_view_is_contiguous(view)) {
+        *out_view = *view;
+        return KILN_STATUS_OK;
+    }
+    memcpy(desc.dims, view->dims, sizeof(desc.dims));
+    kiln_view dense = kiln_view_dense(&desc, NULL);
+    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &dense.buffer);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_copy(exec, view, &dense);
+    }
+    *out_view = dense;
+    return status;
+}
+
 kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kiln_view *target)
 {
     elementwise e = {.op = "cast"};

@@ -4,6 +4,7 @@
 // passes. Rows that do not lie dense
 // become so in scratch memory.
 #include "exec_internal.h"
+#include "fft_args.h"
 
 enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128, LINES_BYTES = 1 << 21 };
 
@@ -47,15 +48,22 @@ static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const int64_t *
     return kilni_exec_launch(exec, args, items, GROUP);
 }
 
+/* A kernel that takes work and numbers alone. */
+static kiln_status step(kilni_exec *exec, const fft *f, const char *kernel, const int64_t *numbers,
+                        unsigned count, int64_t items)
+{
+    kilni_cl_args args;
+    kiln_status status = begin(exec, f, kernel, &args);
+    return status == KILN_STATUS_OK ? launch(exec, &args, numbers, count, items) : status;
+}
+
 static kiln_status pass(kilni_exec *exec, const fft *f, int64_t from, int64_t to, int64_t s,
                         int64_t rows)
 {
-    kilni_cl_args args;
-    kiln_status status = begin(exec, f, "kiln_fft_pass", &args);
     int64_t each = kilni_exec_is_block(exec) ? BLOCK_EACH : 1;
     const int64_t numbers[] = {from, to, f->twiddles, f->filled, s, rows, each};
     int64_t items = kilni_exec_ceil_div(rows * f->filled / 2, each);
-    return status == KILN_STATUS_OK ? launch(exec, &args, numbers, 7, items) : status;
+    return step(exec, f, "kiln_fft_pass", numbers, 7, items);
 }
 
 /* All passes over `rows` rows at *at, with room at *other; the result is at *at. */
@@ -65,10 +73,8 @@ static kiln_status passes(kilni_exec *exec, const fft *f, int64_t rows, int64_t 
     bool alone = kilni_exec_is_block(exec) && (rows >= units || f->filled <= SMALL_ROW);
     kiln_status status = KILN_STATUS_OK;
     if (alone && f->filled > 1) {
-        kilni_cl_args args;
         const int64_t numbers[] = {*at, *other, f->twiddles, f->filled, rows};
-        status = begin(exec, f, "kiln_fft_rows", &args);
-        status = status == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, rows) : status;
+        status = step(exec, f, "kiln_fft_rows", numbers, 5, rows);
     }
     for (int64_t s = 1; status == KILN_STATUS_OK && s < f->filled; s *= 2) {
         status = alone ? status : pass(exec, f, *at, *other, s, rows);
@@ -126,56 +132,44 @@ static kiln_status store_rows(kilni_exec *exec, const fft *f)
 /* From a to b, and b becomes a. */
 static kiln_status transform_directly(kilni_exec *exec, fft *f)
 {
-    kilni_cl_args args;
     const int64_t of_circle[] = {f->twiddles, f->length};
     const int64_t numbers[] = {f->a, f->b, f->twiddles, f->length, f->rows};
-    kiln_status status = begin(exec, f, "kiln_fft_circle", &args);
-    status = status == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : status;
-    status = status == KILN_STATUS_OK ? load_rows(exec, f) : status;
-    status = status == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_direct", &args) : status;
-    status =
-        status == KILN_STATUS_OK ? launch(exec, &args, numbers, 5, f->rows * f->length) : status;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, step(exec, f, "kiln_fft_circle", of_circle, 2, f->length));
+    KILN_TRY(out, status, load_rows(exec, f));
+    KILN_TRY(out, status, step(exec, f, "kiln_fft_direct", numbers, 5, f->rows * f->length));
     f->a = f->b;
-    return status == KILN_STATUS_OK ? store_rows(exec, f) : status;
+    KILN_TRY(out, status, store_rows(exec, f));
+out:
+    return status;
 }
 
 static kiln_status make_tables(kilni_exec *exec, fft *f)
 {
-    kilni_cl_args args;
     const int64_t of_twiddles[] = {f->twiddles, f->filled};
     const int64_t of_chirp[] = {f->chirp, f->circle[0], f->length, f->filled};
-    kiln_status status = begin(exec, f, "kiln_fft_twiddles", &args);
-    if (status == KILN_STATUS_OK) {
-        status = launch(exec, &args, of_twiddles, 2, f->filled / 2);
-    }
+    kiln_status status = step(exec, f, "kiln_fft_twiddles", of_twiddles, 2, f->filled / 2);
     if (status != KILN_STATUS_OK || f->chirp < 0) {
         return status;
     }
-    status = begin(exec, f, "kiln_fft_chirp", &args);
-    if (status == KILN_STATUS_OK) {
-        status = launch(exec, &args, of_chirp, 4, f->filled);
-    }
+    status = step(exec, f, "kiln_fft_chirp", of_chirp, 4, f->filled);
     return status == KILN_STATUS_OK ? passes(exec, f, 1, &f->circle[0], &f->circle[1]) : status;
 }
 
 static kiln_status transform(kilni_exec *exec, fft *f)
 {
-    kilni_cl_args args;
-    kiln_status status = make_tables(exec, f);
-    if (status == KILN_STATUS_OK) {
-        status = load_rows(exec, f);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = passes(exec, f, f->rows, &f->a, &f->b);
-    }
-    if (status == KILN_STATUS_OK && f->chirp >= 0) {
-        status = begin(exec, f, "kiln_fft_multiply", &args);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, make_tables(exec, f));
+    KILN_TRY(out, status, load_rows(exec, f));
+    KILN_TRY(out, status, passes(exec, f, f->rows, &f->a, &f->b));
+    if (f->chirp >= 0) {
         const int64_t numbers[] = {f->a, f->circle[0], f->filled, f->rows};
-        status = status == KILN_STATUS_OK ? launch(exec, &args, numbers, 4, f->rows * f->filled)
-                                          : status;
-        status = status == KILN_STATUS_OK ? passes(exec, f, f->rows, &f->a, &f->b) : status;
+        KILN_TRY(out, status, step(exec, f, "kiln_fft_multiply", numbers, 4, f->rows * f->filled));
+        KILN_TRY(out, status, passes(exec, f, f->rows, &f->a, &f->b));
     }
-    return status == KILN_STATUS_OK ? store_rows(exec, f) : status;
+    KILN_TRY(out, status, store_rows(exec, f));
+out:
+    return status;
 }
 
 static kiln_status place(kilni_exec *exec, fft *f)
@@ -196,18 +190,8 @@ static kiln_status place(kilni_exec *exec, fft *f)
 
 // ---- several rows at once ----
 
-typedef struct lines_shape { ///< kiln_fft_lines_shape of the kernel
-    int64_t length;
-    int64_t points;
-    int64_t rows;
-    int64_t items;
-    int64_t work;
-    int64_t parts;
-    int64_t start[4];
-} lines_shape;
-
 /* On CPUs, where enough rows of a power of two fill vectors and their scratch memory a cache. */
-static bool takes_lines(const kilni_exec *exec, const fft *f, lines_shape *s)
+static bool takes_lines(const kilni_exec *exec, const fft *f, kiln_fft_lines_shape *s)
 {
     int64_t vector = kilni_exec_vector(exec, f->dtype);
     int64_t units = (int64_t)exec->backend->info.compute_units;
@@ -224,17 +208,18 @@ static bool takes_lines(const kilni_exec *exec, const fft *f, lines_shape *s)
            4 * s->points * vector * size <= LINES_BYTES;
 }
 
-static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
+static kiln_status transform_lines(kilni_exec *exec, fft *f, kiln_fft_lines_shape *s)
 {
     int64_t vector = kilni_exec_vector(exec, f->dtype);
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(f->dtype));
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     const int64_t of_circle[] = {0, f->length};
-    kiln_status status =
-        kilni_exec_alloc(exec, (s->work + s->items * 4 * s->points * vector) * size, &f->work);
-    status = status == KILN_STATUS_OK ? begin(exec, f, "kiln_fft_circle", &args) : status;
-    status = status == KILN_STATUS_OK ? launch(exec, &args, of_circle, 2, f->length) : status;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(
+        out, status,
+        kilni_exec_alloc(exec, (s->work + s->items * 4 * s->points * vector) * size, &f->work));
+    KILN_TRY(out, status, step(exec, f, "kiln_fft_circle", of_circle, 2, f->length));
     for (unsigned i = 0; i < 2; i++) {
         s->start[i] = kilni_exec_start(&f->in[i]);
         s->start[2 + i] = kilni_exec_start(&f->out[i]);
@@ -242,12 +227,8 @@ static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
     kilni_exec_define_dtype(&options, "A", f->dtype);
     kilni_exec_define(&options, "V", vector);
     kilni_exec_define(&options, "REAL", f->parts == 1 ? 1 : 0);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_kernel(exec, "fft_lines.cl", "kiln_fft_lines", &options, &args);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status,
+             kilni_exec_kernel(exec, "fft_lines.cl", "kiln_fft_lines", &options, &args));
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, f->work);
     kilni_cl_push_buffer(&args, f->in[0].buffer);
@@ -255,7 +236,9 @@ static kiln_status transform_lines(kilni_exec *exec, fft *f, lines_shape *s)
     kilni_cl_push_buffer(&args, f->out[0].buffer);
     kilni_cl_push_buffer(&args, f->out[1].buffer);
     push_factor(&args, f);
-    return kilni_exec_launch(exec, &args, s->items, 1);
+    KILN_TRY(out, status, kilni_exec_launch(exec, &args, s->items, 1));
+out:
+    return status;
 }
 
 // ---- the operator ----
@@ -271,16 +254,17 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
              .filled = 1,
              .dtype = exec->inputs[0].dtype};
     kiln_view targets[2];
+    kiln_fft_lines_shape lines;
     kiln_status status = KILN_STATUS_OK;
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         unsigned from = inverse ? 1 - i : i;
         const kiln_view turned = kilni_exec_axis_last(&exec->inputs[complex ? from : 0], axis);
         targets[i] = kilni_exec_axis_last(&exec->outputs[from], axis);
-        status = kilni_exec_result(exec, &targets[i], &f.out[i]);
+        KILN_TRY(out, status, kilni_exec_result(exec, &targets[i], &f.out[i]));
         bool same = i == 1 && !complex;
         f.in[i] = same ? f.in[0] : turned;
-        if (status == KILN_STATUS_OK && !same) {
-            status = kilni_exec_dense(exec, &turned, &f.in[i]);
+        if (!same) {
+            KILN_TRY(out, status, kilni_exec_dense(exec, &turned, &f.in[i]));
         }
         f.parts |= complex || from == 0 ? 1 << i : 0;
     }
@@ -298,18 +282,17 @@ kiln_status kilni_exec_fft(kilni_exec *exec)
         f.factor = 1 / (double)f.filled;
     }
     f.factor /= inverse ? (double)f.length : 1;
-    lines_shape lines;
-    bool at_once = takes_lines(exec, &f, &lines);
-    status = status == KILN_STATUS_OK && !at_once ? place(exec, &f) : status;
-    if (status == KILN_STATUS_OK && at_once) {
-        status = transform_lines(exec, &f, &lines);
-    } else if (status == KILN_STATUS_OK) {
-        status = f.direct ? transform_directly(exec, &f) : transform(exec, &f);
+    if (takes_lines(exec, &f, &lines)) {
+        KILN_TRY(out, status, transform_lines(exec, &f, &lines));
+    } else {
+        KILN_TRY(out, status, place(exec, &f));
+        KILN_TRY(out, status, f.direct ? transform_directly(exec, &f) : transform(exec, &f));
     }
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         if (f.out[i].buffer != targets[i].buffer) {
-            status = kilni_exec_copy(exec, &f.out[i], &targets[i]);
+            KILN_TRY(out, status, kilni_exec_copy(exec, &f.out[i], &targets[i]));
         }
     }
+out:
     return status;
 }

@@ -5,16 +5,11 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct tuple { ///< kiln_tuple of the kernel
-    int64_t distance;
-    int64_t lengths[8];
-    int64_t strides[8];
-} tuple;
+#include "move_args.h"
 
 /* `input` and `indices` have the output's axes; along the indexed ones the input stands still. */
 static kiln_status launch(kilni_exec *exec, const kiln_view *input, const kiln_view *indices,
-                          const tuple *t, uint32_t depth)
+                          const kiln_tuple *t, uint32_t depth)
 {
     const kiln_view *out = &exec->outputs[0];
     kiln_dtype raw = kilni_exec_raw(out->dtype);
@@ -78,8 +73,8 @@ kiln_status kilni_exec_gather(kilni_exec *exec)
     uint32_t axis = kilni_exec_axis(exec, exec->inputs[0].rank);
     kiln_view input = without_axis(&exec->inputs[0], &exec->outputs[0], axis);
     kiln_view indices = index_view(exec, axis);
-    const tuple t = {.lengths = {exec->inputs[0].dims[axis]},
-                     .strides = {exec->inputs[0].strides[axis]}};
+    const kiln_tuple t = {.lengths = {exec->inputs[0].dims[axis]},
+                          .strides = {exec->inputs[0].strides[axis]}};
     return launch(exec, &input, &indices, &t, 1);
 }
 
@@ -91,7 +86,7 @@ kiln_status kilni_exec_gather_nd(kilni_exec *exec)
     uint32_t batch = (uint32_t)kiln_op_attr_i64(exec->record, KILN_KEY_BATCH_DIMS);
     uint32_t last = given->rank - 1;
     uint32_t depth = (uint32_t)given->dims[last];
-    tuple t = {.distance = given->strides[last]};
+    kiln_tuple t = {.distance = given->strides[last]};
     kiln_view input = *x;
     kiln_view indices = *given;
     input.rank = indices.rank = out->rank;

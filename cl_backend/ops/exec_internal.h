@@ -6,7 +6,10 @@
 /// device, axes brought into the fewest loops, and compiler options. Every launcher takes any
 /// strides; where its kernel does not, it makes a dense copy first.
 
-#include "cl_internal.h"
+#include "cl_launch.h"
+#include "cl_state.h"
+#include "exec.h"
+#include "kernel_args.h"
 
 enum { KILNI_EXEC_OPERANDS = 4, KILNI_EXEC_SCRATCH = 32 };
 
@@ -70,6 +73,9 @@ kiln_status kilni_exec_number(const kilni_exec *exec, kiln_attr_key key, kiln_dt
 /// Memory that is freed after the operation is queued.
 kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_buffer);
 
+/// When all of the operation is queued.
+void kilni_exec_free_scratch(kilni_exec *exec);
+
 /// `*out_view` is `view` itself when dense, else a dense copy of it in scratch memory.
 kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view);
 
@@ -120,23 +126,14 @@ void kilni_exec_loops_init(kilni_exec_loops *loops, const int64_t *dims, uint32_
 void kilni_exec_loops_add(kilni_exec_loops *loops, const kiln_view *view);
 void kilni_exec_loops_merge(kilni_exec_loops *loops, uint32_t apart, uint32_t *out_apart);
 
-/// Loops as most kernels take them: kiln_shape of prelude.cl. `inner` elements along one axis are
-/// cut into chunks, the other axes form rows; a work-item takes one chunk of `rows_each` rows.
+/// Loops as most kernels take them: kiln_shape of kernel_args.h. `inner` elements along one axis
+/// are cut into chunks, the other axes form rows; a work-item takes one chunk of `rows_each` rows.
 /// Operand 0 is the result.
-enum { KILNI_EXEC_INNER = 7 };
-typedef struct kilni_exec_shape {
-    int64_t inner;
-    int64_t chunk;
-    int64_t chunks;
-    int64_t rows;
-    int64_t rows_each;
-    int64_t items;
-    int64_t rank; ///< of the rows
-    int64_t n_operands;
-    int64_t dims[8];
-    int64_t start[KILNI_EXEC_OPERANDS];
-    int64_t stride[KILNI_EXEC_OPERANDS][8]; ///< [KILNI_EXEC_INNER]: along the inner axis
-} kilni_exec_shape;
+enum { KILNI_EXEC_INNER = 7 }; ///< of `stride`: along the inner axis
+typedef kiln_shape kilni_exec_shape;
+_Static_assert(sizeof(((kiln_shape *)0)->dims) == KILN_MAX_RANK * sizeof(kiln_long), "all axes");
+_Static_assert(sizeof(((kiln_shape *)0)->start) == KILNI_EXEC_OPERANDS * sizeof(kiln_long),
+               "operands");
 
 /// Merges the loops, chooses the inner axis and cuts the work for vectors of `vector` elements.
 void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kilni_exec_loops *loops,
@@ -144,18 +141,10 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
 
 // ---- windows ----
 
-/// kiln_window of prelude.cl: lengths and attributes over three spatial axes, those in front of a
-/// smaller problem of length 1.
+/// kiln_window of kernel_args.h: lengths and attributes over three spatial axes, those in front of
+/// a smaller problem of length 1.
 enum { KILNI_EXEC_SPATIAL = 3 };
-typedef struct kilni_exec_window {
-    int64_t in[KILNI_EXEC_SPATIAL];
-    int64_t out[KILNI_EXEC_SPATIAL];
-    int64_t taps[KILNI_EXEC_SPATIAL];
-    int64_t strides[KILNI_EXEC_SPATIAL];
-    int64_t dilations[KILNI_EXEC_SPATIAL];
-    int64_t begin[KILNI_EXEC_SPATIAL];
-    int64_t end[KILNI_EXEC_SPATIAL];
-} kilni_exec_window;
+typedef kiln_window kilni_exec_window;
 
 /// Of tensors [n, c, ..]; `out` NULL: lengths 1; `kernel` NULL: the attribute.
 void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const kiln_view *in,

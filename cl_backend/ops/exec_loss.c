@@ -93,22 +93,18 @@ kiln_status kilni_exec_det(kilni_exec *exec)
     kilni_cl_args args;
     kiln_buffer *work = NULL;
     kiln_view x;
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &x);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &x));
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(x.dtype));
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_alloc(exec, kilni_exec_count(&x) * size, &work);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = begin(exec, "kiln_det", &options, &args);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status, kilni_exec_alloc(exec, kilni_exec_count(&x) * size, &work));
+    KILN_TRY(out, status, begin(exec, "kiln_det", &options, &args));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_buffer(&args, x.buffer);
     kilni_cl_push_buffer(&args, work);
     kilni_cl_push_i64(&args, kilni_exec_start(&exec->outputs[0]));
     kilni_cl_push_i64(&args, kilni_exec_start(&x));
     kilni_cl_push_i64(&args, x.dims[x.rank - 1]);
-    return launch(exec, &args, kilni_exec_count(&exec->outputs[0]));
+    KILN_TRY(out, status, launch(exec, &args, kilni_exec_count(&exec->outputs[0])));
+out:
+    return status;
 }

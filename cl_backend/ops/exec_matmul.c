@@ -5,19 +5,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct shape { ///< kiln_matmul_shape of the kernel; operands: result, a, b
-    int64_t m;
-    int64_t n;
-    int64_t k;
-    int64_t batch;
-    int64_t rank;
-    int64_t dims[8];
-    int64_t strides[3][8];
-    int64_t start[3];
-    int64_t row_stride[3];
-    int64_t column_stride[3];
-} shape;
+#include "product_args.h"
 
 enum { ROWS = 4, VECTORS = 2, SIDE = 64, GROUP = 256 };
 
@@ -50,7 +38,7 @@ static matrix matrix_of(const kiln_view *view, bool transpose, bool left)
     return x;
 }
 
-static void shape_init(const kilni_exec *exec, shape *s)
+static void shape_init(const kilni_exec *exec, kiln_matmul_shape *s)
 {
     const kiln_op_record *record = exec->record;
     const kiln_view *out = &exec->outputs[0];
@@ -87,7 +75,7 @@ static void shape_init(const kilni_exec *exec, shape *s)
 
 kiln_status kilni_exec_matmul(kilni_exec *exec)
 {
-    shape s;
+    kiln_matmul_shape s;
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_dtype dtype = exec->outputs[0].dtype;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
+#include "move_args.h"
 
 /* A reshape that strides cannot express: both sides in the input's shape, the output being dense.
  */
@@ -109,24 +110,12 @@ static void pad_parts(const kilni_exec *exec, kiln_view *out_kept, kiln_view *ou
     }
 }
 
-typedef struct pad_shape { ///< kiln_pad_shape of the kernel
-    int64_t rank;
-    int64_t count;
-    int64_t each;
-    int64_t out_start;
-    int64_t in_start;
-    int64_t dims[8]; ///< of the output
-    int64_t kept[8];
-    int64_t begin[8]; ///< of the kept part in the output
-    int64_t strides[8];
-} pad_shape;
-
 static kiln_status pad_mirrored(kilni_exec *exec, const kiln_view *kept, bool reflect)
 {
     const kiln_view *out = &exec->outputs[0];
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    pad_shape s = {.rank = out->rank, .count = kilni_exec_count(out)};
+    kiln_pad_shape s = {.rank = out->rank, .count = kilni_exec_count(out)};
     s.each = kilni_exec_is_block(exec) ? 1024 : 1;
     s.out_start = kilni_exec_start(out);
     s.in_start = kilni_exec_start(kept);

@@ -138,20 +138,19 @@ kiln_status kilni_exec_softmax_backward(kilni_exec *exec)
     const kiln_view grad = kilni_exec_axis_last(&exec->inputs[1], axis);
     const kiln_view target = kilni_exec_axis_last(&exec->outputs[0], axis);
     bool aside = !kiln_view_is_contiguous(&target);
-    kiln_status status = kilni_exec_dense(exec, &output, &r.input);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &output, &r.input));
     r.scale = r.bias = r.input;
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_dense(exec, &grad, &r.grad);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_result(exec, &target, &r.output);
-    }
+    KILN_TRY(out, status, kilni_exec_dense(exec, &grad, &r.grad));
+    KILN_TRY(out, status, kilni_exec_result(exec, &target, &r.output));
     for (uint32_t i = 0; i + 1 < rank; i++) {
         r.count *= target.dims[i];
     }
     r.length = target.dims[rank - 1];
-    if (status == KILN_STATUS_OK) {
-        status = rows_launch(exec, &r);
+    KILN_TRY(out, status, rows_launch(exec, &r));
+    if (aside) {
+        KILN_TRY(out, status, kilni_exec_copy(exec, &r.output, &target));
     }
-    return status == KILN_STATUS_OK && aside ? kilni_exec_copy(exec, &r.output, &target) : status;
+out:
+    return status;
 }

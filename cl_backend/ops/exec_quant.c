@@ -5,17 +5,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct quant_shape { ///< kiln_quant_shape of the kernel
-    int64_t count;
-    int64_t words;
-    int64_t each;
-    int64_t rank;
-    int64_t has_global;
-    int64_t dims[8];
-    int64_t shift[8];
-    int64_t blocks[8];
-} quant_shape;
+#include "product_args.h"
 
 enum { WHOLE = 62, GROUP = 256 };
 
@@ -29,10 +19,10 @@ static int64_t shift_of(uint64_t scheme, uint32_t axis)
     return block == 0 ? WHOLE : shift;
 }
 
-static quant_shape shape_of(const kilni_exec *exec, const kiln_tensor_desc *desc,
-                            const kiln_quant_layout *layout)
+static kiln_quant_shape shape_of(const kilni_exec *exec, const kiln_tensor_desc *desc,
+                                 const kiln_quant_layout *layout)
 {
-    quant_shape s = {.count = layout->count, .words = layout->words, .rank = desc->rank};
+    kiln_quant_shape s = {.count = layout->count, .words = layout->words, .rank = desc->rank};
     s.each = kilni_exec_is_block(exec) ? 1024 : 1;
     s.has_global = layout->global_at >= 0 ? 1 : 0;
     for (uint32_t i = 0; i < desc->rank; i++) {
@@ -80,16 +70,16 @@ static kiln_status parts_of(kilni_exec *exec, const kiln_tensor_desc *desc, cons
     kiln_status status = KILN_STATUS_OK;
     out->values = view->buffer;
     if (base != 0) {
-        status = take(exec, view->buffer, base, layout->words * 4, &out->values);
+        KILN_TRY(out, status, take(exec, view->buffer, base, layout->words * 4, &out->values));
     }
-    if (status == KILN_STATUS_OK) {
-        status =
-            take(exec, view->buffer, base + layout->scales_at, layout->scales * size, &out->scales);
-    }
+    KILN_TRY(
+        out, status,
+        take(exec, view->buffer, base + layout->scales_at, layout->scales * size, &out->scales));
     out->global = out->scales;
-    if (status == KILN_STATUS_OK && layout->global_at >= 0) {
-        status = take(exec, view->buffer, base + layout->global_at, 4, &out->global);
+    if (layout->global_at >= 0) {
+        KILN_TRY(out, status, take(exec, view->buffer, base + layout->global_at, 4, &out->global));
     }
+out:
     return status;
 }
 
@@ -117,28 +107,21 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
     if (!kiln_quant_layout_of(desc, &layout)) {
         return kiln_fail(exec->err, INTERNAL, "quantize: the result has no layout");
     }
-    quant_shape s = shape_of(exec, desc, &layout);
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &x);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_dense(exec, &exec->inputs[1], &scales);
-    }
+    kiln_quant_shape s = shape_of(exec, desc, &layout);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &x));
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[1], &scales));
     global = scales;
-    if (status == KILN_STATUS_OK && exec->record->n_inputs > 2) {
-        status = copy_dense(exec, &exec->inputs[2], out->buffer, layout.global_at);
+    if (exec->record->n_inputs > 2) {
         global = exec->inputs[2];
+        KILN_TRY(out, status, copy_dense(exec, &global, out->buffer, layout.global_at));
+        if (global.offset_bytes != 0) {
+            KILN_TRY(out, status,
+                     take(exec, global.buffer, global.offset_bytes, 4, &global.buffer));
+        }
     }
-    if (status == KILN_STATUS_OK && global.offset_bytes != 0 && exec->record->n_inputs > 2) {
-        status = take(exec, global.buffer, global.offset_bytes, 4, &global.buffer);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = copy_dense(exec, &exec->inputs[1], out->buffer, layout.scales_at);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kernel_of(exec, "kiln_quantize", desc, x.dtype, &args);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status, copy_dense(exec, &exec->inputs[1], out->buffer, layout.scales_at));
+    KILN_TRY(out, status, kernel_of(exec, "kiln_quantize", desc, x.dtype, &args));
     bool odd = kiln_dtype_size(scales.dtype) == 2 && layout.scales % 2 != 0;
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, out->buffer);
@@ -148,7 +131,10 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
     kilni_cl_push_i64(&args, kilni_exec_start(&scales));
     kilni_cl_push_buffer(&args, global.buffer);
     kilni_cl_push_i64(&args, odd ? layout.scales_at / 2 + layout.scales : -1);
-    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), GROUP);
+    KILN_TRY(out, status,
+             kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), GROUP));
+out:
+    return status;
 }
 
 static kiln_status dequantize(kilni_exec *exec, const kiln_tensor_desc *desc, const kiln_view *in,
@@ -160,7 +146,7 @@ static kiln_status dequantize(kilni_exec *exec, const kiln_tensor_desc *desc, co
     if (!kiln_quant_layout_of(desc, &layout)) {
         return kiln_fail(exec->err, INTERNAL, "a quantised operand has no layout");
     }
-    quant_shape s = shape_of(exec, desc, &layout);
+    kiln_quant_shape s = shape_of(exec, desc, &layout);
     kiln_status status = parts_of(exec, desc, in, &layout, &p);
     if (status == KILN_STATUS_OK) {
         status = kernel_of(exec, "kiln_dequantize", desc, out->dtype, &args);
@@ -199,19 +185,9 @@ kiln_status kilni_exec_quantized_scales(kilni_exec *exec)
 
 enum { MOST_ROWS = 16 }; ///< beyond, dequantising once costs less than reading values again
 
-typedef struct matmul_shape { ///< kiln_quant_matmul_shape of the kernel
-    int64_t m;
-    int64_t n;
-    int64_t k;
-    int64_t k_shift;
-    int64_t n_shift;
-    int64_t n_blocks;
-    int64_t has_global;
-} matmul_shape;
-
 /* Whether the kernel for weights of 8 bits takes it: f32, [m, k] times [k, n], blocks along n that
  * a vector of 16 columns does not cross. */
-static bool takes_8_bits(const kilni_exec *exec, matmul_shape *s)
+static bool takes_8_bits(const kilni_exec *exec, kiln_quant_matmul_shape *s)
 {
     const kiln_tensor_desc *a = &exec->record->inputs[0];
     const kiln_tensor_desc *b = &exec->record->inputs[1];
@@ -223,18 +199,18 @@ static bool takes_8_bits(const kilni_exec *exec, matmul_shape *s)
         return false;
     }
     int64_t block = kiln_scheme_block(b->scheme, 1);
-    *s = (matmul_shape){.m = kiln_desc_count(a) /
-                             (a->dims[a->rank - 1] > 0 ? a->dims[a->rank - 1] : 1),
-                        .n = b->dims[1],
-                        .k = b->dims[0],
-                        .k_shift = shift_of(b->scheme, 0),
-                        .n_shift = shift_of(b->scheme, 1),
-                        .n_blocks = layout.blocks[1],
-                        .has_global = layout.global_at >= 0 ? 1 : 0};
+    *s = (kiln_quant_matmul_shape){.m = kiln_desc_count(a) /
+                                        (a->dims[a->rank - 1] > 0 ? a->dims[a->rank - 1] : 1),
+                                   .n = b->dims[1],
+                                   .k = b->dims[0],
+                                   .k_shift = shift_of(b->scheme, 0),
+                                   .n_shift = shift_of(b->scheme, 1),
+                                   .n_blocks = layout.blocks[1],
+                                   .has_global = layout.global_at >= 0 ? 1 : 0};
     return s->k > 0 && s->m <= MOST_ROWS && (block == 0 || block >= 16);
 }
 
-static kiln_status matmul_8_bits(kilni_exec *exec, const matmul_shape *s)
+static kiln_status matmul_8_bits(kilni_exec *exec, const kiln_quant_matmul_shape *s)
 {
     const kiln_tensor_desc *b = &exec->record->inputs[1];
     const kiln_view *out = &exec->outputs[0];
@@ -295,16 +271,16 @@ kiln_status kilni_exec_matmul_quantized(kilni_exec *exec)
 {
     kiln_tensor_desc descs[2];
     kiln_view views[2];
-    matmul_shape s;
+    kiln_quant_matmul_shape s;
     if (takes_8_bits(exec, &s)) {
         return matmul_8_bits(exec, &s);
     }
-    kiln_status status = plain(exec, 0, &descs[0], &views[0]);
-    if (status == KILN_STATUS_OK) {
-        status = plain(exec, 1, &descs[1], &views[1]);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < 2; i++) {
+        status = plain(exec, i, &descs[i], &views[i]);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
     }
     const kiln_attr attrs[2] = {*kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_A),
                                 *kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_B)};

@@ -5,30 +5,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct shape { ///< kiln_reduce_shape of the kernel
-    int64_t outputs;
-    int64_t each;
-    int64_t count;
-    int64_t parts;
-    int64_t inner_parts;
-    int64_t inner_chunk;
-    int64_t outer_chunk;
-    int64_t inner;
-    int64_t inner_stride;
-    int64_t outer;
-    int64_t in_start;
-    int64_t out_start;
-    int64_t columns;
-    int64_t column_chunk;
-    int64_t column_chunks;
-    int64_t kept_rank;
-    int64_t outer_rank;
-    int64_t kept_dims[8];
-    int64_t kept_strides[8];
-    int64_t outer_dims[8];
-    int64_t outer_strides[8];
-} shape;
+#include "reduce_args.h"
 
 typedef enum form { FORM_ROWS, FORM_COLUMNS, FORM_GROUP } form;
 
@@ -56,7 +33,7 @@ static uint32_t inner_axis(const kilni_exec_loops *loops, uint32_t reduced)
     return best;
 }
 
-static void shape_init(shape *s, const reduction *r)
+static void shape_init(kiln_reduce_shape *s, const reduction *r)
 {
     kilni_exec_loops loops;
     uint32_t reduced = 0;
@@ -85,7 +62,7 @@ static void shape_init(shape *s, const reduction *r)
     }
 }
 
-static form choose(const kilni_exec *exec, const shape *s, uint32_t vector)
+static form choose(const kilni_exec *exec, const kiln_reduce_shape *s, uint32_t vector)
 {
     int64_t last = s->kept_rank - 1;
     bool across = s->kept_rank > 0 && s->kept_strides[last] == 1 && s->kept_dims[last] >= vector;
@@ -97,7 +74,7 @@ static form choose(const kilni_exec *exec, const shape *s, uint32_t vector)
 }
 
 /* Cuts the longer of the two reduced loops into `parts`. */
-static void cut_parts(shape *s, int64_t parts, int64_t vector)
+static void cut_parts(kiln_reduce_shape *s, int64_t parts, int64_t vector)
 {
     s->inner_chunk = s->inner > 0 ? s->inner : 1;
     s->outer_chunk = s->outer > 0 ? s->outer : 1;
@@ -114,7 +91,7 @@ static void cut_parts(shape *s, int64_t parts, int64_t vector)
 }
 
 /* Work-items that one part of all results takes. */
-static int64_t cut_outputs(const kilni_exec *exec, shape *s, form f, uint32_t vector)
+static int64_t cut_outputs(const kilni_exec *exec, kiln_reduce_shape *s, form f, uint32_t vector)
 {
     int64_t length = s->inner * s->outer;
     s->each = 1;
@@ -136,7 +113,8 @@ static int64_t cut_outputs(const kilni_exec *exec, shape *s, form f, uint32_t ve
 
 /* Parts that keep the device busy: a core or a GPU's unit with work-groups, or a unit with
  * work-items. */
-static int64_t wanted_parts(const kilni_exec *exec, const shape *s, form f, int64_t items)
+static int64_t wanted_parts(const kilni_exec *exec, const kiln_reduce_shape *s, form f,
+                            int64_t items)
 {
     bool alone = !kilni_exec_is_block(exec) && f != FORM_GROUP;
     int64_t units = (int64_t)exec->backend->info.compute_units;
@@ -147,7 +125,7 @@ static int64_t wanted_parts(const kilni_exec *exec, const shape *s, form f, int6
     return parts > 1 ? parts : 1;
 }
 
-static void define_instance(const reduction *r, const shape *s, form f, uint32_t vector,
+static void define_instance(const reduction *r, const kiln_reduce_shape *s, form f, uint32_t vector,
                             kiln_dtype result, kilni_exec_options *options)
 {
     kilni_exec_define_operator(options, "IS_", r->op);
@@ -163,7 +141,7 @@ static void define_instance(const reduction *r, const shape *s, form f, uint32_t
                       f == FORM_GROUP ? GROUP : 1);
 }
 
-static kiln_status launch(kilni_exec *exec, const reduction *r, const shape *s, form f,
+static kiln_status launch(kilni_exec *exec, const reduction *r, const kiln_reduce_shape *s, form f,
                           uint32_t vector, int64_t items, const kiln_view *target)
 {
     static const char *const kernels[] = {"kiln_reduce_rows", "kiln_reduce_columns",
@@ -188,7 +166,7 @@ static kiln_status launch(kilni_exec *exec, const reduction *r, const shape *s, 
 static kiln_status reduce(kilni_exec *exec, const reduction *r);
 
 /* Reduces the partial results, `parts` neighbours for each result. */
-static kiln_status join_parts(kilni_exec *exec, const reduction *r, const shape *s,
+static kiln_status join_parts(kilni_exec *exec, const reduction *r, const kiln_reduce_shape *s,
                               kiln_buffer *partial)
 {
     reduction join = {.op = strcmp(r->op, "max_abs") == 0 ? "max" : r->op,
@@ -205,7 +183,7 @@ static kiln_status join_parts(kilni_exec *exec, const reduction *r, const shape 
 
 static kiln_status reduce(kilni_exec *exec, const reduction *r)
 {
-    shape s;
+    kiln_reduce_shape s;
     uint32_t vector = kilni_exec_vector(exec, r->input.dtype);
     kiln_view target = r->output;
     shape_init(&s, r);
@@ -243,20 +221,7 @@ kiln_status kilni_exec_reduce(kilni_exec *exec)
     return reduce(exec, &r);
 }
 
-typedef struct arg_shape { ///< kiln_argreduce_shape of the kernel
-    int64_t outputs;
-    int64_t each;
-    int64_t length;
-    int64_t stride;
-    int64_t in_start;
-    int64_t out_start;
-    int64_t columns;
-    int64_t rank;
-    int64_t dims[8];
-    int64_t strides[8];
-} arg_shape;
-
-static void arg_shape_init(const kilni_exec *exec, arg_shape *s)
+static void arg_shape_init(const kilni_exec *exec, kiln_argreduce_shape *s)
 {
     const kiln_view *input = &exec->inputs[0];
     uint32_t axis = kilni_exec_axis(exec, input->rank);
@@ -278,7 +243,7 @@ static void arg_shape_init(const kilni_exec *exec, arg_shape *s)
 
 /* Work-items of the forms without groups. On CPUs vectors run along the axis where it is dense,
  * else across results that are neighbours in the input; a lane's place has to fit 31 bits. */
-static int64_t arg_cut(const kilni_exec *exec, arg_shape *s, uint32_t vector,
+static int64_t arg_cut(const kilni_exec *exec, kiln_argreduce_shape *s, uint32_t vector,
                        kilni_exec_options *options)
 {
     int64_t last = s->rank - 1;
@@ -307,7 +272,7 @@ static int64_t arg_cut(const kilni_exec *exec, arg_shape *s, uint32_t vector,
 
 kiln_status kilni_exec_argreduce(kilni_exec *exec)
 {
-    arg_shape s = {.each = 1};
+    kiln_argreduce_shape s = {.each = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_dtype dtype = exec->inputs[0].dtype;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
+#include "window_args.h"
 
 /* Row i sums entries start[i] to start[i + 1]. */
 typedef struct matrix {
@@ -15,15 +16,6 @@ typedef struct matrix {
     int64_t rows;
     int64_t count;
 } matrix;
-
-typedef struct pass_shape { ///< kiln_resample_shape of the kernel
-    int64_t outer;
-    int64_t in;
-    int64_t out;
-    int64_t inner;
-    int64_t each;
-    int64_t start[2]; ///< result, x
-} pass_shape;
 
 static void matrix_fini(const kiln_env *env, matrix *m)
 {
@@ -116,22 +108,21 @@ static kiln_status upload_matrix(kilni_exec *exec, const matrix *m, kiln_dtype d
         float weight = (float)m->weights[k];
         memcpy(&narrow[k], &weight, sizeof(weight));
     }
-    kiln_status status = kilni_exec_alloc(exec, (int64_t)table, &out_buffers[0]);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_alloc(exec, m->count * (int64_t)size, &out_buffers[1]);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_alloc(exec, (int64_t)table, &out_buffers[0]));
+    KILN_TRY(out, status, kilni_exec_alloc(exec, m->count * (int64_t)size, &out_buffers[1]));
+    KILN_TRY(out, status, kilni_cl_upload(backend, out_buffers[0], 0, m->start, table, exec->err));
+    if (m->count > 0) {
+        KILN_TRY(out, status,
+                 kilni_cl_upload(backend, out_buffers[1], 0, m->weights, (size_t)m->count * size,
+                                 exec->err));
     }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_cl_upload(backend, out_buffers[0], 0, m->start, table, exec->err);
-    }
-    if (status == KILN_STATUS_OK && m->count > 0) {
-        status = kilni_cl_upload(backend, out_buffers[1], 0, m->weights, (size_t)m->count * size,
-                                 exec->err);
-    }
+out:
     return status;
 }
 
 static kiln_status launch_pass(kilni_exec *exec, const kiln_view *from, const kiln_view *to,
-                               pass_shape *s, kiln_buffer *const buffers[2])
+                               kiln_resample_shape *s, kiln_buffer *const buffers[2])
 {
     bool block = kilni_exec_is_block(exec);
     kilni_exec_options options = {.length = 0};
@@ -179,21 +170,18 @@ static kiln_status run_pass(kilni_exec *exec, const kiln_resample *r, bool forwa
     memcpy(desc.dims, view->dims, sizeof(desc.dims));
     desc.dims[axis] = out->dims[axis];
     kiln_view to = is_last ? *out : kiln_view_dense(&desc, NULL);
-    pass_shape s = {.outer = span(view->dims, 0, axis),
-                    .in = view->dims[axis],
-                    .out = out->dims[axis],
-                    .inner = span(view->dims, axis + 1, out->rank)};
-    kiln_status status =
-        is_last ? KILN_STATUS_OK : kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &to.buffer);
-    if (status == KILN_STATUS_OK) {
-        status = make_matrix(exec, r, forward, &m);
+    kiln_resample_shape s = {.outer = span(view->dims, 0, axis),
+                             .in = view->dims[axis],
+                             .out = out->dims[axis],
+                             .inner = span(view->dims, axis + 1, out->rank)};
+    kiln_status status = KILN_STATUS_OK;
+    if (!is_last) {
+        KILN_TRY(out, status, kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &to.buffer));
     }
-    if (status == KILN_STATUS_OK) {
-        status = upload_matrix(exec, &m, kilni_exec_compute(out->dtype), buffers);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = launch_pass(exec, view, &to, &s, buffers);
-    }
+    KILN_TRY(out, status, make_matrix(exec, r, forward, &m));
+    KILN_TRY(out, status, upload_matrix(exec, &m, kilni_exec_compute(out->dtype), buffers));
+    KILN_TRY(out, status, launch_pass(exec, view, &to, &s, buffers));
+out:
     matrix_fini(exec->backend->env, &m);
     *view = to;
     return status;
@@ -209,23 +197,24 @@ kiln_status kilni_exec_interpolate(kilni_exec *exec)
     uint32_t last = KILN_MAX_RANK;
     kiln_view view;
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; status == KILN_STATUS_OK && i < x->rank; i++) {
-        status =
-            kiln_ir_resample(exec->record, x->rank, i, x->dims[i], y->dims[i], &axes[i], exec->err);
-        last = status == KILN_STATUS_OK && !axes[i].identity ? i : last;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        KILN_TRY(out, status,
+                 kiln_ir_resample(exec->record, x->rank, i, x->dims[i], y->dims[i], &axes[i],
+                                  exec->err));
+        last = axes[i].identity ? last : i;
     }
-    if (status == KILN_STATUS_OK &&
-        (last == KILN_MAX_RANK || kilni_exec_count(&exec->inputs[0]) == 0)) {
-        return last == KILN_MAX_RANK ? kilni_exec_copy(exec, &exec->inputs[0], out)
-                                     : kilni_exec_fill(exec, 0, out);
+    if (last == KILN_MAX_RANK) {
+        return kilni_exec_copy(exec, &exec->inputs[0], out);
     }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_dense(exec, &exec->inputs[0], &view);
+    if (kilni_exec_count(&exec->inputs[0]) == 0) {
+        return kilni_exec_fill(exec, 0, out);
     }
-    for (uint32_t i = 0; status == KILN_STATUS_OK && i <= last; i++) {
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &view));
+    for (uint32_t i = 0; i <= last; i++) {
         if (!axes[i].identity) {
-            status = run_pass(exec, &axes[i], forward, i, i == last, &view);
+            KILN_TRY(out, status, run_pass(exec, &axes[i], forward, i, i == last, &view));
         }
     }
+out:
     return status;
 }

@@ -2,29 +2,9 @@
 // Launches grid_sample.cl and roi_align.cl on dense copies of what is not dense. Decides how many
 // points and channels a work-item has.
 #include "exec_internal.h"
+#include "window_args.h"
 
 enum { SPATIAL = KILNI_EXEC_SPATIAL };
-
-typedef struct grid_shape { ///< kiln_grid_shape of the kernel
-    int64_t batch;
-    int64_t channels;
-    int64_t channels_each;
-    int64_t in[SPATIAL];
-    int64_t points;
-    int64_t each;
-    int64_t start[3];
-} grid_shape;
-
-typedef struct roi_shape { ///< kiln_roi_shape of the kernel
-    int64_t batch;
-    int64_t channels;
-    int64_t in[2];
-    int64_t boxes;
-    int64_t out[2];
-    int64_t ratio;
-    int64_t each;
-    int64_t start[4];
-} roi_shape;
 
 static kiln_status dense_inputs(kilni_exec *exec, kiln_view *out_views)
 {
@@ -73,7 +53,8 @@ kiln_status kilni_exec_grid_sample(kilni_exec *exec)
     const kiln_view *out = &exec->outputs[0];
     uint32_t axes = out->rank - 2;
     kiln_view views[2];
-    grid_shape s = {.batch = out->dims[0], .channels = out->dims[1], .in = {1, 1, 1}, .points = 1};
+    kiln_grid_shape s = {
+        .batch = out->dims[0], .channels = out->dims[1], .in = {1, 1, 1}, .points = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_status status = dense_inputs(exec, views);
@@ -126,15 +107,15 @@ kiln_status kilni_exec_roi_align(kilni_exec *exec)
         return status;
     }
     int64_t count = kilni_exec_count(out);
-    roi_shape s = {.batch = views[0].dims[0],
-                   .channels = out->dims[1],
-                   .in = {views[0].dims[2], views[0].dims[3]},
-                   .boxes = out->dims[0],
-                   .out = {out->dims[2], out->dims[3]},
-                   .ratio = kiln_op_attr_i64(exec->record, KILN_KEY_SAMPLING_RATIO),
-                   .each = items_each(exec, count, 64),
-                   .start = {kilni_exec_start(out), kilni_exec_start(&views[0]),
-                             kilni_exec_start(&views[1]), kilni_exec_start(&views[2])}};
+    kiln_roi_shape s = {.batch = views[0].dims[0],
+                        .channels = out->dims[1],
+                        .in = {views[0].dims[2], views[0].dims[3]},
+                        .boxes = out->dims[0],
+                        .out = {out->dims[2], out->dims[3]},
+                        .ratio = kiln_op_attr_i64(exec->record, KILN_KEY_SAMPLING_RATIO),
+                        .each = items_each(exec, count, 64),
+                        .start = {kilni_exec_start(out), kilni_exec_start(&views[0]),
+                                  kilni_exec_start(&views[1]), kilni_exec_start(&views[2])}};
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     push_number(&args, out->dtype, kiln_op_attr_f64(exec->record, KILN_KEY_SPATIAL_SCALE));
     kilni_cl_push_buffer(&args, out->buffer);

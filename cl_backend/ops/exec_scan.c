@@ -4,24 +4,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct shape { ///< kiln_scan_shape of the kernel
-    int64_t lines;
-    int64_t each;
-    int64_t length;
-    int64_t parts;
-    int64_t part_length;
-    int64_t in_stride;
-    int64_t out_stride;
-    int64_t in_start;
-    int64_t out_start;
-    int64_t columns;
-    int64_t column_chunks;
-    int64_t rank;
-    int64_t dims[8];
-    int64_t in_strides[8];
-    int64_t out_strides[8];
-} shape;
+#include "reduce_args.h"
 
 typedef enum form { FORM_ROWS, FORM_COLUMNS, FORM_GROUP } form;
 
@@ -35,7 +18,7 @@ typedef struct scan {
 
 enum { GROUP = 256, RUN = 8, COLUMN_VECTORS = 4, ITEM_WORK = 8192, PART_LEAST = 16384 };
 
-static void shape_init(shape *s, const scan *c)
+static void shape_init(kiln_scan_shape *s, const scan *c)
 {
     kilni_exec_loops loops;
     kiln_view in = c->input;
@@ -59,7 +42,7 @@ static void shape_init(shape *s, const scan *c)
     memcpy(s->in_strides, loops.strides[1], sizeof(s->in_strides));
 }
 
-static form choose(const kilni_exec *exec, const shape *s, uint32_t vector)
+static form choose(const kilni_exec *exec, const kiln_scan_shape *s, uint32_t vector)
 {
     int64_t last = s->rank - 1;
     if (s->rank > 0 && s->in_strides[last] == 1 && s->out_strides[last] == 1 &&
@@ -70,7 +53,7 @@ static form choose(const kilni_exec *exec, const shape *s, uint32_t vector)
 }
 
 /* Work-items, or work-groups, for one part of all lines. */
-static int64_t cut_lines(const kilni_exec *exec, shape *s, form f, uint32_t vector)
+static int64_t cut_lines(const kilni_exec *exec, kiln_scan_shape *s, form f, uint32_t vector)
 {
     bool block = kilni_exec_is_block(exec);
     s->each = 1;
@@ -89,7 +72,7 @@ static int64_t cut_lines(const kilni_exec *exec, shape *s, form f, uint32_t vect
 }
 
 /* Parts that keep the device busy, each of whole tiles of a work-group. */
-static void cut_parts(const kilni_exec *exec, shape *s, form f, int64_t items)
+static void cut_parts(const kilni_exec *exec, kiln_scan_shape *s, form f, int64_t items)
 {
     int64_t units = (int64_t)exec->backend->info.compute_units;
     bool block = kilni_exec_is_block(exec);
@@ -106,8 +89,8 @@ static void cut_parts(const kilni_exec *exec, shape *s, form f, int64_t items)
     s->parts = kilni_exec_ceil_div(s->length, s->part_length);
 }
 
-static kiln_status launch(kilni_exec *exec, const scan *c, const shape *s, form f, int64_t items,
-                          kiln_buffer *totals, kiln_buffer *carry)
+static kiln_status launch(kilni_exec *exec, const scan *c, const kiln_scan_shape *s, form f,
+                          int64_t items, kiln_buffer *totals, kiln_buffer *carry)
 {
     static const char *const kernels[] = {"kiln_scan_rows", "kiln_scan_columns", "kiln_scan_group"};
     kilni_exec_options options = {.length = 0};
@@ -143,7 +126,7 @@ static kiln_status launch(kilni_exec *exec, const scan *c, const shape *s, form 
 static kiln_status run(kilni_exec *exec, const scan *c);
 
 /* What each part begins with: the totals of those before it. */
-static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const shape *s,
+static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const kiln_scan_shape *s,
                                    kiln_buffer *totals, kiln_buffer **out_carry)
 {
     kiln_tensor_desc desc = {.dtype = kilni_exec_compute(c->input.dtype), .rank = 2};
@@ -159,7 +142,7 @@ static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const shape 
 
 static kiln_status run(kilni_exec *exec, const scan *c)
 {
-    shape s;
+    kiln_scan_shape s;
     kiln_buffer *totals = NULL;
     kiln_buffer *carry = NULL;
     uint32_t vector = kilni_exec_vector(exec, c->input.dtype);

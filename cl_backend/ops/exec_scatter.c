@@ -6,24 +6,14 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct sequence { ///< kiln_sequence of the kernel
-    int64_t count;
-    int64_t value_stride;
-    int64_t index_stride;
-    int64_t parts;
-    int64_t part_length;
-    int64_t distance;
-    int64_t lengths[8];
-    int64_t strides[8];
-} sequence;
+#include "move_args.h"
 
 typedef struct scatter {
     const char *mode;
     kiln_view out; ///< with the axes of the lanes
     kiln_view values;
     kiln_view indices;
-    sequence t;
+    kiln_sequence t;
     uint32_t depth;
 } scatter;
 
@@ -118,25 +108,20 @@ static kiln_status by_sorting(kilni_exec *exec, const scatter *c, const kilni_ex
     define_instance(c, &options);
     kilni_exec_define(&options, "SEGMENTS", wide ? 2 : 1);
     kilni_exec_define_text(&options, "IDX", lanes->rows > INT32_MAX ? "ulong" : "uint");
-    kiln_status status = kilni_exec_alloc(exec, sorting.length * sorting.bytes, &sorting.keys);
-    if (status == KILN_STATUS_OK) {
-        status = make_keys(exec, c, &options, sorting.keys);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_sort_keys(exec, &sorting);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_segments", &options, &args);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_alloc(exec, sorting.length * sorting.bytes, &sorting.keys));
+    KILN_TRY(out, status, make_keys(exec, c, &options, sorting.keys));
+    KILN_TRY(out, status, kilni_exec_sort_keys(exec, &sorting));
+    KILN_TRY(out, status,
+             kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_segments", &options, &args));
     kilni_cl_push_bytes(&args, lanes, sizeof(*lanes));
     kilni_cl_push_bytes(&args, &c->t, sizeof(c->t));
     kilni_cl_push_buffer(&args, c->out.buffer);
     kilni_cl_push_buffer(&args, c->values.buffer);
     kilni_cl_push_buffer(&args, sorting.keys);
-    return kilni_exec_launch(exec, &args, lanes->items * c->t.count, 64);
+    KILN_TRY(out, status, kilni_exec_launch(exec, &args, lanes->items * c->t.count, 64));
+out:
+    return status;
 }
 
 // ---- all of them ----

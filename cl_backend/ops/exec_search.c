@@ -4,21 +4,11 @@
 #include <string.h>
 
 #include "exec_internal.h"
+#include "search_args.h"
 
 enum { PLACES_GROUP = 256, NMS_GROUP = 128, CHUNK_LEAST = 256, GPU_CHUNKS = 16384 };
 
-typedef struct argwhere_shape { ///< kiln_argwhere_shape of argwhere.cl
-    int64_t elems;
-    int64_t chunk;
-    int64_t chunks;
-    int64_t count;
-    int64_t rank;
-    int64_t mask_start;
-    int64_t out_start;
-    int64_t dims[8];
-} argwhere_shape;
-
-static void cut_mask(const kilni_exec *exec, argwhere_shape *s)
+static void cut_mask(const kilni_exec *exec, kiln_argwhere_shape *s)
 {
     bool block = kilni_exec_is_block(exec);
     int64_t most = block ? 4 * (int64_t)exec->backend->info.compute_units : GPU_CHUNKS;
@@ -27,7 +17,7 @@ static void cut_mask(const kilni_exec *exec, argwhere_shape *s)
     s->chunks = kilni_exec_ceil_div(s->elems, s->chunk);
 }
 
-static kiln_status begin_step(kilni_exec *exec, const char *kernel, const argwhere_shape *s,
+static kiln_status begin_step(kilni_exec *exec, const char *kernel, const kiln_argwhere_shape *s,
                               kilni_cl_args *out_args)
 {
     kilni_exec_options options = {.length = 0};
@@ -39,68 +29,49 @@ static kiln_status begin_step(kilni_exec *exec, const char *kernel, const argwhe
     return status;
 }
 
-static kiln_status find_places(kilni_exec *exec, const argwhere_shape *s, const kiln_view *mask,
-                               kiln_buffer *totals)
+static kiln_status find_places(kilni_exec *exec, const kiln_argwhere_shape *s,
+                               const kiln_view *mask, kiln_buffer *totals)
 {
     kilni_cl_args args;
-    kiln_status status = begin_step(exec, "kiln_argwhere_count", s, &args);
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_push_buffer(&args, totals);
-        kilni_cl_push_buffer(&args, mask->buffer);
-        status = kilni_exec_launch(exec, &args, s->chunks, 64);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = begin_step(exec, "kiln_argwhere_places", s, &args);
-    }
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_push_buffer(&args, totals);
-        status = kilni_exec_launch(exec, &args, 1, PLACES_GROUP);
-    }
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, begin_step(exec, "kiln_argwhere_count", s, &args));
+    kilni_cl_push_buffer(&args, totals);
+    kilni_cl_push_buffer(&args, mask->buffer);
+    KILN_TRY(out, status, kilni_exec_launch(exec, &args, s->chunks, 64));
+    KILN_TRY(out, status, begin_step(exec, "kiln_argwhere_places", s, &args));
+    kilni_cl_push_buffer(&args, totals);
+    KILN_TRY(out, status, kilni_exec_launch(exec, &args, 1, PLACES_GROUP));
+out:
     return status;
 }
 
 kiln_status kilni_exec_argwhere(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
-    argwhere_shape s = {.count = out->dims[0], .rank = exec->inputs[0].rank};
+    kiln_argwhere_shape s = {.count = out->dims[0], .rank = exec->inputs[0].rank};
     kiln_view mask;
     kiln_buffer *totals = NULL;
     kilni_cl_args args;
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &mask);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &mask));
     s.elems = kilni_exec_count(&mask);
     s.mask_start = kilni_exec_start(&mask);
     s.out_start = kilni_exec_start(out);
     memcpy(s.dims, mask.dims, mask.rank * sizeof(s.dims[0]));
     cut_mask(exec, &s);
-    status = kilni_exec_alloc(exec, (s.chunks + 1) * (int64_t)sizeof(int64_t), &totals);
-    if (status == KILN_STATUS_OK) {
-        status = find_places(exec, &s, &mask, totals);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = begin_step(exec, "kiln_argwhere_write", &s, &args);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status,
+             kilni_exec_alloc(exec, (s.chunks + 1) * (int64_t)sizeof(int64_t), &totals));
+    KILN_TRY(out, status, find_places(exec, &s, &mask, totals));
+    KILN_TRY(out, status, begin_step(exec, "kiln_argwhere_write", &s, &args));
     kilni_cl_push_buffer(&args, out->buffer);
     kilni_cl_push_buffer(&args, totals);
     kilni_cl_push_buffer(&args, mask.buffer);
-    return kilni_exec_launch(exec, &args, s.chunks, 64);
+    KILN_TRY(out, status, kilni_exec_launch(exec, &args, s.chunks, 64));
+out:
+    return status;
 }
 
 // ---- nms ----
-
-typedef struct nms_shape { ///< kiln_nms_shape of nms.cl
-    int64_t boxes;
-    int64_t classes;
-    int64_t most;
-    int64_t boxes_start;
-    int64_t scores_start;
-    int64_t out_start;
-} nms_shape;
 
 static kiln_status push_threshold(const kilni_exec *exec, kilni_cl_args *args, kiln_attr_key key)
 {
@@ -120,39 +91,30 @@ kiln_status kilni_exec_nms(kilni_exec *exec)
     kiln_buffer *left = NULL;
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &views[0]);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_dense(exec, &exec->inputs[1], &views[1]);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_alloc(exec, kilni_exec_count(&views[1]), &left);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    const nms_shape s = {.boxes = views[0].dims[1],
-                         .classes = views[1].dims[1],
-                         .most = out->dims[2],
-                         .boxes_start = kilni_exec_start(&views[0]),
-                         .scores_start = kilni_exec_start(&views[1]),
-                         .out_start = kilni_exec_start(out)};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &views[0]));
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[1], &views[1]));
+    KILN_TRY(out, status, kilni_exec_alloc(exec, kilni_exec_count(&views[1]), &left));
+    const kiln_nms_shape s = {.boxes = views[0].dims[1],
+                              .classes = views[1].dims[1],
+                              .most = out->dims[2],
+                              .boxes_start = kilni_exec_start(&views[0]),
+                              .scores_start = kilni_exec_start(&views[1]),
+                              .out_start = kilni_exec_start(out)};
     int64_t group = kilni_exec_is_block(exec) ? 1 : NMS_GROUP;
     kilni_exec_define_dtype(&options, "A", views[0].dtype);
     kilni_exec_define(&options, "CENTER", kiln_op_attr_i64(exec->record, KILN_KEY_CENTER));
     kilni_exec_define(&options, "GROUP", group);
-    status = kilni_exec_kernel(exec, "nms.cl", "kiln_nms", &options, &args);
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_push_bytes(&args, &s, sizeof(s));
-        kilni_cl_push_buffer(&args, out->buffer);
-        kilni_cl_push_buffer(&args, views[0].buffer);
-        kilni_cl_push_buffer(&args, views[1].buffer);
-        kilni_cl_push_buffer(&args, left);
-        status = push_threshold(exec, &args, KILN_KEY_OVERLAP);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = push_threshold(exec, &args, KILN_KEY_LEAST);
-    }
-    return status == KILN_STATUS_OK
-               ? kilni_exec_launch(exec, &args, out->dims[0] * out->dims[1] * group, NMS_GROUP)
-               : status;
+    KILN_TRY(out, status, kilni_exec_kernel(exec, "nms.cl", "kiln_nms", &options, &args));
+    kilni_cl_push_bytes(&args, &s, sizeof(s));
+    kilni_cl_push_buffer(&args, out->buffer);
+    kilni_cl_push_buffer(&args, views[0].buffer);
+    kilni_cl_push_buffer(&args, views[1].buffer);
+    kilni_cl_push_buffer(&args, left);
+    KILN_TRY(out, status, push_threshold(exec, &args, KILN_KEY_OVERLAP));
+    KILN_TRY(out, status, push_threshold(exec, &args, KILN_KEY_LEAST));
+    KILN_TRY(out, status,
+             kilni_exec_launch(exec, &args, out->dims[0] * out->dims[1] * group, NMS_GROUP));
+out:
+    return status;
 }

@@ -4,17 +4,7 @@
 // Lines that are not dense rows become such first.
 
 #include "exec_internal.h"
-
-typedef struct shape { ///< kiln_sort_shape of the kernel
-    int64_t lines;
-    int64_t each;
-    int64_t length;
-    int64_t tile;
-    int64_t tiles;
-    int64_t keep;
-    int64_t start;
-    int64_t padded;
-} shape;
+#include "search_args.h"
 
 enum {
     GROUP = 256,
@@ -61,7 +51,7 @@ static int64_t lines_each(const kilni_exec *exec, int64_t lines, int64_t length,
 // ---- pieces alone ----
 
 /* Tiles of a work-group: of all keys, or the first `keep` of each tile. */
-static kiln_status launch_tiles(kilni_exec *exec, const sort *c, shape *s, bool from,
+static kiln_status launch_tiles(kilni_exec *exec, const sort *c, kiln_sort_shape *s, bool from,
                                 kiln_buffer *source, kiln_buffer *target)
 {
     kilni_exec_options options = {.length = 0};
@@ -88,7 +78,7 @@ static kiln_status launch_tiles(kilni_exec *exec, const sort *c, shape *s, bool 
     return kilni_exec_launch(exec, &args, groups * GROUP, GROUP);
 }
 
-static kiln_status launch_runs(kilni_exec *exec, const sort *c, shape *s, bool from,
+static kiln_status launch_runs(kilni_exec *exec, const sort *c, kiln_sort_shape *s, bool from,
                                kiln_buffer *source)
 {
     kilni_exec_options options = {.length = 0};
@@ -106,7 +96,7 @@ static kiln_status launch_runs(kilni_exec *exec, const sort *c, shape *s, bool f
     return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s->lines, s->each) * s->tiles, 1);
 }
 
-static kiln_status launch_select(kilni_exec *exec, const sort *c, shape *s, bool from,
+static kiln_status launch_select(kilni_exec *exec, const sort *c, kiln_sort_shape *s, bool from,
                                  kiln_buffer *source, kiln_buffer *target)
 {
     kilni_exec_options options = {.length = 0};
@@ -126,7 +116,7 @@ static kiln_status launch_select(kilni_exec *exec, const sort *c, shape *s, bool
 
 // ---- whole lines ----
 
-static kiln_status launch_merge(kilni_exec *exec, const sort *c, shape *s)
+static kiln_status launch_merge(kilni_exec *exec, const sort *c, kiln_sort_shape *s)
 {
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
@@ -143,7 +133,7 @@ static kiln_status launch_merge(kilni_exec *exec, const sort *c, shape *s)
 }
 
 /* Sorts elements, or keys that are there; leaves the keys in c->keys. */
-static kiln_status sort_lines(kilni_exec *exec, sort *c, shape *s, kiln_buffer *source)
+static kiln_status sort_lines(kilni_exec *exec, sort *c, kiln_sort_shape *s, kiln_buffer *source)
 {
     bool block = kilni_exec_is_block(exec);
     bool from = c->input != NULL;
@@ -163,7 +153,7 @@ static kiln_status sort_lines(kilni_exec *exec, sort *c, shape *s, kiln_buffer *
 
 kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting)
 {
-    shape s = {.lines = sorting->lines, .length = sorting->length};
+    kiln_sort_shape s = {.lines = sorting->lines, .length = sorting->length};
     sort c = {.bytes = sorting->bytes, .keys = sorting->keys};
     int64_t bytes = s.lines * s.length * (int64_t)c.bytes;
     kiln_status status = kilni_exec_alloc(exec, bytes, &c.spare);
@@ -175,7 +165,7 @@ kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting)
 }
 
 /* The first `keep` keys of each line: those of each piece, then of what they left, and so on. */
-static kiln_status select_lines(kilni_exec *exec, sort *c, shape *s, int64_t keep)
+static kiln_status select_lines(kilni_exec *exec, sort *c, kiln_sort_shape *s, int64_t keep)
 {
     bool block = kilni_exec_is_block(exec);
     kiln_buffer *source = c->input->buffer;
@@ -205,12 +195,12 @@ static kiln_status select_lines(kilni_exec *exec, sort *c, shape *s, int64_t kee
 
 // ---- operators ----
 
-static kiln_status decode(kilni_exec *exec, const sort *c, const shape *s, int64_t row,
+static kiln_status decode(kilni_exec *exec, const sort *c, const kiln_sort_shape *s, int64_t row,
                           const kiln_view *values, const kiln_view *indices)
 {
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    shape d = *s;
+    kiln_sort_shape d = *s;
     d.each = kilni_exec_is_block(exec) ? 4096 : 1;
     d.start = kilni_exec_start(c->input);
     d.length = c->input->dims[c->input->rank - 1];
@@ -233,7 +223,8 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const shape *s, int64
 }
 
 /* Keys of the first `keep` elements of each line in order; `*out_row` of each are there. */
-static kiln_status make_keys(kilni_exec *exec, sort *c, shape *s, int64_t keep, int64_t *out_row)
+static kiln_status make_keys(kilni_exec *exec, sort *c, kiln_sort_shape *s, int64_t keep,
+                             int64_t *out_row)
 {
     if (keep < s->length && keep <= SELECT_MOST) {
         kiln_status status = select_lines(exec, c, s, keep);
@@ -259,11 +250,12 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
     kiln_view to[2];
     kiln_view lines[2];
     const kiln_view *results[2] = {values, indices};
-    kiln_status status = kilni_exec_dense(exec, &turned, &input);
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &turned, &input));
+    for (unsigned i = 0; i < 2; i++) {
         if (results[i] != NULL) {
             to[i] = kilni_exec_axis_last(results[i], axis);
-            status = kilni_exec_result(exec, &to[i], &lines[i]);
+            KILN_TRY(out, status, kilni_exec_result(exec, &to[i], &lines[i]));
         }
     }
     uint32_t wide = kiln_dtype_size(input.dtype) == 8 ? 2 : 1;
@@ -271,28 +263,26 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
               .indexed = indices != NULL,
               .descending = descending,
               .bytes = indices != NULL ? 8 * wide : 4 * wide};
-    shape s = {.length = input.dims[input.rank - 1], .start = kilni_exec_start(&input)};
+    kiln_sort_shape s = {.length = input.dims[input.rank - 1], .start = kilni_exec_start(&input)};
     s.lines = kilni_exec_count(&input) / s.length;
     const kiln_view *result = indices != NULL ? indices : values;
     int64_t keep = result->dims[axis];
     int64_t row = 0;
-    if (status == KILN_STATUS_OK && s.length >= UINT32_MAX) {
-        status = kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
-                           kiln_op_info_of(exec->record->op)->name);
+    if (s.length >= UINT32_MAX) {
+        return kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
+                         kiln_op_info_of(exec->record->op)->name);
     }
-    if (status == KILN_STATUS_OK) {
-        status = make_keys(exec, &c, &s, keep, &row);
-    }
+    KILN_TRY(out, status, make_keys(exec, &c, &s, keep, &row));
     s.keep = keep;
-    if (status == KILN_STATUS_OK) {
-        status = decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,
-                        indices != NULL ? &lines[1] : NULL);
-    }
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < 2; i++) {
+    KILN_TRY(out, status,
+             decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,
+                    indices != NULL ? &lines[1] : NULL));
+    for (unsigned i = 0; i < 2; i++) {
         if (results[i] != NULL && lines[i].buffer != results[i]->buffer) {
-            status = kilni_exec_copy(exec, &lines[i], &to[i]);
+            KILN_TRY(out, status, kilni_exec_copy(exec, &lines[i], &to[i]));
         }
     }
+out:
     return status;
 }
 

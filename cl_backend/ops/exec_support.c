@@ -156,21 +156,12 @@ kiln_status kilni_exec_alloc(kilni_exec *exec, int64_t bytes, kiln_buffer **out_
     return status;
 }
 
-kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view)
+void kilni_exec_free_scratch(kilni_exec *exec)
 {
-    kiln_tensor_desc desc = {.dtype = view->dtype, .rank = (uint8_t)view->rank};
-    if (kiln_view_is_contiguous(view)) {
-        *out_view = *view;
-        return KILN_STATUS_OK;
+    for (uint32_t i = 0; i < exec->n_scratch; i++) {
+        kilni_cl_free(exec->backend, exec->scratch[i]);
     }
-    memcpy(desc.dims, view->dims, sizeof(desc.dims));
-    kiln_view dense = kiln_view_dense(&desc, NULL);
-    kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &dense.buffer);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_copy(exec, view, &dense);
-    }
-    *out_view = dense;
-    return status;
+    exec->n_scratch = 0;
 }
 
 kiln_view kilni_exec_axis_last(const kiln_view *view, uint32_t axis)

@@ -4,22 +4,7 @@
 #include <string.h>
 
 #include "exec_internal.h"
-
-typedef struct shape { ///< kiln_transpose_shape of the kernel
-    int64_t x;
-    int64_t y;
-    int64_t in_stride;
-    int64_t out_stride;
-    int64_t in_start;
-    int64_t out_start;
-    int64_t x_blocks;
-    int64_t y_blocks;
-    int64_t planes;
-    int64_t rank;
-    int64_t dims[8];
-    int64_t in_strides[8];
-    int64_t out_strides[8];
-} shape;
+#include "move_args.h"
 
 enum { GROUP_SIDE = 32, GROUP = 256, BLOCK_SIDE = 128, LEAST = 8 };
 
@@ -33,7 +18,7 @@ static uint32_t dense_axis(const kilni_exec_loops *loops, uint32_t operand)
     return axis;
 }
 
-static int64_t cut(const kilni_exec *exec, shape *s)
+static int64_t cut(const kilni_exec *exec, kiln_transpose_shape *s)
 {
     int64_t side = kilni_exec_is_block(exec) ? BLOCK_SIDE : GROUP_SIDE;
     s->x_blocks = kilni_exec_ceil_div(s->x, side);
@@ -54,13 +39,13 @@ kiln_status kilni_exec_transpose(kilni_exec *exec, const kilni_exec_loops *loops
 {
     uint32_t x = dense_axis(loops, 0);
     uint32_t y = dense_axis(loops, 1);
-    shape s = {.x = loops->dims[x],
-               .y = loops->dims[y],
-               .in_stride = loops->strides[1][x],
-               .out_stride = loops->strides[0][y],
-               .in_start = loops->start[1],
-               .out_start = loops->start[0],
-               .planes = 1};
+    kiln_transpose_shape s = {.x = loops->dims[x],
+                              .y = loops->dims[y],
+                              .in_stride = loops->strides[1][x],
+                              .out_stride = loops->strides[0][y],
+                              .in_start = loops->start[1],
+                              .out_start = loops->start[0],
+                              .planes = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     for (uint32_t i = 0; i < loops->rank; i++) {

@@ -3,6 +3,8 @@
 // that are not dense are copied first. Decides how the work is cut; the geometry of windows is ir's
 // and arrives as lengths of input and output.
 #include "exec_internal.h"
+#include "product_args.h"
+#include "window_args.h"
 
 enum { SPATIAL = KILNI_EXEC_SPATIAL, ITEM_WORK = 4096, CHUNK = 64 };
 
@@ -43,13 +45,6 @@ static int64_t rows_each(const kilni_exec *exec, int64_t rows, int64_t work)
 
 // ---- pools ----
 
-typedef struct pool_shape { ///< kiln_pool_shape of the kernel
-    kilni_exec_window w;
-    int64_t planes;
-    int64_t each;
-    int64_t start[3]; ///< values, x, indices
-} pool_shape;
-
 static bool is_adaptive(kiln_op op)
 {
     return op == KILN_OP_ADAPTIVE_AVG_POOL || op == KILN_OP_ADAPTIVE_MAX_POOL ||
@@ -83,7 +78,7 @@ static void push_exponent(const kilni_exec *exec, kilni_cl_args *args, kiln_dtyp
 kiln_status kilni_exec_pool(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
-    pool_shape s = {.planes = out->dims[0] * out->dims[1], .each = 1};
+    kiln_pool_shape s = {.planes = out->dims[0] * out->dims[1], .each = 1};
     kiln_view input;
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
@@ -122,15 +117,7 @@ kiln_status kilni_exec_pool(kilni_exec *exec)
 
 // ---- what windows give back ----
 
-typedef struct back_shape { ///< kiln_back_shape of the kernel
-    kilni_exec_window w;
-    int64_t planes;
-    int64_t chunks; ///< of a row
-    int64_t each; ///< chunks of a work-item
-    int64_t start[3]; ///< result, gradient or columns, indices
-} back_shape;
-
-static kiln_status launch_back(kilni_exec *exec, back_shape *s, kiln_view *views, int64_t mode)
+static kiln_status launch_back(kilni_exec *exec, kiln_back_shape *s, kiln_view *views, int64_t mode)
 {
     const kiln_view *out = &exec->outputs[0];
     bool block = kilni_exec_is_block(exec);
@@ -179,7 +166,7 @@ kiln_status kilni_exec_pool_backward(kilni_exec *exec)
 {
     kiln_op op = exec->record->op;
     kiln_view views[2];
-    back_shape s = {.planes = 0};
+    kiln_back_shape s = {.planes = 0};
     kiln_status status = dense_inputs(exec, views);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -202,7 +189,7 @@ static void count_windows(kilni_exec_window *w)
 kiln_status kilni_exec_col2im(kilni_exec *exec)
 {
     kiln_view view;
-    back_shape s = {.planes = 0};
+    kiln_back_shape s = {.planes = 0};
     kiln_status status = dense_inputs(exec, &view);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -214,19 +201,12 @@ kiln_status kilni_exec_col2im(kilni_exec *exec)
 
 // ---- columns ----
 
-typedef struct columns_shape { ///< kiln_columns_shape of the kernel
-    kilni_exec_window w;
-    int64_t rows; ///< n * c * taps * window rows
-    int64_t each;
-    int64_t start[2]; ///< result, x
-} columns_shape;
-
 kiln_status kilni_exec_im2col(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
     bool block = kilni_exec_is_block(exec);
     kiln_dtype raw = kilni_exec_raw(out->dtype);
-    columns_shape s = {.each = 1};
+    kiln_columns_shape s = {.each = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_view input;
@@ -256,17 +236,9 @@ kiln_status kilni_exec_im2col(kilni_exec *exec)
 
 // ---- max_unpool ----
 
-typedef struct unpool_shape { ///< kiln_unpool_shape of the kernel
-    int64_t planes;
-    int64_t count; ///< of x in one plane
-    int64_t plane; ///< of the result
-    int64_t each;
-    int64_t start[3]; ///< result, x, indices
-} unpool_shape;
-
 /* Of the elements that go to one place the last wins: first each place finds the last, then all
  * places read. */
-static kiln_status unpool_pass(kilni_exec *exec, unpool_shape *s, const kiln_view views[2],
+static kiln_status unpool_pass(kilni_exec *exec, kiln_unpool_shape *s, const kiln_view views[2],
                                kiln_buffer *winners, bool search)
 {
     const kiln_view *out = &exec->outputs[0];
@@ -297,30 +269,26 @@ kiln_status kilni_exec_max_unpool(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];
     kiln_view views[2];
-    unpool_shape s = {.planes = out->dims[0] * out->dims[1]};
+    kiln_unpool_shape s = {.planes = out->dims[0] * out->dims[1]};
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32, .rank = 1, .dims = {kilni_exec_count(out)}};
     kiln_view winners = kiln_view_dense(&desc, NULL);
-    kiln_status status = dense_inputs(exec, views);
-    s.count = status == KILN_STATUS_OK ? kilni_exec_count(&views[0]) / s.planes : 0;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, dense_inputs(exec, views));
+    s.count = kilni_exec_count(&views[0]) / s.planes;
     s.plane = desc.dims[0] / s.planes;
-    if (status == KILN_STATUS_OK && s.count > INT32_MAX) {
-        status = kiln_fail(exec->err, UNIMPLEMENTED,
-                           "max_unpool: a plane of x has 2^31 elements or more");
+    if (s.count > INT32_MAX) {
+        return kiln_fail(exec->err, UNIMPLEMENTED,
+                         "max_unpool: a plane of x has 2^31 elements or more");
     }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_exec_fill(exec, UINT32_MAX, &winners);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
+    KILN_TRY(out, status, kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &winners.buffer));
+    KILN_TRY(out, status, kilni_exec_fill(exec, UINT32_MAX, &winners));
     s.start[0] = kilni_exec_start(out);
     s.start[1] = kilni_exec_start(&views[0]);
     s.start[2] = kilni_exec_start(&views[1]);
     if (s.count > 0) {
-        status = unpool_pass(exec, &s, views, winners.buffer, true);
+        KILN_TRY(out, status, unpool_pass(exec, &s, views, winners.buffer, true));
     }
-    return status == KILN_STATUS_OK ? unpool_pass(exec, &s, views, winners.buffer, false) : status;
+    KILN_TRY(out, status, unpool_pass(exec, &s, views, winners.buffer, false));
+out:
+    return status;
 }

@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cl_internal.h"
+#include "cl_ahead.h"
+#include "cl_binary.h"
+#include "cl_state.h"
+#include "cl_touch.h"
 
 enum {
     LIST_FORMAT = 1,
@@ -144,10 +147,11 @@ static bool write_list(const kilni_cl_backend *backend, kiln_blob *out_list)
     list_head head = {.magic = list_magic,
                       .format = LIST_FORMAT,
                       .fingerprint = backend->info.fingerprint,
-                      .n_programs = backend->n_wishes};
+                      .n_programs = backend->start.n_wishes};
     size_t length = sizeof(head);
-    for (uint32_t i = 0; i < backend->n_wishes; i++) {
-        length += sizeof(kiln_hash128) + sizeof(uint32_t) + strlen(backend->wishes[i].options);
+    for (uint32_t i = 0; i < backend->start.n_wishes; i++) {
+        length +=
+            sizeof(kiln_hash128) + sizeof(uint32_t) + strlen(backend->start.wishes[i].options);
     }
     unsigned char *at = kiln_alloc(backend->env, length);
     *out_list = (kiln_blob){.data = at, .length = length};
@@ -156,8 +160,8 @@ static bool write_list(const kilni_cl_backend *backend, kiln_blob *out_list)
     }
     memcpy(at, &head, sizeof(head));
     at += sizeof(head);
-    for (uint32_t i = 0; i < backend->n_wishes; i++) {
-        const kilni_cl_wish *wish = &backend->wishes[i];
+    for (uint32_t i = 0; i < backend->start.n_wishes; i++) {
+        const kilni_cl_wish *wish = &backend->start.wishes[i];
         uint32_t bytes = (uint32_t)strlen(wish->options);
         memcpy(at, &wish->key, sizeof(wish->key));
         memcpy(at + sizeof(wish->key), &bytes, sizeof(bytes));
@@ -305,7 +309,7 @@ void kilni_cl_ahead_begin(kilni_cl_backend *backend, const char *address, const 
     ahead->libraries = now.libraries;
     pthread_mutex_init(&ahead->lock, NULL);
     pthread_cond_init(&ahead->changed, NULL);
-    backend->ahead = ahead;
+    backend->start.ahead = ahead;
     ahead->joined = pthread_create(&ahead->thread, NULL, run, ahead) != 0;
     if (ahead->joined) {
         kilni_cl_ahead_close(backend);
@@ -314,7 +318,7 @@ void kilni_cl_ahead_begin(kilni_cl_backend *backend, const char *address, const 
 
 bool kilni_cl_ahead_store(kilni_cl_backend *backend, kiln_status *out_status, kiln_error *err)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
+    kilni_cl_ahead *ahead = backend->start.ahead;
     if (ahead == NULL) {
         return false;
     }
@@ -334,7 +338,7 @@ bool kilni_cl_ahead_store(kilni_cl_backend *backend, kiln_status *out_status, ki
 
 void kilni_cl_ahead_go(kilni_cl_backend *backend)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
+    kilni_cl_ahead *ahead = backend->start.ahead;
     if (ahead == NULL) {
         return;
     }
@@ -349,7 +353,7 @@ void kilni_cl_ahead_go(kilni_cl_backend *backend)
 
 void kilni_cl_ahead_stop(kilni_cl_backend *backend)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
+    kilni_cl_ahead *ahead = backend->start.ahead;
     if (ahead == NULL || ahead->joined) {
         return;
     }
@@ -378,7 +382,7 @@ static ahead_program *find_locked(kilni_cl_ahead *ahead, kiln_hash128 key)
 bool kilni_cl_ahead_take(kilni_cl_backend *backend, kiln_hash128 key, kiln_blob *out_entry,
                          cl_program *out_program)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
+    kilni_cl_ahead *ahead = backend->start.ahead;
     if (ahead == NULL) {
         return false;
     }
@@ -410,7 +414,7 @@ bool kilni_cl_ahead_take(kilni_cl_backend *backend, kiln_hash128 key, kiln_blob 
 
 uint32_t kilni_cl_ahead_ready(kilni_cl_backend *backend)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
+    kilni_cl_ahead *ahead = backend->start.ahead;
     uint32_t count = 0;
     if (ahead != NULL) {
         pthread_mutex_lock(&ahead->lock);
@@ -426,35 +430,38 @@ uint32_t kilni_cl_ahead_ready(kilni_cl_backend *backend)
 
 void kilni_cl_ahead_wish(kilni_cl_backend *backend, kiln_hash128 key, const char *options)
 {
-    for (uint32_t i = 0; i < backend->n_wishes; i++) {
-        if (kiln_hash_same(backend->wishes[i].key, key)) {
+    for (uint32_t i = 0; i < backend->start.n_wishes; i++) {
+        if (kiln_hash_same(backend->start.wishes[i].key, key)) {
             return;
         }
     }
-    char *copy = backend->n_wishes < KILNI_CL_FIRST ? kiln_strdup(backend->env, options) : NULL;
+    char *copy =
+        backend->start.n_wishes < KILNI_CL_FIRST ? kiln_strdup(backend->env, options) : NULL;
     if (copy != NULL) {
-        backend->wishes[backend->n_wishes++] = (kilni_cl_wish){.key = key, .options = copy};
+        backend->start.wishes[backend->start.n_wishes++] =
+            (kilni_cl_wish){.key = key, .options = copy};
     }
 }
 
 /// Whether the list that was read begins with what was asked for.
 static bool was_known(const kilni_cl_backend *backend)
 {
-    const kilni_cl_ahead *ahead = backend->ahead;
-    bool known = backend->n_wishes <= ahead->n_programs &&
+    const kilni_cl_ahead *ahead = backend->start.ahead;
+    bool known = backend->start.n_wishes <= ahead->n_programs &&
                  kiln_hash_same(ahead->fingerprint, backend->info.fingerprint);
-    for (uint32_t i = 0; known && i < backend->n_wishes; i++) {
-        known = kiln_hash_same(backend->wishes[i].key, ahead->programs[i].wish.key) &&
-                strcmp(backend->wishes[i].options, ahead->programs[i].wish.options) == 0;
+    for (uint32_t i = 0; known && i < backend->start.n_wishes; i++) {
+        known = kiln_hash_same(backend->start.wishes[i].key, ahead->programs[i].wish.key) &&
+                strcmp(backend->start.wishes[i].options, ahead->programs[i].wish.options) == 0;
     }
     return known;
 }
 
 void kilni_cl_ahead_save(kilni_cl_backend *backend)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
+    kilni_cl_ahead *ahead = backend->start.ahead;
     kiln_blob list = {0};
-    if (ahead == NULL || backend->store == NULL || backend->n_wishes == 0 || was_known(backend)) {
+    if (ahead == NULL || backend->store == NULL || backend->start.n_wishes == 0 ||
+        was_known(backend)) {
         return;
     }
     kiln_error err = KILN_ERROR_INIT;
@@ -473,12 +480,12 @@ void kilni_cl_ahead_save(kilni_cl_backend *backend)
 
 void kilni_cl_ahead_close(kilni_cl_backend *backend)
 {
-    kilni_cl_ahead *ahead = backend->ahead;
-    for (uint32_t i = 0; i < backend->n_wishes; i++) {
-        kiln_free(backend->env, backend->wishes[i].options);
+    kilni_cl_ahead *ahead = backend->start.ahead;
+    for (uint32_t i = 0; i < backend->start.n_wishes; i++) {
+        kiln_free(backend->env, backend->start.wishes[i].options);
     }
-    backend->n_wishes = 0;
-    backend->ahead = NULL;
+    backend->start.n_wishes = 0;
+    backend->start.ahead = NULL;
     if (ahead == NULL) {
         return;
     }

@@ -6,7 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_ahead.h"
+#include "cl_binary.h"
+#include "cl_compiler.h"
+#include "cl_error.h"
+#include "cl_program.h"
+#include "cl_program_cache.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 
 enum { PROGRAM_LIMIT = 512 }; ///< programs without users that stay in memory
 
@@ -131,7 +138,7 @@ static cl_program create_program(kilni_cl_backend *backend, const kilni_cl_build
 static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *build,
                            kilni_cl_program *program, kiln_error *err)
 {
-    if (build->format != KILN_SOURCE_BINARY && !backend->compiles) {
+    if (build->format != KILN_SOURCE_BINARY && !backend->compiler.compiles) {
         return kilni_cl_compiler_missing(backend, build->label, err);
     }
     uint64_t begin = kiln_time_ns();
@@ -146,7 +153,7 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
         kilni_cl_compiler_gone(backend);
         return kilni_cl_compiler_missing(backend, build->label, err);
     }
-    backend->compiled = backend->compiled || build->format != KILN_SOURCE_BINARY;
+    backend->compiler.compiled = backend->compiler.compiled || build->format != KILN_SOURCE_BINARY;
     if (!created) {
         return kilni_cl_fail(backend, err, code, "creating %s", build->label);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs on disk: the key under which a binary is stored, the form of an entry, when binaries are
-// taken and written.
+// Programs on disk: which launch shapes a stored binary serves, when one is loaded, and when one is
+// taken and written. How an entry looks is cl_binary.c's.
 //
 // PoCL compiles a kernel anew for each local size (and for small grids) at its first enqueue, and
 // only a binary taken after that spares the next process the work. So an entry lists the launch
@@ -10,38 +10,13 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_ahead.h"
+#include "cl_binary.h"
+#include "cl_program.h"
+#include "cl_program_cache.h"
+#include "cl_state.h"
 
-enum {
-    CACHE_FORMAT = 1, ///< of key and entry
-    MAX_SHAPES = 64,
-    QUIET_NS = 2000000000
-};
-
-typedef struct entry_head { ///< then `n_shapes` shapes, then the binary
-    uint32_t magic;
-    uint32_t format;
-    uint64_t n_shapes;
-    uint64_t binary_bytes;
-} entry_head;
-
-static const uint32_t entry_magic = 0x424c434bu; // "KCLB"
-
-kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_build *build)
-{
-    struct {
-        kiln_hash128 device;
-        kiln_hash128 code;
-        kiln_hash128 options;
-        uint64_t format;
-    } parts;
-    memset(&parts, 0, sizeof(parts));
-    parts.device = backend->info.fingerprint;
-    parts.code = kiln_hash_bytes(build->code, build->length);
-    parts.options = kiln_hash_bytes(build->options, strlen(build->options));
-    parts.format = (uint64_t)build->format << 32 | CACHE_FORMAT;
-    return kiln_hash_bytes(&parts, sizeof(parts));
-}
+enum { QUIET_NS = 2000000000 }; ///< without a build
 
 // ---- launch shapes ----
 
@@ -114,7 +89,7 @@ static void new_shape(kilni_cl_backend *backend, kilni_cl_kernel *kernel, uint64
     }
     kilni_cl_shape full = {.kernel = kiln_hash64(kernel->name, strlen(kernel->name), 0),
                            .shape = shape};
-    if (program->n_shapes < MAX_SHAPES && !has_shape(program, full) &&
+    if (program->n_shapes < KILNI_CL_STORED_SHAPES && !has_shape(program, full) &&
         add_shape(backend, program, full)) {
         set_dirty(backend, program);
     }
@@ -147,48 +122,6 @@ static bool read_shapes(kilni_cl_backend *backend, const unsigned char *bytes, u
             return false;
         }
     }
-    return true;
-}
-
-cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const kiln_blob *binary,
-                                const char *options)
-{
-    const unsigned char *bytes = binary->data;
-    cl_int refused = CL_SUCCESS;
-    cl_int code = CL_SUCCESS;
-    cl_program program =
-        clCreateProgramWithBinary(context, 1, &device, &binary->length, &bytes, &refused, &code);
-    if (code == CL_SUCCESS && refused == CL_SUCCESS &&
-        clBuildProgram(program, 1, &device, options, NULL, NULL) == CL_SUCCESS) {
-        return program;
-    }
-    if (program != NULL) {
-        clReleaseProgram(program);
-    }
-    return NULL;
-}
-
-bool kilni_cl_entry_parse(const kiln_blob *entry, kilni_cl_entry *out_entry)
-{
-    entry_head head;
-    if (entry->length < sizeof(head)) {
-        return false;
-    }
-    memcpy(&head, entry->data, sizeof(head));
-    size_t rest = entry->length - sizeof(head);
-    if (head.magic != entry_magic || head.format != CACHE_FORMAT || head.n_shapes > MAX_SHAPES ||
-        rest < head.n_shapes * sizeof(kilni_cl_shape)) {
-        return false;
-    }
-    size_t shape_bytes = (size_t)head.n_shapes * sizeof(kilni_cl_shape);
-    if (rest - shape_bytes != head.binary_bytes || head.binary_bytes == 0) {
-        return false;
-    }
-    unsigned char *shapes = (unsigned char *)entry->data + sizeof(head);
-    *out_entry =
-        (kilni_cl_entry){.shapes = shapes,
-                         .n_shapes = head.n_shapes,
-                         .binary = {.data = shapes + shape_bytes, .length = head.binary_bytes}};
     return true;
 }
 
@@ -242,69 +175,21 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
 
 // ---- saving ----
 
-static bool take_binary(const kilni_cl_program *program, size_t length, unsigned char *out_bytes)
-{
-    return clGetProgramInfo(program->program, CL_PROGRAM_BINARIES, sizeof(out_bytes), &out_bytes,
-                            NULL) == CL_SUCCESS &&
-           length > 0;
-}
-
-kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
-                                    void **out_bytes, size_t *out_length, kiln_error *err)
-{
-    size_t length = 0;
-    *out_bytes = NULL;
-    *out_length = 0;
-    if (clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length,
-                         NULL) != CL_SUCCESS ||
-        length == 0) {
-        return kiln_fail(err, UNAVAILABLE, "the driver gives no binary of %s", program->label);
-    }
-    unsigned char *bytes = kiln_alloc(backend->env, length);
-    if (bytes == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the binary of %s", program->label);
-    }
-    if (!take_binary(program, length, bytes)) {
-        kiln_free(backend->env, bytes);
-        return kiln_fail(err, UNAVAILABLE, "the driver gives no binary of %s", program->label);
-    }
-    *out_bytes = bytes;
-    *out_length = length;
-    return KILN_STATUS_OK;
-}
-
 static bool save(kilni_cl_backend *backend, kilni_cl_program *program)
 {
-    size_t length = 0;
-    if (clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length,
-                         NULL) != CL_SUCCESS ||
-        length == 0) {
-        return false;
-    }
-    entry_head head = {.magic = entry_magic,
-                       .format = CACHE_FORMAT,
-                       .n_shapes = program->n_shapes,
-                       .binary_bytes = length};
-    size_t shape_bytes = program->n_shapes * sizeof(kilni_cl_shape);
-    size_t total = sizeof(head) + shape_bytes + length;
-    unsigned char *entry = kiln_alloc(backend->env, total);
-    if (entry == NULL) {
-        return false;
-    }
-    memcpy(entry, &head, sizeof(head));
-    if (shape_bytes > 0) {
-        memcpy(entry + sizeof(head), program->shapes, shape_bytes);
-    }
+    kiln_blob entry = {0};
     kiln_error err = KILN_ERROR_INIT;
-    bool done = take_binary(program, length, entry + sizeof(head) + shape_bytes);
-    if (done && kiln_store_put(backend->store, KILN_STORE_PROGRAMS, program->key, entry, total,
-                               &err) != KILN_STATUS_OK) {
+    if (!kilni_cl_entry_make(backend, program, &entry)) {
+        return false;
+    }
+    kiln_status status = kiln_store_put(backend->store, KILN_STORE_PROGRAMS, program->key,
+                                        entry.data, entry.length, &err);
+    if (status != KILN_STATUS_OK) {
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend", "binary of %s not stored: %s",
                        program->label, err.message);
-        done = false;
     }
-    kiln_free(backend->env, entry);
-    return done;
+    kiln_free(backend->env, entry.data);
+    return status == KILN_STATUS_OK;
 }
 
 static void save_dirty(kilni_cl_backend *backend, uint32_t limit)
@@ -322,7 +207,7 @@ static void save_dirty(kilni_cl_backend *backend, uint32_t limit)
 
 void kilni_cl_programs_save(kilni_cl_backend *backend)
 {
-    if (backend->store != NULL && !backend->lost) {
+    if (backend->store != NULL && !backend->flight.lost) {
         save_dirty(backend, UINT32_MAX);
     }
 }

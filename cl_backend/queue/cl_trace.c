@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-#include "cl_internal.h"
+#include "cl_error.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_trace.h"
 
 enum { NAME_BYTES = 56, HARVEST = 2048, CALIBRATIONS = 9 };
 
@@ -151,12 +154,7 @@ void kilni_cl_trace_note(kilni_cl_backend *backend, const char *name, cl_event e
 
 static void swap_queue(kilni_cl_backend *backend, cl_command_queue queue)
 {
-    for (int i = 0; i < 2; i++) {
-        if (backend->marks[i] != NULL) {
-            clReleaseEvent(backend->marks[i]);
-            backend->marks[i] = NULL;
-        }
-    }
+    kilni_cl_flight_reset(backend);
     clReleaseCommandQueue(backend->queue);
     backend->queue = queue;
 }

@@ -9,9 +9,10 @@
 
 #define _GNU_SOURCE // dl_iterate_phdr, madvise
 #include <link.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
-#include "cl_internal.h"
+#include "cl_touch.h"
 
 enum { STEP_BYTES = 256 << 10, PAGE_BYTES = 4096 };
 

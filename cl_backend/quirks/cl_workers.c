@@ -7,10 +7,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cl_internal.h"
+#include "cl_workers.h"
 
 /// May this process run on every processor that the machine has? Only then do the numbers to which
 /// PoCL binds its workers, from 0 on, belong to processors of this process.

@@ -10,7 +10,7 @@
 #include "harness.h"
 #include "rt_device.h"
 #ifdef TEST_WITH_OPENCL
-#include "cl_internal.h"
+#include "cl_state.h"
 #endif
 
 enum { MOST = 3, STUCK = 1, COUNT = 100003, DEADLINE_MS = 500, WITHIN_MS = DEADLINE_MS + 1000 };

@@ -13,7 +13,8 @@
 #include "rt_device.h"
 #include "rt_tensor.h"
 #ifdef TEST_WITH_OPENCL
-#include "cl_internal.h"
+#include "cl_state.h"
+#include "cl_transfer.h"
 #endif
 
 static const char *const addresses[] = {

@@ -4,7 +4,7 @@
 
 /// A device for a test, with a cache folder and settings of its own, and an allocator that counts.
 
-#include "cl_internal.h"
+#include "cl_state.h"
 #include "faults.h"
 #include "harness.h"
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "cl_fixture.h"
+#include "cl_touch.h"
 
 enum { MOST = 20, WAIT_STEPS = 3000 };
 
@@ -279,9 +280,9 @@ static void test_damaged_entry(void)
         return;
     }
     run_program(&f, 1);
-    KILN_CHECK_INT(f.backend->n_wishes, 1);
-    KILN_CHECK_INT(kiln_store_put(f.backend->store, KILN_STORE_PROGRAMS, f.backend->wishes[0].key,
-                                  "no program", 10, &err),
+    KILN_CHECK_INT(f.backend->start.n_wishes, 1);
+    KILN_CHECK_INT(kiln_store_put(f.backend->store, KILN_STORE_PROGRAMS,
+                                  f.backend->start.wishes[0].key, "no program", 10, &err),
                    KILN_STATUS_OK);
     cl_fixture_close(&f);
     KILN_CHECK(live(settings.cache, 2, three, &out));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl_blas.h"
 #include "cl_fixture.h"
 
 typedef struct operand {

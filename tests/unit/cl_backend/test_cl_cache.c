@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cl_binary.h"
 #include "cl_fixture.h"
+#include "cl_program_cache.h"
 
 static const char source[] =
     "__kernel void fill(__global int *x, int v) { x[get_global_id(0)] = v; }\n"
@@ -205,7 +207,7 @@ static kiln_hash128 program_key(cl_fixture *f)
 {
     kiln_string options;
     kiln_string_init(&options, &f->env);
-    kiln_string_printf(&options, "-cl-std=CL1.2 %s", f->backend->exact_options);
+    kiln_string_printf(&options, "-cl-std=CL1.2 %s", f->backend->compiler.exact_options);
     kilni_cl_build build = {.format = KILN_SOURCE_OPENCL_C,
                             .code = source,
                             .length = sizeof(source) - 1,

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cl_device.h"
 #include "cl_fixture.h"
+#include "cl_measure.h"
 
 static kiln_status open_only(cl_fixture *f, const char *address, kiln_error *err)
 {
@@ -339,6 +341,92 @@ static void test_opening_measures_where_it_is_wanted(void)
     KILN_CHECK_INT(recalled.launch_ns, measured.launch_ns);
 }
 
+static const kilni_cl_speeds none = {.format = KILNI_CL_SPEEDS_FORMAT};
+
+static void test_impossible_speeds_are_refused(void)
+{
+    kilni_cl_speeds busy = {.bytes_per_s = 122000000, .launch_ns = 20000};
+    kilni_cl_speeds stuck = {.bytes_per_s = 9000000000, .launch_ns = 684000000};
+    kilni_cl_speeds good = {.bytes_per_s = 9000000000, .launch_ns = 20000};
+    kilni_cl_speeds board = {.bytes_per_s = 122000000, .launch_ns = 2000000};
+    kilni_cl_speeds_refuse(&busy, KILN_DEVICE_CPU);
+    kilni_cl_speeds_refuse(&stuck, KILN_DEVICE_GPU);
+    kilni_cl_speeds_refuse(&good, KILN_DEVICE_CPU);
+    kilni_cl_speeds_refuse(&board, KILN_DEVICE_ACCELERATOR);
+    KILN_CHECK(busy.bytes_per_s == 0 && busy.launch_ns == 0);
+    KILN_CHECK(stuck.bytes_per_s == 0 && stuck.launch_ns == 0);
+    KILN_CHECK(good.bytes_per_s == 9000000000 && good.launch_ns == 20000);
+    KILN_CHECK(board.bytes_per_s == 122000000 && board.launch_ns == 2000000);
+}
+
+static void test_speeds_change_only_for_clearly_better_ones(void)
+{
+    const kilni_cl_speeds stored = {KILNI_CL_SPEEDS_FORMAT, 1, 10000000000, 9000, 40, 40};
+    const kilni_cl_speeds near = {KILNI_CL_SPEEDS_FORMAT, 0, 14000000000, 7000, 3, 3};
+    const kilni_cl_speeds slower = {KILNI_CL_SPEEDS_FORMAT, 0, 2000000000, 90000, 3, 3};
+    const kilni_cl_speeds quicker = {KILNI_CL_SPEEDS_FORMAT, 0, 16000000000, 5000, 20, 3};
+    kilni_cl_speeds known = kilni_cl_speeds_merge(&stored, &near);
+    KILN_CHECK(known.bytes_per_s == 10000000000 && known.launch_ns == 9000);
+    KILN_CHECK(known.tries == 2 && !kilni_cl_speeds_doubtful(&known)); // what agrees makes sure
+    known = kilni_cl_speeds_merge(&stored, &slower);
+    KILN_CHECK(known.bytes_per_s == 10000000000 && known.launch_ns == 9000);
+    KILN_CHECK(kilni_cl_speeds_doubtful(&known));
+    known = kilni_cl_speeds_merge(&stored, &quicker);
+    KILN_CHECK(known.bytes_per_s == 16000000000 && known.launch_ns == 5000);
+    KILN_CHECK(kilni_cl_speeds_doubtful(&known)); // the runs of its copies were 20 percent apart
+    known = kilni_cl_speeds_merge(&stored, &none);
+    KILN_CHECK(known.bytes_per_s == 10000000000 && known.launch_ns == 9000);
+    known = kilni_cl_speeds_merge(&none, &quicker);
+    KILN_CHECK(known.bytes_per_s == 16000000000 && known.launch_ns == 5000);
+    for (int i = 0; i < KILNI_CL_SPEEDS_TRIES; i++) {
+        known = kilni_cl_speeds_merge(i == 0 ? &none : &known, &none);
+        KILN_CHECK_INT(kilni_cl_speeds_doubtful(&known), i + 1 < KILNI_CL_SPEEDS_TRIES);
+    }
+}
+
+/// The device's info when it is opened and the store says this of it.
+static kiln_device_info opened_knowing(cl_settings *settings, const void *speeds, size_t bytes)
+{
+    cl_fixture f;
+    settings->deterministic = "1"; // no measurement of its own
+    if (cl_fixture_open(&f, settings)) {
+        KILN_CHECK_INT(kiln_store_put(f.backend->store, KILN_STORE_DEVICES,
+                                      kilni_cl_device_key(f.backend, "speeds"), speeds, bytes,
+                                      NULL),
+                       KILN_STATUS_OK);
+        cl_fixture_close(&f);
+    }
+    settings->deterministic = NULL;
+    return opened(settings);
+}
+
+static void test_doubtful_speeds_are_measured_again(void)
+{
+    cl_settings settings = {.cache = kiln_test_path(kiln_test_tmpdir(), "doubt"), .tune = "lazy"};
+    const struct { // as processes before this form of the entry stored them
+        uint32_t format;
+        uint32_t reserved;
+        uint64_t bytes_per_s;
+        uint64_t launch_ns;
+    } old = {1, 0, 122000000, 684000000};
+    kilni_cl_speeds wrong = {KILNI_CL_SPEEDS_FORMAT, 1, 1000000001, 999999, 80, 80};
+    kilni_cl_speeds sure = {KILNI_CL_SPEEDS_FORMAT, 1, 1000000001, 999999, 2, 2};
+    kilni_cl_speeds tried = {
+        KILNI_CL_SPEEDS_FORMAT, KILNI_CL_SPEEDS_TRIES, 1000000001, 999999, 80, 80};
+    kiln_device_info info = opened_knowing(&settings, &old, sizeof(old));
+    if (info.type != KILN_DEVICE_CPU) {
+        kiln_test_skip("the first device is no processor");
+        return;
+    }
+    KILN_CHECK(info.bytes_per_s > 1000000000 && info.launch_ns < 1000000);
+    info = opened_knowing(&settings, &wrong, sizeof(wrong));
+    KILN_CHECK(info.bytes_per_s > 1500000000 && info.launch_ns < 666666);
+    info = opened_knowing(&settings, &sure, sizeof(sure));
+    KILN_CHECK(info.bytes_per_s == 1000000001 && info.launch_ns == 999999);
+    info = opened_knowing(&settings, &tried, sizeof(tried));
+    KILN_CHECK(info.bytes_per_s == 1000000001 && info.launch_ns == 999999);
+}
+
 KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
                KILN_TEST(test_parts), KILN_TEST(test_malformed_addresses),
@@ -346,4 +434,7 @@ KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_two_backends_on_one_device),
                KILN_TEST(test_opening_again_leaves_nothing), KILN_TEST(test_no_memory_at_open),
                KILN_TEST(test_measure_is_remembered),
-               KILN_TEST(test_opening_measures_where_it_is_wanted))
+               KILN_TEST(test_opening_measures_where_it_is_wanted),
+               KILN_TEST(test_impossible_speeds_are_refused),
+               KILN_TEST(test_speeds_change_only_for_clearly_better_ones),
+               KILN_TEST(test_doubtful_speeds_are_measured_again))

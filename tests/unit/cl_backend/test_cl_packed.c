@@ -15,7 +15,7 @@ static bool open_shared(cl_fixture *f)
     if (!cl_fixture_open(f, NULL)) {
         return false;
     }
-    f->backend->windows = KILNI_CL_SVM_UNPROVEN;
+    f->backend->sub_buffers = KILNI_CL_SUB_UNPROVEN;
     if (!kilni_cl_shares(f->backend)) {
         kiln_test_skip("no shared virtual memory on this device");
         cl_fixture_close(f);
@@ -217,7 +217,7 @@ static void test_unproven_devices_do_not(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    f.backend->windows = KILNI_CL_NO_WINDOWS;
+    f.backend->sub_buffers = KILNI_CL_SUB_NONE;
     if (prepare(&f, &m)) {
         KILN_CHECK_INT(launch(&f, &m), 0);
     }
@@ -290,7 +290,7 @@ static void test_small_budgets_have_no_slabs(void)
     if (!cl_fixture_open(&f, &settings)) {
         return;
     }
-    f.backend->windows = KILNI_CL_SVM_UNPROVEN;
+    f.backend->sub_buffers = KILNI_CL_SUB_UNPROVEN;
     kiln_buffer *buffer = cl_fixture_buffer(&f, 1000, NULL);
     KILN_CHECK(kilni_cl_buffer_of(buffer)->slab == NULL);
     f.ops->free(f.base, buffer);

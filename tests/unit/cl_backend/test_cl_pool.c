@@ -250,15 +250,15 @@ static void test_windows_of_shared_memory(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    f.backend->windows = KILNI_CL_SVM_UNPROVEN;
+    f.backend->sub_buffers = KILNI_CL_SUB_UNPROVEN;
     KILN_CHECK_INT(f.ops->alloc_arena(f.base, 4096, &arena, &err), KILN_STATUS_OK);
     f.ops->free(f.base, arena);
-    if (f.backend->windows == KILNI_CL_SVM) {
+    if (f.backend->sub_buffers == KILNI_CL_SUB_SVM) {
         check_windows(&f);
     } else {
         printf("  no shared virtual memory on this device\n");
     }
-    f.backend->windows = KILNI_CL_NO_WINDOWS;
+    f.backend->sub_buffers = KILNI_CL_SUB_NONE;
     KILN_CHECK_INT(f.ops->alloc_arena(f.base, 4096, &arena, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(f.ops->window(f.base, arena, 0, 1024, &window, &err), KILN_STATUS_UNIMPLEMENTED);
     f.ops->free(f.base, arena);

@@ -2,10 +2,13 @@
 // Programs of fusers and built-in kernels: building, launching, timing, and everything that can be
 // wrong with them.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cl_fixture.h"
+#include "cl_launch.h"
 
 static const char two_kernels[] =
     "__kernel void scale(__global float *x, float by) { x[get_global_id(0)] *= by; }\n"
@@ -290,7 +293,7 @@ static void test_built_in_kernels(void)
         }
     }
     KILN_CHECK_INT(f.backend->stats.programs_built, 3);
-    KILN_CHECK_INT(f.backend->programs.used, 3);
+    KILN_CHECK_INT(f.backend->kernels.used, 3);
     kilni_cl_kernel *kernel = NULL;
     kilni_cl_kernel_key missing = {"no_such.cl", "", "kiln_probe"};
     KILN_CHECK_INT(kilni_cl_kernel_get(f.backend, &missing, &kernel, &err), KILN_STATUS_NOT_FOUND);
@@ -332,9 +335,38 @@ static void test_programs_are_shared(void)
     cl_fixture_close(&f);
 }
 
+/// A folder like kernels/: a file of a family replaces the embedded one, and takes the family's
+/// arguments from the embedded header. Lines keep their numbers.
+static void test_kernel_folder_like_the_tree(void)
+{
+    static const char source[] = "// A probe.\n"
+                                 "#include \"reduce_args.h\"\n"
+                                 "#if __LINE__ != 3\n"
+                                 "#error the lines are off\n"
+                                 "#endif\n"
+                                 "__kernel void kiln_probe(kiln_scan_shape s, __global long *x)\n"
+                                 "{ x[0] = s.lines; }\n";
+    const kilni_cl_kernel_key key = {"scan.cl", "", "kiln_probe"};
+    cl_fixture f;
+    kilni_cl_kernel *kernel = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    char folder[512];
+    snprintf(folder, sizeof(folder), "%s", kiln_test_path(kiln_test_tmpdir(), "tree"));
+    cl_settings settings = {.kernel_dir = folder};
+    KILN_CHECK(mkdir(folder, 0700) == 0 && mkdir(kiln_test_path(folder, "reduce"), 0700) == 0);
+    if (!kiln_test_write_file(kiln_test_path(folder, "reduce/scan.cl"), source,
+                              sizeof(source) - 1) ||
+        !cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    KILN_CHECK_INT(kilni_cl_kernel_get(f.backend, &key, &kernel, &err), KILN_STATUS_OK);
+    KILN_CHECK_STR(err.message, "");
+    cl_fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/cl_backend/program", KILN_TEST(test_launches),
                KILN_TEST(test_build_failure_carries_the_log),
                KILN_TEST(test_what_a_program_may_not_be), KILN_TEST(test_what_a_launch_may_not_be),
                KILN_TEST(test_nothing_to_launch), KILN_TEST(test_timing),
                KILN_TEST(test_contraction), KILN_TEST(test_built_in_kernels),
-               KILN_TEST(test_programs_are_shared))
+               KILN_TEST(test_kernel_folder_like_the_tree), KILN_TEST(test_programs_are_shared))

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cl_error.h"
 #include "cl_fixture.h"
 
 static const char add_one[] =
@@ -72,10 +73,10 @@ static void test_more_than_the_window(void)
         return;
     }
     if (adder_open(&f, &a)) {
-        adder_run(&f, &a, 5 * KILNI_CL_WINDOW + 3);
-        KILN_CHECK_INT(adder_value(&f, &a), 5 * KILNI_CL_WINDOW + 3);
+        adder_run(&f, &a, 5 * KILNI_CL_BATCH + 3);
+        KILN_CHECK_INT(adder_value(&f, &a), 5 * KILNI_CL_BATCH + 3);
         f.ops->stats(f.base, &stats);
-        KILN_CHECK_INT(stats.kernels_launched, 5 * KILNI_CL_WINDOW + 3);
+        KILN_CHECK_INT(stats.kernels_launched, 5 * KILNI_CL_BATCH + 3);
         adder_close(&f, &a);
     }
     cl_fixture_close(&f);

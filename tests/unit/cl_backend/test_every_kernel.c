@@ -51,13 +51,13 @@ static void list_kernels(void)
 }
 
 /* What the backend has made ready since it was opened, and so launched. */
-static void note_reached(const kilni_cl_programs *programs, size_t form)
+static void note_reached(const kilni_cl_kernels *made, size_t form)
 {
-    for (uint32_t i = 0; i < programs->capacity; i++) {
-        if (programs->slots[i].kernel == NULL) {
+    for (uint32_t i = 0; i < made->capacity; i++) {
+        if (made->slots[i].kernel == NULL) {
             continue;
         }
-        const char *file = programs->slots[i].texts;
+        const char *file = made->slots[i].texts;
         const char *defines = file + strlen(file) + 1;
         const char *name = defines + strlen(defines) + 1;
         for (size_t k = 0; k < n_kernels; k++) {
@@ -113,7 +113,7 @@ static void take_alone(size_t form, const kiln_op_record *record, const void *co
     cl_trial t;
     if (cl_trial_open(&t, cl_trial_forms[form])) {
         cl_trial_take(record, data, &t);
-        note_reached(&t.f.backend->programs, form);
+        note_reached(&t.f.backend->kernels, form);
         cl_trial_close(&t);
     }
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cl_internal.h"
+#include "cl_queue.h"
+#include "cl_state.h"
 #include "rt_device.h"
 
 enum { N = 4096 };

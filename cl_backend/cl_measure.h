@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILNI_CL_MEASURE_H
+#define KILNI_CL_MEASURE_H
+
+/// Speeds of a device: measured, and how sure that is.
+
+#include "cl_opencl.h"
+
+enum {
+    KILNI_CL_SPEEDS_FORMAT = 2,
+    KILNI_CL_SPEEDS_TRIES = 4, ///< processes that measure a device that gives no clear answer
+    KILNI_CL_SPEEDS_SURE = 15, ///< spread in percent up to which a figure is sure
+    KILNI_CL_SPEEDS_BETTER = 150 ///< percent of a figure from which on another replaces it
+};
+
+typedef struct kilni_cl_speeds { ///< as the store keeps them
+    uint32_t format;
+    uint32_t tries; ///< processes that measured
+    uint64_t bytes_per_s; ///< 0: not known
+    uint64_t launch_ns; ///< 0: not known
+    uint32_t bytes_spread; ///< percent that the second best run took longer than the best
+    uint32_t launch_spread;
+} kilni_cl_speeds;
+
+/// Forgets both figures where one is such as no device of the type has: what a very busy machine or
+/// a simulator says of itself is worse than the estimate.
+void kilni_cl_speeds_refuse(kilni_cl_speeds *speeds, kiln_device_type type);
+/// What is known after another measurement. A machine that does other things makes a device look
+/// slower, never faster, so the faster figure counts; but only where it is clearly faster, for
+/// choices shall not differ from process to process without need.
+kilni_cl_speeds kilni_cl_speeds_merge(const kilni_cl_speeds *stored, const kilni_cl_speeds *fresh);
+/// Whether the next process measures again.
+bool kilni_cl_speeds_doubtful(const kilni_cl_speeds *speeds);
+
+/// Takes what is stored; measures where that is missing or doubtful, and wanted.
+void kilni_cl_device_calibrate(kilni_cl_backend *backend);
+
+#endif

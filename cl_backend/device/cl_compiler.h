@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILNI_CL_COMPILER_H
+#define KILNI_CL_COMPILER_H
+
+/// Whether the device compiles, or only runs what is stored.
+
+#include "cl_opencl.h"
+
+typedef struct kilni_cl_compiler {
+    const char *exact_options; ///< for strict arithmetic, with a space at the end
+    bool compiles; ///< source; else only what is stored
+    bool compiled; ///< some source, well or not: it does have a compiler
+    bool doubted; ///< it has none, as a process before noted
+} kilni_cl_compiler;
+
+/// Sets what compiles and the features that follow, from the device and the knob `compiler`.
+kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err);
+bool kilni_cl_compiler_refuses(cl_int code);
+/// The device has refused: it has no compiler from now on, and the next process asks it first.
+void kilni_cl_compiler_gone(kilni_cl_backend *backend);
+/// Asks a device that refused in a process before, once the store is open.
+void kilni_cl_compiler_recall(kilni_cl_backend *backend);
+/// As the backend's table says.
+bool kilni_cl_compiles(kiln_backend *base, bool ask);
+/// UNIMPLEMENTED, with what is missing and how to make it.
+kiln_status kilni_cl_compiler_missing(const kilni_cl_backend *backend, const char *label,
+                                      kiln_error *err);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PRODUCT_ARGS_H
+#define KILN_PRODUCT_ARGS_H
+
+/// What the kernels of matrix products, convolutions and quantised ones are told, for both
+/// compilers.
+
+#ifndef __OPENCL_VERSION__
+#include "kernel_args.h"
+#endif
+
+typedef struct kiln_matmul_shape { ///< matmul.cl
+    kiln_long m;
+    kiln_long n;
+    kiln_long k;
+    kiln_long batch;
+    kiln_long rank; ///< of the batch axes
+    kiln_long dims[8];
+    kiln_long strides[3][8]; ///< of the result, a, b along the batch axes
+    kiln_long start[3];
+    kiln_long row_stride[3]; ///< result along m, a along m, b along k
+    kiln_long column_stride[3]; ///< result along n, a along k, b along n
+} kiln_matmul_shape;
+
+typedef struct kiln_conv_direct_shape { ///< conv.cl
+    kiln_long batch;
+    kiln_long channels; ///< of x in one group
+    kiln_long groups;
+    kiln_long outputs; ///< of one group
+    kiln_long in[3];
+    kiln_long out[3];
+    kiln_long taps[3];
+    kiln_long strides[3];
+    kiln_long dilations[3];
+    kiln_long start[4]; ///< result, x, weight, bias
+} kiln_conv_direct_shape;
+
+typedef struct kiln_conv_shape { ///< conv.cl
+    kiln_window w;
+    kiln_long images; ///< batch * groups
+    kiln_long groups;
+    kiln_long channels; ///< of x in one group
+    kiln_long outputs; ///< of one group
+    kiln_long positions; ///< results of one channel
+    kiln_long depth; ///< channels * taps
+    kiln_long tiles; ///< of one image
+    kiln_long tiles_each; ///< of a work-item
+    kiln_long chunks; ///< of tiles
+    kiln_long outputs_each; ///< of a work-item
+    kiln_long start[4]; ///< result, x, weight, bias
+} kiln_conv_shape;
+
+typedef struct kiln_columns_shape { ///< im2col.cl
+    kiln_window w;
+    kiln_long rows; ///< n * c * taps * rows of windows
+    kiln_long each;
+    kiln_long start[2]; ///< result, x
+} kiln_columns_shape;
+
+typedef struct kiln_quant_shape { ///< quant.cl
+    kiln_long count;
+    kiln_long words;
+    kiln_long each; ///< words for a work-item
+    kiln_long rank;
+    kiln_long has_global;
+    kiln_long dims[8];
+    kiln_long shift[8]; ///< log2 of a block's length; 62 for the whole axis
+    kiln_long blocks[8];
+} kiln_quant_shape;
+
+typedef struct kiln_quant_matmul_shape { ///< quant.cl
+    kiln_long m;
+    kiln_long n;
+    kiln_long k;
+    kiln_long k_shift; ///< blocks of the weight along k and n
+    kiln_long n_shift;
+    kiln_long n_blocks;
+    kiln_long has_global;
+} kiln_quant_matmul_shape;
+
+#endif

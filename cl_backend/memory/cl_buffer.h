@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILNI_CL_BUFFER_H
+#define KILNI_CL_BUFFER_H
+
+/// What a kiln_buffer is here.
+
+#include "cl_opencl.h"
+
+typedef struct kilni_cl_slab { ///< shared virtual memory that small buffers are pieces of
+    void *svm;
+    size_t filled; ///< bytes that were made pieces
+    uint32_t pieces; ///< not destroyed
+    uint32_t in_use; ///< pieces that are given out
+} kilni_cl_slab;
+
+typedef struct kilni_cl_buffer {
+    cl_mem mem;
+    size_t bytes; ///< asked for
+    size_t capacity; ///< of `mem`
+    uint32_t size_class;
+    bool sub; ///< part of another buffer: in no account
+    bool lent; ///< a sub-buffer that an operation uses as its temporary
+    void *svm; ///< what `mem` is made over, when sub-buffers need that
+    kilni_cl_slab *slab; ///< what it is a piece of
+    unsigned char *address; ///< on the device; NULL: not known
+    void *shared; ///< the allocation that `address` lies in
+    struct kilni_cl_buffer *next; ///< in its free list
+} kilni_cl_buffer;
+
+static inline kilni_cl_buffer *kilni_cl_buffer_of(kiln_buffer *buffer)
+{
+    return (kilni_cl_buffer *)(void *)buffer;
+}
+
+#endif
