@@ -397,6 +397,9 @@ typedef struct kilni_fuse_copy {
 kiln_status kilni_fuse_copy_create(const char *path, const void *bytes, size_t length,
                                    kilni_fuse_copy *out_copy, kiln_error *err);
 void kilni_fuse_copy_destroy(kilni_fuse_copy *copy);
+/// At most `most` bytes, terminated; the caller frees them.
+kiln_status kilni_fuse_read_bytes(const kiln_env *env, int fd, size_t most, char **out_bytes,
+                                  size_t *out_length, kiln_error *err);
 /// The bytes of a file that the user named. The caller frees them, also on failure.
 kiln_status kilni_fuse_read_plugin(const kiln_env *env, const char *path, char **out_bytes,
                                    size_t *out_length, kiln_error *err);
@@ -430,8 +433,13 @@ struct kilni_fuse_plugin {
     struct kilni_fuse_plugin *kernels; ///< the fuser of their kernels; NULL: it brings none
 };
 
+/// Whether a plugin that was just loaded does what it says, on a small sample.
+typedef kiln_status (*kilni_fuse_smoke_test_fn)(const kiln_env *env, kilni_fuse_plugin *plugin,
+                                                kiln_error *err);
+
 struct kiln_fuse_registry {
     const kiln_env *env;
+    kilni_fuse_smoke_test_fn smoke_test;
     bool developer;
     char *state_folder; ///< or NULL
     char *scan_helper; ///< or NULL
@@ -461,8 +469,10 @@ void kilni_fuse_operator_fuser_drop(const kiln_env *env, kilni_fuse_plugin *plug
 /// The values of an operator's parameters in the ABI's structs; texts need a place each.
 void kilni_fuse_operator_attrs(const kiln_custom_op *op, const kiln_attr *values, kf_attr *out,
                                kf_blob *texts);
-/// Two operations through each fuser of a plugin on an invented device.
-kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err);
+/// A registry that gives each plugin to `smoke_test` before it is taken.
+kiln_status kilni_fuse_registry_open(const kiln_env *env, const kiln_fuse_registry_options *options,
+                                     kilni_fuse_smoke_test_fn smoke_test,
+                                     kiln_fuse_registry **out_registry, kiln_error *err);
 
 /// Valid UTF-8 without control characters, of at most `limit` bytes.
 bool kilni_fuse_text_ok(kf_str text, uint64_t limit);
@@ -682,6 +692,8 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
 bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser);
 /// One strike; at the third the fuser is out for the process.
 void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const char *reason);
+/// Programs that failed in earlier processes.
+void kilni_fuse_recall_bans(kiln_fuse_engine *engine, const kilni_fuse_plugin *plugin);
 /// Whether the device can build the program, by the options' `admit`.
 bool kilni_fuse_admits(const kiln_fuse_engine *engine, const kiln_program *program,
                        kiln_error *out_why);

@@ -2,7 +2,7 @@
 // The last step of loading a plugin: each of its fusers is made for an invented device, shown two
 // operations, and what it then says and emits is verified like anything else of it. A fuser that
 // declines is well. This finds the broken plugin before a program depends on it; it does not find
-// the wrong one: that is `kiln plugin check`.
+// the wrong one: that is `kiln plugin check`. A registry is made here, since it needs the test.
 #include <string.h>
 
 #include "fusion_host_internal.h"
@@ -75,7 +75,8 @@ static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_tape *tape
     return status;
 }
 
-kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err)
+/* `plugin` as the only one of a registry. */
+static kiln_status smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err)
 {
     kilni_fuse_plugin *plugins[1] = {plugin};
     kiln_fuse_registry registry = {.env = env,
@@ -97,4 +98,11 @@ out:
     kilni_fuse_tape_fini(&tape);
     plugin->info.state = state;
     return status;
+}
+
+kiln_status kiln_fuse_registry_create(const kiln_env *env,
+                                      const kiln_fuse_registry_options *options,
+                                      kiln_fuse_registry **out_registry, kiln_error *err)
+{
+    return kilni_fuse_registry_open(env, options, smoke_test, out_registry, err);
 }

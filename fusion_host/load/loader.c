@@ -374,7 +374,7 @@ static kiln_status start_plugin(loading *l)
     for (uint32_t i = 0; i < plugin->info.n_fusers; i++) {
         atomic_store(&plugin->strikes[i], l->record.strikes[i].count);
     }
-    return kilni_fuse_smoke_test(l->registry->env, plugin, l->err);
+    return l->registry->smoke_test(l->registry->env, plugin, l->err);
 }
 
 /* With a mark that says so, if the process ends meanwhile. */

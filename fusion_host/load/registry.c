@@ -262,9 +262,9 @@ uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id)
     return kilni_fuse_record_reset(state_folder, id);
 }
 
-kiln_status kiln_fuse_registry_create(const kiln_env *env,
-                                      const kiln_fuse_registry_options *options,
-                                      kiln_fuse_registry **out_registry, kiln_error *err)
+kiln_status kilni_fuse_registry_open(const kiln_env *env, const kiln_fuse_registry_options *options,
+                                     kilni_fuse_smoke_test_fn smoke_test,
+                                     kiln_fuse_registry **out_registry, kiln_error *err)
 {
     *out_registry = NULL;
     kiln_status status = kilni_fuse_check_mode(env, err);
@@ -276,6 +276,7 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
     }
     registry->env = env;
+    registry->smoke_test = smoke_test;
     registry->developer = options->developer != 0;
     registry->scan_limit_ms = options->scan_limit_ms != 0 ? options->scan_limit_ms : SCAN_LIMIT_MS;
     status = take_places(registry, options, err);
