@@ -132,7 +132,6 @@ static inline const uint32_t *kilni_fuse_tape_words(const kilni_fuse_tape *tape,
 // ---- plans and their store ----
 
 typedef struct kilni_fuse_node kilni_fuse_node;
-typedef struct kilni_fuse_verdict kilni_fuse_verdict;
 
 typedef struct kilni_fuse_scalar_guard { ///< the plan serves only this value
     uint32_t scalar;
@@ -175,7 +174,7 @@ typedef struct kilni_fuse_plan {
     struct kilni_fuse_plan *newer;
     struct kilni_fuse_plan *older;
     const uint32_t *block_fusers; ///< engine's fuser of each block
-    kilni_fuse_contest *contests; ///< of each block
+    struct kilni_fuse_contest *contests; ///< of each block
     const kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
     uint64_t size_class; ///< of the extents that it was chosen for
@@ -184,7 +183,7 @@ typedef struct kilni_fuse_plan {
     uint32_t users; ///< segments of it that are handed out: a graph keeps its own for long
     bool stale;
     bool outdone; ///< a tournament found something faster than what it runs
-    const kilni_fuse_verdict *verdicts; ///< by position, then fuser
+    const struct kilni_fuse_verdict *verdicts; ///< by position, then fuser
     uint32_t n_verdicts;
     uint32_t n_ops_fused;
 } kilni_fuse_plan;
@@ -488,6 +487,14 @@ typedef struct kilni_fuse_ask { ///< a value that a fuser wanted to see
     int64_t value;
 } kilni_fuse_ask;
 
+typedef struct kilni_fuse_asks {
+    kilni_fuse_ask items[KILNI_FUSE_MAX_ASKS];
+    uint32_t count;
+} kilni_fuse_asks;
+
+/// Notes that the plan holds only for this value. False when there are too many.
+bool kilni_fuse_asks_add(kilni_fuse_asks *asks, kilni_fuse_ask ask);
+
 typedef struct kilni_fuse_block_mark { ///< numbers given out up to and including an operation
     uint32_t n_tensors;
     uint32_t n_symbols;
@@ -534,7 +541,7 @@ typedef struct kilni_fuse_op_view kilni_fuse_op_view;
 kilni_fuse_op_view *kilni_fuse_op_view_create(const kiln_env *env);
 void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage);
 const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
-                                     uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks);
+                                     uint32_t op, const kilni_fuse_asks *asks);
 
 /// How far a fuser's claims were from what was measured, as it lies on disk.
 typedef struct kilni_fuse_trust_record {
@@ -568,8 +575,7 @@ typedef struct kilni_fuse_trial {
     uint32_t marks_capacity;
     kilni_fuse_diag diag; ///< why it left the first operation out after the last that it took
     uint32_t diag_op; ///< that operation, or KILNI_FUSE_NONE
-    kilni_fuse_ask asks[KILNI_FUSE_MAX_ASKS];
-    uint32_t n_asks;
+    kilni_fuse_asks asks;
 } kilni_fuse_trial;
 
 enum { ///< kilni_fuse_trial.marks
@@ -656,12 +662,12 @@ struct kiln_fuse_engine {
     kiln_fuse_engine_options options; ///< that it was made with
     kiln_hash128 disk_key; ///< of all that plans depend on beside the operations
     uint32_t disk_opset; ///< of the operators, part of the key
-    kilni_fuse_position scratch; ///< for positions after the first
+    struct kilni_fuse_position *scratch; ///< for positions after the first
     kilni_fuse_op_view *op_view;
     kilni_fuse_failure *banned; ///< programs that failed
     uint32_t n_banned;
     uint32_t banned_capacity;
-    kilni_fuse_winner *winners; ///< measured, or found on disk
+    struct kilni_fuse_winner *winners; ///< measured, or found on disk
     uint32_t n_winners;
     uint32_t winners_capacity;
     bool deterministic; ///< nothing measured decides
@@ -715,8 +721,6 @@ kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_en
 const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial *trial);
 void kilni_fuse_trial_break(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
                             const char *reason);
-/// Notes that the plan holds only for this value. False when there are too many.
-bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask);
 
 typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     double baseline_ns;
@@ -740,7 +744,7 @@ typedef struct kilni_fuse_candidate {
 } kilni_fuse_candidate;
 
 /// What one fuser said at one position.
-struct kilni_fuse_verdict {
+typedef struct kilni_fuse_verdict {
     uint32_t first_op;
     uint32_t fuser;
     bool ready;
@@ -749,7 +753,7 @@ struct kilni_fuse_verdict {
     kilni_fuse_score score;
     const char *name;
     const char *reason; ///< why it is no candidate, or why the winner is better
-};
+} kilni_fuse_verdict;
 
 typedef struct kilni_fuse_block {
     const uint32_t *ops; ///< of the tape, ascending
@@ -843,7 +847,7 @@ typedef struct kilni_fuse_translation {
     const kiln_device_info *device; ///< limits
     const int64_t *facts;
     const int64_t *values; ///< of the block's symbols
-    kilni_fuse_trial *trial; ///< what it asked for; the values that its formulas need are added
+    const kilni_fuse_asks *asks; ///< what it asked for
     kiln_arena *arena;
 } kilni_fuse_translation;
 

@@ -147,11 +147,11 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     engine->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)device->local_bytes;
     engine->max_segment = options->max_segment != 0 ? options->max_segment : DEFAULT_MAX_SEGMENT;
     uint32_t max_plans = options->max_plans != 0 ? options->max_plans : DEFAULT_MAX_PLANS;
-    kilni_fuse_position_init(&engine->scratch);
+    engine->scratch = kiln_alloc(env, sizeof(*engine->scratch));
     engine->op_view = kilni_fuse_op_view_create(env);
     kiln_status status =
         kilni_fuse_plan_store_init(&engine->plans, env, engine->facts, max_plans, err);
-    if (status == KILN_STATUS_OK && engine->op_view == NULL) {
+    if (status == KILN_STATUS_OK && (engine->op_view == NULL || engine->scratch == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an engine");
     }
     bool programs = (device->features & KILN_FEATURE_PROGRAMS) != 0;
@@ -185,7 +185,10 @@ void kiln_fuse_engine_destroy(kiln_fuse_engine *engine)
         return;
     }
     const kiln_env *env = engine->env;
-    kilni_fuse_position_fini(&engine->scratch, engine);
+    if (engine->scratch != NULL) {
+        kilni_fuse_position_fini(engine->scratch, engine);
+        kiln_free(env, engine->scratch);
+    }
     kilni_fuse_plan_store_fini(&engine->plans);
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
         engine->fusers[i].plugin->table.fuser_destroy(engine->fusers[i].handle);

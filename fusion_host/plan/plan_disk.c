@@ -456,7 +456,7 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
 {
     uint32_t n_symbols = view->marks[view->n_ops - 1].n_symbols;
     int64_t *values = kiln_arena_alloc(arena, n_symbols * sizeof(*values));
-    kilni_fuse_trial trial = {.n_asks = 0};
+    const kilni_fuse_asks asks = {.count = 0};
     bool failed = false;
     if (values == NULL || !args_are_sound(program, view)) {
         return false;
@@ -469,7 +469,7 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
                                           .device = &engine->device,
                                           .facts = engine->facts,
                                           .values = values,
-                                          .trial = &trial,
+                                          .asks = &asks,
                                           .arena = arena};
     if (kilni_fuse_program_check(&input, program, NULL) != KILN_STATUS_OK) {
         return false;

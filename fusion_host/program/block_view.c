@@ -138,3 +138,17 @@ int64_t kilni_fuse_block_symbol_value(const kilni_fuse_block_view *view, uint32_
 {
     return view->tape->symbols[view->symbols[symbol]];
 }
+
+bool kilni_fuse_asks_add(kilni_fuse_asks *asks, kilni_fuse_ask ask)
+{
+    for (uint32_t i = 0; i < asks->count; i++) {
+        if (asks->items[i].ref == ask.ref && asks->items[i].is_scalar == ask.is_scalar) {
+            return true;
+        }
+    }
+    if (asks->count == KILNI_FUSE_MAX_ASKS) {
+        return false;
+    }
+    asks->items[asks->count++] = ask;
+    return true;
+}

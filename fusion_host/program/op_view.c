@@ -35,10 +35,10 @@ void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage
     }
 }
 
-static bool was_asked(const kilni_fuse_ask *asks, uint32_t n_asks, uint32_t symbol)
+static bool was_asked(const kilni_fuse_asks *asks, uint32_t symbol)
 {
-    for (uint32_t i = 0; i < n_asks; i++) {
-        if (!asks[i].is_scalar && asks[i].ref == symbol) {
+    for (uint32_t i = 0; i < asks->count; i++) {
+        if (!asks->items[i].is_scalar && asks->items[i].ref == symbol) {
             return true;
         }
     }
@@ -46,12 +46,12 @@ static bool was_asked(const kilni_fuse_ask *asks, uint32_t n_asks, uint32_t symb
 }
 
 static void fill_dims(const kilni_fuse_block_view *view, uint32_t tape_tensor, kf_dim *dims,
-                      const kilni_fuse_ask *asks, uint32_t n_asks)
+                      const kilni_fuse_asks *asks)
 {
     const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
     for (uint32_t i = 0; i < desc->rank; i++) {
         uint32_t symbol = kilni_fuse_block_symbol(view, view->tape->infos[tape_tensor].symbols[i]);
-        bool shown = symbol == 0 || was_asked(asks, n_asks, symbol);
+        bool shown = symbol == 0 || was_asked(asks, symbol);
         dims[i] = (kf_dim){.value = shown ? desc->dims[i] : 0,
                            .symbol = symbol,
                            .flags = shown ? KF_DIM_VALUE : 0};
@@ -80,7 +80,7 @@ static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_te
 
 static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
                         const kilni_fuse_block_view *view, uint32_t tape_tensor,
-                        const kilni_fuse_ask *asks, uint32_t n_asks)
+                        const kilni_fuse_asks *asks)
 {
     const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
     kf_tensor *out = &storage->tensors[slot];
@@ -98,7 +98,7 @@ static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
     out->div_by = div_by(desc);
     out->dims = storage->dims[slot];
     fill_facts(view, out->id, out);
-    fill_dims(view, tape_tensor, storage->dims[slot], asks, n_asks);
+    fill_dims(view, tape_tensor, storage->dims[slot], asks);
 }
 
 static uint32_t abi_type(kiln_attr_type type)
@@ -191,7 +191,7 @@ static uint32_t fill_params(kilni_fuse_op_view *storage, const kiln_op_record *r
 }
 
 const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
-                                     uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks)
+                                     uint32_t op, const kilni_fuse_asks *asks)
 {
     uint32_t tape_op = view->ops[op];
     uint32_t first_scalar = op == 0 ? 0 : view->marks[op - 1].n_scalars;
@@ -200,7 +200,7 @@ const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fu
     const kiln_op_info *info = kiln_op_info_of(record->op);
     uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
     for (uint32_t i = 0; i < operands; i++) {
-        fill_tensor(storage, i, view, refs[i], asks, n_asks);
+        fill_tensor(storage, i, view, refs[i], asks);
         storage->tensors[i].flags |= i >= record->n_inputs ? KF_TENSOR_UNINIT : 0;
     }
     uint32_t n_attrs = fill_attrs(storage, view, tape_op, first_scalar);

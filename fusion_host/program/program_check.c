@@ -18,8 +18,8 @@ static bool follows_extents(const kilni_fuse_translation *input, const kiln_form
     for (uint32_t i = 0; i < formula->count; i++) {
         found = found || formula->steps[i].code == KILN_F_SYM;
     }
-    for (uint32_t i = 0; i < input->trial->n_asks; i++) {
-        found = found || !input->trial->asks[i].is_scalar;
+    for (uint32_t i = 0; i < input->asks->count; i++) {
+        found = found || !input->asks->items[i].is_scalar;
     }
     return found;
 }

@@ -499,7 +499,7 @@ static kiln_status take_guard(translator *t, const kf_program *program)
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    uint32_t room = guard.count + 4 * input->trial->n_asks;
+    uint32_t room = guard.count + 4 * input->asks->count;
     kiln_formula_step *steps = kiln_arena_alloc(input->arena, room * sizeof(*steps));
     if (steps == NULL) {
         return no_memory(t);
@@ -507,8 +507,8 @@ static kiln_status take_guard(translator *t, const kf_program *program)
     uint32_t count = guard.count;
     memcpy(steps, guard.steps != NULL ? guard.steps : steps, count * sizeof(*steps));
     uint32_t n_symbols = input->view->marks[input->len - 1].n_symbols;
-    for (uint32_t i = 0; i < input->trial->n_asks; i++) {
-        const kilni_fuse_ask *ask = &input->trial->asks[i];
+    for (uint32_t i = 0; i < input->asks->count; i++) {
+        const kilni_fuse_ask *ask = &input->asks->items[i];
         if (ask->is_scalar || ask->ref >= n_symbols) {
             continue;
         }

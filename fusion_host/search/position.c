@@ -96,20 +96,6 @@ static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine
     return KILN_STATUS_OK;
 }
 
-bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask)
-{
-    for (uint32_t i = 0; i < trial->n_asks; i++) {
-        if (trial->asks[i].ref == ask.ref && trial->asks[i].is_scalar == ask.is_scalar) {
-            return true;
-        }
-    }
-    if (trial->n_asks == KILNI_FUSE_MAX_ASKS) {
-        return false;
-    }
-    trial->asks[trial->n_asks++] = ask;
-    return true;
-}
-
 static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
 {
     kilni_fuse_trial *trial = block->ctx;
@@ -119,7 +105,7 @@ static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
     }
     int64_t value = kilni_fuse_block_symbol_value(view, symbol);
     kilni_fuse_ask ask = {.ref = symbol, .value = value};
-    if (symbol != 0 && !kilni_fuse_trial_ask(trial, ask)) {
+    if (symbol != 0 && !kilni_fuse_asks_add(&trial->asks, ask)) {
         return KF_E_UNSUPPORTED;
     }
     *out = value;
@@ -159,7 +145,7 @@ static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar 
     }
     const kiln_attr *attr = &view->tape->scalars[view->scalars[scalar]];
     if (is_drawn_later(view, scalar) ||
-        !kilni_fuse_trial_ask(trial, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
+        !kilni_fuse_asks_add(&trial->asks, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
         return KF_E_UNSUPPORTED;
     }
     *out = (kf_scalar){.type = (uint32_t)attr->type};
@@ -204,8 +190,8 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
                       .dim_value = dim_value,
                       .scalar_value = scalar_value};
     kf_state state = {.struct_size = (uint32_t)sizeof(state)};
-    const kf_op *shown = kilni_fuse_op_view_fill(engine->op_view, &trial->view,
-                                                 trial->view.n_ops - 1, trial->asks, trial->n_asks);
+    const kf_op *shown =
+        kilni_fuse_op_view_fill(engine->op_view, &trial->view, trial->view.n_ops - 1, &trial->asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
     kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_FUSE);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);
@@ -236,7 +222,7 @@ static void give_back(const kf_plugin *table, kilni_fuse_trial *trial, kf_builde
 {
     table->builder_destroy(trial->builder);
     trial->builder = before;
-    trial->n_asks = n_asks;
+    trial->asks.count = n_asks;
     trial->marks[op] = 0;
     kilni_fuse_block_view_cut(&trial->view, trial->view.n_ops - 1);
 }
@@ -268,7 +254,7 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         table->builder_destroy(before);
         return true;
     }
-    give_back(table, trial, before, old.n_asks, op);
+    give_back(table, trial, before, old.asks.count, op);
     trial->finished = before == NULL; // nothing to go on with
     trial->ready = before != NULL && old.ready;
     trial->len = old.len;

@@ -273,7 +273,7 @@ static void judge(contest *c, uint32_t fuser)
                                     .len = trial->len,
                                     .device = &c->engine->device,
                                     .facts = c->engine->facts,
-                                    .trial = trial,
+                                    .asks = &trial->asks,
                                     .arena = c->arena};
     input.values = block_values(&input);
     if (input.values == NULL) {
@@ -310,18 +310,18 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
 {
     kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_block_view *view = &trial->view;
-    for (uint32_t i = 0; i < trial->n_asks; i++) {
-        if (!trial->asks[i].is_scalar) {
+    for (uint32_t i = 0; i < trial->asks.count; i++) {
+        if (!trial->asks.items[i].is_scalar) {
             continue; // in the program's own guard
         }
         if (!kilni_fuse_grow(c->engine->env, &b->guards, &b->guards_capacity,
                              (uint64_t)b->n_guards + 1, sizeof(*b->guards))) {
             return false;
         }
-        if (trial->asks[i].ref >= view->marks[trial->len - 1].n_scalars) {
+        if (trial->asks.items[i].ref >= view->marks[trial->len - 1].n_scalars) {
             continue; // behind the block, so the block does not depend on it
         }
-        uint32_t scalar = view->scalars[trial->asks[i].ref];
+        uint32_t scalar = view->scalars[trial->asks.items[i].ref];
         b->guards[b->n_guards++] = (kilni_fuse_scalar_guard){scalar, view->tape->scalars[scalar]};
     }
     return true;
@@ -329,8 +329,8 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
 
 static bool asked_a_scalar(const kilni_fuse_trial *trial)
 {
-    for (uint32_t i = 0; i < trial->n_asks; i++) {
-        if (trial->asks[i].is_scalar) {
+    for (uint32_t i = 0; i < trial->asks.count; i++) {
+        if (trial->asks.items[i].is_scalar) {
             return true;
         }
     }
@@ -468,7 +468,7 @@ static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool d
     if (status == KILN_STATUS_OK && !*out_wait) {
         status = choose(c, err);
     }
-    if (c->position == &c->engine->scratch) {
+    if (c->position == c->engine->scratch) {
         kilni_fuse_position_reset(c->position, c->engine);
     }
     return status;
@@ -495,7 +495,7 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
             continue;
         }
         contest c = {.engine = engine,
-                     .position = leading ? first : &engine->scratch,
+                     .position = leading ? first : engine->scratch,
                      .hazards = hazards,
                      .arena = arena,
                      .blocks = out_blocks};

@@ -261,8 +261,9 @@ static void test_op_view(void)
         kilni_fuse_block_view_reset(&view, &f.stream->tapes[f.stream->active]);
         KILN_CHECK(kilni_fuse_block_view_extend(&view, 1));
         KILN_CHECK(kilni_fuse_block_view_extend(&view, 2));
-        kilni_fuse_ask ask = {.ref = 2, .value = 48};
-        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 0, &ask, 1);
+        const kilni_fuse_asks asks = {.items = {{.ref = 2, .value = 48}}, .count = 1};
+        const kilni_fuse_asks none = {.count = 0};
+        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 0, &asks);
         KILN_CHECK_INT(op->kind, KF_OP_ADD_SCALAR);
         KILN_CHECK_INT(op->n_attrs, 1);
         KILN_CHECK_INT(op->attrs[0].key, KF_ATTR_VALUE);
@@ -285,7 +286,7 @@ static void test_op_view(void)
         KILN_CHECK_INT(t->dims[2].flags, KF_DIM_VALUE);
         KILN_CHECK_INT(t->dims[2].value, 48);
         KILN_CHECK_INT(op->outputs[0]->flags, KF_TENSOR_UNINIT);
-        op = kilni_fuse_op_view_fill(storage, &view, 1, NULL, 0);
+        op = kilni_fuse_op_view_fill(storage, &view, 1, &none);
         KILN_CHECK_INT(op->position, 1);
         KILN_CHECK_INT(op->inputs[0]->id, 1);
         KILN_CHECK_INT(op->inputs[0]->flags, 0);
@@ -320,14 +321,15 @@ static void test_attributes_shown(void)
         for (int i = 0; i < 3; i++) {
             KILN_CHECK(kilni_fuse_block_view_extend(&view, (uint32_t)i));
         }
-        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 1, NULL, 0);
+        const kilni_fuse_asks none = {.count = 0};
+        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 1, &none);
         bool has_last = false;
         for (uint32_t i = 0; i < op->n_attrs; i++) {
             has_last = has_last || (op->attrs[i].key == KF_ATTR_LAST &&
                                     op->attrs[i].type == KF_TYPE_BOOL && op->attrs[i].v.i == 0);
         }
         KILN_CHECK(has_last);
-        op = kilni_fuse_op_view_fill(storage, &view, 2, NULL, 0);
+        op = kilni_fuse_op_view_fill(storage, &view, 2, &none);
         KILN_CHECK_INT(op->n_attrs, 0);
         kilni_fuse_op_view_destroy(&f.env, storage);
         kilni_fuse_block_view_fini(&view, &f.env);

@@ -10,7 +10,7 @@
 typedef struct sample {
     fuse_fixture f;
     kilni_fuse_block_view view;
-    kilni_fuse_trial trial;
+    kilni_fuse_asks asks;
     kiln_arena arena;
     int64_t values[8];
     kilni_fuse_translation input;
@@ -111,7 +111,7 @@ static bool sample_open(sample *s)
                                         .device = &s->f.device,
                                         .facts = s->f.engine->facts,
                                         .values = s->values,
-                                        .trial = &s->trial,
+                                        .asks = &s->asks,
                                         .arena = &s->arena};
     sample_program(s);
     return true;
@@ -170,7 +170,7 @@ static void test_asked_extents_are_in_the_guard(void)
     static sample s;
     kiln_program *p = NULL;
     if (sample_open(&s)) {
-        (void)kilni_fuse_trial_ask(&s.trial, (kilni_fuse_ask){.ref = 1, .value = 64});
+        (void)kilni_fuse_asks_add(&s.asks, (kilni_fuse_ask){.ref = 1, .value = 64});
         KILN_CHECK_INT(kilni_fuse_translate(&s.input, &s.program, &p, NULL), KILN_STATUS_OK);
         int64_t holds = 0;
         int64_t other[2] = {1, 128};
