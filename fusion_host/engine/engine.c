@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "contest.h"
+#include "fuse_plan.h"
 #include "kiln_fuser_ops.h"
 
 enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096 };

@@ -5,7 +5,8 @@
 // the wrong one: that is `kiln plugin check`. A registry is made here, since it needs the test.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "blocks.h"
+#include "plugin_load.h"
 
 static const kiln_device_info invented = {
     .name = "invented",

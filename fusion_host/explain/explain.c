@@ -4,7 +4,7 @@
 // reads what the plan kept; it decides nothing. How it looks is explain_text.c's and the command's.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "contest.h"
 
 typedef struct collector {
     kiln_fuse_engine *engine;

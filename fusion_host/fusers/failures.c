@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fusers.h"
+#include "plugin_record.h"
 
 // ---- strikes ----
 

@@ -3,8 +3,9 @@
 // of it. A fact that the backend does not know is left 0, which the ABI reads as unknown.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fusers.h"
 #include "kiln_fuser_ops.h"
+#include "translate.h"
 
 static kf_str text_of(const char *text)
 {

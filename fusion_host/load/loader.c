@@ -12,7 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
+#include "plugin_load.h"
+#include "plugin_operators.h"
+#include "plugin_record.h"
+#include "plugin_trust.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, REASON_BYTES = 1024 };
 

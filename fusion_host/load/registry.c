@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "plugin_load.h"
+#include "plugin_record.h"
+#include "plugin_trust.h"
 
 enum { SCAN_LIMIT_MS = 10000 };
 

@@ -5,9 +5,10 @@
 // takes the operation with its neighbours competes with it. Without it the reference runs.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
 #include "kf_operators.h"
 #include "kiln_fuser_ops.h"
+#include "plugin_operators.h"
 
 typedef struct kernel { ///< shared by clones of a builder and by what it finished
     atomic_uint refs;

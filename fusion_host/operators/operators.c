@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
 #include "kf_operators.h"
+#include "plugin_operators.h"
 
 enum { MAX_LIST = 256, MAX_DOC = 200, MAX_WORD = 63 };
 

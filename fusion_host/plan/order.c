@@ -4,7 +4,7 @@
 // each other after all, the first of them is dissolved and its operations run alone.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
 
 typedef struct order {
     const kilni_fuse_tape *tape;

@@ -6,7 +6,8 @@
 // search.c.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "contest.h"
+#include "fuse_plan.h"
 
 typedef struct builder {
     const kilni_fuse_tape *tape;

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
+#include "translate.h"
 
 enum {
     FORMAT = 5, ///< of key and entry

@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "fuse_plugin.h"
+#include "plugin_record.h"
 
 enum { MAX_PLUGINS = 63 };
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_record.h"
 
 enum { MAX_RECORD_BYTES = 16384 };
 

@@ -2,7 +2,7 @@
 // Some operations of a tape under numbers of their own: tensors, symbols and scalars dense from 0
 // in order of first sight, as the ABI wants them for a block. Knows which operation defines and
 // which drops a tensor. How that looks in the ABI's structs is op_view.c.
-#include "fusion_host_internal.h"
+#include "block_view.h"
 
 void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape)
 {

@@ -4,7 +4,8 @@
 // Storage is reused from call to call.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "block_view.h"
+#include "plugin_operators.h"
 
 enum { MAX_OPERANDS = KILN_MAX_INPUTS + KILN_MAX_OUTPUTS };
 

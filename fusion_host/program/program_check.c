@@ -5,7 +5,7 @@
 // A size that only these extents make too large is FAILED_PRECONDITION: nobody's fault.
 #include <inttypes.h>
 
-#include "fusion_host_internal.h"
+#include "translate.h"
 
 enum { MAX_GLOBAL_LOG2 = 40 };
 

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
+#include "translate.h"
 
 enum {
     MAX_SOURCES = 64,

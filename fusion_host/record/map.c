@@ -3,7 +3,7 @@
 // of plain arrays. Nothing is ever removed alone: a tape forgets all its tensors at once.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
 
 enum { SMALLEST = 32 };
 

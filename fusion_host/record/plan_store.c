@@ -7,7 +7,7 @@
 // holds is plan_build.c's business.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "plan_store.h"
 
 enum { FIRST_BUCKETS = 256 };
 

@@ -6,7 +6,7 @@
 // allocation once the arrays have grown.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "recorded.h"
 
 static const uint32_t new_tensor = 1u << 31; ///< marks of a tensor's word
 static const uint32_t dropped_unseen = 1u << 30;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "contest.h"
 
 enum { RECORD_FORMAT = 2, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
 

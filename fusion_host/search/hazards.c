@@ -5,7 +5,7 @@
 // wrong.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "position.h"
 
 bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape *tape,
                               uint32_t end)

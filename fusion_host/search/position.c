@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "position.h"
 
 void kilni_fuse_position_init(kilni_fuse_position *position)
 {

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "blocks.h"
+#include "translate.h"
 
 enum { DEFAULT_LAUNCH_NS = 5000, CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "contest.h"
+#include "translate.h"
 
 // ---- candidates of one position ----
 

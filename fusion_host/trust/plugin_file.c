@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_trust.h"
 
 enum { MAX_FILE_BYTES = 64 << 20 };
 

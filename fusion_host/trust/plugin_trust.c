@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_trust.h"
 
 enum { MAX_LIST_BYTES = 1 << 20, MAX_KEYS = 256, DIGITS = 64 };
 

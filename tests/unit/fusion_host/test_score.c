@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "blocks.h"
 #include "fuse_fixture.h"
-#include "fusion_host_internal.h"
+#include "fuse_stream.h"
 
 /* As `kiln devices` and kiln_cl_measure see an NVIDIA H200, driver 580.159. */
 static void be_an_h200(kiln_device_info *device)
