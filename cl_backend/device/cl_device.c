@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl_capabilities.h"
 #include "cl_internal.h"
 
 enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64 };
@@ -493,6 +494,7 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
                                     device_number(backend, CL_DEVICE_COMPILER_AVAILABLE) != 0, err);
     fingerprint(backend, platform_version);
     estimate_speeds(backend);
+    kilni_cl_device_capabilities(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
     uint64_t single = device_number(backend, CL_DEVICE_SINGLE_FP_CONFIG);
     backend->exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0

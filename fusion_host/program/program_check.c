@@ -65,7 +65,8 @@ static kiln_status check_groups(const kilni_fuse_translation *input,
         kiln_status status = check_size(input, &launch->global[i], (int64_t)1 << MAX_GLOBAL_LOG2,
                                         "global size", &global, err);
         if (status == KILN_STATUS_OK && launch->local[0].count > 0) {
-            status = check_size(input, &launch->local[i], max_group, "local size", &local, err);
+            int64_t most = limit_or(input->device->max_work_items[i], max_group);
+            status = check_size(input, &launch->local[i], most, "local size", &local, err);
         }
         if (status != KILN_STATUS_OK) {
             return status;

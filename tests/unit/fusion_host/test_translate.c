@@ -259,6 +259,11 @@ static void test_limits(void)
         s.bytes[0].imm = 4096;
         s.launches[0].local[0] = (kf_expr){s.bytes, 1};
         check_refused(&s, "local size is 4096, not from 1 to 1024");
+        s.f.device.max_work_items[0] = 64;
+        s.bytes[0].imm = 4096;
+        s.launches[0].local[0] = (kf_expr){s.bytes, 1};
+        check_refused(&s, "local size is 4096, not from 1 to 64");
+        s.f.device.max_work_items[0] = 0;
         s.args[5] = (kf_karg){.kind = KF_ARG_LOCAL, .value = {s.bytes, 1}};
         s.bytes[0].imm = 1 << 20;
         check_refused(&s, "local memory is 1048576, not from 1 to 32768");
@@ -293,6 +298,56 @@ static void test_limits(void)
         check_refused(&s, "launch 0: reads tensor 3 before it is written");
     }
     sample_close(&s);
+}
+
+/* What the device is, and what its backend does not know, is what fusers are told. */
+static void test_device_facts(void)
+{
+    static const uint64_t same[][2] = {
+        {KILN_FEATURE_INT64_ATOMICS, KF_FEATURE_INT64_ATOMICS},
+        {KILN_FEATURE_FLOAT_ATOMICS, KF_FEATURE_FLOAT_ATOMICS},
+        {KILN_FEATURE_SUBGROUPS, KF_FEATURE_SUBGROUPS},
+        {KILN_FEATURE_IMAGES, KF_FEATURE_IMAGES},
+        {KILN_FEATURE_DENORMALS, KF_FEATURE_DENORMALS},
+        {KILN_FEATURE_ROUNDED_DIVIDE_SQRT, KF_FEATURE_ROUNDED_DIVIDE_SQRT},
+        {KILN_FEATURE_COMMAND_BUFFER, KF_FEATURE_COMMAND_BUFFER},
+        {KILN_FEATURE_PREPARED, KF_FEATURE_PREPARED | KF_FEATURE_COMPILER},
+    };
+    kiln_device_info device = {.type = KILN_DEVICE_GPU, .cl_version = 300, .max_work_group = 1024};
+    kf_device facts;
+    kilni_fuse_device_facts(&device, &facts);
+    KILN_CHECK_INT(facts.cl_c_version, 120);
+    KILN_CHECK_INT(facts.max_group_dim[2], 1024);
+    KILN_CHECK_INT(facts.dtype_accelerated, 0);
+    KILN_CHECK_INT(facts.subgroup_size + facts.cache_line_bytes, 0);
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        device.features = (uint32_t)same[i][0];
+        kilni_fuse_device_facts(&device, &facts);
+        KILN_CHECK_INT(facts.features, same[i][1] | KF_FEATURE_LOCAL_MEMORY);
+    }
+    device =
+        (kiln_device_info){.features = KILN_FEATURE_FP16,
+                           .cl_version = 300,
+                           .cl_c_version = 200,
+                           .subgroup_size = 32,
+                           .cache_line_bytes = 64,
+                           .max_work_group = 512,
+                           .max_work_items = {1024, 512, 64},
+                           .flops_f32 = 4,
+                           .flops_f16 = 8,
+                           .flops_f64 = 2,
+                           .accelerated_dtypes = 1ull << KILN_DTYPE_F16 | 1ull << KILN_DTYPE_F64};
+    kilni_fuse_device_facts(&device, &facts);
+    KILN_CHECK_INT(facts.cl_version, 300);
+    KILN_CHECK_INT(facts.cl_c_version, 200);
+    KILN_CHECK_INT(facts.max_group_dim[0], 512);
+    KILN_CHECK_INT(facts.max_group_dim[1], 512);
+    KILN_CHECK_INT(facts.max_group_dim[2], 64);
+    KILN_CHECK_INT(facts.subgroup_size, 32);
+    KILN_CHECK_INT(facts.cache_line_bytes, 64);
+    KILN_CHECK_INT(facts.flops_f16, 8);
+    KILN_CHECK_INT(facts.flops_f64, 2);
+    KILN_CHECK_INT(facts.dtype_accelerated, 1ull << KF_DTYPE_F16); // it has no f64
 }
 
 static void damage(sample *s, uint64_t *random)
@@ -368,5 +423,5 @@ static void test_damaged_programs(void)
 
 KILN_TEST_MAIN("unit/fusion_host/translate", KILN_TEST(test_good_program),
                KILN_TEST(test_asked_extents_are_in_the_guard), KILN_TEST(test_host_steps),
-               KILN_TEST(test_packed_weights), KILN_TEST(test_limits),
+               KILN_TEST(test_packed_weights), KILN_TEST(test_limits), KILN_TEST(test_device_facts),
                KILN_TEST(test_damaged_programs))
