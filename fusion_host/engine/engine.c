@@ -10,7 +10,7 @@
 #include "fuse_plan.h"
 #include "kiln_fuser_ops.h"
 
-enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096 };
+enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096, DEFAULT_SEARCH_MS = 10000 };
 
 // ---- fusers ----
 
@@ -147,6 +147,8 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;
     engine->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)device->local_bytes;
     engine->max_segment = options->max_segment != 0 ? options->max_segment : DEFAULT_MAX_SEGMENT;
+    uint32_t search_ms = options->search_ms != 0 ? options->search_ms : DEFAULT_SEARCH_MS;
+    engine->search_ns = engine->deterministic ? 0 : (uint64_t)search_ms * 1000000;
     uint32_t max_plans = options->max_plans != 0 ? options->max_plans : DEFAULT_MAX_PLANS;
     engine->scratch = kiln_alloc(env, sizeof(*engine->scratch));
     engine->op_view = kilni_fuse_op_view_create(env);
@@ -192,7 +194,9 @@ void kiln_fuse_engine_destroy(kiln_fuse_engine *engine)
     }
     kilni_fuse_plan_store_fini(&engine->plans);
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
+        kilni_fuse_crumb_set(engine->fusers[i].plugin, engine->crumb_slot, KILNI_FUSE_CALL_DESTROY);
         engine->fusers[i].plugin->table.fuser_destroy(engine->fusers[i].handle);
+        kilni_fuse_crumb_set(engine->fusers[i].plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
         kiln_free(env, engine->fusers[i].name);
     }
     for (uint32_t i = 0; i < engine->n_hosts; i++) {

@@ -53,6 +53,7 @@ struct kiln_fuse_engine {
     struct kilni_fuse_winner *winners; ///< measured, or found on disk
     uint32_t n_winners;
     uint32_t winners_capacity;
+    uint64_t search_ns; ///< that a search of max_segment operations may take; 0: no limit
     bool deterministic; ///< nothing measured decides
     bool fuse_slower; ///< the operations alone never win
     const char *list; ///< the knob `plugins`, as it was when the engine was made

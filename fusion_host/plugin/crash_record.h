@@ -19,6 +19,9 @@ typedef enum kilni_fuse_call { ///< numbers in the file
     KILNI_FUSE_CALL_RUN = 6,
     KILNI_FUSE_CALL_INFER = 7,
     KILNI_FUSE_CALL_REFERENCE = 8,
+    KILNI_FUSE_CALL_STATE = 9,
+    KILNI_FUSE_CALL_BUILDER = 10, ///< made, copied, reset or destroyed
+    KILNI_FUSE_CALL_DESTROY = 11, ///< of a fuser
     KILNI_FUSE_CALL_COUNT
 } kilni_fuse_call;
 

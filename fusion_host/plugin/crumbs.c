@@ -51,7 +51,10 @@ static const char *const call_names[KILNI_FUSE_CALL_COUNT] = {"none",
                                                               "a build of its program",
                                                               "a run of its program",
                                                               "a rule of an operator",
-                                                              "a reference of an operator"};
+                                                              "a reference of an operator",
+                                                              "builder_state",
+                                                              "a builder's beginning or end",
+                                                              "fuser_destroy"};
 
 // ---- what others left ----
 
@@ -66,7 +69,8 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
     }
     // A compiler or a reference takes long, so that the user may have ended the process: the first
     // such end is forgiven, as is the first of what ships with Kiln; where both are so, all are.
-    bool quick = call < KILNI_FUSE_CALL_BUILD || call == KILNI_FUSE_CALL_INFER;
+    bool quick = call != KILNI_FUSE_CALL_BUILD && call != KILNI_FUSE_CALL_RUN &&
+                 call != KILNI_FUSE_CALL_REFERENCE;
     bool sure = quick && plugin->shipped == 0;
     if (!quick && plugin->shipped != 0) {
         return;
@@ -203,6 +207,7 @@ uint32_t kilni_fuse_crumbs_slot(kilni_fuse_crumbs *crumbs)
 
 void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_fuse_call call)
 {
+    call = call == KILNI_FUSE_CALL_NONE && slot == 0 ? plugin->resting : call;
     if (plugin->crumb != 0) {
         uint32_t value = call == KILNI_FUSE_CALL_NONE ? 0 : plugin->crumb << 8 | (uint32_t)call;
         atomic_store_explicit(&plugin->crumbs->page->slots[slot], value, memory_order_relaxed);

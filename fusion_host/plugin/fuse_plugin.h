@@ -30,6 +30,7 @@ struct kilni_fuse_plugin {
     const char *state_folder; ///< of the registry, or NULL
     kilni_fuse_crumbs *crumbs;
     uint32_t crumb; ///< number there; 0: none
+    kilni_fuse_call resting; ///< what slot 0 says between calls: LOAD while it is loaded
     kiln_dynlib *library;
     kf_plugin table; ///< normalised: full size, absent entries NULL
     char **fuser_ids;

@@ -41,6 +41,8 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
     hazards->n_units = 0;
     hazards->feeds = 0;
     hazards->spent = false;
+    hazards->begin_ns = kiln_time_ns();
+    hazards->overdue = false;
     return true;
 }
 
@@ -52,6 +54,8 @@ void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards)
     hazards->n_units = 0;
     hazards->feeds = 0;
     hazards->spent = false;
+    hazards->begin_ns = kiln_time_ns();
+    hazards->overdue = false;
 }
 
 void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)

@@ -9,6 +9,12 @@
 
 #include "position.h"
 
+/* Until the next mark a process that ends does so in this call of the fuser's plugin. */
+static void mark(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_call call)
+{
+    kilni_fuse_crumb_set(engine->fusers[fuser].plugin, engine->crumb_slot, call);
+}
+
 void kilni_fuse_position_init(kilni_fuse_position *position)
 {
     *position = (kilni_fuse_position){0};
@@ -19,10 +25,12 @@ void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_en
     for (uint32_t i = 0; position->started && i < engine->n_fusers; i++) {
         kilni_fuse_trial *trial = &position->trials[i];
         const kf_plugin *table = &engine->fusers[i].plugin->table;
+        mark(engine, i, KILNI_FUSE_CALL_BUILDER);
         if (trial->builder != NULL && table->builder_reset(trial->builder) != KF_OK) {
             table->builder_destroy(trial->builder);
             trial->builder = NULL;
         }
+        mark(engine, i, KILNI_FUSE_CALL_NONE);
     }
     position->started = false;
     kilni_fuse_hazards_forget(&position->hazards);
@@ -32,7 +40,9 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 {
     for (uint32_t i = 0; position->trials != NULL && i < engine->n_fusers; i++) {
         kilni_fuse_trial *trial = &position->trials[i];
+        mark(engine, i, KILNI_FUSE_CALL_BUILDER);
         engine->fusers[i].plugin->table.builder_destroy(trial->builder);
+        mark(engine, i, KILNI_FUSE_CALL_NONE);
         kilni_fuse_block_view_fini(&trial->view, engine->env);
         kiln_free(engine->env, trial->marks);
     }
@@ -67,7 +77,9 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
     }
     if (builder == NULL) {
         kilni_fuse_host_listen(f->host, &trial->diag);
+        mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
         kf_status status = f->plugin->table.builder_create(f->handle, &trial->builder);
+        mark(engine, fuser, KILNI_FUSE_CALL_NONE);
         kilni_fuse_host_listen(f->host, NULL);
         if (status != KF_OK || trial->builder == NULL) {
             trial->builder = NULL;
@@ -193,9 +205,9 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
     const kf_op *shown =
         kilni_fuse_op_view_fill(engine->op_view, &trial->view, trial->view.n_ops - 1, &trial->asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
-    kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_FUSE);
+    mark(engine, fuser, KILNI_FUSE_CALL_FUSE);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);
-    kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
+    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_listen(f->host, NULL);
     const char *bad = status == KF_OK ? kilni_fuse_state_fault(&state, trial) : NULL;
     if (status == KF_E_INTERNAL || status == KF_E_INVALID) {
@@ -217,10 +229,12 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
 }
 
 /* Puts the builder back to what it was before the operation at hand. */
-static void give_back(const kf_plugin *table, kilni_fuse_trial *trial, kf_builder *before,
-                      uint32_t n_asks, uint32_t op)
+static void give_back(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
+                      kf_builder *before, uint32_t n_asks, uint32_t op)
 {
-    table->builder_destroy(trial->builder);
+    mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+    engine->fusers[fuser].plugin->table.builder_destroy(trial->builder);
+    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
     trial->builder = before;
     trial->asks.count = n_asks;
     trial->marks[op] = 0;
@@ -238,9 +252,11 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         trial->finished = true;
         return false;
     }
+    mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
     if (table->builder_clone(trial->builder, &before) != KF_OK) {
         before = NULL;
     }
+    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
     hazards->feeds++;
     trial->marks[op] = KILNI_FUSE_INSIDE;
     trial->diag.text[0] = 0;
@@ -251,10 +267,12 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         say(&trial->diag, "would depend on itself through another block");
     }
     if (taken) {
+        mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
         table->builder_destroy(before);
+        mark(engine, fuser, KILNI_FUSE_CALL_NONE);
         return true;
     }
-    give_back(table, trial, before, old.asks.count, op);
+    give_back(engine, fuser, trial, before, old.asks.count, op);
     trial->finished = before == NULL; // nothing to go on with
     trial->ready = before != NULL && old.ready;
     trial->len = old.len;
@@ -264,6 +282,19 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         trial->diag_op = old.diag_op;
     }
     return false;
+}
+
+bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
+{
+    uint64_t most = engine->search_ns * (1 + hazards->n_ops / engine->max_segment);
+    uint64_t taken = most == 0 ? 0 : kiln_time_ns() - hazards->begin_ns;
+    if (taken > most && !hazards->overdue) {
+        hazards->overdue = true;
+        kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                       "search of %u operations stopped after %llu ms: the rest runs unfused",
+                       hazards->n_ops, (unsigned long long)(taken / 1000000));
+    }
+    return hazards->overdue;
 }
 
 /* Without a limit fusers that take much and are never ready make a search quadratic. */
@@ -276,7 +307,7 @@ static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards
                        "search of %u operations stopped after showing %llu: the rest runs unfused",
                        end, (unsigned long long)most);
     }
-    return !hazards->spent;
+    return !hazards->spent && !kilni_fuse_overdue(engine, hazards);
 }
 
 /* Why the operation is not shown to the fuser; "" where that needs no word, NULL when it is. */
@@ -294,7 +325,7 @@ static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *
     if (kiln_op_info_of(tape->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
         return "is of several devices and runs alone"; // a block may run twice, to be measured
     }
-    return may_show(engine, hazards, end) ? NULL : "the search had shown as many as it may";
+    return may_show(engine, hazards, end) ? NULL : "the search had taken as long as it may";
 }
 
 static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t fuser,

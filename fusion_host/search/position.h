@@ -58,6 +58,8 @@ typedef struct kilni_fuse_hazards {
     uint32_t reached_capacity;
     uint64_t feeds; ///< operations shown so far
     bool spent; ///< no more may be shown
+    uint64_t begin_ns; ///< of the search
+    bool overdue; ///< it took longer than it may
 } kilni_fuse_hazards;
 
 /// Learns the operations up to `end`, none of them in a block yet.
@@ -94,6 +96,8 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 /// Stops the trials: the tape under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Lets the fusers take from operations [seed, end) until all are finished.
+/// Whether the search took longer than it may; engine->search_ns.
+bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
                                      kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,
                                      kiln_error *err);

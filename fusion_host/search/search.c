@@ -25,6 +25,12 @@ typedef struct contest { ///< the candidates of one position
     uint32_t n_entered;
 } contest;
 
+/* Until the next mark a process that ends does so in this call of the fuser's plugin. */
+static void mark(const contest *c, uint32_t fuser, kilni_fuse_call call)
+{
+    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot, call);
+}
+
 static const char *keep_text(contest *c, const char *text)
 {
     const char *copy = kiln_arena_copy(c->arena, text, strlen(text) + 1);
@@ -67,7 +73,10 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
     verdict->reason = keep_text(c, text);
 }
 
-enum { MOST_VARIANTS = 3 }; ///< of one candidate, beside its first program
+enum {
+    MOST_VARIANTS = 3, ///< of one candidate, beside its first program
+    MOST_DESCRIBED = 16 ///< of these a fuser may describe, usable or not
+};
 
 typedef struct variants {
     kiln_program *programs[MOST_VARIANTS];
@@ -75,12 +84,13 @@ typedef struct variants {
 } variants;
 
 /* The claims, now that the block's length is settled; the pointers in the state are good until the
- * next call. */
+ * next call, and may be anything: the caller reads them under the same mark. */
 static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
     *state = (kf_state){.struct_size = (uint32_t)sizeof(*state)};
+    mark(c, fuser, KILNI_FUSE_CALL_STATE);
     kf_status status = table->builder_state(trial->builder, state);
     const char *bad =
         status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
@@ -98,7 +108,8 @@ static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
 static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
                           const kilni_fuse_translation *input, variants *out)
 {
-    for (uint32_t i = 1; i < count && out->count < MOST_VARIANTS; i++) {
+    uint32_t end = count < MOST_DESCRIBED ? count : MOST_DESCRIBED;
+    for (uint32_t i = 1; i < end && out->count < MOST_VARIANTS; i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         kiln_program *translated = NULL;
         kiln_error why = KILN_ERROR_INIT;
@@ -121,8 +132,7 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
     kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
     kf_program program = {.struct_size = (uint32_t)sizeof(program)};
     kiln_status status = KILN_STATUS_OK;
-    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
-                         KILNI_FUSE_CALL_FINISH);
+    mark(c, fuser, KILNI_FUSE_CALL_FINISH);
     if (table->builder_finish(c->position->trials[fuser].builder, &opt) != KF_OK || opt == NULL) {
         status = kiln_fail(err, INTERNAL, "was ready but did not finish");
     } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof(info)) {
@@ -149,8 +159,7 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
     if (opt != NULL) {
         table->opt_destroy(opt);
     }
-    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
-                         KILNI_FUSE_CALL_NONE);
+    mark(c, fuser, KILNI_FUSE_CALL_NONE);
     return status;
 }
 
@@ -266,7 +275,7 @@ static void judge(contest *c, uint32_t fuser)
     if (verdict == NULL) {
         return;
     }
-    if (!trial->ready || !ask_state(c, fuser, &state)) {
+    if (!trial->ready) {
         give_reason(c, verdict, trial);
         return;
     }
@@ -287,11 +296,19 @@ static void judge(contest *c, uint32_t fuser)
     kiln_error why = KILN_ERROR_INIT;
     int64_t claim = -1;
     variants others = {.count = 0};
-    if (read_claim(&input, &state, &claim, &why) != KILN_STATUS_OK) {
+    bool has_state = ask_state(c, fuser, &state);
+    kiln_status status =
+        has_state ? read_claim(&input, &state, &claim, &why) : KILN_STATUS_INTERNAL;
+    mark(c, fuser, KILNI_FUSE_CALL_NONE);
+    if (!has_state) {
+        give_reason(c, verdict, trial);
+        return;
+    }
+    if (status != KILN_STATUS_OK) {
         verdict->reason = keep_text(c, why.message);
         return;
-    } // the pointers in the state die with the next call
-    kiln_status status = take_program(c, fuser, &input, &candidate, &others, &why);
+    }
+    status = take_program(c, fuser, &input, &candidate, &others, &why);
     if (status == KILN_STATUS_OK && candidate.program != NULL) {
         score(c, &input, claim, &candidate);
         enter(c, verdict, &candidate);
@@ -465,7 +482,7 @@ static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool d
 {
     kiln_status status =
         kilni_fuse_position_feed(c->position, c->engine, c->hazards, seed, n_ops, err);
-    *out_wait = !decide && !c->position->finished;
+    *out_wait = !decide && !c->position->finished && !c->hazards->overdue;
     if (status == KILN_STATUS_OK && !*out_wait) {
         status = choose(c, err);
     }
@@ -492,7 +509,7 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
             continue;
         }
         note_cut(out_blocks, at, &safe);
-        if (hazards->unit[at] != KILNI_FUSE_NONE) {
+        if (hazards->unit[at] != KILNI_FUSE_NONE || kilni_fuse_overdue(engine, hazards)) {
             continue;
         }
         contest c = {.engine = engine,
@@ -507,6 +524,7 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
             return status;
         }
     }
+    out_blocks->lacking = out_blocks->lacking || hazards->overdue; // not for other processes
     full = full || (cover == KILNI_FUSE_COVER_FIRST && !wait);
     out_blocks->n_covered = full ? n_ops : safe.cut;
     if (!full) {

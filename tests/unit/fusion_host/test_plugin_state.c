@@ -102,6 +102,11 @@ static void test_a_crash_while_planning(void)
     check_crash("evil_crashes_late", "a process ended in builder_fuse");
 }
 
+static void test_a_wild_pointer_in_a_claim(void)
+{
+    check_crash("evil_wild_claim", "a process ended in builder_state");
+}
+
 /* Calls the rule of an operator that crashes. */
 static void call_rule(session *s)
 {
@@ -441,6 +446,7 @@ int main(int argc, char **argv)
     static const kiln_test_case others[] = {
         KILN_TEST(test_a_crash_while_loading),
         KILN_TEST(test_a_crash_while_planning),
+        KILN_TEST(test_a_wild_pointer_in_a_claim),
         KILN_TEST(test_a_crash_in_an_operator),
         KILN_TEST(test_no_crash_no_blame),
         KILN_TEST(test_who_is_interrupted_is_not_to_blame),
