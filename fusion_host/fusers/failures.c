@@ -17,14 +17,16 @@ bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser)
 }
 
 /* So that the next process knows. */
-static void remember_strike(const kilni_fuse_fuser *fuser, uint32_t strikes, const char *reason)
+static void remember_strike(const kiln_fuse_engine *engine, const kilni_fuse_fuser *fuser,
+                            uint32_t strikes, const char *reason)
 {
     const kilni_fuse_plugin *plugin = fuser->plugin;
     kilni_fuse_record record;
     if (plugin->state_folder == NULL || fuser->index >= KILNI_FUSE_MAX_FUSERS) {
         return;
     }
-    int lock = kilni_fuse_record_begin(plugin->state_folder, plugin->info.hash, &record);
+    int lock =
+        kilni_fuse_record_begin(engine->env, plugin->state_folder, plugin->info.hash, &record);
     snprintf(record.id, sizeof(record.id), "%s", plugin->info.id);
     kilni_fuse_strikes *s = &record.strikes[fuser->index];
     s->count = s->count > strikes ? s->count : strikes; // another device's may have come before
@@ -41,7 +43,7 @@ void kilni_fuse_fuser_strike(kiln_fuse_engine *engine, uint32_t fuser, const cha
     uint32_t strikes = atomic_fetch_add(&f->plugin->strikes[f->index], 1) + 1;
     engine->stats.strikes++;
     bool out = strikes == KILNI_FUSE_STRIKES_MAX;
-    remember_strike(f, strikes, reason);
+    remember_strike(engine, f, strikes, reason);
     atomic_fetch_add(&engine->registry->epoch, out);
     kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "fuser %s: %s (failure %u)%s",
                    f->name, reason, strikes, out ? ": disabled" : "");
@@ -86,7 +88,8 @@ static void remember_ban(const kiln_fuse_engine *engine, uint32_t fuser, kiln_ha
     kilni_fuse_record record;
     char hex[33];
     if (plugin->state_folder != NULL) {
-        int lock = kilni_fuse_record_begin(plugin->state_folder, plugin->info.hash, &record);
+        int lock =
+            kilni_fuse_record_begin(engine->env, plugin->state_folder, plugin->info.hash, &record);
         snprintf(record.id, sizeof(record.id), "%s", plugin->info.id);
         kiln_hash_hex(key, hex);
         kilni_fuse_record_ban(&record, hex, reason);

@@ -324,7 +324,8 @@ static kiln_status scan(loading *l)
                         l->record.scan_fault, sizeof(l->record.scan_fault));
     if (l->record.scanned) {
         kilni_fuse_record now; // others may have changed it during the scan
-        int lock = kilni_fuse_record_begin(registry->state_folder, l->plugin->info.hash, &now);
+        int lock = kilni_fuse_record_begin(registry->env, registry->state_folder,
+                                           l->plugin->info.hash, &now);
         memcpy(now.id, l->record.id, sizeof(now.id));
         memcpy(now.scan_fault, l->record.scan_fault, sizeof(now.scan_fault));
         now.scanned = true;

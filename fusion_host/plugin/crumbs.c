@@ -75,7 +75,7 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
     if (!quick && plugin->shipped != 0) {
         return;
     }
-    int lock = kilni_fuse_record_begin(folder, plugin->hash, &record);
+    int lock = kilni_fuse_record_begin(env, folder, plugin->hash, &record);
     snprintf(record.id, sizeof(record.id), "%s", plugin->id);
     record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
     snprintf(record.ended_in, sizeof(record.ended_in), "%s", call_names[call]);

@@ -37,9 +37,11 @@ typedef struct kilni_fuse_record {
 /// The record of a file's hash in a folder (or NULL); false and an empty one when there is none.
 bool kilni_fuse_record_read(const char *folder, const char *hash, kilni_fuse_record *out_record);
 bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_fuse_record *record);
-/// Likewise, to change the record: until `end` writes it and takes the lock back nobody else does,
-/// in no process.
-int kilni_fuse_record_begin(const char *folder, const char *hash, kilni_fuse_record *out_record);
+/// Likewise, to change the record: until `end` writes it and gives the lock back nobody else does,
+/// in any process. Where a process holds the lock for seconds, this one goes on without, which
+/// risks that one of two changes is lost.
+int kilni_fuse_record_begin(const kiln_env *env, const char *folder, const char *hash,
+                            kilni_fuse_record *out_record);
 bool kilni_fuse_record_end(int lock, const char *folder, const char *hash,
                            const kilni_fuse_record *record);
 uint32_t kilni_fuse_record_reset(const char *folder, const char *id);

@@ -408,7 +408,7 @@ static void *change_often(void *user)
 {
     for (int i = 0; i < CHANGES; i++) {
         kilni_fuse_record record;
-        int lock = kilni_fuse_record_begin(user, some_hash, &record);
+        int lock = kilni_fuse_record_begin(&(kiln_env){0}, user, some_hash, &record);
         record.ended++;
         snprintf(record.ended_in, sizeof(record.ended_in), "a call");
         KILN_CHECK(kilni_fuse_record_end(lock, user, some_hash, &record));
@@ -440,6 +440,24 @@ static void test_changes_at_once(void)
     KILN_CHECK_INT(record.ended, (THREADS + 1) * CHANGES);
 }
 
+/* A process that hangs with the lock holds up nobody for long. */
+static void test_a_held_lock_is_not_waited_for_long(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    kilni_fuse_record record;
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    uint64_t start = kiln_time_ns();
+    int held = kilni_fuse_record_begin(&env, folder, some_hash, &record);
+    KILN_CHECK(held >= 0);
+    int lock = kilni_fuse_record_begin(&env, folder, some_hash, &record);
+    record.ended = 7;
+    KILN_CHECK(kilni_fuse_record_end(lock, folder, some_hash, &record));
+    KILN_CHECK(kiln_time_ns() - start < UINT64_C(30000000000));
+    KILN_CHECK(kilni_fuse_record_read(folder, some_hash, &record));
+    KILN_CHECK_INT(record.ended, 7);
+    KILN_CHECK(kilni_fuse_record_end(held, folder, some_hash, &record));
+}
+
 int main(int argc, char **argv)
 {
     enum { SCANS = sizeof(scans) / sizeof(scans[0]) };
@@ -456,6 +474,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_banned_program_stays_banned),
         KILN_TEST(test_damaged_records),
         KILN_TEST(test_changes_at_once),
+        KILN_TEST(test_a_held_lock_is_not_waited_for_long),
     };
     enum { OTHERS = sizeof(others) / sizeof(others[0]) };
     kiln_test_case cases[SCANS + OTHERS];
