@@ -22,10 +22,13 @@ static const uint64_t magic = 0x314e414c504e4c4bull; // "KLNPLAN1"
 static void add_device(kiln_string *s, const kiln_device_info *device)
 {
     const uint64_t numbers[] = {
-        device->fingerprint.low, device->fingerprint.high, (uint64_t)device->type,
-        device->features,        device->compute_units,    device->vector_bytes,
-        device->memory_align,    device->local_bytes,      device->cache_bytes,
-        device->max_work_group,  device->max_alloc_bytes,  kilni_fuse_param_bytes(device)};
+        device->fingerprint.low,    device->fingerprint.high,  (uint64_t)device->type,
+        device->features,           device->compute_units,     device->vector_bytes,
+        device->memory_align,       device->local_bytes,       device->cache_bytes,
+        device->max_work_group,     device->max_alloc_bytes,   kilni_fuse_param_bytes(device),
+        device->max_work_items[0],  device->max_work_items[1], device->max_work_items[2],
+        device->accelerated_dtypes, device->cl_c_version,      device->subgroup_size,
+        device->cache_line_bytes};
     kilni_fuse_write_text(s, device->name);
     kilni_fuse_write_text(s, device->platform);
     kilni_fuse_write_text(s, device->driver);

@@ -128,6 +128,53 @@ static void test_second_process_searches_nothing(void)
     KILN_CHECK_INT(b.plans_loaded, 1);
 }
 
+static void other_speeds(kiln_device_info *device)
+{
+    device->bytes_per_s *= 5;
+    device->flops_f32 /= 7;
+    device->launch_ns *= 300;
+}
+
+/* Speeds that were measured meanwhile do not change what was planned: only tournaments do. */
+static void test_a_later_process_makes_the_same_plan(void)
+{
+    char first[256], later[256];
+    const change none = {0}, measured = {.device_fact = other_speeds};
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "plans");
+    (void)process(folder, &none, first, sizeof(first));
+    for (int i = 0; i < 2; i++) {
+        kiln_fuse_stats stats = process(folder, &measured, later, sizeof(later));
+        KILN_CHECK_INT(stats.plans_searched, 0);
+        KILN_CHECK_INT(stats.plans_loaded, 1);
+        KILN_CHECK_STR(later, first);
+    }
+}
+
+static void other_c_version(kiln_device_info *device)
+{
+    device->cl_c_version = 200;
+}
+
+static void other_items(kiln_device_info *device)
+{
+    device->max_work_items[2] = 64;
+}
+
+static void other_subgroup(kiln_device_info *device)
+{
+    device->subgroup_size = 32;
+}
+
+static void other_cache_line(kiln_device_info *device)
+{
+    device->cache_line_bytes = 128;
+}
+
+static void other_accelerated(kiln_device_info *device)
+{
+    device->accelerated_dtypes = 1ull << KILN_DTYPE_F16;
+}
+
 static void other_type(kiln_device_info *device)
 {
     device->type = device->type == KILN_DEVICE_CPU ? KILN_DEVICE_ACCELERATOR : KILN_DEVICE_CPU;
@@ -181,6 +228,11 @@ static void other_allocation(kiln_device_info *device)
 static const change changes[] = {
     {.name = "device_type", .device_fact = other_type},
     {.name = "platform", .device_fact = other_platform},
+    {.name = "cl_c_version", .device_fact = other_c_version},
+    {.name = "work_items", .device_fact = other_items},
+    {.name = "subgroup", .device_fact = other_subgroup},
+    {.name = "cache_line", .device_fact = other_cache_line},
+    {.name = "accelerated", .device_fact = other_accelerated},
     {.name = "extensions", .device_fact = other_extensions},
     {.name = "features", .device_fact = other_features},
     {.name = "vector_bytes", .device_fact = other_vectors},
@@ -328,5 +380,6 @@ static void test_damage_is_a_miss(void)
 }
 
 KILN_TEST_MAIN("unit/fusion_host/plan_disk", KILN_TEST(test_second_process_searches_nothing),
+               KILN_TEST(test_a_later_process_makes_the_same_plan),
                KILN_TEST(test_each_part_of_the_key), KILN_TEST(test_operators_are_in_the_key),
                KILN_TEST(test_damage_is_a_miss))
