@@ -196,8 +196,11 @@ static kiln_status find_device(kiln_device **handle, kiln_op op, kiln_tensor *co
                                size_t n_inputs, size_t n_attrs, kiln_error *err)
 {
     const kiln_op_info *info = kiln_op_info_of(op);
-    if (info == NULL || info->cls == KILN_CLASS_CONTROL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator to record", (int)op);
+    if (info == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "there is no operator with the number %d", (int)op);
+    }
+    if (info->cls == KILN_CLASS_CONTROL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s is recorded by the runtime alone", info->name);
     }
     if (n_inputs > info->signature->max_inputs || n_inputs < info->signature->min_inputs) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s takes %u to %u inputs, not %zu", info->name,
