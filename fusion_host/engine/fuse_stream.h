@@ -9,8 +9,8 @@
 struct kiln_fuse_stream {
     kiln_fuse_engine *engine;
     bool whole;
-    kilni_fuse_tape tapes[2];
-    uint32_t active; ///< tape that records
+    kilni_fuse_recorded recorded[2];
+    uint32_t active; ///< recorded segment that records
     kilni_fuse_node *node; ///< after `walked` operations
     uint32_t walked;
     kilni_fuse_position first;

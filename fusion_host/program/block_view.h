@@ -29,15 +29,15 @@ typedef struct kilni_fuse_block_mark { ///< numbers given out up to and includin
     uint32_t n_scalars;
 } kilni_fuse_block_mark;
 
-/// Operations of a tape under block-relative numbers, extended one operation at a time.
+/// Operations of a recorded segment under block-relative numbers, extended one operation at a time.
 typedef struct kilni_fuse_block_view {
-    const kilni_fuse_tape *tape;
-    uint32_t *ops; ///< of the tape, ascending
+    const kilni_fuse_recorded *recorded;
+    uint32_t *ops; ///< of the recorded segment, ascending
     uint32_t n_ops;
     uint32_t ops_capacity;
     kilni_fuse_map tensor_map;
     kilni_fuse_map symbol_map;
-    uint32_t *tensors; ///< block -> tape
+    uint32_t *tensors; ///< block -> recorded segment
     uint32_t n_tensors;
     uint32_t tensors_capacity;
     uint32_t *defined; ///< operation of the block that defines the tensor, or KILNI_FUSE_NONE
@@ -47,21 +47,22 @@ typedef struct kilni_fuse_block_view {
     uint32_t *symbols;
     uint32_t n_symbols;
     uint32_t symbols_capacity;
-    uint32_t *scalars; ///< block -> tape
+    uint32_t *scalars; ///< block -> recorded segment
     uint32_t n_scalars;
     uint32_t scalars_capacity;
     kilni_fuse_block_mark *marks;
     uint32_t marks_capacity;
 } kilni_fuse_block_view;
 
-void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape);
+void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_recorded *recorded);
 void kilni_fuse_block_view_fini(kilni_fuse_block_view *view, const kiln_env *env);
-/// Takes in one more operation of the tape, behind those before. False when there is no memory.
-bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t tape_op);
+/// Takes in one more operation of the recorded segment, behind those before. False when there is no
+/// memory.
+bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t recorded_op);
 /// Back to the first `n_ops` operations.
 void kilni_fuse_block_view_cut(kilni_fuse_block_view *view, uint32_t n_ops);
-uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t tape_tensor);
-uint32_t kilni_fuse_block_symbol(const kilni_fuse_block_view *view, uint32_t tape_symbol);
+uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t recorded_tensor);
+uint32_t kilni_fuse_block_symbol(const kilni_fuse_block_view *view, uint32_t recorded_symbol);
 int64_t kilni_fuse_block_symbol_value(const kilni_fuse_block_view *view, uint32_t symbol);
 
 /// An operation as the ABI shows it, valid until the next call on the same storage.

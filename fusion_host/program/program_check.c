@@ -237,8 +237,8 @@ static kiln_status flow_launch(flow *f, uint32_t index)
 static kiln_status flow_host_op(flow *f, uint32_t position)
 {
     const kilni_fuse_block_view *view = f->input->view;
-    const kiln_op_record *record = &view->tape->ops[view->ops[position]];
-    const uint32_t *refs = view->tape->marks[view->ops[position]].refs;
+    const kiln_op_record *record = &view->recorded->ops[view->ops[position]];
+    const uint32_t *refs = view->recorded->marks[view->ops[position]].refs;
     if (record->op == KILN_OP_DROP) {
         return kiln_fail(f->err, INVALID_ARGUMENT, "a step runs operation %u, which is a drop",
                          position);
@@ -267,7 +267,7 @@ static kiln_status flow_prepack(flow *f, uint32_t temp)
         bool constant =
             arg->kind == KILN_ARG_TENSOR && arg->access == KILN_ACCESS_READ &&
             view->defined[arg->ref] == KILNI_FUSE_NONE &&
-            (view->tape->infos[view->tensors[arg->ref]].facts & KILNI_FUSE_FACT_CONST) != 0;
+            (view->recorded->infos[view->tensors[arg->ref]].facts & KILNI_FUSE_FACT_CONST) != 0;
         bool target =
             arg->kind == KILN_ARG_TEMP && arg->ref == temp && arg->access == KILN_ACCESS_WRITE;
         if (is_memory(arg) && !constant && !target) {

@@ -246,13 +246,13 @@ static kiln_status check_tensor_arg(translator *t, const kf_karg *arg)
         return status;
     }
     uint32_t tensor = view->tensors[arg->ref];
-    if (!view->tape->infos[tensor].has_dims) {
+    if (!view->recorded->infos[tensor].has_dims) {
         return kiln_fail(t->err, INVALID_ARGUMENT,
                          "argument names tensor %u, which is only dropped", arg->ref);
     }
-    if (arg->kind == KF_ARG_STRIDE && arg->axis >= view->tape->tensors[tensor].rank) {
+    if (arg->kind == KF_ARG_STRIDE && arg->axis >= view->recorded->tensors[tensor].rank) {
         return kiln_fail(t->err, INVALID_ARGUMENT, "argument names axis %u of tensor %u of rank %u",
-                         arg->axis, arg->ref, view->tape->tensors[tensor].rank);
+                         arg->axis, arg->ref, view->recorded->tensors[tensor].rank);
     }
     return KILN_STATUS_OK;
 }

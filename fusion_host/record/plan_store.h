@@ -79,11 +79,11 @@ void kilni_fuse_plan_store_leave(kilni_fuse_plan_store *store, kilni_fuse_node *
 /// class differ by less than a factor of 2 along each axis. `exact`: the extents themselves.
 uint64_t kilni_fuse_size_class(const int64_t *extents, uint32_t count, bool exact);
 
-/// The plan at a node that was chosen for this class of sizes and whose guards hold for the tape,
-/// or NULL. `insert` owns the plan from then on and evicts; `discard` frees it now or when it is no
-/// longer in use.
+/// The plan at a node that was chosen for this class of sizes and whose guards hold for the
+/// recorded segment, or NULL. `insert` owns the plan from then on and evicts; `discard` frees it
+/// now or when it is no longer in use.
 kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
-                                            bool full, const kilni_fuse_tape *tape,
+                                            bool full, const kilni_fuse_recorded *recorded,
                                             uint64_t size_class);
 void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node,
                                   kilni_fuse_plan *plan);

@@ -12,7 +12,7 @@ enum { ///< kilni_fuse_tensor_info.facts: the first three have the ABI's numbers
     KILNI_FUSE_FACT_ZERO_OFFSET = 2u,
     KILNI_FUSE_FACT_FITS_I32 = 4u,
     KILNI_FUSE_FACT_CONST = 8u,
-    KILNI_FUSE_FACT_PRODUCED = 16u ///< defined on this tape
+    KILNI_FUSE_FACT_PRODUCED = 16u ///< defined on this recorded segment
 };
 
 typedef struct kilni_fuse_tensor_info {
@@ -25,7 +25,7 @@ typedef struct kilni_fuse_tensor_info {
 /// Where an operation's relative form ends, and how many numbers were given out up to and including
 /// it.
 typedef struct kilni_fuse_mark {
-    const uint32_t *refs; ///< tape tensors: inputs, then outputs
+    const uint32_t *refs; ///< recorded tensors: inputs, then outputs
     uint32_t words_end;
     uint32_t n_tensors;
     uint32_t n_symbols;
@@ -33,7 +33,7 @@ typedef struct kilni_fuse_mark {
     bool empty_extent; ///< a tensor without elements: no fuser sees this operation
 } kilni_fuse_mark;
 
-typedef struct kilni_fuse_tape {
+typedef struct kilni_fuse_recorded {
     const kiln_env *env;
     uint8_t device_align_log2; ///< of every buffer's base
     kiln_arena arena;
@@ -62,26 +62,28 @@ typedef struct kilni_fuse_tape {
     uint32_t words_capacity;
     kilni_fuse_map tensor_map;
     kilni_fuse_map symbol_map;
-} kilni_fuse_tape;
+} kilni_fuse_recorded;
 
-void kilni_fuse_tape_init(kilni_fuse_tape *tape, const kiln_env *env, uint32_t device_align);
-void kilni_fuse_tape_fini(kilni_fuse_tape *tape);
-void kilni_fuse_tape_clear(kilni_fuse_tape *tape);
+void kilni_fuse_recorded_init(kilni_fuse_recorded *recorded, const kiln_env *env,
+                              uint32_t device_align);
+void kilni_fuse_recorded_fini(kilni_fuse_recorded *recorded);
+void kilni_fuse_recorded_clear(kilni_fuse_recorded *recorded);
 
 /// Appends a copy of the operation. Facts of tensors that `before` (or NULL) defined are taken from
-/// there: by the time this tape runs they have been computed. On failure nothing was appended.
-void kilni_fuse_tape_set_scalar(kilni_fuse_tape *tape, uint32_t op, uint32_t attr,
-                                const kiln_attr *value);
-kiln_status kilni_fuse_tape_push(kilni_fuse_tape *tape, const kiln_op_record *record,
-                                 void *const *tokens, const kilni_fuse_tape *before,
-                                 kiln_error *err);
+/// there: by the time this recorded segment runs they have been computed. On failure nothing was
+/// appended.
+void kilni_fuse_recorded_set_scalar(kilni_fuse_recorded *recorded, uint32_t op, uint32_t attr,
+                                    const kiln_attr *value);
+kiln_status kilni_fuse_recorded_push(kilni_fuse_recorded *recorded, const kiln_op_record *record,
+                                     void *const *tokens, const kilni_fuse_recorded *before,
+                                     kiln_error *err);
 
-static inline const uint32_t *kilni_fuse_tape_words(const kilni_fuse_tape *tape, uint32_t op,
-                                                    uint32_t *out_count)
+static inline const uint32_t *kilni_fuse_recorded_words(const kilni_fuse_recorded *recorded,
+                                                        uint32_t op, uint32_t *out_count)
 {
-    uint32_t begin = op == 0 ? 0 : tape->marks[op - 1].words_end;
-    *out_count = tape->marks[op].words_end - begin;
-    return tape->words + begin;
+    uint32_t begin = op == 0 ? 0 : recorded->marks[op - 1].words_end;
+    *out_count = recorded->marks[op].words_end - begin;
+    return recorded->words + begin;
 }
 
 #endif

@@ -20,8 +20,8 @@ typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     uint32_t len;
 } kilni_fuse_score;
 
-double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fuse_tape *tape,
-                                 uint32_t op);
+double kilni_fuse_score_baseline(const kiln_device_info *device,
+                                 const kilni_fuse_recorded *recorded, uint32_t op);
 double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches);
 void kilni_fuse_score_close(kilni_fuse_score *score);
 
@@ -60,7 +60,7 @@ typedef struct kilni_fuse_rival {
 } kilni_fuse_rival;
 
 typedef struct kilni_fuse_block {
-    const uint32_t *ops; ///< of the tape, ascending
+    const uint32_t *ops; ///< of the recorded segment, ascending
     uint32_t len;
     uint32_t fuser;
     kiln_program *program;
@@ -98,12 +98,12 @@ typedef enum kilni_fuse_cover {
     KILNI_FUSE_COVER_FIRST = 2 ///< as SETTLED, the block of the first operation decided in any case
 } kilni_fuse_cover;
 
-/// Chooses blocks for the first `n_ops` operations of the tape. What is covered but for ALL is
-/// followed by an operation other than a drop; n_covered == 0 says that it is better to wait.
-/// `first` holds the trials from the first operation on. Programs and texts live in `arena`.
-kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                              kilni_fuse_cover cover, kilni_fuse_position *first, kiln_arena *arena,
-                              kilni_fuse_blocks *out_blocks, kiln_error *err);
+/// Chooses blocks for the first `n_ops` operations of the recorded segment. What is covered but for
+/// ALL is followed by an operation other than a drop; n_covered == 0 says that it is better to
+/// wait. `first` holds the trials from the first operation on. Programs and texts live in `arena`.
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                              uint32_t n_ops, kilni_fuse_cover cover, kilni_fuse_position *first,
+                              kiln_arena *arena, kilni_fuse_blocks *out_blocks, kiln_error *err);
 void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env);
 
 #endif

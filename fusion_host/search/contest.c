@@ -169,7 +169,7 @@ double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser)
 
 // ---- contests of a plan ----
 
-static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                               const kilni_fuse_block *block)
 {
     kiln_hash128 keys[KILNI_FUSE_MAX_CONTENDERS] = {{0}};
@@ -180,7 +180,7 @@ static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_t
         keys[i] = block->rivals[i].program->key;
     }
     for (uint32_t i = 0; i < n; i++) {
-        extents[i] = tape->symbols[block->symbols[i]];
+        extents[i] = recorded->symbols[block->symbols[i]];
     }
     return contest_key(engine, keys, block->n_rivals, extents, n);
 }
@@ -248,8 +248,8 @@ static void remove_block(kilni_fuse_blocks *blocks, uint32_t index)
     blocks->n_blocks--;
 }
 
-void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, kiln_arena *arena,
-                       kilni_fuse_blocks *blocks)
+void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                       kiln_arena *arena, kilni_fuse_blocks *blocks)
 {
     if (engine->deterministic) {
         return;
@@ -257,7 +257,7 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, ki
     for (uint32_t i = 0; i < blocks->n_blocks;) {
         kilni_fuse_block *block = &blocks->blocks[i];
         const kilni_fuse_winner *winner =
-            block->n_rivals == 0 ? NULL : winner_of(engine, block_key(engine, tape, block));
+            block->n_rivals == 0 ? NULL : winner_of(engine, block_key(engine, recorded, block));
         if (winner == NULL) {
             i++;
             continue;

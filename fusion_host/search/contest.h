@@ -25,8 +25,8 @@ typedef struct kilni_fuse_winner {
 
 /// Puts what was measured, in this process or another, in place of what was predicted: blocks get
 /// the program that won, and those that were slower than their operations alone go.
-void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, kiln_arena *arena,
-                       kilni_fuse_blocks *blocks);
+void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                       kiln_arena *arena, kilni_fuse_blocks *blocks);
 /// What claims of the fuser are multiplied by; at least 1.
 double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser);
 void kilni_fuse_trust_load(kiln_fuse_engine *engine);

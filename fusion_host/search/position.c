@@ -58,7 +58,7 @@ static void say(kilni_fuse_diag *diag, const char *text)
 }
 
 static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
-                        const kilni_fuse_tape *tape, uint32_t seed)
+                        const kilni_fuse_recorded *recorded, uint32_t seed)
 {
     const kilni_fuse_fuser *f = &engine->fusers[fuser];
     kf_builder *builder = trial->builder;
@@ -69,7 +69,7 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
                                 .diag_op = KILNI_FUSE_NONE,
                                 .marks = kept.marks,
                                 .marks_capacity = kept.marks_capacity};
-    kilni_fuse_block_view_reset(&trial->view, tape);
+    kilni_fuse_block_view_reset(&trial->view, recorded);
     if (!kilni_fuse_fuser_enabled(f)) {
         trial->finished = true;
         say(&trial->diag, "disabled after three failures; `kiln plugin reset` forgets them");
@@ -90,7 +90,7 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
 }
 
 static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine,
-                         const kilni_fuse_tape *tape, uint32_t seed, kiln_error *err)
+                         const kilni_fuse_recorded *recorded, uint32_t seed, kiln_error *err)
 {
     if (position->trials == NULL && engine->n_fusers > 0) {
         position->trials =
@@ -103,7 +103,7 @@ static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine
     position->finished = false;
     position->seed = seed;
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
-        start_trial(engine, i, &position->trials[i], tape, seed);
+        start_trial(engine, i, &position->trials[i], recorded, seed);
     }
     return KILN_STATUS_OK;
 }
@@ -131,7 +131,7 @@ static bool is_drawn_later(const kilni_fuse_block_view *view, uint32_t scalar)
     while (view->marks[at].n_scalars <= scalar) {
         at++;
     }
-    const kiln_op_record *record = &view->tape->ops[view->ops[at]];
+    const kiln_op_record *record = &view->recorded->ops[view->ops[at]];
     const kiln_op_info *info = kiln_op_info_of(record->op);
     uint32_t number = at > 0 ? view->marks[at - 1].n_scalars : 0;
     if (info->cls != KILN_CLASS_CREATION) {
@@ -155,7 +155,7 @@ static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar 
     if (out == NULL || view->n_ops == 0 || scalar >= view->marks[view->n_ops - 1].n_scalars) {
         return KF_E_INVALID;
     }
-    const kiln_attr *attr = &view->tape->scalars[view->scalars[scalar]];
+    const kiln_attr *attr = &view->recorded->scalars[view->scalars[scalar]];
     if (is_drawn_later(view, scalar) ||
         !kilni_fuse_asks_add(&trial->asks, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
         return KF_E_UNSUPPORTED;
@@ -314,15 +314,15 @@ static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards
 static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards,
                             kilni_fuse_trial *trial, uint32_t op, uint32_t end)
 {
-    const kilni_fuse_tape *tape = hazards->tape;
-    if (tape->ops[op].op == KILN_OP_DROP) {
+    const kilni_fuse_recorded *recorded = hazards->recorded;
+    if (recorded->ops[op].op == KILN_OP_DROP) {
         return kilni_fuse_hazards_drop(hazards, trial, op) ? NULL : "";
     }
-    if (!kilni_fuse_hazards_allow(hazards, trial, op) || tape->marks[op].empty_extent ||
+    if (!kilni_fuse_hazards_allow(hazards, trial, op) || recorded->marks[op].empty_extent ||
         hazards->unit[op] != KILNI_FUSE_NONE) {
         return "";
     }
-    if (kiln_op_info_of(tape->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
+    if (kiln_op_info_of(recorded->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
         return "is of several devices and runs alone"; // a block may run twice, to be measured
     }
     return may_show(engine, hazards, end) ? NULL : "the search had taken as long as it may";
@@ -333,7 +333,7 @@ static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t
 {
     while (!trial->finished && trial->scanned < end) {
         uint32_t op = trial->scanned++;
-        bool is_drop = hazards->tape->ops[op].op == KILN_OP_DROP;
+        bool is_drop = hazards->recorded->ops[op].op == KILN_OP_DROP;
         bool seed = trial->view.n_ops == 0 && trial->idle == 0;
         const char *why = withheld(engine, hazards, trial, op, end);
         bool taken = why == NULL && offer(engine, hazards, fuser, trial, op);
@@ -360,7 +360,7 @@ kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_en
 {
     kiln_status status = KILN_STATUS_OK;
     if (!position->started) {
-        status = start(position, engine, hazards->tape, seed, err);
+        status = start(position, engine, hazards->recorded, seed, err);
     }
     position->finished = true;
     for (uint32_t i = 0; i < engine->n_fusers && status == KILN_STATUS_OK; i++) {

@@ -11,14 +11,14 @@
 typedef struct kilni_fuse_trial {
     kf_builder *builder;
     kilni_fuse_block_view view;
-    uint32_t scanned; ///< operations of the tape that were looked at
+    uint32_t scanned; ///< operations of the recorded segment that were looked at
     uint32_t idle; ///< since one was taken, drops not counted
     uint32_t len;
     uint32_t launches;
     bool finished; ///< takes no more, whatever comes
     bool ready;
     bool broken; ///< broke the contract: no candidate
-    uint8_t *marks; ///< per operation of the tape: KILNI_FUSE_INSIDE, KILNI_FUSE_BEHIND
+    uint8_t *marks; ///< per operation of the recorded segment: KILNI_FUSE_INSIDE, KILNI_FUSE_BEHIND
     uint32_t marks_capacity;
     kilni_fuse_diag diag; ///< why it left the first operation out after the last that it took
     uint32_t diag_op; ///< that operation, or KILNI_FUSE_NONE
@@ -37,16 +37,16 @@ enum {
 };
 
 typedef struct kilni_fuse_unit { ///< a block that was chosen before
-    uint32_t first; ///< operation of the tape
+    uint32_t first; ///< operation of the recorded segment
     uint32_t last;
     bool reached; ///< scratch
 } kilni_fuse_unit;
 
 /// Blocks that were chosen before, and who defines what: the hazards of a search.
 typedef struct kilni_fuse_hazards {
-    const kilni_fuse_tape *tape;
-    uint32_t n_ops; ///< of the tape, known here
-    uint32_t *definer; ///< per tape tensor: operation, or KILNI_FUSE_NONE
+    const kilni_fuse_recorded *recorded;
+    uint32_t n_ops; ///< of the recorded segment, known here
+    uint32_t *definer; ///< per recorded tensor: operation, or KILNI_FUSE_NONE
     uint32_t definer_capacity;
     uint32_t n_tensors;
     uint32_t *unit; ///< per operation: block that took it, or KILNI_FUSE_NONE
@@ -63,11 +63,11 @@ typedef struct kilni_fuse_hazards {
 } kilni_fuse_hazards;
 
 /// Learns the operations up to `end`, none of them in a block yet.
-bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape *tape,
+bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_recorded *recorded,
                               uint32_t end);
 void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards);
 void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env);
-/// Adds the block of these operations, ascending, of the tape.
+/// Adds the block of these operations, ascending, of the recorded segment.
 void kilni_fuse_hazards_add(kilni_fuse_hazards *hazards, const uint32_t *ops, uint32_t n_ops);
 /// False when taking `op` in would make the block depend on itself.
 bool kilni_fuse_hazards_allow(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
@@ -93,7 +93,7 @@ typedef struct kilni_fuse_position {
 
 void kilni_fuse_position_init(kilni_fuse_position *position);
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);
-/// Stops the trials: the tape under them changes.
+/// Stops the trials: the recorded segment under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Lets the fusers take from operations [seed, end) until all are finished.
 /// Whether the search took longer than it may; engine->search_ns.

@@ -69,7 +69,7 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
     }
     op = op < view->n_ops ? view->ops[op] : trial->diag_op;
     snprintf(text, sizeof(text), "operation %u (%s): %s", op,
-             kiln_op_info_of(view->tape->ops[op].op)->name, trial->diag.text);
+             kiln_op_info_of(view->recorded->ops[op].op)->name, trial->diag.text);
     verdict->reason = keep_text(c, text);
 }
 
@@ -168,7 +168,7 @@ static void score(contest *c, const kilni_fuse_translation *input, int64_t claim
                   kilni_fuse_candidate *candidate)
 {
     const kiln_device_info *device = &c->engine->device;
-    const kilni_fuse_tape *tape = input->view->tape;
+    const kilni_fuse_recorded *recorded = input->view->recorded;
     kilni_fuse_score *s = &candidate->score;
     double alone_ns = 0;
     s->len = input->len;
@@ -177,11 +177,11 @@ static void score(contest *c, const kilni_fuse_translation *input, int64_t claim
         if (step->kind == KILN_STEP_LAUNCH) {
             s->launches++;
         } else {
-            alone_ns += kilni_fuse_score_baseline(device, tape, input->view->ops[step->index]);
+            alone_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[step->index]);
         }
     }
     for (uint32_t i = 0; i < input->len; i++) {
-        s->baseline_ns += kilni_fuse_score_baseline(device, tape, input->view->ops[i]);
+        s->baseline_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[i]);
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
     s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + alone_ns;
@@ -340,7 +340,8 @@ static bool add_guards(contest *c, const kilni_fuse_trial *trial)
             continue; // behind the block, so the block does not depend on it
         }
         uint32_t scalar = view->scalars[trial->asks.items[i].ref];
-        b->guards[b->n_guards++] = (kilni_fuse_scalar_guard){scalar, view->tape->scalars[scalar]};
+        b->guards[b->n_guards++] =
+            (kilni_fuse_scalar_guard){scalar, view->recorded->scalars[scalar]};
     }
     return true;
 }
@@ -492,20 +493,20 @@ static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool d
     return status;
 }
 
-kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                              kilni_fuse_cover cover, kilni_fuse_position *first, kiln_arena *arena,
-                              kilni_fuse_blocks *out_blocks, kiln_error *err)
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                              uint32_t n_ops, kilni_fuse_cover cover, kilni_fuse_position *first,
+                              kiln_arena *arena, kilni_fuse_blocks *out_blocks, kiln_error *err)
 {
     bool full = cover == KILNI_FUSE_COVER_ALL;
     kilni_fuse_hazards *hazards = &first->hazards;
     settled safe = {0};
     bool wait = false;
     bool leading = true;
-    if (!kilni_fuse_hazards_learn(hazards, tape, n_ops)) {
+    if (!kilni_fuse_hazards_learn(hazards, recorded, n_ops)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
     }
     for (uint32_t at = 0; at < n_ops && !wait; at++) {
-        if (tape->ops[at].op == KILN_OP_DROP) {
+        if (recorded->ops[at].op == KILN_OP_DROP) {
             continue;
         }
         note_cut(out_blocks, at, &safe);

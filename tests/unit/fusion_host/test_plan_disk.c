@@ -291,13 +291,14 @@ static void test_operators_are_in_the_key(void)
     fixture_close(&f);
 }
 
-static bool decodes(fuse_fixture *f, const kilni_fuse_tape *tape, const void *bytes, size_t length)
+static bool decodes(fuse_fixture *f, const kilni_fuse_recorded *recorded, const void *bytes,
+                    size_t length)
 {
     kilni_fuse_blocks blocks = {0};
     kiln_arena arena;
     kiln_arena_init(&arena, &f->env);
-    bool found =
-        kilni_fuse_disk_decode(f->engine, tape, tape->n_ops, bytes, length, &arena, &blocks);
+    bool found = kilni_fuse_disk_decode(f->engine, recorded, recorded->n_ops, bytes, length, &arena,
+                                        &blocks);
     kilni_fuse_blocks_fini(&blocks, &f->env);
     kiln_arena_fini(&arena);
     return found;
@@ -312,8 +313,8 @@ static void close_entry(kiln_string *entry)
 
 /* Arguments that are scalars, made to say that they write memory: how many were found, and how many
  * of these entries were believed. */
-static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_tape *tape, kiln_string *entry,
-                                   uint32_t *out_believed)
+static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_recorded *recorded,
+                                   kiln_string *entry, uint32_t *out_believed)
 {
     uint32_t found = 0;
     for (size_t at = 24; at + 56 <= entry->length; at++) {
@@ -325,7 +326,7 @@ static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_tape *tape,
         memcpy(entry->text + at + sizeof(write), &write, sizeof(write));
         close_entry(entry);
         found++;
-        *out_believed += decodes(f, tape, entry->text, entry->length);
+        *out_believed += decodes(f, recorded segment, entry->text, entry->length);
         memcpy(entry->text + at, scalar, sizeof(scalar));
     }
     close_entry(entry);
@@ -341,23 +342,23 @@ static void test_damage_is_a_miss(void)
         kiln_string entry;
         kiln_arena_init(&arena, &f.env);
         (void)program(&f, 1000, true, 7);
-        const kilni_fuse_tape *tape = &f.stream->tapes[f.stream->active];
-        KILN_CHECK_INT(kilni_fuse_search(f.engine, tape, tape->n_ops, KILNI_FUSE_COVER_ALL,
+        const kilni_fuse_recorded *recorded = &f.stream->recorded[f.stream->active];
+        KILN_CHECK_INT(kilni_fuse_search(f.engine, recorded, recorded->n_ops, KILNI_FUSE_COVER_ALL,
                                          &f.stream->first, &arena, &blocks, NULL),
                        KILN_STATUS_OK);
         KILN_CHECK_INT(blocks.n_blocks, 1);
-        KILN_CHECK(kilni_fuse_disk_encode(f.engine, tape, tape->n_ops, &blocks, &entry));
-        KILN_CHECK(decodes(&f, tape, entry.text, entry.length));
+        KILN_CHECK(kilni_fuse_disk_encode(f.engine, recorded, recorded->n_ops, &blocks, &entry));
+        KILN_CHECK(decodes(&f, recorded, entry.text, entry.length));
         uint32_t accepted = 0;
         for (size_t i = 0; i < entry.length; i++) {
             for (int bit = 0; bit < 8; bit++) {
                 entry.text[i] = (char)(entry.text[i] ^ (1 << bit));
-                accepted += decodes(&f, tape, entry.text, entry.length);
+                accepted += decodes(&f, recorded, entry.text, entry.length);
                 entry.text[i] = (char)(entry.text[i] ^ (1 << bit));
             }
         }
         for (size_t length = 0; length < entry.length; length++) {
-            accepted += decodes(&f, tape, entry.text, length);
+            accepted += decodes(&f, recorded, entry.text, length);
         }
         KILN_CHECK_INT(accepted, 0);
         // With a right sum too, what is inside is not believed.
@@ -365,12 +366,12 @@ static void test_damage_is_a_miss(void)
         for (size_t i = 24; i < entry.length; i++) {
             entry.text[i] = (char)(entry.text[i] ^ 0x55);
             close_entry(&entry);
-            sound += decodes(&f, tape, entry.text, entry.length);
+            sound += decodes(&f, recorded, entry.text, entry.length);
             entry.text[i] = (char)(entry.text[i] ^ 0x55);
         }
         KILN_CHECK(sound < entry.length / 2); // names, scores and source text may be anything
         uint32_t believed = 0;
-        KILN_CHECK(scalars_that_write(&f, tape, &entry, &believed) > 0);
+        KILN_CHECK(scalars_that_write(&f, recorded, &entry, &believed) > 0);
         KILN_CHECK_INT(believed, 0);
         kiln_string_fini(&entry);
         kilni_fuse_blocks_fini(&blocks, &f.env);

@@ -695,7 +695,7 @@ static void test_guard_of_many_symbols(void)
     uint32_t symbols[MANY];
     const kiln_formula_step last = {.code = KILN_F_SYM, .sym = MANY - 1};
     const kiln_program program = {.guard = {&last, 1}};
-    const kilni_fuse_tape tape = {.symbols = values};
+    const kilni_fuse_recorded recorded = {.symbols = values};
     fixture_prepare(&f);
     kiln_arena_init(&arena, &f.env);
     KILN_CHECK_INT(kilni_fuse_plan_store_init(&store, &f.env, facts, 4, NULL), KILN_STATUS_OK);
@@ -708,9 +708,9 @@ static void test_guard_of_many_symbols(void)
     *plan = (kilni_fuse_plan){.plan = {.blocks = block, .n_blocks = 1}, .guarded = true};
     plan->arena = arena;
     kilni_fuse_plan_store_insert(&store, store.root, plan);
-    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &tape, 0) == NULL);
+    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &recorded, 0) == NULL);
     values[MANY - 1] = 1;
-    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &tape, 0) == plan);
+    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &recorded, 0) == plan);
     kilni_fuse_plan_store_fini(&store);
     fixture_close(&f);
 }

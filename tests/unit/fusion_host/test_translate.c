@@ -99,7 +99,7 @@ static bool sample_open(sample *s)
     kiln_tensor_desc c = fixture_op(&s->f, KILN_OP_ADD, &a, &b);
     (void)fixture_op(&s->f, KILN_OP_RELU, &c, NULL);
     fixture_drop(&s->f, &c);
-    kilni_fuse_block_view_reset(&s->view, &s->f.stream->tapes[0]);
+    kilni_fuse_block_view_reset(&s->view, &s->f.stream->recorded[0]);
     for (uint32_t i = 0; i < 3; i++) {
         (void)kilni_fuse_block_view_extend(&s->view, i);
     }
