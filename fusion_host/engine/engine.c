@@ -45,9 +45,9 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
         return KILN_STATUS_OK;
     }
     kilni_fuse_host_listen(host, &diag);
-    kilni_fuse_crumb_set(plugin, engine->crumb_slot, KILNI_FUSE_CALL_CREATE);
+    kilni_fuse_crash_record_mark(plugin, engine->crash_slot, KILNI_FUSE_CALL_CREATE);
     kf_status status = plugin->table.fuser_create(&host->abi, index, facts, &fuser->handle);
-    kilni_fuse_crumb_set(plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
+    kilni_fuse_crash_record_mark(plugin, engine->crash_slot, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_listen(host, NULL);
     if (status != KF_OK || fuser->handle == NULL) {
         kiln_log_write(engine->env, status == KF_DECLINED ? KILN_LOG_DEBUG : KILN_LOG_WARN,
@@ -142,7 +142,7 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
     engine->fuse_slower = kiln_config_bool(env->config, KILN_KNOB_FUSE_SLOWER);
-    engine->crumb_slot = kilni_fuse_crumbs_slot(registry->crumbs);
+    engine->crash_slot = kilni_fuse_crash_record_slot(registry->crash_record);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;
     engine->facts[KILN_FACT_LOCAL_MEMORY] = (int64_t)device->local_bytes;
@@ -194,9 +194,11 @@ void kiln_fuse_engine_destroy(kiln_fuse_engine *engine)
     }
     kilni_fuse_plan_store_fini(&engine->plans);
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
-        kilni_fuse_crumb_set(engine->fusers[i].plugin, engine->crumb_slot, KILNI_FUSE_CALL_DESTROY);
+        kilni_fuse_crash_record_mark(engine->fusers[i].plugin, engine->crash_slot,
+                                     KILNI_FUSE_CALL_DESTROY);
         engine->fusers[i].plugin->table.fuser_destroy(engine->fusers[i].handle);
-        kilni_fuse_crumb_set(engine->fusers[i].plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
+        kilni_fuse_crash_record_mark(engine->fusers[i].plugin, engine->crash_slot,
+                                     KILNI_FUSE_CALL_NONE);
         kiln_free(env, engine->fusers[i].name);
     }
     for (uint32_t i = 0; i < engine->n_hosts; i++) {

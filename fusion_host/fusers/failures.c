@@ -161,7 +161,8 @@ void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *bloc
                                             KILNI_FUSE_CALL_RUN};
     uint32_t fuser = fuser_of(engine, block);
     if (fuser != KILNI_FUSE_NONE) {
-        kilni_fuse_crumb_set(engine->fusers[fuser].plugin, engine->crumb_slot, calls[doing]);
+        kilni_fuse_crash_record_mark(engine->fusers[fuser].plugin, engine->crash_slot,
+                                     calls[doing]);
     }
 }
 

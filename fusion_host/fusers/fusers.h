@@ -57,7 +57,7 @@ struct kiln_fuse_engine {
     bool deterministic; ///< nothing measured decides
     bool fuse_slower; ///< the operations alone never win
     const char *list; ///< the knob `plugins`, as it was when the engine was made
-    uint32_t crumb_slot;
+    uint32_t crash_slot;
     kiln_fuse_stats stats;
 };
 

@@ -386,14 +386,15 @@ static kiln_status start_plugin(loading *l)
 static kiln_status start_marked(loading *l)
 {
     kilni_fuse_plugin *plugin = l->plugin;
-    plugin->crumbs = l->registry->crumbs;
-    plugin->crumb = kilni_fuse_crumbs_add(plugin->crumbs, plugin->info.hash, l->manifest.id,
-                                          l->trust == KILNI_FUSE_TRUST_SHIPPED);
+    plugin->crash_record = l->registry->crash_record;
+    plugin->crash_number =
+        kilni_fuse_crash_record_add(plugin->crash_record, plugin->info.hash, l->manifest.id,
+                                    l->trust == KILNI_FUSE_TRUST_SHIPPED);
     plugin->resting = KILNI_FUSE_CALL_LOAD; // between the calls of its smoke test, too
-    kilni_fuse_crumb_set(plugin, 0, KILNI_FUSE_CALL_LOAD);
+    kilni_fuse_crash_record_mark(plugin, 0, KILNI_FUSE_CALL_LOAD);
     kiln_status status = start_plugin(l);
     plugin->resting = KILNI_FUSE_CALL_NONE;
-    kilni_fuse_crumb_set(plugin, 0, KILNI_FUSE_CALL_NONE);
+    kilni_fuse_crash_record_mark(plugin, 0, KILNI_FUSE_CALL_NONE);
     return status;
 }
 

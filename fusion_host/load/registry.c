@@ -255,7 +255,7 @@ static kiln_status take_places(kiln_fuse_registry *registry,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
     }
     if (registry->state_folder != NULL) {
-        registry->crumbs = kilni_fuse_crumbs_create(env, registry->state_folder);
+        registry->crash_record = kilni_fuse_crash_record_create(env, registry->state_folder);
     }
     return KILN_STATUS_OK;
 }
@@ -306,7 +306,7 @@ void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
         kilni_fuse_plugin_destroy(registry->env, registry->plugins[i]);
     }
-    kilni_fuse_crumbs_destroy(registry->crumbs);
+    kilni_fuse_crash_record_destroy(registry->crash_record);
     kiln_free(registry->env, registry->state_folder);
     kiln_free(registry->env, registry->scan_helper);
     kiln_free(registry->env, (void *)registry->plugins);

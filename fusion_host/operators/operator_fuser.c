@@ -280,8 +280,8 @@ kiln_status kilni_fuse_operator_fuser(const kiln_env *env, kilni_fuse_plugin *pl
                                   .table = table,
                                   .fuser_ids = (char **)(uintptr_t)ids,
                                   .strikes = strikes,
-                                  .crumbs = plugin->crumbs,
-                                  .crumb = plugin->crumb,
+                                  .crash_record = plugin->crash_record,
+                                  .crash_number = plugin->crash_number,
                                   .operators = plugin->operators,
                                   .n_operators = plugin->n_operators};
     beside->info.n_fusers = 1;

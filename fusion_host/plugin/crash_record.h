@@ -7,7 +7,7 @@
 #include "fusion_host.h"
 
 typedef struct kilni_fuse_plugin kilni_fuse_plugin;
-typedef struct kilni_fuse_crumbs kilni_fuse_crumbs;
+typedef struct kilni_fuse_crash_record kilni_fuse_crash_record;
 
 typedef enum kilni_fuse_call { ///< numbers in the file
     KILNI_FUSE_CALL_NONE = 0,
@@ -26,12 +26,13 @@ typedef enum kilni_fuse_call { ///< numbers in the file
 } kilni_fuse_call;
 
 /// Notes what dead processes left in the folder, and makes this one's file. NULL: there is none.
-kilni_fuse_crumbs *kilni_fuse_crumbs_create(const kiln_env *env, const char *folder);
-void kilni_fuse_crumbs_destroy(kilni_fuse_crumbs *crumbs);
+kilni_fuse_crash_record *kilni_fuse_crash_record_create(const kiln_env *env, const char *folder);
+void kilni_fuse_crash_record_destroy(kilni_fuse_crash_record *crash_record);
 /// A plugin's number, or 0: its calls are not noted. A slot: one for what runs one at a time.
-uint32_t kilni_fuse_crumbs_add(kilni_fuse_crumbs *crumbs, const char *hash, const char *id,
-                               bool shipped);
-uint32_t kilni_fuse_crumbs_slot(kilni_fuse_crumbs *crumbs);
-void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_fuse_call call);
+uint32_t kilni_fuse_crash_record_add(kilni_fuse_crash_record *crash_record, const char *hash,
+                                     const char *id, bool shipped);
+uint32_t kilni_fuse_crash_record_slot(kilni_fuse_crash_record *crash_record);
+void kilni_fuse_crash_record_mark(const kilni_fuse_plugin *plugin, uint32_t slot,
+                                  kilni_fuse_call call);
 
 #endif

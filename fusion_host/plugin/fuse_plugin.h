@@ -28,8 +28,8 @@ typedef struct kilni_fuse_operator { ///< one that a plugin brings
 struct kilni_fuse_plugin {
     kiln_fuse_plugin_info info;
     const char *state_folder; ///< of the registry, or NULL
-    kilni_fuse_crumbs *crumbs;
-    uint32_t crumb; ///< number there; 0: none
+    kilni_fuse_crash_record *crash_record;
+    uint32_t crash_number; ///< number there; 0: none
     kilni_fuse_call resting; ///< what slot 0 says between calls: LOAD while it is loaded
     kiln_dynlib *library;
     kf_plugin table; ///< normalised: full size, absent entries NULL
@@ -39,7 +39,7 @@ struct kilni_fuse_plugin {
     kilni_fuse_trust trust; ///< how it came here
     kilni_fuse_operator *operators;
     uint32_t n_operators;
-    uint32_t operator_slot; ///< of crumbs, for their rules and references
+    uint32_t operator_slot; ///< of crash_record, for their rules and references
     kiln_arena operator_memory; ///< of their names and parameters
     struct kilni_fuse_plugin *kernels; ///< the fuser of their kernels; NULL: it brings none
 };
@@ -55,7 +55,7 @@ struct kiln_fuse_registry {
     char *state_folder; ///< or NULL
     char *scan_helper; ///< or NULL
     uint32_t scan_limit_ms;
-    kilni_fuse_crumbs *crumbs; ///< or NULL
+    kilni_fuse_crash_record *crash_record; ///< or NULL
     atomic_uint epoch; ///< raised when a fuser is disabled, for all engines
     kilni_fuse_plugin **plugins; ///< sorted by path
     uint32_t n_plugins;

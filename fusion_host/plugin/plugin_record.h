@@ -10,7 +10,7 @@ enum {
     KILNI_FUSE_MAX_FUSERS = 64,
     KILNI_FUSE_MAX_BANS = 32, ///< the latest
     KILNI_FUSE_ENDS_MAX = 2,
-    KILNI_FUSE_CRUMB_SLOTS = 16
+    KILNI_FUSE_CRASH_SLOTS = 16
 };
 
 typedef struct kilni_fuse_ban { ///< a program that failed

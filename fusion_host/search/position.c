@@ -12,7 +12,7 @@
 /* Until the next mark a process that ends does so in this call of the fuser's plugin. */
 static void mark(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_call call)
 {
-    kilni_fuse_crumb_set(engine->fusers[fuser].plugin, engine->crumb_slot, call);
+    kilni_fuse_crash_record_mark(engine->fusers[fuser].plugin, engine->crash_slot, call);
 }
 
 void kilni_fuse_position_init(kilni_fuse_position *position)

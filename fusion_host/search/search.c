@@ -28,7 +28,7 @@ typedef struct contest { ///< the candidates of one position
 /* Until the next mark a process that ends does so in this call of the fuser's plugin. */
 static void mark(const contest *c, uint32_t fuser, kilni_fuse_call call)
 {
-    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot, call);
+    kilni_fuse_crash_record_mark(c->engine->fusers[fuser].plugin, c->engine->crash_slot, call);
 }
 
 static const char *keep_text(contest *c, const char *text)

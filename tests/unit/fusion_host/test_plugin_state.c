@@ -172,7 +172,8 @@ static void test_no_crash_no_blame(void)
     KILN_CHECK_INT(waitpid(child, NULL, 0), child);
     if (begin(&s, folder)) {
         KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
-        kilni_fuse_crumb_set(s.f.registry->plugins[0], 0, KILNI_FUSE_CALL_FUSE); // in a call now
+        kilni_fuse_crash_record_mark(s.f.registry->plugins[0], 0,
+                                     KILNI_FUSE_CALL_FUSE); // in a call now
         if (begin(&other, folder)) {
             KILN_CHECK_INT(load(&other, "evil_none"), KILN_STATUS_OK);
         }
@@ -191,7 +192,7 @@ static void test_who_is_interrupted_is_not_to_blame(void)
         if (child == 0) {
             session mine;
             if (begin(&mine, folder) && load(&mine, "evil_none") == KILN_STATUS_OK) {
-                kilni_fuse_crumb_set(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_FUSE);
+                kilni_fuse_crash_record_mark(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_FUSE);
                 if (interrupted) {
                     kiln_fuse_registry_interrupted(mine.f.registry);
                 }
@@ -222,7 +223,7 @@ static void test_a_build_is_forgiven_once(void)
         if (child == 0) {
             session mine;
             if (begin(&mine, folder) && load(&mine, "evil_none") == KILN_STATUS_OK) {
-                kilni_fuse_crumb_set(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_BUILD);
+                kilni_fuse_crash_record_mark(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_BUILD);
             }
             (void)kill(getpid(), SIGKILL);
         }
