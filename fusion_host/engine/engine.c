@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "contest.h"
 #include "fuse_plan.h"
 #include "kiln_fuser_ops.h"
+#include "tournament.h"
 
 enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096, DEFAULT_SEARCH_MS = 10000 };
 

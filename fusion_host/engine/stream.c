@@ -5,9 +5,9 @@
 // over is written to the other one, with numbers from 0.
 #include <string.h>
 
-#include "contest.h"
 #include "fuse_plan.h"
 #include "fuse_stream.h"
+#include "tournament.h"
 
 kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
                                     kiln_fuse_stream **out_stream, kiln_error *err)

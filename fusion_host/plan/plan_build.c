@@ -6,8 +6,8 @@
 // search.c.
 #include <string.h>
 
-#include "contest.h"
 #include "fuse_plan.h"
+#include "tournament.h"
 
 typedef struct builder {
     const kilni_fuse_recorded *recorded;
@@ -250,9 +250,9 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
     plan->guards = kiln_arena_copy(arena, blocks->guards, blocks->n_guards * sizeof(*plan->guards));
     plan->verdicts =
         kiln_arena_copy(arena, blocks->verdicts, blocks->n_verdicts * sizeof(*plan->verdicts));
-    plan->contests = kiln_arena_alloc(arena, n * sizeof(*plan->contests));
+    plan->tournaments = kiln_arena_alloc(arena, n * sizeof(*plan->tournaments));
     if (plan->plan.blocks == NULL || fusers == NULL || plan->guards == NULL ||
-        plan->contests == NULL || plan->verdicts == NULL) {
+        plan->tournaments == NULL || plan->verdicts == NULL) {
         return false;
     }
     plan->block_fusers = fusers;
@@ -266,8 +266,8 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
         }
         plan->plan.n_blocks = i + 1;
         fusers[i] = block->fuser;
-        plan->contests[i] =
-            (kilni_fuse_contest){block->rivals, block->n_rivals, block->settled, block->alone_ns};
+        plan->tournaments[i] = (kilni_fuse_tournament){block->rivals, block->n_rivals,
+                                                       block->settled, block->alone_ns};
         plan->guarded = plan->guarded || block->program->guard.count > 0;
         for (uint32_t op = 0; op < block->len; op++) {
             plan->n_ops_fused += recorded->ops[block->ops[op]].op != KILN_OP_DROP;

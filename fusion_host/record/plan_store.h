@@ -21,7 +21,7 @@ typedef struct kilni_fuse_plan {
     struct kilni_fuse_plan *newer;
     struct kilni_fuse_plan *older;
     const uint32_t *block_fusers; ///< engine's fuser of each block
-    struct kilni_fuse_contest *contests; ///< of each block
+    struct kilni_fuse_tournament *tournaments; ///< of each block
     const kilni_fuse_scalar_guard *guards;
     uint32_t n_guards;
     uint64_t size_class; ///< of the extents that it was chosen for

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "contest.h"
+#include "tournament.h"
 #include "translate.h"
 
 // ---- candidates of one position ----
 
-typedef struct contest { ///< the candidates of one position
+typedef struct choice { ///< the candidates of one position
     kiln_fuse_engine *engine;
     kilni_fuse_position *position;
     kilni_fuse_hazards *hazards;
@@ -23,21 +23,21 @@ typedef struct contest { ///< the candidates of one position
     bool has_best;
     kilni_fuse_candidate entered[KILNI_FUSE_MAX_CONTENDERS]; ///< all that may be measured
     uint32_t n_entered;
-} contest;
+} choice;
 
 /* Until the next mark a process that ends does so in this call of the fuser's plugin. */
-static void mark(const contest *c, uint32_t fuser, kilni_fuse_call call)
+static void mark(const choice *c, uint32_t fuser, kilni_fuse_call call)
 {
     kilni_fuse_crash_record_mark(c->engine->fusers[fuser].plugin, c->engine->crash_slot, call);
 }
 
-static const char *keep_text(contest *c, const char *text)
+static const char *keep_text(choice *c, const char *text)
 {
     const char *copy = kiln_arena_copy(c->arena, text, strlen(text) + 1);
     return copy != NULL ? copy : "";
 }
 
-static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
+static kilni_fuse_verdict *add_verdict(choice *c, uint32_t fuser)
 {
     kilni_fuse_blocks *b = c->blocks;
     if (!kilni_fuse_grow(c->engine->env, &b->verdicts, &b->verdicts_capacity,
@@ -50,7 +50,7 @@ static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
     return verdict;
 }
 
-static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_trial *trial)
+static void give_reason(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_trial *trial)
 {
     char text[224];
     if (trial->diag.text[0] == 0) {
@@ -85,7 +85,7 @@ typedef struct variants {
 
 /* The claims, now that the block's length is settled; the pointers in the state are good until the
  * next call, and may be anything: the caller reads them under the same mark. */
-static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
+static bool ask_state(choice *c, uint32_t fuser, kf_state *state)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
@@ -105,7 +105,7 @@ static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
 
 /* Other ways to write the same program, for tournaments; one that is not well described is left
  * out. */
-static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
+static void take_variants(choice *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
                           const kilni_fuse_translation *input, variants *out)
 {
     uint32_t end = count < MOST_DESCRIBED ? count : MOST_DESCRIBED;
@@ -124,7 +124,7 @@ static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt,
 }
 
 /* Describes and verifies what the builder has. */
-static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_translation *input,
+static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_translation *input,
                                 kilni_fuse_candidate *out, variants *others, kiln_error *err)
 {
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
@@ -164,7 +164,7 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
 }
 
 /* `claimed_ns` below 0: no estimate, so the host takes its own roofline of the program. */
-static void score(contest *c, const kilni_fuse_translation *input, int64_t claimed_ns,
+static void score(choice *c, const kilni_fuse_translation *input, int64_t claimed_ns,
                   kilni_fuse_candidate *candidate)
 {
     const kiln_device_info *device = &c->engine->device;
@@ -208,12 +208,12 @@ static kiln_status read_claim(const kilni_fuse_translation *input, const kf_stat
     return status;
 }
 
-static bool is_worth_fusing(const contest *c, const kilni_fuse_score *score)
+static bool is_worth_fusing(const choice *c, const kilni_fuse_score *score)
 {
     return c->engine->fuse_slower || fmax(score->claimed_ns, score->floor_ns) < score->baseline_ns;
 }
 
-static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
+static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
 {
     bool worth = is_worth_fusing(c, &candidate->score);
     const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
@@ -245,7 +245,7 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
 
 /* With the claim of the first program: which is the fastest is only known when they were measured.
  */
-static void enter_variants(contest *c, const kilni_fuse_candidate *first, const variants *others)
+static void enter_variants(choice *c, const kilni_fuse_candidate *first, const variants *others)
 {
     uint32_t count = is_worth_fusing(c, &first->score) ? others->count : 0;
     for (uint32_t i = 0; i < count && c->n_entered < KILNI_FUSE_MAX_CONTENDERS; i++) {
@@ -266,7 +266,7 @@ static const int64_t *block_values(const kilni_fuse_translation *input)
     return values;
 }
 
-static void judge(contest *c, uint32_t fuser)
+static void judge(choice *c, uint32_t fuser)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kilni_fuse_fuser *f = &c->engine->fusers[fuser];
@@ -324,7 +324,7 @@ static void judge(contest *c, uint32_t fuser)
 
 // ---- blocks ----
 
-static bool add_guards(contest *c, const kilni_fuse_trial *trial)
+static bool add_guards(choice *c, const kilni_fuse_trial *trial)
 {
     kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_block_view *view = &trial->view;
@@ -358,7 +358,7 @@ static bool asked_a_scalar(const kilni_fuse_trial *trial)
 
 /* The candidates with the same operations as the best, in a fixed order; with them the block may be
  * contested again by measuring. One that holds for a scalar's value only stays out. */
-static bool add_rivals(contest *c, kilni_fuse_block *block)
+static bool add_rivals(choice *c, kilni_fuse_block *block)
 {
     block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof(*block->rivals));
     if (block->rivals == NULL) {
@@ -381,7 +381,7 @@ static bool add_rivals(contest *c, kilni_fuse_block *block)
     return true;
 }
 
-static bool add_block(contest *c)
+static bool add_block(choice *c)
 {
     kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_trial *trial = &c->position->trials[c->best.fuser];
@@ -411,7 +411,7 @@ static bool add_block(contest *c)
            block->scalars != NULL && add_rivals(c, block) && add_guards(c, trial);
 }
 
-static void say_who_won(contest *c, uint32_t first_verdict)
+static void say_who_won(choice *c, uint32_t first_verdict)
 {
     for (uint32_t i = first_verdict; i < c->blocks->n_verdicts; i++) {
         kilni_fuse_verdict *verdict = &c->blocks->verdicts[i];
@@ -438,8 +438,8 @@ static void say_who_won(contest *c, uint32_t first_verdict)
     }
 }
 
-/* Lets the fusers contest what they gathered; the winner's block is added. */
-static kiln_status choose(contest *c, kiln_error *err)
+/* Compares what the fusers gathered; the winner's block is added. */
+static kiln_status choose(choice *c, kiln_error *err)
 {
     uint32_t first_verdict = c->blocks->n_verdicts;
     for (uint32_t i = 0; i < c->engine->n_fusers; i++) {
@@ -478,7 +478,7 @@ static void note_cut(const kilni_fuse_blocks *blocks, uint32_t at, settled *s)
 }
 
 /* `decide`: also what more operations might change. */
-static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool decide,
+static kiln_status search_from(choice *c, uint32_t seed, uint32_t n_ops, bool decide,
                                bool *out_wait, kiln_error *err)
 {
     kiln_status status =
@@ -513,11 +513,11 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorde
         if (hazards->unit[at] != KILNI_FUSE_NONE || kilni_fuse_overdue(engine, hazards)) {
             continue;
         }
-        contest c = {.engine = engine,
-                     .position = leading ? first : engine->scratch,
-                     .hazards = hazards,
-                     .arena = arena,
-                     .blocks = out_blocks};
+        choice c = {.engine = engine,
+                    .position = leading ? first : engine->scratch,
+                    .hazards = hazards,
+                    .arena = arena,
+                    .blocks = out_blocks};
         bool decide = full || (leading && cover == KILNI_FUSE_COVER_FIRST);
         leading = false;
         kiln_status status = search_from(&c, at, n_ops, decide, &wait, err);

@@ -4,7 +4,6 @@
 #ifndef KILN_TESTS_FUSE_FIXTURE_H
 #define KILN_TESTS_FUSE_FIXTURE_H
 
-#include "contest.h"
 #include "fuse_plan.h"
 #include "fuse_stream.h"
 #include "harness.h"
@@ -12,6 +11,7 @@
 #include "plugin_operators.h"
 #include "plugin_record.h"
 #include "plugin_trust.h"
+#include "tournament.h"
 #include "translate.h"
 
 typedef struct fuse_fixture {

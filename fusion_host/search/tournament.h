@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#ifndef KILN_FUSION_HOST_CONTEST_H
-#define KILN_FUSION_HOST_CONTEST_H
+#ifndef KILN_FUSION_HOST_TOURNAMENT_H
+#define KILN_FUSION_HOST_TOURNAMENT_H
 
 /// What was measured, in this process or another, in place of what was predicted.
 
 #include "blocks.h"
 
-typedef struct kilni_fuse_contest { ///< of a plan's block
+typedef struct kilni_fuse_tournament { ///< of a plan's block
     kilni_fuse_rival *rivals; ///< the chosen one among them
     uint32_t n_rivals;
     bool settled; ///< measured, now or in another process
     double alone_ns; ///< of its operations; 0: not measured
-} kilni_fuse_contest;
+} kilni_fuse_tournament;
 
 /// What a tournament said, as it lies on disk.
 typedef struct kilni_fuse_winner {
