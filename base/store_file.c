@@ -5,11 +5,9 @@
 // the database file itself is never opened except by SQLite, whose POSIX locks a close would drop.
 #include "store_internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,14 +33,15 @@ kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doin
     }
 }
 
-/// Held while the file is made, renewed or set aside. -1 when the lock file cannot be had; the
-/// caller then goes on without, which risks a lost cache and nothing else.
+/// Held while the file is made, renewed or set aside. Where the lock cannot be had, the caller goes
+/// on without, which risks a lost cache and nothing else.
 static int lock_take(const kiln_store *store)
 {
     int file = open(store->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file >= 0) {
-        while (flock(file, LOCK_EX) != 0 && errno == EINTR) {
-        }
+    if (file >= 0 && !kiln_file_lock(file, BUSY_MS)) {
+        kiln_log_write(store->env, KILN_LOG_WARN, "base",
+                       "%s is held by another process for more than %d ms: going on without",
+                       store->lock_path, BUSY_MS);
     }
     return file;
 }

@@ -127,6 +127,9 @@ typedef struct kiln_fuse_engine_options {
                          ///< of plugins by their own kernels
     uint32_t max_segment; ///< operations before a segment is cut; 0: 320
     uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
+    uint32_t search_ms; ///< that fusers may take for a segment, or for each max_segment operations
+                        ///< of one that is not cut; 0: 10000. With `deterministic` only what they
+                        ///< are shown is limited
     kiln_store *store; ///< plans on disk, as long as the engine; NULL: none
     /// Whether a program can be built on this device; else its fuser declines with the error's
     /// text. NULL: always.

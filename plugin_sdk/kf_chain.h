@@ -306,7 +306,7 @@ static inline uint32_t kf_chain_admits(const kf_chain *chain, const kf_chain_dev
                                     KF_ATTR_DTYPE};
     uint32_t at = op->position, i;
     if (row == NULL) {
-        return kf_decline(host, KF_CODE_UNKNOWN_OP, at, "not an elementwise operator");
+        return kf_decline(host, KF_CODE_UNKNOWN_OP, at, "this fuser does not take this operator");
     }
     if (!kf_op_understood(op, 1, keys, sizeof(keys) / sizeof(keys[0]))) {
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl_capabilities.h"
 #include "cl_device.h"
 #include "cl_error.h"
 #include "cl_state.h"
@@ -494,6 +495,7 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     info->features = device_features(backend);
     fingerprint(backend, platform_version);
     estimate_speeds(backend);
+    kilni_cl_device_capabilities(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
     uint64_t single = device_number(backend, CL_DEVICE_SINGLE_FP_CONFIG);
     backend->compiler.exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0

@@ -4,7 +4,7 @@
 // reads what the plan kept; it decides nothing. How it looks is explain_text.c's and the command's.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "tournament.h"
 
 typedef struct collector {
     kiln_fuse_engine *engine;
@@ -46,18 +46,19 @@ static const char *keep_text(collector *c, const char *text)
 // ---- candidates ----
 
 /* A tournament of this run is newer than what the plan was made with. */
-static void take_measured(const kilni_fuse_contest *contest, uint32_t fuser,
+static void take_measured(const kilni_fuse_tournament *tournament, uint32_t fuser,
                           kiln_explained_candidate *out)
 {
-    for (uint32_t i = 0; contest != NULL && i < contest->n_rivals; i++) {
-        if (contest->rivals[i].fuser == fuser && contest->rivals[i].measured_ns > 0) {
-            out->measured_ns = contest->rivals[i].measured_ns;
+    for (uint32_t i = 0; tournament != NULL && i < tournament->n_rivals; i++) {
+        if (tournament->rivals[i].fuser == fuser && tournament->rivals[i].measured_ns > 0) {
+            out->measured_ns = tournament->rivals[i].measured_ns;
         }
     }
 }
 
-static const kiln_explained_candidate *
-collect_verdicts(collector *c, uint32_t op, const kilni_fuse_contest *contest, uint32_t *out_count)
+static const kiln_explained_candidate *collect_verdicts(collector *c, uint32_t op,
+                                                        const kilni_fuse_tournament *tournament,
+                                                        uint32_t *out_count)
 {
     const kilni_fuse_plan *plan = c->plan;
     uint32_t count = 0;
@@ -87,7 +88,7 @@ collect_verdicts(collector *c, uint32_t op, const kilni_fuse_contest *contest, u
             out->predicted_ns = s->adjusted_ns;
             out->saved_ns = s->benefit_ns;
         }
-        take_measured(contest, verdict->fuser, out);
+        take_measured(tournament, verdict->fuser, out);
     }
     return all;
 }
@@ -171,8 +172,8 @@ static void collect_values(collector *c, const kiln_plan_block *block, kiln_expl
 static void collect_block(collector *c, uint32_t index)
 {
     const kiln_plan_block *block = &c->plan->plan.blocks[index];
-    const kilni_fuse_contest *contest =
-        c->plan->contests != NULL ? &c->plan->contests[index] : NULL;
+    const kilni_fuse_tournament *tournament =
+        c->plan->tournaments != NULL ? &c->plan->tournaments[index] : NULL;
     const char *failure = kilni_fuse_program_failure(c->engine, block->program->key);
     uint32_t *ops = room(c, block->n_ops, sizeof(*ops));
     if (ops == NULL) {
@@ -192,10 +193,10 @@ static void collect_block(collector *c, uint32_t index)
                                   .n_ops = block->n_ops,
                                   .predicted_ns = (double)block->predicted_ns,
                                   .baseline_ns = (double)block->baseline_ns,
-                                  .alone_ns = contest != NULL ? contest->alone_ns : 0,
+                                  .alone_ns = tournament != NULL ? tournament->alone_ns : 0,
                                   .failure = failure != NULL ? keep_text(c, failure) : NULL,
                                   .program = block->program};
-    out->candidates = collect_verdicts(c, block->ops[0], contest, &out->n_candidates);
+    out->candidates = collect_verdicts(c, block->ops[0], tournament, &out->n_candidates);
     for (uint32_t i = 0; i < block->n_ops; i++) {
         c->block_of[block->ops[i]] = index;
     }

@@ -3,7 +3,7 @@
 // goes on in another line. What is known, and from where, is explain.c's.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fusers.h"
 
 enum { COLUMNS = 100 };
 

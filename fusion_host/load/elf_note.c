@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
+#include "plugin_load.h"
 
 #if defined(__x86_64__)
 enum { HOST_MACHINE = EM_X86_64 };

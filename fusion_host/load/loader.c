@@ -12,7 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
+#include "plugin_load.h"
+#include "plugin_operators.h"
+#include "plugin_record.h"
+#include "plugin_trust.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_TABLE_BYTES = 64 << 10, REASON_BYTES = 1024 };
 
@@ -320,7 +324,8 @@ static kiln_status scan(loading *l)
                         l->record.scan_fault, sizeof(l->record.scan_fault));
     if (l->record.scanned) {
         kilni_fuse_record now; // others may have changed it during the scan
-        int lock = kilni_fuse_record_begin(registry->state_folder, l->plugin->info.hash, &now);
+        int lock = kilni_fuse_record_begin(registry->env, registry->state_folder,
+                                           l->plugin->info.hash, &now);
         memcpy(now.id, l->record.id, sizeof(now.id));
         memcpy(now.scan_fault, l->record.scan_fault, sizeof(now.scan_fault));
         now.scanned = true;
@@ -374,19 +379,22 @@ static kiln_status start_plugin(loading *l)
     for (uint32_t i = 0; i < plugin->info.n_fusers; i++) {
         atomic_store(&plugin->strikes[i], l->record.strikes[i].count);
     }
-    return kilni_fuse_smoke_test(l->registry->env, plugin, l->err);
+    return l->registry->smoke_test(l->registry->env, plugin, l->err);
 }
 
 /* With a mark that says so, if the process ends meanwhile. */
 static kiln_status start_marked(loading *l)
 {
     kilni_fuse_plugin *plugin = l->plugin;
-    plugin->crumbs = l->registry->crumbs;
-    plugin->crumb = kilni_fuse_crumbs_add(plugin->crumbs, plugin->info.hash, l->manifest.id,
-                                          l->trust == KILNI_FUSE_TRUST_SHIPPED);
-    kilni_fuse_crumb_set(plugin, 0, KILNI_FUSE_CALL_LOAD);
+    plugin->crash_record = l->registry->crash_record;
+    plugin->crash_number =
+        kilni_fuse_crash_record_add(plugin->crash_record, plugin->info.hash, l->manifest.id,
+                                    l->trust == KILNI_FUSE_TRUST_SHIPPED);
+    plugin->resting = KILNI_FUSE_CALL_LOAD; // between the calls of its smoke test, too
+    kilni_fuse_crash_record_mark(plugin, 0, KILNI_FUSE_CALL_LOAD);
     kiln_status status = start_plugin(l);
-    kilni_fuse_crumb_set(plugin, 0, KILNI_FUSE_CALL_NONE);
+    plugin->resting = KILNI_FUSE_CALL_NONE;
+    kilni_fuse_crash_record_mark(plugin, 0, KILNI_FUSE_CALL_NONE);
     return status;
 }
 

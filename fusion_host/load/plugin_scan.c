@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "plugin_load.h"
 
 extern char **environ;
 

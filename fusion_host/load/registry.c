@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "plugin_load.h"
+#include "plugin_record.h"
+#include "plugin_trust.h"
 
 enum { SCAN_LIMIT_MS = 10000 };
 
@@ -252,7 +255,7 @@ static kiln_status take_places(kiln_fuse_registry *registry,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
     }
     if (registry->state_folder != NULL) {
-        registry->crumbs = kilni_fuse_crumbs_create(env, registry->state_folder);
+        registry->crash_record = kilni_fuse_crash_record_create(env, registry->state_folder);
     }
     return KILN_STATUS_OK;
 }
@@ -262,9 +265,9 @@ uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id)
     return kilni_fuse_record_reset(state_folder, id);
 }
 
-kiln_status kiln_fuse_registry_create(const kiln_env *env,
-                                      const kiln_fuse_registry_options *options,
-                                      kiln_fuse_registry **out_registry, kiln_error *err)
+kiln_status kilni_fuse_registry_open(const kiln_env *env, const kiln_fuse_registry_options *options,
+                                     kilni_fuse_smoke_test_fn smoke_test,
+                                     kiln_fuse_registry **out_registry, kiln_error *err)
 {
     *out_registry = NULL;
     kiln_status status = kilni_fuse_check_mode(env, err);
@@ -276,6 +279,7 @@ kiln_status kiln_fuse_registry_create(const kiln_env *env,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
     }
     registry->env = env;
+    registry->smoke_test = smoke_test;
     registry->developer = options->developer != 0;
     registry->scan_limit_ms = options->scan_limit_ms != 0 ? options->scan_limit_ms : SCAN_LIMIT_MS;
     status = take_places(registry, options, err);
@@ -302,7 +306,7 @@ void kiln_fuse_registry_destroy(kiln_fuse_registry *registry)
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
         kilni_fuse_plugin_destroy(registry->env, registry->plugins[i]);
     }
-    kilni_fuse_crumbs_destroy(registry->crumbs);
+    kilni_fuse_crash_record_destroy(registry->crash_record);
     kiln_free(registry->env, registry->state_folder);
     kiln_free(registry->env, registry->scan_helper);
     kiln_free(registry->env, (void *)registry->plugins);

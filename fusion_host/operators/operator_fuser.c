@@ -5,9 +5,10 @@
 // takes the operation with its neighbours competes with it. Without it the reference runs.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
 #include "kf_operators.h"
 #include "kiln_fuser_ops.h"
+#include "plugin_operators.h"
 
 typedef struct kernel { ///< shared by clones of a builder and by what it finished
     atomic_uint refs;
@@ -279,8 +280,8 @@ kiln_status kilni_fuse_operator_fuser(const kiln_env *env, kilni_fuse_plugin *pl
                                   .table = table,
                                   .fuser_ids = (char **)(uintptr_t)ids,
                                   .strikes = strikes,
-                                  .crumbs = plugin->crumbs,
-                                  .crumb = plugin->crumb,
+                                  .crash_record = plugin->crash_record,
+                                  .crash_number = plugin->crash_number,
                                   .operators = plugin->operators,
                                   .n_operators = plugin->n_operators};
     beside->info.n_fusers = 1;

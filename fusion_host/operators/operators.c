@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
 #include "kf_operators.h"
+#include "plugin_operators.h"
 
 enum { MAX_LIST = 256, MAX_DOC = 200, MAX_WORD = 63 };
 
@@ -194,7 +195,7 @@ static void call_init(abi_call *c, const kilni_fuse_operator *op, const kiln_op_
                         .n_attrs = op->def.n_params,
                         .attrs = c->attrs,
                         .host = &c->host.abi};
-    kilni_fuse_crumb_set(op->plugin, op->plugin->operator_slot, doing);
+    kilni_fuse_crash_record_mark(op->plugin, op->plugin->operator_slot, doing);
 }
 
 /* The end of a call, and its answer as a status of ours. */
@@ -202,7 +203,7 @@ static kiln_status call_fini(abi_call *c, const kilni_fuse_operator *op, kf_stat
                              kiln_error *err)
 {
     const char *why = c->diag.text[0] != 0 ? c->diag.text : "no reason is given";
-    kilni_fuse_crumb_set(op->plugin, op->plugin->operator_slot, KILNI_FUSE_CALL_NONE);
+    kilni_fuse_crash_record_mark(op->plugin, op->plugin->operator_slot, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_fini(&c->host);
     switch (answer) {
     case KF_OK:
@@ -426,7 +427,7 @@ kiln_status kilni_fuse_operators_take(const kiln_fuse_registry *registry, kilni_
     const kf_operators *list =
         plugin->table.extension != NULL ? plugin->table.extension(KF_EXT_OPERATORS) : NULL;
     kiln_arena_init(&plugin->operator_memory, registry->env);
-    plugin->operator_slot = kilni_fuse_crumbs_slot(plugin->crumbs);
+    plugin->operator_slot = kilni_fuse_crash_record_slot(plugin->crash_record);
     if (list == NULL) {
         return KILN_STATUS_OK;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Some operations of a tape under numbers of their own: tensors, symbols and scalars dense from 0
-// in order of first sight, as the ABI wants them for a block. Knows which operation defines and
-// which drops a tensor. How that looks in the ABI's structs is op_view.c.
-#include "fusion_host_internal.h"
+// Some operations of a recorded segment under numbers of their own: tensors, symbols and scalars
+// dense from 0 in order of first sight, as the ABI wants them for a block. Knows which operation
+// defines and which drops a tensor. How that looks in the ABI's structs is op_view.c.
+#include "block_view.h"
 
-void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_tape *tape)
+void kilni_fuse_block_view_reset(kilni_fuse_block_view *view, const kilni_fuse_recorded *recorded)
 {
-    view->tape = tape;
+    view->recorded = recorded;
     view->n_ops = 0;
     view->n_tensors = 0;
     view->n_symbols = 0;
@@ -31,7 +31,7 @@ void kilni_fuse_block_view_fini(kilni_fuse_block_view *view, const kiln_env *env
 
 static bool reserve(kilni_fuse_block_view *view, const kiln_op_record *record)
 {
-    const kiln_env *env = view->tape->env;
+    const kiln_env *env = view->recorded->env;
     uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
     uint64_t tensors = (uint64_t)view->n_tensors + operands;
     uint64_t symbols = view->n_symbols + 1 + (uint64_t)operands * KILN_MAX_RANK;
@@ -53,18 +53,18 @@ static bool reserve(kilni_fuse_block_view *view, const kiln_op_record *record)
            kilni_fuse_map_reserve(&view->symbol_map, env, operands * KILN_MAX_RANK + 1);
 }
 
-static void see_symbols(kilni_fuse_block_view *view, uint32_t tape_tensor)
+static void see_symbols(kilni_fuse_block_view *view, uint32_t recorded_tensor)
 {
-    const kilni_fuse_tape *tape = view->tape;
+    const kilni_fuse_recorded *recorded = view->recorded;
     if (view->n_symbols == 0) {
         kilni_fuse_map_put(&view->symbol_map, 0, 0);
         view->symbols[view->n_symbols++] = 0;
     }
-    if (!tape->infos[tape_tensor].has_dims) {
+    if (!recorded->infos[recorded_tensor].has_dims) {
         return;
     }
-    for (uint32_t i = 0; i < tape->tensors[tape_tensor].rank; i++) {
-        uint32_t symbol = tape->infos[tape_tensor].symbols[i];
+    for (uint32_t i = 0; i < recorded->tensors[recorded_tensor].rank; i++) {
+        uint32_t symbol = recorded->infos[recorded_tensor].symbols[i];
         if (kilni_fuse_map_find(&view->symbol_map, symbol) == KILNI_FUSE_NONE) {
             kilni_fuse_map_put(&view->symbol_map, symbol, view->n_symbols);
             view->symbols[view->n_symbols++] = symbol;
@@ -72,24 +72,24 @@ static void see_symbols(kilni_fuse_block_view *view, uint32_t tape_tensor)
     }
 }
 
-static uint32_t see_tensor(kilni_fuse_block_view *view, uint32_t tape_tensor)
+static uint32_t see_tensor(kilni_fuse_block_view *view, uint32_t recorded_tensor)
 {
-    uint32_t tensor = kilni_fuse_map_find(&view->tensor_map, tape_tensor);
+    uint32_t tensor = kilni_fuse_map_find(&view->tensor_map, recorded_tensor);
     if (tensor == KILNI_FUSE_NONE) {
         tensor = view->n_tensors++;
-        kilni_fuse_map_put(&view->tensor_map, tape_tensor, tensor);
-        view->tensors[tensor] = tape_tensor;
+        kilni_fuse_map_put(&view->tensor_map, recorded_tensor, tensor);
+        view->tensors[tensor] = recorded_tensor;
         view->defined[tensor] = KILNI_FUSE_NONE;
         view->dropped[tensor] = KILNI_FUSE_NONE;
-        see_symbols(view, tape_tensor);
+        see_symbols(view, recorded_tensor);
     }
     return tensor;
 }
 
 bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t op)
 {
-    const kiln_op_record *record = &view->tape->ops[op];
-    const uint32_t *refs = view->tape->marks[op].refs;
+    const kiln_op_record *record = &view->recorded->ops[op];
+    const uint32_t *refs = view->recorded->marks[op].refs;
     if (!reserve(view, record)) {
         return false;
     }
@@ -102,8 +102,8 @@ bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t op)
     for (uint32_t i = 0; i < record->n_outputs; i++) {
         view->defined[see_tensor(view, refs[record->n_inputs + i])] = view->n_ops;
     }
-    uint32_t scalar = op == 0 ? 0 : view->tape->marks[op - 1].n_scalars;
-    for (; scalar < view->tape->marks[op].n_scalars; scalar++) {
+    uint32_t scalar = op == 0 ? 0 : view->recorded->marks[op - 1].n_scalars;
+    for (; scalar < view->recorded->marks[op].n_scalars; scalar++) {
         view->scalars[view->n_scalars++] = scalar;
     }
     view->marks[view->n_ops] = (kilni_fuse_block_mark){
@@ -118,23 +118,37 @@ bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t op)
 /* The maps forget only as a whole, so what stays is taken in again. */
 void kilni_fuse_block_view_cut(kilni_fuse_block_view *view, uint32_t n_ops)
 {
-    kilni_fuse_block_view_reset(view, view->tape);
+    kilni_fuse_block_view_reset(view, view->recorded);
     for (uint32_t i = 0; i < n_ops; i++) {
         (void)kilni_fuse_block_view_extend(view, view->ops[i]); // has its memory already
     }
 }
 
-uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t tape_tensor)
+uint32_t kilni_fuse_block_tensor(const kilni_fuse_block_view *view, uint32_t recorded_tensor)
 {
-    return kilni_fuse_map_find(&view->tensor_map, tape_tensor);
+    return kilni_fuse_map_find(&view->tensor_map, recorded_tensor);
 }
 
-uint32_t kilni_fuse_block_symbol(const kilni_fuse_block_view *view, uint32_t tape_symbol)
+uint32_t kilni_fuse_block_symbol(const kilni_fuse_block_view *view, uint32_t recorded_symbol)
 {
-    return kilni_fuse_map_find(&view->symbol_map, tape_symbol);
+    return kilni_fuse_map_find(&view->symbol_map, recorded_symbol);
 }
 
 int64_t kilni_fuse_block_symbol_value(const kilni_fuse_block_view *view, uint32_t symbol)
 {
-    return view->tape->symbols[view->symbols[symbol]];
+    return view->recorded->symbols[view->symbols[symbol]];
+}
+
+bool kilni_fuse_asks_add(kilni_fuse_asks *asks, kilni_fuse_ask ask)
+{
+    for (uint32_t i = 0; i < asks->count; i++) {
+        if (asks->items[i].ref == ask.ref && asks->items[i].is_scalar == ask.is_scalar) {
+            return true;
+        }
+    }
+    if (asks->count == KILNI_FUSE_MAX_ASKS) {
+        return false;
+    }
+    asks->items[asks->count++] = ask;
+    return true;
 }

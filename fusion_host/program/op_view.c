@@ -4,7 +4,8 @@
 // Storage is reused from call to call.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "block_view.h"
+#include "plugin_operators.h"
 
 enum { MAX_OPERANDS = KILN_MAX_INPUTS + KILN_MAX_OUTPUTS };
 
@@ -35,23 +36,24 @@ void kilni_fuse_op_view_destroy(const kiln_env *env, kilni_fuse_op_view *storage
     }
 }
 
-static bool was_asked(const kilni_fuse_ask *asks, uint32_t n_asks, uint32_t symbol)
+static bool was_asked(const kilni_fuse_asks *asks, uint32_t symbol)
 {
-    for (uint32_t i = 0; i < n_asks; i++) {
-        if (!asks[i].is_scalar && asks[i].ref == symbol) {
+    for (uint32_t i = 0; i < asks->count; i++) {
+        if (!asks->items[i].is_scalar && asks->items[i].ref == symbol) {
             return true;
         }
     }
     return false;
 }
 
-static void fill_dims(const kilni_fuse_block_view *view, uint32_t tape_tensor, kf_dim *dims,
-                      const kilni_fuse_ask *asks, uint32_t n_asks)
+static void fill_dims(const kilni_fuse_block_view *view, uint32_t recorded_tensor, kf_dim *dims,
+                      const kilni_fuse_asks *asks)
 {
-    const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
+    const kiln_tensor_desc *desc = &view->recorded->tensors[recorded_tensor];
     for (uint32_t i = 0; i < desc->rank; i++) {
-        uint32_t symbol = kilni_fuse_block_symbol(view, view->tape->infos[tape_tensor].symbols[i]);
-        bool shown = symbol == 0 || was_asked(asks, n_asks, symbol);
+        uint32_t symbol =
+            kilni_fuse_block_symbol(view, view->recorded->infos[recorded_tensor].symbols[i]);
+        bool shown = symbol == 0 || was_asked(asks, symbol);
         dims[i] = (kf_dim){.value = shown ? desc->dims[i] : 0,
                            .symbol = symbol,
                            .flags = shown ? KF_DIM_VALUE : 0};
@@ -69,7 +71,7 @@ static uint32_t div_by(const kiln_tensor_desc *desc)
 
 static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_tensor *out)
 {
-    const kilni_fuse_tensor_info *info = &view->tape->infos[view->tensors[tensor]];
+    const kilni_fuse_tensor_info *info = &view->recorded->infos[view->tensors[tensor]];
     if (view->defined[tensor] == KILNI_FUSE_NONE) {
         out->flags |= KF_TENSOR_EXTERNAL;
     }
@@ -79,18 +81,18 @@ static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_te
 }
 
 static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
-                        const kilni_fuse_block_view *view, uint32_t tape_tensor,
-                        const kilni_fuse_ask *asks, uint32_t n_asks)
+                        const kilni_fuse_block_view *view, uint32_t recorded_tensor,
+                        const kilni_fuse_asks *asks)
 {
-    const kiln_tensor_desc *desc = &view->tape->tensors[tape_tensor];
+    const kiln_tensor_desc *desc = &view->recorded->tensors[recorded_tensor];
     kf_tensor *out = &storage->tensors[slot];
     *out = (kf_tensor){.struct_size = (uint32_t)sizeof(*out),
-                       .id = kilni_fuse_block_tensor(view, tape_tensor),
+                       .id = kilni_fuse_block_tensor(view, recorded_tensor),
                        .dtype = (uint32_t)desc->dtype,
-                       .align_log2 = view->tape->infos[tape_tensor].align_log2,
+                       .align_log2 = view->recorded->infos[recorded_tensor].align_log2,
                        .div_by = 1};
     storage->operands[slot] = out;
-    if (!view->tape->infos[tape_tensor].has_dims) {
+    if (!view->recorded->infos[recorded_tensor].has_dims) {
         out->flags = KF_TENSOR_EXTERNAL; // only dropped, never looked at
         return;
     }
@@ -98,7 +100,7 @@ static void fill_tensor(kilni_fuse_op_view *storage, uint32_t slot,
     out->div_by = div_by(desc);
     out->dims = storage->dims[slot];
     fill_facts(view, out->id, out);
-    fill_dims(view, tape_tensor, storage->dims[slot], asks, n_asks);
+    fill_dims(view, recorded_tensor, storage->dims[slot], asks);
 }
 
 static uint32_t abi_type(kiln_attr_type type)
@@ -153,19 +155,20 @@ static bool fill_attr(kilni_fuse_op_view *storage, uint32_t slot, const kiln_att
 
 /* `first_scalar`: the block's number of the operation's first scalar. */
 static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
-                           uint32_t tape_op, uint32_t first_scalar)
+                           uint32_t recorded_op, uint32_t first_scalar)
 {
-    const kiln_op_record *record = &view->tape->ops[tape_op];
+    const kiln_op_record *record = &view->recorded->ops[recorded_op];
     const kiln_op_signature *signature = kiln_op_info_of(record->op)->signature;
-    uint32_t scalar = tape_op == 0 ? 0 : view->tape->marks[tape_op - 1].n_scalars;
+    uint32_t scalar = recorded_op == 0 ? 0 : view->recorded->marks[recorded_op - 1].n_scalars;
     uint32_t count = 0;
     for (uint32_t i = 0; i < record->n_attrs && i < signature->n_attrs; i++) {
         const kiln_attr_spec *spec = &signature->attrs[i];
         if (spec->role == KILN_ROLE_SCALAR) {
-            storage->attrs[count++] = (kf_attr){.key = (uint32_t)spec->key,
-                                                .type = KF_TYPE_SCALAR,
-                                                .count = abi_type(view->tape->scalars[scalar].type),
-                                                .v = {.i = first_scalar++}};
+            storage->attrs[count++] =
+                (kf_attr){.key = (uint32_t)spec->key,
+                          .type = KF_TYPE_SCALAR,
+                          .count = abi_type(view->recorded->scalars[scalar].type),
+                          .v = {.i = first_scalar++}};
             scalar++;
         } else if (spec->role == KILN_ROLE_IDENTITY) {
             count += fill_attr(storage, count, spec, &record->attrs[i]);
@@ -191,19 +194,19 @@ static uint32_t fill_params(kilni_fuse_op_view *storage, const kiln_op_record *r
 }
 
 const kf_op *kilni_fuse_op_view_fill(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
-                                     uint32_t op, const kilni_fuse_ask *asks, uint32_t n_asks)
+                                     uint32_t op, const kilni_fuse_asks *asks)
 {
-    uint32_t tape_op = view->ops[op];
+    uint32_t recorded_op = view->ops[op];
     uint32_t first_scalar = op == 0 ? 0 : view->marks[op - 1].n_scalars;
-    const kiln_op_record *record = &view->tape->ops[tape_op];
-    const uint32_t *refs = view->tape->marks[tape_op].refs;
+    const kiln_op_record *record = &view->recorded->ops[recorded_op];
+    const uint32_t *refs = view->recorded->marks[recorded_op].refs;
     const kiln_op_info *info = kiln_op_info_of(record->op);
     uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
     for (uint32_t i = 0; i < operands; i++) {
-        fill_tensor(storage, i, view, refs[i], asks, n_asks);
+        fill_tensor(storage, i, view, refs[i], asks);
         storage->tensors[i].flags |= i >= record->n_inputs ? KF_TENSOR_UNINIT : 0;
     }
-    uint32_t n_attrs = fill_attrs(storage, view, tape_op, first_scalar);
+    uint32_t n_attrs = fill_attrs(storage, view, recorded_op, first_scalar);
     n_attrs = record->op == KILN_OP_CUSTOM ? fill_params(storage, record, n_attrs) : n_attrs;
     storage->op = (kf_op){.struct_size = (uint32_t)sizeof(kf_op),
                           .kind = info->wire,

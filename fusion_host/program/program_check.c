@@ -5,7 +5,7 @@
 // A size that only these extents make too large is FAILED_PRECONDITION: nobody's fault.
 #include <inttypes.h>
 
-#include "fusion_host_internal.h"
+#include "translate.h"
 
 enum { MAX_GLOBAL_LOG2 = 40 };
 
@@ -18,8 +18,8 @@ static bool follows_extents(const kilni_fuse_translation *input, const kiln_form
     for (uint32_t i = 0; i < formula->count; i++) {
         found = found || formula->steps[i].code == KILN_F_SYM;
     }
-    for (uint32_t i = 0; i < input->trial->n_asks; i++) {
-        found = found || !input->trial->asks[i].is_scalar;
+    for (uint32_t i = 0; i < input->asks->count; i++) {
+        found = found || !input->asks->items[i].is_scalar;
     }
     return found;
 }
@@ -65,7 +65,8 @@ static kiln_status check_groups(const kilni_fuse_translation *input,
         kiln_status status = check_size(input, &launch->global[i], (int64_t)1 << MAX_GLOBAL_LOG2,
                                         "global size", &global, err);
         if (status == KILN_STATUS_OK && launch->local[0].count > 0) {
-            status = check_size(input, &launch->local[i], max_group, "local size", &local, err);
+            int64_t most = limit_or(input->device->max_work_items[i], max_group);
+            status = check_size(input, &launch->local[i], most, "local size", &local, err);
         }
         if (status != KILN_STATUS_OK) {
             return status;
@@ -236,8 +237,8 @@ static kiln_status flow_launch(flow *f, uint32_t index)
 static kiln_status flow_host_op(flow *f, uint32_t position)
 {
     const kilni_fuse_block_view *view = f->input->view;
-    const kiln_op_record *record = &view->tape->ops[view->ops[position]];
-    const uint32_t *refs = view->tape->marks[view->ops[position]].refs;
+    const kiln_op_record *record = &view->recorded->ops[view->ops[position]];
+    const uint32_t *refs = view->recorded->marks[view->ops[position]].refs;
     if (record->op == KILN_OP_DROP) {
         return kiln_fail(f->err, INVALID_ARGUMENT, "a step runs operation %u, which is a drop",
                          position);
@@ -266,7 +267,7 @@ static kiln_status flow_prepack(flow *f, uint32_t temp)
         bool constant =
             arg->kind == KILN_ARG_TENSOR && arg->access == KILN_ACCESS_READ &&
             view->defined[arg->ref] == KILNI_FUSE_NONE &&
-            (view->tape->infos[view->tensors[arg->ref]].facts & KILNI_FUSE_FACT_CONST) != 0;
+            (view->recorded->infos[view->tensors[arg->ref]].facts & KILNI_FUSE_FACT_CONST) != 0;
         bool target =
             arg->kind == KILN_ARG_TEMP && arg->ref == temp && arg->access == KILN_ACCESS_WRITE;
         if (is_memory(arg) && !constant && !target) {

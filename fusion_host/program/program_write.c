@@ -3,7 +3,7 @@
 // program. Reading is plan_disk.c's, which trusts none of it.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "translate.h"
 
 void kilni_fuse_write_number(kiln_string *s, uint64_t value)
 {

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
+#include "translate.h"
 
 enum {
     MAX_SOURCES = 64,
@@ -245,13 +246,13 @@ static kiln_status check_tensor_arg(translator *t, const kf_karg *arg)
         return status;
     }
     uint32_t tensor = view->tensors[arg->ref];
-    if (!view->tape->infos[tensor].has_dims) {
+    if (!view->recorded->infos[tensor].has_dims) {
         return kiln_fail(t->err, INVALID_ARGUMENT,
                          "argument names tensor %u, which is only dropped", arg->ref);
     }
-    if (arg->kind == KF_ARG_STRIDE && arg->axis >= view->tape->tensors[tensor].rank) {
+    if (arg->kind == KF_ARG_STRIDE && arg->axis >= view->recorded->tensors[tensor].rank) {
         return kiln_fail(t->err, INVALID_ARGUMENT, "argument names axis %u of tensor %u of rank %u",
-                         arg->axis, arg->ref, view->tape->tensors[tensor].rank);
+                         arg->axis, arg->ref, view->recorded->tensors[tensor].rank);
     }
     return KILN_STATUS_OK;
 }
@@ -499,7 +500,7 @@ static kiln_status take_guard(translator *t, const kf_program *program)
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    uint32_t room = guard.count + 4 * input->trial->n_asks;
+    uint32_t room = guard.count + 4 * input->asks->count;
     kiln_formula_step *steps = kiln_arena_alloc(input->arena, room * sizeof(*steps));
     if (steps == NULL) {
         return no_memory(t);
@@ -507,8 +508,8 @@ static kiln_status take_guard(translator *t, const kf_program *program)
     uint32_t count = guard.count;
     memcpy(steps, guard.steps != NULL ? guard.steps : steps, count * sizeof(*steps));
     uint32_t n_symbols = input->view->marks[input->len - 1].n_symbols;
-    for (uint32_t i = 0; i < input->trial->n_asks; i++) {
-        const kilni_fuse_ask *ask = &input->trial->asks[i];
+    for (uint32_t i = 0; i < input->asks->count; i++) {
+        const kilni_fuse_ask *ask = &input->asks->items[i];
         if (ask->is_scalar || ask->ref >= n_symbols) {
             continue;
         }

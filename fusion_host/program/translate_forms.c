@@ -3,7 +3,8 @@
 // text or one of the binaries beside it. What the form says is checked by translate.c as any other.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "host_services.h"
+#include "translate.h"
 
 enum { MAX_BINARIES = 64, MAX_STRUCT_BYTES = 4096 };
 

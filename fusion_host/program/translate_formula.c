@@ -4,7 +4,7 @@
 // before anything is evaluated.
 #include <inttypes.h>
 
-#include "fusion_host_internal.h"
+#include "translate.h"
 
 _Static_assert(KF_INS_IMM == (int)KILN_F_IMM && KF_INS_SYM == (int)KILN_F_SYM &&
                    KF_INS_DEVICE == (int)KILN_F_FACT && KF_INS_ADD == (int)KILN_F_ADD &&

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An open-addressed map from 64-bit keys to 32-bit numbers that empties in one step, and the growth
-// of plain arrays. Nothing is ever removed alone: a tape forgets all its tensors at once.
+// of plain arrays. Nothing is ever removed alone: a recorded segment forgets all its tensors at
+// once.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
 
 enum { SMALLEST = 32 };
 

@@ -7,7 +7,7 @@
 // holds is plan_build.c's business.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "plan_store.h"
 
 enum { FIRST_BUCKETS = 256 };
 
@@ -183,7 +183,7 @@ static bool same_scalar(const kiln_attr *a, const kiln_attr *b)
 }
 
 static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_block *block,
-                         const kilni_fuse_tape *tape)
+                         const kilni_fuse_recorded *recorded)
 {
     enum { FEW = 64 };
     int64_t few[FEW];
@@ -195,7 +195,7 @@ static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_blo
         values = kiln_alloc_array(store->env, block->n_symbols, sizeof(*values));
     }
     for (uint32_t i = 0; values != NULL && i < block->n_symbols; i++) {
-        values[i] = tape->symbols[block->symbols[i]];
+        values[i] = recorded->symbols[block->symbols[i]];
     }
     int64_t holds = 0;
     bool known = values != NULL &&
@@ -208,18 +208,18 @@ static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_blo
 }
 
 static bool serves(const kilni_fuse_plan_store *store, const kilni_fuse_plan *plan,
-                   const kilni_fuse_tape *tape)
+                   const kilni_fuse_recorded *recorded)
 {
     if (!plan->guarded) {
         return true;
     }
     for (uint32_t i = 0; i < plan->n_guards; i++) {
-        if (!same_scalar(&tape->scalars[plan->guards[i].scalar], &plan->guards[i].value)) {
+        if (!same_scalar(&recorded->scalars[plan->guards[i].scalar], &plan->guards[i].value)) {
             return false;
         }
     }
     for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
-        if (!block_serves(store, &plan->plan.blocks[i], tape)) {
+        if (!block_serves(store, &plan->plan.blocks[i], recorded)) {
             return false;
         }
     }
@@ -254,11 +254,11 @@ static void link_newest(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
 }
 
 kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
-                                            bool full, const kilni_fuse_tape *tape,
+                                            bool full, const kilni_fuse_recorded *recorded,
                                             uint64_t size_class)
 {
     kilni_fuse_plan *plan = full ? node->full : node->now;
-    while (plan != NULL && (plan->size_class != size_class || !serves(store, plan, tape))) {
+    while (plan != NULL && (plan->size_class != size_class || !serves(store, plan, recorded))) {
         plan = plan->next_variant;
     }
     if (plan != NULL && plan != store->newest) {

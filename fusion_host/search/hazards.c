@@ -5,23 +5,23 @@
 // wrong.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "position.h"
 
-bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape *tape,
+bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_recorded *recorded,
                               uint32_t end)
 {
-    if (hazards->tape != tape || hazards->n_ops > end) {
+    if (hazards->recorded != recorded || hazards->n_ops > end) {
         kilni_fuse_hazards_forget(hazards);
-        hazards->tape = tape;
+        hazards->recorded = recorded;
     }
-    uint32_t n_tensors = end == 0 ? 0 : tape->marks[end - 1].n_tensors;
-    if (!kilni_fuse_grow(tape->env, &hazards->definer, &hazards->definer_capacity, n_tensors,
+    uint32_t n_tensors = end == 0 ? 0 : recorded->marks[end - 1].n_tensors;
+    if (!kilni_fuse_grow(recorded->env, &hazards->definer, &hazards->definer_capacity, n_tensors,
                          sizeof(*hazards->definer)) ||
-        !kilni_fuse_grow(tape->env, &hazards->unit, &hazards->unit_capacity, end,
+        !kilni_fuse_grow(recorded->env, &hazards->unit, &hazards->unit_capacity, end,
                          sizeof(*hazards->unit)) ||
-        !kilni_fuse_grow(tape->env, &hazards->reached, &hazards->reached_capacity, end,
+        !kilni_fuse_grow(recorded->env, &hazards->reached, &hazards->reached_capacity, end,
                          sizeof(*hazards->reached)) ||
-        !kilni_fuse_grow(tape->env, &hazards->units, &hazards->units_capacity, end,
+        !kilni_fuse_grow(recorded->env, &hazards->units, &hazards->units_capacity, end,
                          sizeof(*hazards->units))) {
         return false;
     }
@@ -29,8 +29,8 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
         hazards->definer[hazards->n_tensors] = KILNI_FUSE_NONE;
     }
     for (; hazards->n_ops < end; hazards->n_ops++) {
-        const kiln_op_record *record = &tape->ops[hazards->n_ops];
-        const uint32_t *refs = tape->marks[hazards->n_ops].refs;
+        const kiln_op_record *record = &recorded->ops[hazards->n_ops];
+        const uint32_t *refs = recorded->marks[hazards->n_ops].refs;
         for (uint32_t i = 0; i < record->n_outputs; i++) {
             hazards->definer[refs[record->n_inputs + i]] = hazards->n_ops;
         }
@@ -41,17 +41,21 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_tape
     hazards->n_units = 0;
     hazards->feeds = 0;
     hazards->spent = false;
+    hazards->begin_ns = kiln_time_ns();
+    hazards->overdue = false;
     return true;
 }
 
 void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards)
 {
-    hazards->tape = NULL;
+    hazards->recorded = NULL;
     hazards->n_ops = 0;
     hazards->n_tensors = 0;
     hazards->n_units = 0;
     hazards->feeds = 0;
     hazards->spent = false;
+    hazards->begin_ns = kiln_time_ns();
+    hazards->overdue = false;
 }
 
 void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)
@@ -67,8 +71,8 @@ void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)
 static bool reads(const kilni_fuse_hazards *hazards, const uint8_t *marks, uint32_t op,
                   uint32_t wanted)
 {
-    const uint32_t *refs = hazards->tape->marks[op].refs;
-    for (uint32_t i = 0; i < hazards->tape->ops[op].n_inputs; i++) {
+    const uint32_t *refs = hazards->recorded->marks[op].refs;
+    for (uint32_t i = 0; i < hazards->recorded->ops[op].n_inputs; i++) {
         uint32_t definer = hazards->definer[refs[i]];
         if (definer != KILNI_FUSE_NONE && (marks[definer] & wanted) != 0) {
             return true;
@@ -100,7 +104,7 @@ void kilni_fuse_hazards_add(kilni_fuse_hazards *hazards, const uint32_t *ops, ui
     hazards->units[hazards->n_units++] = (kilni_fuse_unit){.first = ops[0], .last = ops[n_ops - 1]};
 }
 
-typedef struct window { ///< operations of the tape, `end` not among them
+typedef struct window { ///< operations of the recorded segment, `end` not among them
     uint32_t begin;
     uint32_t end;
 } window;
@@ -128,8 +132,8 @@ static window window_of(const kilni_fuse_hazards *hazards, const kilni_fuse_tria
 
 static bool reads_reached(const kilni_fuse_hazards *hazards, window w, uint32_t op, uint32_t wanted)
 {
-    const uint32_t *refs = hazards->tape->marks[op].refs;
-    for (uint32_t i = 0; i < hazards->tape->ops[op].n_inputs; i++) {
+    const uint32_t *refs = hazards->recorded->marks[op].refs;
+    for (uint32_t i = 0; i < hazards->recorded->ops[op].n_inputs; i++) {
         uint32_t definer = hazards->definer[refs[i]];
         if (definer != KILNI_FUSE_NONE && definer >= w.begin &&
             (hazards->reached[definer] & wanted) != 0) {
@@ -192,13 +196,13 @@ bool kilni_fuse_hazards_hold(kilni_fuse_hazards *hazards, kilni_fuse_trial *tria
 bool kilni_fuse_hazards_drop(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial,
                              uint32_t op)
 {
-    uint32_t tensor = hazards->tape->marks[op].refs[0];
+    uint32_t tensor = hazards->recorded->marks[op].refs[0];
     if (kilni_fuse_block_tensor(&trial->view, tensor) == KILNI_FUSE_NONE) {
         return false;
     }
     for (uint32_t i = 0; i < op; i++) {
-        const kiln_op_record *record = &hazards->tape->ops[i];
-        const uint32_t *refs = hazards->tape->marks[i].refs;
+        const kiln_op_record *record = &hazards->recorded->ops[i];
+        const uint32_t *refs = hazards->recorded->marks[i].refs;
         for (uint32_t k = 0; k < record->n_inputs; k++) {
             if (refs[k] == tensor && record->op != KILN_OP_DROP &&
                 trial->marks[i] != KILNI_FUSE_INSIDE) {

@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "position.h"
+
+/* Until the next mark a process that ends does so in this call of the fuser's plugin. */
+static void mark(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_call call)
+{
+    kilni_fuse_crash_record_mark(engine->fusers[fuser].plugin, engine->crash_slot, call);
+}
 
 void kilni_fuse_position_init(kilni_fuse_position *position)
 {
@@ -19,10 +25,12 @@ void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_en
     for (uint32_t i = 0; position->started && i < engine->n_fusers; i++) {
         kilni_fuse_trial *trial = &position->trials[i];
         const kf_plugin *table = &engine->fusers[i].plugin->table;
+        mark(engine, i, KILNI_FUSE_CALL_BUILDER);
         if (trial->builder != NULL && table->builder_reset(trial->builder) != KF_OK) {
             table->builder_destroy(trial->builder);
             trial->builder = NULL;
         }
+        mark(engine, i, KILNI_FUSE_CALL_NONE);
     }
     position->started = false;
     kilni_fuse_hazards_forget(&position->hazards);
@@ -32,7 +40,9 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 {
     for (uint32_t i = 0; position->trials != NULL && i < engine->n_fusers; i++) {
         kilni_fuse_trial *trial = &position->trials[i];
+        mark(engine, i, KILNI_FUSE_CALL_BUILDER);
         engine->fusers[i].plugin->table.builder_destroy(trial->builder);
+        mark(engine, i, KILNI_FUSE_CALL_NONE);
         kilni_fuse_block_view_fini(&trial->view, engine->env);
         kiln_free(engine->env, trial->marks);
     }
@@ -48,7 +58,7 @@ static void say(kilni_fuse_diag *diag, const char *text)
 }
 
 static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
-                        const kilni_fuse_tape *tape, uint32_t seed)
+                        const kilni_fuse_recorded *recorded, uint32_t seed)
 {
     const kilni_fuse_fuser *f = &engine->fusers[fuser];
     kf_builder *builder = trial->builder;
@@ -59,7 +69,7 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
                                 .diag_op = KILNI_FUSE_NONE,
                                 .marks = kept.marks,
                                 .marks_capacity = kept.marks_capacity};
-    kilni_fuse_block_view_reset(&trial->view, tape);
+    kilni_fuse_block_view_reset(&trial->view, recorded);
     if (!kilni_fuse_fuser_enabled(f)) {
         trial->finished = true;
         say(&trial->diag, "disabled after three failures; `kiln plugin reset` forgets them");
@@ -67,7 +77,9 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
     }
     if (builder == NULL) {
         kilni_fuse_host_listen(f->host, &trial->diag);
+        mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
         kf_status status = f->plugin->table.builder_create(f->handle, &trial->builder);
+        mark(engine, fuser, KILNI_FUSE_CALL_NONE);
         kilni_fuse_host_listen(f->host, NULL);
         if (status != KF_OK || trial->builder == NULL) {
             trial->builder = NULL;
@@ -78,7 +90,7 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
 }
 
 static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine,
-                         const kilni_fuse_tape *tape, uint32_t seed, kiln_error *err)
+                         const kilni_fuse_recorded *recorded, uint32_t seed, kiln_error *err)
 {
     if (position->trials == NULL && engine->n_fusers > 0) {
         position->trials =
@@ -91,23 +103,9 @@ static kiln_status start(kilni_fuse_position *position, kiln_fuse_engine *engine
     position->finished = false;
     position->seed = seed;
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
-        start_trial(engine, i, &position->trials[i], tape, seed);
+        start_trial(engine, i, &position->trials[i], recorded, seed);
     }
     return KILN_STATUS_OK;
-}
-
-bool kilni_fuse_trial_ask(kilni_fuse_trial *trial, kilni_fuse_ask ask)
-{
-    for (uint32_t i = 0; i < trial->n_asks; i++) {
-        if (trial->asks[i].ref == ask.ref && trial->asks[i].is_scalar == ask.is_scalar) {
-            return true;
-        }
-    }
-    if (trial->n_asks == KILNI_FUSE_MAX_ASKS) {
-        return false;
-    }
-    trial->asks[trial->n_asks++] = ask;
-    return true;
 }
 
 static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
@@ -119,7 +117,7 @@ static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
     }
     int64_t value = kilni_fuse_block_symbol_value(view, symbol);
     kilni_fuse_ask ask = {.ref = symbol, .value = value};
-    if (symbol != 0 && !kilni_fuse_trial_ask(trial, ask)) {
+    if (symbol != 0 && !kilni_fuse_asks_add(&trial->asks, ask)) {
         return KF_E_UNSUPPORTED;
     }
     *out = value;
@@ -133,7 +131,7 @@ static bool is_drawn_later(const kilni_fuse_block_view *view, uint32_t scalar)
     while (view->marks[at].n_scalars <= scalar) {
         at++;
     }
-    const kiln_op_record *record = &view->tape->ops[view->ops[at]];
+    const kiln_op_record *record = &view->recorded->ops[view->ops[at]];
     const kiln_op_info *info = kiln_op_info_of(record->op);
     uint32_t number = at > 0 ? view->marks[at - 1].n_scalars : 0;
     if (info->cls != KILN_CLASS_CREATION) {
@@ -157,9 +155,9 @@ static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar 
     if (out == NULL || view->n_ops == 0 || scalar >= view->marks[view->n_ops - 1].n_scalars) {
         return KF_E_INVALID;
     }
-    const kiln_attr *attr = &view->tape->scalars[view->scalars[scalar]];
+    const kiln_attr *attr = &view->recorded->scalars[view->scalars[scalar]];
     if (is_drawn_later(view, scalar) ||
-        !kilni_fuse_trial_ask(trial, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
+        !kilni_fuse_asks_add(&trial->asks, (kilni_fuse_ask){.is_scalar = true, .ref = scalar})) {
         return KF_E_UNSUPPORTED;
     }
     *out = (kf_scalar){.type = (uint32_t)attr->type};
@@ -204,12 +202,12 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
                       .dim_value = dim_value,
                       .scalar_value = scalar_value};
     kf_state state = {.struct_size = (uint32_t)sizeof(state)};
-    const kf_op *shown = kilni_fuse_op_view_fill(engine->op_view, &trial->view,
-                                                 trial->view.n_ops - 1, trial->asks, trial->n_asks);
+    const kf_op *shown =
+        kilni_fuse_op_view_fill(engine->op_view, &trial->view, trial->view.n_ops - 1, &trial->asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
-    kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_FUSE);
+    mark(engine, fuser, KILNI_FUSE_CALL_FUSE);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);
-    kilni_fuse_crumb_set(f->plugin, engine->crumb_slot, KILNI_FUSE_CALL_NONE);
+    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_listen(f->host, NULL);
     const char *bad = status == KF_OK ? kilni_fuse_state_fault(&state, trial) : NULL;
     if (status == KF_E_INTERNAL || status == KF_E_INVALID) {
@@ -231,12 +229,14 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
 }
 
 /* Puts the builder back to what it was before the operation at hand. */
-static void give_back(const kf_plugin *table, kilni_fuse_trial *trial, kf_builder *before,
-                      uint32_t n_asks, uint32_t op)
+static void give_back(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
+                      kf_builder *before, uint32_t n_asks, uint32_t op)
 {
-    table->builder_destroy(trial->builder);
+    mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+    engine->fusers[fuser].plugin->table.builder_destroy(trial->builder);
+    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
     trial->builder = before;
-    trial->n_asks = n_asks;
+    trial->asks.count = n_asks;
     trial->marks[op] = 0;
     kilni_fuse_block_view_cut(&trial->view, trial->view.n_ops - 1);
 }
@@ -252,9 +252,11 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         trial->finished = true;
         return false;
     }
+    mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
     if (table->builder_clone(trial->builder, &before) != KF_OK) {
         before = NULL;
     }
+    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
     hazards->feeds++;
     trial->marks[op] = KILNI_FUSE_INSIDE;
     trial->diag.text[0] = 0;
@@ -265,10 +267,12 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         say(&trial->diag, "would depend on itself through another block");
     }
     if (taken) {
+        mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
         table->builder_destroy(before);
+        mark(engine, fuser, KILNI_FUSE_CALL_NONE);
         return true;
     }
-    give_back(table, trial, before, old.n_asks, op);
+    give_back(engine, fuser, trial, before, old.asks.count, op);
     trial->finished = before == NULL; // nothing to go on with
     trial->ready = before != NULL && old.ready;
     trial->len = old.len;
@@ -278,6 +282,19 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         trial->diag_op = old.diag_op;
     }
     return false;
+}
+
+bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
+{
+    uint64_t most = engine->search_ns * (1 + hazards->n_ops / engine->max_segment);
+    uint64_t taken = most == 0 ? 0 : kiln_time_ns() - hazards->begin_ns;
+    if (taken > most && !hazards->overdue) {
+        hazards->overdue = true;
+        kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                       "search of %u operations stopped after %llu ms: the rest runs unfused",
+                       hazards->n_ops, (unsigned long long)(taken / 1000000));
+    }
+    return hazards->overdue;
 }
 
 /* Without a limit fusers that take much and are never ready make a search quadratic. */
@@ -290,25 +307,25 @@ static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards
                        "search of %u operations stopped after showing %llu: the rest runs unfused",
                        end, (unsigned long long)most);
     }
-    return !hazards->spent;
+    return !hazards->spent && !kilni_fuse_overdue(engine, hazards);
 }
 
 /* Why the operation is not shown to the fuser; "" where that needs no word, NULL when it is. */
 static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards,
                             kilni_fuse_trial *trial, uint32_t op, uint32_t end)
 {
-    const kilni_fuse_tape *tape = hazards->tape;
-    if (tape->ops[op].op == KILN_OP_DROP) {
+    const kilni_fuse_recorded *recorded = hazards->recorded;
+    if (recorded->ops[op].op == KILN_OP_DROP) {
         return kilni_fuse_hazards_drop(hazards, trial, op) ? NULL : "";
     }
-    if (!kilni_fuse_hazards_allow(hazards, trial, op) || tape->marks[op].empty_extent ||
+    if (!kilni_fuse_hazards_allow(hazards, trial, op) || recorded->marks[op].empty_extent ||
         hazards->unit[op] != KILNI_FUSE_NONE) {
         return "";
     }
-    if (kiln_op_info_of(tape->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
+    if (kiln_op_info_of(recorded->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
         return "is of several devices and runs alone"; // a block may run twice, to be measured
     }
-    return may_show(engine, hazards, end) ? NULL : "the search had shown as many as it may";
+    return may_show(engine, hazards, end) ? NULL : "the search had taken as long as it may";
 }
 
 static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t fuser,
@@ -316,7 +333,7 @@ static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t
 {
     while (!trial->finished && trial->scanned < end) {
         uint32_t op = trial->scanned++;
-        bool is_drop = hazards->tape->ops[op].op == KILN_OP_DROP;
+        bool is_drop = hazards->recorded->ops[op].op == KILN_OP_DROP;
         bool seed = trial->view.n_ops == 0 && trial->idle == 0;
         const char *why = withheld(engine, hazards, trial, op, end);
         bool taken = why == NULL && offer(engine, hazards, fuser, trial, op);
@@ -343,7 +360,7 @@ kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_en
 {
     kiln_status status = KILN_STATUS_OK;
     if (!position->started) {
-        status = start(position, engine, hazards->tape, seed, err);
+        status = start(position, engine, hazards->recorded, seed, err);
     }
     position->finished = true;
     for (uint32_t i = 0; i < engine->n_fusers && status == KILN_STATUS_OK; i++) {

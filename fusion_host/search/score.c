@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The unit of the contest: nanoseconds saved against the same operations run alone. Costs come from
+// The unit of a choice: nanoseconds saved against the same operations run alone. Costs come from
 // the device's measured figures by operator class; a claim below the roofline (launches, and bytes
 // that must move) is lifted to it. The order of candidates is total and knows nothing of load
 // order.
 #include <math.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "blocks.h"
+#include "translate.h"
 
 enum { DEFAULT_LAUNCH_NS = 5000, CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
@@ -123,10 +124,10 @@ static double contraction_ns(const kiln_device_info *device, const kiln_op_recor
                 flops_ns(device, contraction_flops(device, record)) / share);
 }
 
-double kilni_fuse_score_baseline(const kiln_device_info *device, const kilni_fuse_tape *tape,
-                                 uint32_t op)
+double kilni_fuse_score_baseline(const kiln_device_info *device,
+                                 const kilni_fuse_recorded *recorded, uint32_t op)
 {
-    const kiln_op_record *record = &tape->ops[op];
+    const kiln_op_record *record = &recorded->ops[op];
     switch (kiln_op_info_of(record->op)->cls) {
     case KILN_CLASS_CONTROL:
     case KILN_CLASS_VIEW:
@@ -165,8 +166,8 @@ double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t laun
     const kilni_fuse_block_view *view = input->view;
     double bytes = 0;
     for (uint32_t op = 0; op < input->len; op++) {
-        const kiln_op_record *record = &view->tape->ops[view->ops[op]];
-        const uint32_t *refs = view->tape->marks[view->ops[op]].refs;
+        const kiln_op_record *record = &view->recorded->ops[view->ops[op]];
+        const uint32_t *refs = view->recorded->marks[view->ops[op]].refs;
         for (uint32_t i = 0; i < record->n_inputs && record->op != KILN_OP_DROP; i++) {
             uint32_t tensor = kilni_fuse_block_tensor(view, refs[i]);
             bool first_sight =

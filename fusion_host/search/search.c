@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "tournament.h"
+#include "translate.h"
 
 // ---- candidates of one position ----
 
-typedef struct contest { ///< the candidates of one position
+typedef struct choice { ///< the candidates of one position
     kiln_fuse_engine *engine;
     kilni_fuse_position *position;
     kilni_fuse_hazards *hazards;
@@ -22,15 +23,21 @@ typedef struct contest { ///< the candidates of one position
     bool has_best;
     kilni_fuse_candidate entered[KILNI_FUSE_MAX_CONTENDERS]; ///< all that may be measured
     uint32_t n_entered;
-} contest;
+} choice;
 
-static const char *keep_text(contest *c, const char *text)
+/* Until the next mark a process that ends does so in this call of the fuser's plugin. */
+static void mark(const choice *c, uint32_t fuser, kilni_fuse_call call)
+{
+    kilni_fuse_crash_record_mark(c->engine->fusers[fuser].plugin, c->engine->crash_slot, call);
+}
+
+static const char *keep_text(choice *c, const char *text)
 {
     const char *copy = kiln_arena_copy(c->arena, text, strlen(text) + 1);
     return copy != NULL ? copy : "";
 }
 
-static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
+static kilni_fuse_verdict *add_verdict(choice *c, uint32_t fuser)
 {
     kilni_fuse_blocks *b = c->blocks;
     if (!kilni_fuse_grow(c->engine->env, &b->verdicts, &b->verdicts_capacity,
@@ -43,7 +50,7 @@ static kilni_fuse_verdict *add_verdict(contest *c, uint32_t fuser)
     return verdict;
 }
 
-static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_trial *trial)
+static void give_reason(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_trial *trial)
 {
     char text[224];
     if (trial->diag.text[0] == 0) {
@@ -62,11 +69,14 @@ static void give_reason(contest *c, kilni_fuse_verdict *verdict, const kilni_fus
     }
     op = op < view->n_ops ? view->ops[op] : trial->diag_op;
     snprintf(text, sizeof(text), "operation %u (%s): %s", op,
-             kiln_op_info_of(view->tape->ops[op].op)->name, trial->diag.text);
+             kiln_op_info_of(view->recorded->ops[op].op)->name, trial->diag.text);
     verdict->reason = keep_text(c, text);
 }
 
-enum { MOST_VARIANTS = 3 }; ///< of one candidate, beside its first program
+enum {
+    MOST_VARIANTS = 3, ///< of one candidate, beside its first program
+    MOST_DESCRIBED = 16 ///< of these a fuser may describe, usable or not
+};
 
 typedef struct variants {
     kiln_program *programs[MOST_VARIANTS];
@@ -74,12 +84,13 @@ typedef struct variants {
 } variants;
 
 /* The claims, now that the block's length is settled; the pointers in the state are good until the
- * next call. */
-static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
+ * next call, and may be anything: the caller reads them under the same mark. */
+static bool ask_state(choice *c, uint32_t fuser, kf_state *state)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
     *state = (kf_state){.struct_size = (uint32_t)sizeof(*state)};
+    mark(c, fuser, KILNI_FUSE_CALL_STATE);
     kf_status status = table->builder_state(trial->builder, state);
     const char *bad =
         status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
@@ -94,10 +105,11 @@ static bool ask_state(contest *c, uint32_t fuser, kf_state *state)
 
 /* Other ways to write the same program, for tournaments; one that is not well described is left
  * out. */
-static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
+static void take_variants(choice *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
                           const kilni_fuse_translation *input, variants *out)
 {
-    for (uint32_t i = 1; i < count && out->count < MOST_VARIANTS; i++) {
+    uint32_t end = count < MOST_DESCRIBED ? count : MOST_DESCRIBED;
+    for (uint32_t i = 1; i < end && out->count < MOST_VARIANTS; i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         kiln_program *translated = NULL;
         kiln_error why = KILN_ERROR_INIT;
@@ -112,7 +124,7 @@ static void take_variants(contest *c, const kf_plugin *table, const kf_opt *opt,
 }
 
 /* Describes and verifies what the builder has. */
-static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_translation *input,
+static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_translation *input,
                                 kilni_fuse_candidate *out, variants *others, kiln_error *err)
 {
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
@@ -120,8 +132,7 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
     kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
     kf_program program = {.struct_size = (uint32_t)sizeof(program)};
     kiln_status status = KILN_STATUS_OK;
-    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
-                         KILNI_FUSE_CALL_FINISH);
+    mark(c, fuser, KILNI_FUSE_CALL_FINISH);
     if (table->builder_finish(c->position->trials[fuser].builder, &opt) != KF_OK || opt == NULL) {
         status = kiln_fail(err, INTERNAL, "was ready but did not finish");
     } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof(info)) {
@@ -148,17 +159,16 @@ static kiln_status take_program(contest *c, uint32_t fuser, const kilni_fuse_tra
     if (opt != NULL) {
         table->opt_destroy(opt);
     }
-    kilni_fuse_crumb_set(c->engine->fusers[fuser].plugin, c->engine->crumb_slot,
-                         KILNI_FUSE_CALL_NONE);
+    mark(c, fuser, KILNI_FUSE_CALL_NONE);
     return status;
 }
 
 /* `claimed_ns` below 0: no estimate, so the host takes its own roofline of the program. */
-static void score(contest *c, const kilni_fuse_translation *input, int64_t claimed_ns,
+static void score(choice *c, const kilni_fuse_translation *input, int64_t claimed_ns,
                   kilni_fuse_candidate *candidate)
 {
     const kiln_device_info *device = &c->engine->device;
-    const kilni_fuse_tape *tape = input->view->tape;
+    const kilni_fuse_recorded *recorded = input->view->recorded;
     kilni_fuse_score *s = &candidate->score;
     double alone_ns = 0;
     s->len = input->len;
@@ -167,11 +177,11 @@ static void score(contest *c, const kilni_fuse_translation *input, int64_t claim
         if (step->kind == KILN_STEP_LAUNCH) {
             s->launches++;
         } else {
-            alone_ns += kilni_fuse_score_baseline(device, tape, input->view->ops[step->index]);
+            alone_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[step->index]);
         }
     }
     for (uint32_t i = 0; i < input->len; i++) {
-        s->baseline_ns += kilni_fuse_score_baseline(device, tape, input->view->ops[i]);
+        s->baseline_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[i]);
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
     s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + alone_ns;
@@ -198,12 +208,12 @@ static kiln_status read_claim(const kilni_fuse_translation *input, const kf_stat
     return status;
 }
 
-static bool is_worth_fusing(const contest *c, const kilni_fuse_score *score)
+static bool is_worth_fusing(const choice *c, const kilni_fuse_score *score)
 {
     return c->engine->fuse_slower || fmax(score->claimed_ns, score->floor_ns) < score->baseline_ns;
 }
 
-static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
+static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
 {
     bool worth = is_worth_fusing(c, &candidate->score);
     const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
@@ -235,7 +245,7 @@ static void enter(contest *c, kilni_fuse_verdict *verdict, const kilni_fuse_cand
 
 /* With the claim of the first program: which is the fastest is only known when they were measured.
  */
-static void enter_variants(contest *c, const kilni_fuse_candidate *first, const variants *others)
+static void enter_variants(choice *c, const kilni_fuse_candidate *first, const variants *others)
 {
     uint32_t count = is_worth_fusing(c, &first->score) ? others->count : 0;
     for (uint32_t i = 0; i < count && c->n_entered < KILNI_FUSE_MAX_CONTENDERS; i++) {
@@ -256,7 +266,7 @@ static const int64_t *block_values(const kilni_fuse_translation *input)
     return values;
 }
 
-static void judge(contest *c, uint32_t fuser)
+static void judge(choice *c, uint32_t fuser)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kilni_fuse_fuser *f = &c->engine->fusers[fuser];
@@ -265,7 +275,7 @@ static void judge(contest *c, uint32_t fuser)
     if (verdict == NULL) {
         return;
     }
-    if (!trial->ready || !ask_state(c, fuser, &state)) {
+    if (!trial->ready) {
         give_reason(c, verdict, trial);
         return;
     }
@@ -273,7 +283,7 @@ static void judge(contest *c, uint32_t fuser)
                                     .len = trial->len,
                                     .device = &c->engine->device,
                                     .facts = c->engine->facts,
-                                    .trial = trial,
+                                    .asks = &trial->asks,
                                     .arena = c->arena};
     input.values = block_values(&input);
     if (input.values == NULL) {
@@ -286,11 +296,19 @@ static void judge(contest *c, uint32_t fuser)
     kiln_error why = KILN_ERROR_INIT;
     int64_t claim = -1;
     variants others = {.count = 0};
-    if (read_claim(&input, &state, &claim, &why) != KILN_STATUS_OK) {
+    bool has_state = ask_state(c, fuser, &state);
+    kiln_status status =
+        has_state ? read_claim(&input, &state, &claim, &why) : KILN_STATUS_INTERNAL;
+    mark(c, fuser, KILNI_FUSE_CALL_NONE);
+    if (!has_state) {
+        give_reason(c, verdict, trial);
+        return;
+    }
+    if (status != KILN_STATUS_OK) {
         verdict->reason = keep_text(c, why.message);
         return;
-    } // the pointers in the state die with the next call
-    kiln_status status = take_program(c, fuser, &input, &candidate, &others, &why);
+    }
+    status = take_program(c, fuser, &input, &candidate, &others, &why);
     if (status == KILN_STATUS_OK && candidate.program != NULL) {
         score(c, &input, claim, &candidate);
         enter(c, verdict, &candidate);
@@ -306,31 +324,32 @@ static void judge(contest *c, uint32_t fuser)
 
 // ---- blocks ----
 
-static bool add_guards(contest *c, const kilni_fuse_trial *trial)
+static bool add_guards(choice *c, const kilni_fuse_trial *trial)
 {
     kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_block_view *view = &trial->view;
-    for (uint32_t i = 0; i < trial->n_asks; i++) {
-        if (!trial->asks[i].is_scalar) {
+    for (uint32_t i = 0; i < trial->asks.count; i++) {
+        if (!trial->asks.items[i].is_scalar) {
             continue; // in the program's own guard
         }
         if (!kilni_fuse_grow(c->engine->env, &b->guards, &b->guards_capacity,
                              (uint64_t)b->n_guards + 1, sizeof(*b->guards))) {
             return false;
         }
-        if (trial->asks[i].ref >= view->marks[trial->len - 1].n_scalars) {
+        if (trial->asks.items[i].ref >= view->marks[trial->len - 1].n_scalars) {
             continue; // behind the block, so the block does not depend on it
         }
-        uint32_t scalar = view->scalars[trial->asks[i].ref];
-        b->guards[b->n_guards++] = (kilni_fuse_scalar_guard){scalar, view->tape->scalars[scalar]};
+        uint32_t scalar = view->scalars[trial->asks.items[i].ref];
+        b->guards[b->n_guards++] =
+            (kilni_fuse_scalar_guard){scalar, view->recorded->scalars[scalar]};
     }
     return true;
 }
 
 static bool asked_a_scalar(const kilni_fuse_trial *trial)
 {
-    for (uint32_t i = 0; i < trial->n_asks; i++) {
-        if (trial->asks[i].is_scalar) {
+    for (uint32_t i = 0; i < trial->asks.count; i++) {
+        if (trial->asks.items[i].is_scalar) {
             return true;
         }
     }
@@ -339,7 +358,7 @@ static bool asked_a_scalar(const kilni_fuse_trial *trial)
 
 /* The candidates with the same operations as the best, in a fixed order; with them the block may be
  * contested again by measuring. One that holds for a scalar's value only stays out. */
-static bool add_rivals(contest *c, kilni_fuse_block *block)
+static bool add_rivals(choice *c, kilni_fuse_block *block)
 {
     block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof(*block->rivals));
     if (block->rivals == NULL) {
@@ -362,7 +381,7 @@ static bool add_rivals(contest *c, kilni_fuse_block *block)
     return true;
 }
 
-static bool add_block(contest *c)
+static bool add_block(choice *c)
 {
     kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_trial *trial = &c->position->trials[c->best.fuser];
@@ -392,7 +411,7 @@ static bool add_block(contest *c)
            block->scalars != NULL && add_rivals(c, block) && add_guards(c, trial);
 }
 
-static void say_who_won(contest *c, uint32_t first_verdict)
+static void say_who_won(choice *c, uint32_t first_verdict)
 {
     for (uint32_t i = first_verdict; i < c->blocks->n_verdicts; i++) {
         kilni_fuse_verdict *verdict = &c->blocks->verdicts[i];
@@ -419,8 +438,8 @@ static void say_who_won(contest *c, uint32_t first_verdict)
     }
 }
 
-/* Lets the fusers contest what they gathered; the winner's block is added. */
-static kiln_status choose(contest *c, kiln_error *err)
+/* Compares what the fusers gathered; the winner's block is added. */
+static kiln_status choose(choice *c, kiln_error *err)
 {
     uint32_t first_verdict = c->blocks->n_verdicts;
     for (uint32_t i = 0; i < c->engine->n_fusers; i++) {
@@ -459,46 +478,46 @@ static void note_cut(const kilni_fuse_blocks *blocks, uint32_t at, settled *s)
 }
 
 /* `decide`: also what more operations might change. */
-static kiln_status search_from(contest *c, uint32_t seed, uint32_t n_ops, bool decide,
+static kiln_status search_from(choice *c, uint32_t seed, uint32_t n_ops, bool decide,
                                bool *out_wait, kiln_error *err)
 {
     kiln_status status =
         kilni_fuse_position_feed(c->position, c->engine, c->hazards, seed, n_ops, err);
-    *out_wait = !decide && !c->position->finished;
+    *out_wait = !decide && !c->position->finished && !c->hazards->overdue;
     if (status == KILN_STATUS_OK && !*out_wait) {
         status = choose(c, err);
     }
-    if (c->position == &c->engine->scratch) {
+    if (c->position == c->engine->scratch) {
         kilni_fuse_position_reset(c->position, c->engine);
     }
     return status;
 }
 
-kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                              kilni_fuse_cover cover, kilni_fuse_position *first, kiln_arena *arena,
-                              kilni_fuse_blocks *out_blocks, kiln_error *err)
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                              uint32_t n_ops, kilni_fuse_cover cover, kilni_fuse_position *first,
+                              kiln_arena *arena, kilni_fuse_blocks *out_blocks, kiln_error *err)
 {
     bool full = cover == KILNI_FUSE_COVER_ALL;
     kilni_fuse_hazards *hazards = &first->hazards;
     settled safe = {0};
     bool wait = false;
     bool leading = true;
-    if (!kilni_fuse_hazards_learn(hazards, tape, n_ops)) {
+    if (!kilni_fuse_hazards_learn(hazards, recorded, n_ops)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a search");
     }
     for (uint32_t at = 0; at < n_ops && !wait; at++) {
-        if (tape->ops[at].op == KILN_OP_DROP) {
+        if (recorded->ops[at].op == KILN_OP_DROP) {
             continue;
         }
         note_cut(out_blocks, at, &safe);
-        if (hazards->unit[at] != KILNI_FUSE_NONE) {
+        if (hazards->unit[at] != KILNI_FUSE_NONE || kilni_fuse_overdue(engine, hazards)) {
             continue;
         }
-        contest c = {.engine = engine,
-                     .position = leading ? first : &engine->scratch,
-                     .hazards = hazards,
-                     .arena = arena,
-                     .blocks = out_blocks};
+        choice c = {.engine = engine,
+                    .position = leading ? first : engine->scratch,
+                    .hazards = hazards,
+                    .arena = arena,
+                    .blocks = out_blocks};
         bool decide = full || (leading && cover == KILNI_FUSE_COVER_FIRST);
         leading = false;
         kiln_status status = search_from(&c, at, n_ops, decide, &wait, err);
@@ -506,6 +525,7 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_tape *t
             return status;
         }
     }
+    out_blocks->lacking = out_blocks->lacking || hazards->overdue; // not for other processes
     full = full || (cover == KILNI_FUSE_COVER_FIRST && !wait);
     out_blocks->n_covered = full ? n_ops : safe.cut;
     if (!full) {

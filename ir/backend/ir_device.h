@@ -33,7 +33,14 @@ enum { ///< kiln_device_info.features
     KILN_FEATURE_PROGRAMS = 32u, ///< build and launch are there: fusers make sense
     KILN_FEATURE_OWN_VIEWS = 64u, ///< runs operators of class VIEW itself and gets only dense views
     KILN_FEATURE_PREPARED = 128u, ///< no compiler: takes source of which it has a binary
-    KILN_FEATURE_SINGLE_WORK_ITEM = 256u ///< a kernel runs best as one work-item: FPGA
+    KILN_FEATURE_SINGLE_WORK_ITEM = 256u, ///< a kernel runs best as one work-item: FPGA
+    KILN_FEATURE_INT64_ATOMICS = 512u,
+    KILN_FEATURE_FLOAT_ATOMICS = 1024u,
+    KILN_FEATURE_SUBGROUPS = 2048u, ///< their built-in functions
+    KILN_FEATURE_IMAGES = 4096u,
+    KILN_FEATURE_DENORMALS = 8192u, ///< f32 denormals are kept
+    KILN_FEATURE_ROUNDED_DIVIDE_SQRT = 16384u, ///< of f32, where a program asks for it
+    KILN_FEATURE_COMMAND_BUFFER = 32768u
 };
 
 typedef struct kiln_device_info { ///< texts belong to the backend
@@ -59,6 +66,13 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint64_t flops_f32; ///< estimate
     uint64_t launch_ns; ///< measured cost of one more kernel in a queue
     kiln_hash128 fingerprint; ///< name, driver, platform version, extensions
+    uint64_t max_work_items[3]; ///< of a work-group along each dimension; 0: not known
+    uint64_t flops_f16; ///< estimate; 0: not known
+    uint64_t flops_f64; ///< likewise
+    uint64_t accelerated_dtypes; ///< bit KILN_DTYPE_x: computed faster than f32
+    uint32_t cl_c_version; ///< newest OpenCL C that it takes; 0: not known
+    uint32_t subgroup_size; ///< 0: not known
+    uint32_t cache_line_bytes; ///< 0: not known
 } kiln_device_info;
 
 typedef struct kiln_backend_stats {

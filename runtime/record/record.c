@@ -34,8 +34,12 @@ static inline kiln_status check(kiln_device **handle, const kilni_op_call *call,
     for (size_t i = 0; i < n_results; i++) {
         out_tensors[i] = NULL;
     }
-    if (info == NULL || info->cls == KILN_CLASS_CONTROL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator to record", (int)call->op);
+    if (info == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "there is no operator with the number %d",
+                         (int)call->op);
+    }
+    if (info->cls == KILN_CLASS_CONTROL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s is recorded by the runtime alone", info->name);
     }
     if (n_inputs > info->signature->max_inputs || n_inputs < info->signature->min_inputs) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s takes %u to %u inputs, not %zu", info->name,

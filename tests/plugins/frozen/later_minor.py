@@ -28,7 +28,7 @@ GROWING = re.compile(r"^typedef struct (kf_\w+) \{(?![^\n]*// frozen)[^\n]*\n   
 MORE = "    uint64_t later_a;\n    uint64_t later_b;\n}"
 # What a later host would say to plugins of today: unknown services and facts, which they must not mind.
 HOST_SAYS = {
-    "fusion_host/load/host_services.c": (".abi_minor = KF_ABI_MINOR,",
+    "fusion_host/plugin/host_services.c": (".abi_minor = KF_ABI_MINOR,",
                                     ".abi_minor = KF_ABI_MINOR, .later_a = 0x5a5a5a5a, .later_b = ~0ull,"),
 }
 

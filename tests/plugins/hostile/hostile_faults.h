@@ -21,6 +21,8 @@
 #define EVIL_NEGATIVE_CLAIM 21
 #define EVIL_ZERO_CLAIM 22 ///< nothing is done in no time
 #define EVIL_OVERFLOWING_CLAIM 23
+#define EVIL_WILD_CLAIM 24 ///< at the third operation a pointer into the first page
+#define EVIL_MANY_VARIANTS 25 ///< offers as many as there are numbers, and describes none
 // In its callbacks.
 #define EVIL_LOOPS_IN_FUSE 40
 #define EVIL_LOOPS_IN_INIT 41
@@ -28,6 +30,7 @@
 #define EVIL_CRASHES_LATE 43 ///< at the third operation: no smoke test sees it
 #define EVIL_IMPURE 44 ///< another program each time
 #define EVIL_NULL_SOURCE 45
+#define EVIL_SLOW 47 ///< thinks about each operation
 #define EVIL_DANGLING 46 ///< pointers into the first page
 
 #endif

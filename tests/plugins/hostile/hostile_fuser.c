@@ -117,6 +117,11 @@ static uint32_t takes(kf_builder *b, const kf_op *op)
     if (EVIL == EVIL_CRASHES_LATE && b->n_steps == 3) {
         *(volatile int *)0 = 1;
     }
+    if (EVIL == EVIL_SLOW) {
+        for (i = 0; i < 1000000; i++) {
+            b->closed = *(volatile uint32_t *)&b->closed;
+        }
+    }
     while (EVIL == EVIL_LOOPS_IN_FUSE) {
         b->closed = *(volatile uint32_t *)&b->closed;
     }
@@ -151,6 +156,9 @@ static kf_status builder_state(const kf_builder *builder, kf_state *out)
     state.launches = 1;
     state.confidence = KF_CONFIDENCE_MODEL;
     state.est_ns = kf_formula_expr(&builder->claim);
+    if (EVIL == EVIL_WILD_CLAIM && builder->n_steps == 3) {
+        state.est_ns.ins = (const kf_ins *)(uintptr_t)8;
+    }
     KF_OUT(out, &state);
     return KF_OK;
 }
@@ -320,7 +328,7 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     memset(&info, 0, sizeof(info));
     info.struct_size = (uint32_t)sizeof(info);
     info.len = opt->len;
-    info.n_variants = 1;
+    info.n_variants = EVIL == EVIL_MANY_VARIANTS ? UINT32_MAX : 1;
     info.name.ptr = "evil";
     info.name.len = 4;
     info.key.ptr = opt->code;
@@ -332,7 +340,9 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
 static kf_status opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
 {
     kf_program view;
-    (void)variant;
+    if (variant > 0) {
+        return KF_E_INVALID;
+    }
     memset(&view, 0, sizeof(view));
     view.struct_size = (uint32_t)sizeof(view);
     view.sources = opt->sources;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The store: values come back, across processes and at once; damage is a miss and never an error
 // that stays; the limit holds, oldest first; every allocation failing once.
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -515,6 +516,23 @@ static void test_threads(void)
     kiln_store_close(store);
 }
 
+/// A process that hangs with the lock of the store's file costs a wait, not the program.
+static void test_held_lock(void)
+{
+    kiln_env env = plain_env();
+    const char *folder = new_folder("held");
+    KILN_CHECK_INT(mkdir(folder, 0700), 0);
+    uint64_t start = kiln_time_ns();
+    int file = open(kiln_test_path(folder, "kiln.db.lock"), O_RDWR | O_CREAT, 0600);
+    KILN_CHECK(file >= 0 && kiln_file_lock(file, 0));
+    kiln_store *store = open_store(&env, folder);
+    KILN_CHECK(kiln_time_ns() - start < UINT64_C(30000000000));
+    KILN_CHECK_INT(put(store, KILN_STORE_PLANS, 1, 10), KILN_STATUS_OK);
+    KILN_CHECK_INT(get(&env, store, KILN_STORE_PLANS, 1, 10), KILN_STATUS_OK);
+    kiln_store_close(store);
+    close(file);
+}
+
 static void test_no_memory(void)
 {
     kiln_faults faults;
@@ -542,4 +560,4 @@ KILN_TEST_MAIN("unit/base/store", KILN_TEST(test_put_get), KILN_TEST(test_clear)
                KILN_TEST(test_truncated_and_foreign), KILN_TEST(test_damaged_and_replaced),
                KILN_TEST(test_limit), KILN_TEST(test_least_recently_used),
                KILN_TEST(test_hits_do_not_write), KILN_TEST(test_processes),
-               KILN_TEST(test_threads), KILN_TEST(test_no_memory))
+               KILN_TEST(test_threads), KILN_TEST(test_held_lock), KILN_TEST(test_no_memory))

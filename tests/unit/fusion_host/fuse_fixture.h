@@ -4,8 +4,15 @@
 #ifndef KILN_TESTS_FUSE_FIXTURE_H
 #define KILN_TESTS_FUSE_FIXTURE_H
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
+#include "fuse_stream.h"
 #include "harness.h"
+#include "plugin_load.h"
+#include "plugin_operators.h"
+#include "plugin_record.h"
+#include "plugin_trust.h"
+#include "tournament.h"
+#include "translate.h"
 
 typedef struct fuse_fixture {
     kiln_env env;

@@ -3,8 +3,8 @@
 // plugins of before there were forms, and what is refused of them.
 #include <string.h>
 
-#include "fusion_host_internal.h"
 #include "harness.h"
+#include "translate.h"
 
 static const kiln_device_info compiling = {
     .name = "board", .driver = "2.1", .features = KILN_FEATURE_COMPILER, .fingerprint = {1, 2}};

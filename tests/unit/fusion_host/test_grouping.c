@@ -335,7 +335,7 @@ static void test_the_search_ends(void)
 
 /* neg0 -> exp1, neg2 -> exp3, where exp1 and neg2, exp3 and neg0 depend on each other's chain. */
 typedef struct knot {
-    kilni_fuse_tape tape;
+    kilni_fuse_recorded recorded;
     uint32_t ops[2][2];
     kilni_fuse_block blocks[2];
     kilni_fuse_blocks all;
@@ -354,13 +354,14 @@ static void push(knot *k, kiln_op op, uint64_t a, uint64_t b, uint64_t out)
     output.id = out;
     const kiln_op_record record = {
         .op = op, .n_inputs = b != 0 ? 2 : 1, .n_outputs = 1, .inputs = inputs, .outputs = &output};
-    KILN_CHECK_INT(kilni_fuse_tape_push(&k->tape, &record, tokens, NULL, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_fuse_recorded_push(&k->recorded, &record, tokens, NULL, &err),
+                   KILN_STATUS_OK);
 }
 
 static void knot_open(knot *k, const kiln_env *env, const uint32_t ops[2][2])
 {
     memset(k, 0, sizeof(*k));
-    kilni_fuse_tape_init(&k->tape, env, 128);
+    kilni_fuse_recorded_init(&k->recorded, env, 128);
     memcpy(k->ops, ops, sizeof(k->ops));
     for (int i = 0; i < 2; i++) {
         k->blocks[i] = (kilni_fuse_block){.ops = k->ops[i], .len = 2};
@@ -382,12 +383,12 @@ static void test_order_keeps_what_was_recorded(void)
     push(&k, KILN_OP_NEG, 2, 0, 3);
     push(&k, KILN_OP_NEG, 4, 0, 5);
     push(&k, KILN_OP_NEG, 5, 0, 6);
-    KILN_CHECK_INT(kilni_fuse_order(&k.tape, &k.all, order, &count, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
     if (KILN_CHECK_INT(count, 2)) {
         KILN_CHECK_INT(order[0], 1); // it has the first operation
         KILN_CHECK_INT(order[1], 0);
     }
-    kilni_fuse_tape_fini(&k.tape);
+    kilni_fuse_recorded_fini(&k.recorded);
 }
 
 /* A block whose input a later one gives runs behind it, wherever it began. */
@@ -404,12 +405,12 @@ static void test_a_dependence_beats_the_place(void)
     push(&k, KILN_OP_NEG, 3, 0, 4);
     push(&k, KILN_OP_NEG, 4, 0, 5);
     push(&k, KILN_OP_ADD, 2, 5, 6);
-    KILN_CHECK_INT(kilni_fuse_order(&k.tape, &k.all, order, &count, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
     if (KILN_CHECK_INT(count, 2)) {
         KILN_CHECK_INT(order[0], 1);
         KILN_CHECK_INT(order[1], 0);
     }
-    kilni_fuse_tape_fini(&k.tape);
+    kilni_fuse_recorded_fini(&k.recorded);
 }
 
 /* Two blocks that wait for each other: the first is dissolved and its operations run alone, as
@@ -427,14 +428,14 @@ static void test_a_knot_is_cut(void)
     push(&k, KILN_OP_NEG, 2, 0, 3);
     push(&k, KILN_OP_NEG, 3, 0, 4);
     push(&k, KILN_OP_NEG, 4, 0, 5);
-    KILN_CHECK_INT(kilni_fuse_order(&k.tape, &k.all, order, &count, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
     if (KILN_CHECK_INT(count, 3)) {
         KILN_CHECK_INT(order[0], KILNI_FUSE_SINGLE | 0);
         KILN_CHECK_INT(order[1], 1);
         KILN_CHECK_INT(order[2], KILNI_FUSE_SINGLE | 3);
     }
     KILN_CHECK_INT(k.blocks[0].len, 0);
-    kilni_fuse_tape_fini(&k.tape);
+    kilni_fuse_recorded_fini(&k.recorded);
 }
 
 KILN_TEST_MAIN("unit/fusion_host/grouping", KILN_TEST(test_programs_with_one_beginning),

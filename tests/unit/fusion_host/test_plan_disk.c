@@ -128,6 +128,53 @@ static void test_second_process_searches_nothing(void)
     KILN_CHECK_INT(b.plans_loaded, 1);
 }
 
+static void other_speeds(kiln_device_info *device)
+{
+    device->bytes_per_s *= 5;
+    device->flops_f32 /= 7;
+    device->launch_ns *= 300;
+}
+
+/* Speeds that were measured meanwhile do not change what was planned: only tournaments do. */
+static void test_a_later_process_makes_the_same_plan(void)
+{
+    char first[256], later[256];
+    const change none = {0}, measured = {.device_fact = other_speeds};
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "plans");
+    (void)process(folder, &none, first, sizeof(first));
+    for (int i = 0; i < 2; i++) {
+        kiln_fuse_stats stats = process(folder, &measured, later, sizeof(later));
+        KILN_CHECK_INT(stats.plans_searched, 0);
+        KILN_CHECK_INT(stats.plans_loaded, 1);
+        KILN_CHECK_STR(later, first);
+    }
+}
+
+static void other_c_version(kiln_device_info *device)
+{
+    device->cl_c_version = 200;
+}
+
+static void other_items(kiln_device_info *device)
+{
+    device->max_work_items[2] = 64;
+}
+
+static void other_subgroup(kiln_device_info *device)
+{
+    device->subgroup_size = 32;
+}
+
+static void other_cache_line(kiln_device_info *device)
+{
+    device->cache_line_bytes = 128;
+}
+
+static void other_accelerated(kiln_device_info *device)
+{
+    device->accelerated_dtypes = 1ull << KILN_DTYPE_F16;
+}
+
 static void other_type(kiln_device_info *device)
 {
     device->type = device->type == KILN_DEVICE_CPU ? KILN_DEVICE_ACCELERATOR : KILN_DEVICE_CPU;
@@ -181,6 +228,11 @@ static void other_allocation(kiln_device_info *device)
 static const change changes[] = {
     {.name = "device_type", .device_fact = other_type},
     {.name = "platform", .device_fact = other_platform},
+    {.name = "cl_c_version", .device_fact = other_c_version},
+    {.name = "work_items", .device_fact = other_items},
+    {.name = "subgroup", .device_fact = other_subgroup},
+    {.name = "cache_line", .device_fact = other_cache_line},
+    {.name = "accelerated", .device_fact = other_accelerated},
     {.name = "extensions", .device_fact = other_extensions},
     {.name = "features", .device_fact = other_features},
     {.name = "vector_bytes", .device_fact = other_vectors},
@@ -239,13 +291,14 @@ static void test_operators_are_in_the_key(void)
     fixture_close(&f);
 }
 
-static bool decodes(fuse_fixture *f, const kilni_fuse_tape *tape, const void *bytes, size_t length)
+static bool decodes(fuse_fixture *f, const kilni_fuse_recorded *recorded, const void *bytes,
+                    size_t length)
 {
     kilni_fuse_blocks blocks = {0};
     kiln_arena arena;
     kiln_arena_init(&arena, &f->env);
-    bool found =
-        kilni_fuse_disk_decode(f->engine, tape, tape->n_ops, bytes, length, &arena, &blocks);
+    bool found = kilni_fuse_disk_decode(f->engine, recorded, recorded->n_ops, bytes, length, &arena,
+                                        &blocks);
     kilni_fuse_blocks_fini(&blocks, &f->env);
     kiln_arena_fini(&arena);
     return found;
@@ -260,8 +313,8 @@ static void close_entry(kiln_string *entry)
 
 /* Arguments that are scalars, made to say that they write memory: how many were found, and how many
  * of these entries were believed. */
-static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_tape *tape, kiln_string *entry,
-                                   uint32_t *out_believed)
+static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_recorded *recorded,
+                                   kiln_string *entry, uint32_t *out_believed)
 {
     uint32_t found = 0;
     for (size_t at = 24; at + 56 <= entry->length; at++) {
@@ -273,7 +326,7 @@ static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_tape *tape,
         memcpy(entry->text + at + sizeof(write), &write, sizeof(write));
         close_entry(entry);
         found++;
-        *out_believed += decodes(f, tape, entry->text, entry->length);
+        *out_believed += decodes(f, recorded segment, entry->text, entry->length);
         memcpy(entry->text + at, scalar, sizeof(scalar));
     }
     close_entry(entry);
@@ -289,23 +342,23 @@ static void test_damage_is_a_miss(void)
         kiln_string entry;
         kiln_arena_init(&arena, &f.env);
         (void)program(&f, 1000, true, 7);
-        const kilni_fuse_tape *tape = &f.stream->tapes[f.stream->active];
-        KILN_CHECK_INT(kilni_fuse_search(f.engine, tape, tape->n_ops, KILNI_FUSE_COVER_ALL,
+        const kilni_fuse_recorded *recorded = &f.stream->recorded[f.stream->active];
+        KILN_CHECK_INT(kilni_fuse_search(f.engine, recorded, recorded->n_ops, KILNI_FUSE_COVER_ALL,
                                          &f.stream->first, &arena, &blocks, NULL),
                        KILN_STATUS_OK);
         KILN_CHECK_INT(blocks.n_blocks, 1);
-        KILN_CHECK(kilni_fuse_disk_encode(f.engine, tape, tape->n_ops, &blocks, &entry));
-        KILN_CHECK(decodes(&f, tape, entry.text, entry.length));
+        KILN_CHECK(kilni_fuse_disk_encode(f.engine, recorded, recorded->n_ops, &blocks, &entry));
+        KILN_CHECK(decodes(&f, recorded, entry.text, entry.length));
         uint32_t accepted = 0;
         for (size_t i = 0; i < entry.length; i++) {
             for (int bit = 0; bit < 8; bit++) {
                 entry.text[i] = (char)(entry.text[i] ^ (1 << bit));
-                accepted += decodes(&f, tape, entry.text, entry.length);
+                accepted += decodes(&f, recorded, entry.text, entry.length);
                 entry.text[i] = (char)(entry.text[i] ^ (1 << bit));
             }
         }
         for (size_t length = 0; length < entry.length; length++) {
-            accepted += decodes(&f, tape, entry.text, length);
+            accepted += decodes(&f, recorded, entry.text, length);
         }
         KILN_CHECK_INT(accepted, 0);
         // With a right sum too, what is inside is not believed.
@@ -313,12 +366,12 @@ static void test_damage_is_a_miss(void)
         for (size_t i = 24; i < entry.length; i++) {
             entry.text[i] = (char)(entry.text[i] ^ 0x55);
             close_entry(&entry);
-            sound += decodes(&f, tape, entry.text, entry.length);
+            sound += decodes(&f, recorded, entry.text, entry.length);
             entry.text[i] = (char)(entry.text[i] ^ 0x55);
         }
         KILN_CHECK(sound < entry.length / 2); // names, scores and source text may be anything
         uint32_t believed = 0;
-        KILN_CHECK(scalars_that_write(&f, tape, &entry, &believed) > 0);
+        KILN_CHECK(scalars_that_write(&f, recorded, &entry, &believed) > 0);
         KILN_CHECK_INT(believed, 0);
         kiln_string_fini(&entry);
         kilni_fuse_blocks_fini(&blocks, &f.env);
@@ -328,5 +381,6 @@ static void test_damage_is_a_miss(void)
 }
 
 KILN_TEST_MAIN("unit/fusion_host/plan_disk", KILN_TEST(test_second_process_searches_nothing),
+               KILN_TEST(test_a_later_process_makes_the_same_plan),
                KILN_TEST(test_each_part_of_the_key), KILN_TEST(test_operators_are_in_the_key),
                KILN_TEST(test_damage_is_a_miss))

@@ -102,6 +102,11 @@ static void test_a_crash_while_planning(void)
     check_crash("evil_crashes_late", "a process ended in builder_fuse");
 }
 
+static void test_a_wild_pointer_in_a_claim(void)
+{
+    check_crash("evil_wild_claim", "a process ended in builder_state");
+}
+
 /* Calls the rule of an operator that crashes. */
 static void call_rule(session *s)
 {
@@ -167,7 +172,8 @@ static void test_no_crash_no_blame(void)
     KILN_CHECK_INT(waitpid(child, NULL, 0), child);
     if (begin(&s, folder)) {
         KILN_CHECK_INT(load(&s, "evil_none"), KILN_STATUS_OK);
-        kilni_fuse_crumb_set(s.f.registry->plugins[0], 0, KILNI_FUSE_CALL_FUSE); // in a call now
+        kilni_fuse_crash_record_mark(s.f.registry->plugins[0], 0,
+                                     KILNI_FUSE_CALL_FUSE); // in a call now
         if (begin(&other, folder)) {
             KILN_CHECK_INT(load(&other, "evil_none"), KILN_STATUS_OK);
         }
@@ -186,7 +192,7 @@ static void test_who_is_interrupted_is_not_to_blame(void)
         if (child == 0) {
             session mine;
             if (begin(&mine, folder) && load(&mine, "evil_none") == KILN_STATUS_OK) {
-                kilni_fuse_crumb_set(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_FUSE);
+                kilni_fuse_crash_record_mark(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_FUSE);
                 if (interrupted) {
                     kiln_fuse_registry_interrupted(mine.f.registry);
                 }
@@ -217,7 +223,7 @@ static void test_a_build_is_forgiven_once(void)
         if (child == 0) {
             session mine;
             if (begin(&mine, folder) && load(&mine, "evil_none") == KILN_STATUS_OK) {
-                kilni_fuse_crumb_set(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_BUILD);
+                kilni_fuse_crash_record_mark(mine.f.registry->plugins[0], 1, KILNI_FUSE_CALL_BUILD);
             }
             (void)kill(getpid(), SIGKILL);
         }
@@ -403,7 +409,7 @@ static void *change_often(void *user)
 {
     for (int i = 0; i < CHANGES; i++) {
         kilni_fuse_record record;
-        int lock = kilni_fuse_record_begin(user, some_hash, &record);
+        int lock = kilni_fuse_record_begin(&(kiln_env){0}, user, some_hash, &record);
         record.ended++;
         snprintf(record.ended_in, sizeof(record.ended_in), "a call");
         KILN_CHECK(kilni_fuse_record_end(lock, user, some_hash, &record));
@@ -435,12 +441,31 @@ static void test_changes_at_once(void)
     KILN_CHECK_INT(record.ended, (THREADS + 1) * CHANGES);
 }
 
+/* A process that hangs with the lock holds up nobody for long. */
+static void test_a_held_lock_is_not_waited_for_long(void)
+{
+    const char *folder = kiln_test_tmpdir();
+    kilni_fuse_record record;
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    uint64_t start = kiln_time_ns();
+    int held = kilni_fuse_record_begin(&env, folder, some_hash, &record);
+    KILN_CHECK(held >= 0);
+    int lock = kilni_fuse_record_begin(&env, folder, some_hash, &record);
+    record.ended = 7;
+    KILN_CHECK(kilni_fuse_record_end(lock, folder, some_hash, &record));
+    KILN_CHECK(kiln_time_ns() - start < UINT64_C(30000000000));
+    KILN_CHECK(kilni_fuse_record_read(folder, some_hash, &record));
+    KILN_CHECK_INT(record.ended, 7);
+    KILN_CHECK(kilni_fuse_record_end(held, folder, some_hash, &record));
+}
+
 int main(int argc, char **argv)
 {
     enum { SCANS = sizeof(scans) / sizeof(scans[0]) };
     static const kiln_test_case others[] = {
         KILN_TEST(test_a_crash_while_loading),
         KILN_TEST(test_a_crash_while_planning),
+        KILN_TEST(test_a_wild_pointer_in_a_claim),
         KILN_TEST(test_a_crash_in_an_operator),
         KILN_TEST(test_no_crash_no_blame),
         KILN_TEST(test_who_is_interrupted_is_not_to_blame),
@@ -450,6 +475,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_banned_program_stays_banned),
         KILN_TEST(test_damaged_records),
         KILN_TEST(test_changes_at_once),
+        KILN_TEST(test_a_held_lock_is_not_waited_for_long),
     };
     enum { OTHERS = sizeof(others) / sizeof(others[0]) };
     kiln_test_case cases[SCANS + OTHERS];

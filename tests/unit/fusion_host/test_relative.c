@@ -180,9 +180,9 @@ static void test_operands_and_attributes(void)
 
 static const kilni_fuse_tensor_info *info_of(const fuse_fixture *f, const kiln_tensor_desc *t)
 {
-    const kilni_fuse_tape *tape = &f->stream->tapes[f->stream->active];
-    uint32_t tensor = kilni_fuse_map_find(&tape->tensor_map, t->id);
-    return tensor == KILNI_FUSE_NONE ? NULL : &tape->infos[tensor];
+    const kilni_fuse_recorded *recorded = &f->stream->recorded[f->stream->active];
+    uint32_t tensor = kilni_fuse_map_find(&recorded->tensor_map, t->id);
+    return tensor == KILNI_FUSE_NONE ? NULL : &recorded->infos[tensor];
 }
 
 enum {
@@ -258,17 +258,18 @@ static void test_op_view(void)
         (void)fixture_op(&f, KILN_OP_SUB, &b, &a);
         kilni_fuse_block_view view = {0};
         kilni_fuse_op_view *storage = kilni_fuse_op_view_create(&f.env);
-        kilni_fuse_block_view_reset(&view, &f.stream->tapes[f.stream->active]);
+        kilni_fuse_block_view_reset(&view, &f.stream->recorded[f.stream->active]);
         KILN_CHECK(kilni_fuse_block_view_extend(&view, 1));
         KILN_CHECK(kilni_fuse_block_view_extend(&view, 2));
-        kilni_fuse_ask ask = {.ref = 2, .value = 48};
-        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 0, &ask, 1);
+        const kilni_fuse_asks asks = {.items = {{.ref = 2, .value = 48}}, .count = 1};
+        const kilni_fuse_asks none = {.count = 0};
+        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 0, &asks);
         KILN_CHECK_INT(op->kind, KF_OP_ADD_SCALAR);
         KILN_CHECK_INT(op->n_attrs, 1);
         KILN_CHECK_INT(op->attrs[0].key, KF_ATTR_VALUE);
         KILN_CHECK_INT(op->attrs[0].type, KF_TYPE_SCALAR);
         KILN_CHECK_INT(op->attrs[0].count, KF_TYPE_F64);
-        KILN_CHECK_INT(op->attrs[0].v.i, 0); // the block's first, the tape's second
+        KILN_CHECK_INT(op->attrs[0].v.i, 0); // the block's first, the recorded segment's second
         const kf_tensor *t = op->inputs[0];
         KILN_CHECK_INT(t->id, 0);
         KILN_CHECK_INT(t->dtype, KF_DTYPE_F32);
@@ -285,7 +286,7 @@ static void test_op_view(void)
         KILN_CHECK_INT(t->dims[2].flags, KF_DIM_VALUE);
         KILN_CHECK_INT(t->dims[2].value, 48);
         KILN_CHECK_INT(op->outputs[0]->flags, KF_TENSOR_UNINIT);
-        op = kilni_fuse_op_view_fill(storage, &view, 1, NULL, 0);
+        op = kilni_fuse_op_view_fill(storage, &view, 1, &none);
         KILN_CHECK_INT(op->position, 1);
         KILN_CHECK_INT(op->inputs[0]->id, 1);
         KILN_CHECK_INT(op->inputs[0]->flags, 0);
@@ -312,22 +313,23 @@ static void test_attributes_shown(void)
         }
         (void)fixture_record(&f, KILN_OP_ARGMAX, &a, 1, attrs, signature->n_attrs);
         reshape(&f, 3, 4);
-        const kilni_fuse_tape *tape = &f.stream->tapes[f.stream->active];
-        KILN_CHECK_NEAR(tape->scalars[0].v.f, 0.01, 1e-12);
+        const kilni_fuse_recorded *recorded = &f.stream->recorded[f.stream->active];
+        KILN_CHECK_NEAR(recorded->scalars[0].v.f, 0.01, 1e-12);
         kilni_fuse_block_view view = {0};
         kilni_fuse_op_view *storage = kilni_fuse_op_view_create(&f.env);
-        kilni_fuse_block_view_reset(&view, tape);
+        kilni_fuse_block_view_reset(&view, recorded);
         for (int i = 0; i < 3; i++) {
             KILN_CHECK(kilni_fuse_block_view_extend(&view, (uint32_t)i));
         }
-        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 1, NULL, 0);
+        const kilni_fuse_asks none = {.count = 0};
+        const kf_op *op = kilni_fuse_op_view_fill(storage, &view, 1, &none);
         bool has_last = false;
         for (uint32_t i = 0; i < op->n_attrs; i++) {
             has_last = has_last || (op->attrs[i].key == KF_ATTR_LAST &&
                                     op->attrs[i].type == KF_TYPE_BOOL && op->attrs[i].v.i == 0);
         }
         KILN_CHECK(has_last);
-        op = kilni_fuse_op_view_fill(storage, &view, 2, NULL, 0);
+        op = kilni_fuse_op_view_fill(storage, &view, 2, &none);
         KILN_CHECK_INT(op->n_attrs, 0);
         kilni_fuse_op_view_destroy(&f.env, storage);
         kilni_fuse_block_view_fini(&view, &f.env);

@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "blocks.h"
 #include "fuse_fixture.h"
-#include "fusion_host_internal.h"
+#include "fuse_stream.h"
 
 /* As `kiln devices` and kiln_cl_measure see an NVIDIA H200, driver 580.159. */
 static void be_an_h200(kiln_device_info *device)
@@ -76,7 +77,7 @@ static void test_products_of_a_gpu_take_what_they_took(void)
         }
         int64_t m = measured[i].m, k = measured[i].k, n = measured[i].n;
         (void)product(&g.f, m, k, n);
-        double ns = kilni_fuse_score_baseline(&g.f.device, &g.stream->tapes[0], 0);
+        double ns = kilni_fuse_score_baseline(&g.f.device, &g.stream->recorded[0], 0);
         double took = 2.0 * (double)m * (double)k * (double)n / measured[i].gflops;
         if (ns > took * 2.1 || ns < took / 1.4) {
             KILN_FAIL("%lld x %lld x %lld: %.1f us expected, took %.1f us", (long long)m,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fuse_fixture.h"
+#include "plugin_scene.h"
 
 /* relu(a * b + 1) * 0.5 - b, each intermediate let go as soon as it was used. */
 static kiln_tensor_desc chain(fuse_fixture *f, const kiln_tensor_desc *a, const kiln_tensor_desc *b)
@@ -397,6 +398,69 @@ static uint64_t predicted_with(const char *const *plugins, uint64_t bytes_per_s,
     return predicted;
 }
 
+/* A fuser may offer what it likes; only a few are asked for. */
+static void test_many_variants(void)
+{
+    static const char *const plugins[] = {"evil_many_variants", NULL};
+    fuse_fixture f;
+    uint64_t start = kiln_time_ns();
+    if (fixture_open(&f, plugins)) {
+        const kiln_fuse_segment *segment = record_segment(&f);
+        KILN_CHECK_INT(segment->plan->n_blocks, 1);
+        KILN_CHECK(kiln_time_ns() - start < UINT64_C(5000000000));
+        fixture_done(&f, segment);
+    }
+    fixture_close(&f);
+}
+
+enum { CHAINS = 20 };
+
+/* How many of CHAINS blocks a slow fuser gets in a search of so many milliseconds. */
+static uint32_t blocks_within(uint32_t search_ms, bool deterministic)
+{
+    static const char *const plugins[] = {"evil_slow", NULL};
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    kiln_allocator allocator = kiln_allocator_default();
+    kiln_config *config = NULL;
+    fuse_fixture f;
+    uint32_t n_blocks = 0;
+    options.search_ms = search_ms;
+    KILN_CHECK_INT(kiln_config_create(&allocator, NULL, false, &config, NULL), 0);
+    if (fixture_open(&f, plugins)) {
+        kiln_fuse_stream_destroy(f.stream);
+        kiln_fuse_engine_destroy(f.engine);
+        KILN_CHECK_INT(kiln_config_set(config, "deterministic", deterministic ? "1" : "0",
+                                       KILN_ORIGIN_FLAG, NULL),
+                       0);
+        f.env.config = config;
+        KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &f.device, &options, &f.engine, NULL),
+                       0);
+        KILN_CHECK_INT(kiln_fuse_stream_create(f.engine, false, &f.stream, NULL), 0);
+        for (int i = 0; i < CHAINS; i++) {
+            kiln_tensor_desc x = fixture_vector(&f, 100000);
+            kiln_tensor_desc a = fixture_op(&f, KILN_OP_NEG, &x, NULL);
+            (void)fixture_op(&f, KILN_OP_RELU, &a, NULL);
+            fixture_drop(&f, &a);
+        }
+        const kiln_fuse_segment *segment = fixture_next(&f, true);
+        KILN_CHECK_INT(segment->plan->n_ops, 3 * CHAINS); // all of them run, fused or not
+        n_blocks = segment->plan->n_blocks;
+        fixture_done(&f, segment);
+    }
+    fixture_close(&f);
+    kiln_config_destroy(config);
+    return n_blocks;
+}
+
+/* A slow fuser does not hold up the program; where plans must be the same always, only counts
+ * limit it. */
+static void test_a_search_ends_in_time(void)
+{
+    KILN_CHECK(blocks_within(1, false) < CHAINS);
+    KILN_CHECK_INT(blocks_within(1, true), CHAINS);
+    KILN_CHECK_INT(blocks_within(0, false), CHAINS);
+}
+
 static void test_deterministic_scores_need_no_measurement(void)
 {
     static const uint64_t slow = 5000000000u, quick = 50000000000u;
@@ -631,7 +695,7 @@ static void test_guard_of_many_symbols(void)
     uint32_t symbols[MANY];
     const kiln_formula_step last = {.code = KILN_F_SYM, .sym = MANY - 1};
     const kiln_program program = {.guard = {&last, 1}};
-    const kilni_fuse_tape tape = {.symbols = values};
+    const kilni_fuse_recorded recorded = {.symbols = values};
     fixture_prepare(&f);
     kiln_arena_init(&arena, &f.env);
     KILN_CHECK_INT(kilni_fuse_plan_store_init(&store, &f.env, facts, 4, NULL), KILN_STATUS_OK);
@@ -644,9 +708,9 @@ static void test_guard_of_many_symbols(void)
     *plan = (kilni_fuse_plan){.plan = {.blocks = block, .n_blocks = 1}, .guarded = true};
     plan->arena = arena;
     kilni_fuse_plan_store_insert(&store, store.root, plan);
-    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &tape, 0) == NULL);
+    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &recorded, 0) == NULL);
     values[MANY - 1] = 1;
-    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &tape, 0) == plan);
+    KILN_CHECK(kilni_fuse_plan_store_find(&store, store.root, false, &recorded, 0) == plan);
     kilni_fuse_plan_store_fini(&store);
     fixture_close(&f);
 }
@@ -835,6 +899,7 @@ KILN_TEST_MAIN(
     KILN_TEST(test_no_fuser_sees_an_empty_tensor),
     KILN_TEST(test_load_order_never_changes_the_winner), KILN_TEST(test_ties_break_by_name),
     KILN_TEST(test_larger_savings_win_over_a_shorter_block), KILN_TEST(test_claims_are_floored),
+    KILN_TEST(test_many_variants), KILN_TEST(test_a_search_ends_in_time),
     KILN_TEST(test_deterministic_scores_need_no_measurement), KILN_TEST(test_fuse_slower),
     KILN_TEST(test_no_claim_is_the_roofline), KILN_TEST(test_estimates_that_are_no_times),
     KILN_TEST(test_sizes_are_no_strike), KILN_TEST(test_one_operation_is_not_worth_a_block),

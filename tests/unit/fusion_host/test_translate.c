@@ -10,7 +10,7 @@
 typedef struct sample {
     fuse_fixture f;
     kilni_fuse_block_view view;
-    kilni_fuse_trial trial;
+    kilni_fuse_asks asks;
     kiln_arena arena;
     int64_t values[8];
     kilni_fuse_translation input;
@@ -99,7 +99,7 @@ static bool sample_open(sample *s)
     kiln_tensor_desc c = fixture_op(&s->f, KILN_OP_ADD, &a, &b);
     (void)fixture_op(&s->f, KILN_OP_RELU, &c, NULL);
     fixture_drop(&s->f, &c);
-    kilni_fuse_block_view_reset(&s->view, &s->f.stream->tapes[0]);
+    kilni_fuse_block_view_reset(&s->view, &s->f.stream->recorded[0]);
     for (uint32_t i = 0; i < 3; i++) {
         (void)kilni_fuse_block_view_extend(&s->view, i);
     }
@@ -111,7 +111,7 @@ static bool sample_open(sample *s)
                                         .device = &s->f.device,
                                         .facts = s->f.engine->facts,
                                         .values = s->values,
-                                        .trial = &s->trial,
+                                        .asks = &s->asks,
                                         .arena = &s->arena};
     sample_program(s);
     return true;
@@ -170,7 +170,7 @@ static void test_asked_extents_are_in_the_guard(void)
     static sample s;
     kiln_program *p = NULL;
     if (sample_open(&s)) {
-        (void)kilni_fuse_trial_ask(&s.trial, (kilni_fuse_ask){.ref = 1, .value = 64});
+        (void)kilni_fuse_asks_add(&s.asks, (kilni_fuse_ask){.ref = 1, .value = 64});
         KILN_CHECK_INT(kilni_fuse_translate(&s.input, &s.program, &p, NULL), KILN_STATUS_OK);
         int64_t holds = 0;
         int64_t other[2] = {1, 128};
@@ -259,6 +259,11 @@ static void test_limits(void)
         s.bytes[0].imm = 4096;
         s.launches[0].local[0] = (kf_expr){s.bytes, 1};
         check_refused(&s, "local size is 4096, not from 1 to 1024");
+        s.f.device.max_work_items[0] = 64;
+        s.bytes[0].imm = 4096;
+        s.launches[0].local[0] = (kf_expr){s.bytes, 1};
+        check_refused(&s, "local size is 4096, not from 1 to 64");
+        s.f.device.max_work_items[0] = 0;
         s.args[5] = (kf_karg){.kind = KF_ARG_LOCAL, .value = {s.bytes, 1}};
         s.bytes[0].imm = 1 << 20;
         check_refused(&s, "local memory is 1048576, not from 1 to 32768");
@@ -293,6 +298,56 @@ static void test_limits(void)
         check_refused(&s, "launch 0: reads tensor 3 before it is written");
     }
     sample_close(&s);
+}
+
+/* What the device is, and what its backend does not know, is what fusers are told. */
+static void test_device_facts(void)
+{
+    static const uint64_t same[][2] = {
+        {KILN_FEATURE_INT64_ATOMICS, KF_FEATURE_INT64_ATOMICS},
+        {KILN_FEATURE_FLOAT_ATOMICS, KF_FEATURE_FLOAT_ATOMICS},
+        {KILN_FEATURE_SUBGROUPS, KF_FEATURE_SUBGROUPS},
+        {KILN_FEATURE_IMAGES, KF_FEATURE_IMAGES},
+        {KILN_FEATURE_DENORMALS, KF_FEATURE_DENORMALS},
+        {KILN_FEATURE_ROUNDED_DIVIDE_SQRT, KF_FEATURE_ROUNDED_DIVIDE_SQRT},
+        {KILN_FEATURE_COMMAND_BUFFER, KF_FEATURE_COMMAND_BUFFER},
+        {KILN_FEATURE_PREPARED, KF_FEATURE_PREPARED | KF_FEATURE_COMPILER},
+    };
+    kiln_device_info device = {.type = KILN_DEVICE_GPU, .cl_version = 300, .max_work_group = 1024};
+    kf_device facts;
+    kilni_fuse_device_facts(&device, &facts);
+    KILN_CHECK_INT(facts.cl_c_version, 120);
+    KILN_CHECK_INT(facts.max_group_dim[2], 1024);
+    KILN_CHECK_INT(facts.dtype_accelerated, 0);
+    KILN_CHECK_INT(facts.subgroup_size + facts.cache_line_bytes, 0);
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        device.features = (uint32_t)same[i][0];
+        kilni_fuse_device_facts(&device, &facts);
+        KILN_CHECK_INT(facts.features, same[i][1] | KF_FEATURE_LOCAL_MEMORY);
+    }
+    device =
+        (kiln_device_info){.features = KILN_FEATURE_FP16,
+                           .cl_version = 300,
+                           .cl_c_version = 200,
+                           .subgroup_size = 32,
+                           .cache_line_bytes = 64,
+                           .max_work_group = 512,
+                           .max_work_items = {1024, 512, 64},
+                           .flops_f32 = 4,
+                           .flops_f16 = 8,
+                           .flops_f64 = 2,
+                           .accelerated_dtypes = 1ull << KILN_DTYPE_F16 | 1ull << KILN_DTYPE_F64};
+    kilni_fuse_device_facts(&device, &facts);
+    KILN_CHECK_INT(facts.cl_version, 300);
+    KILN_CHECK_INT(facts.cl_c_version, 200);
+    KILN_CHECK_INT(facts.max_group_dim[0], 512);
+    KILN_CHECK_INT(facts.max_group_dim[1], 512);
+    KILN_CHECK_INT(facts.max_group_dim[2], 64);
+    KILN_CHECK_INT(facts.subgroup_size, 32);
+    KILN_CHECK_INT(facts.cache_line_bytes, 64);
+    KILN_CHECK_INT(facts.flops_f16, 8);
+    KILN_CHECK_INT(facts.flops_f64, 2);
+    KILN_CHECK_INT(facts.dtype_accelerated, 1ull << KF_DTYPE_F16); // it has no f64
 }
 
 static void damage(sample *s, uint64_t *random)
@@ -368,5 +423,5 @@ static void test_damaged_programs(void)
 
 KILN_TEST_MAIN("unit/fusion_host/translate", KILN_TEST(test_good_program),
                KILN_TEST(test_asked_extents_are_in_the_guard), KILN_TEST(test_host_steps),
-               KILN_TEST(test_packed_weights), KILN_TEST(test_limits),
+               KILN_TEST(test_packed_weights), KILN_TEST(test_limits), KILN_TEST(test_device_facts),
                KILN_TEST(test_damaged_programs))

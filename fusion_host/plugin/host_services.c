@@ -4,7 +4,8 @@
 // plugins are copied, cut and made printable.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "host_services.h"
 
 enum { MAX_ALIGN = 4096, MAX_BLOCK_BYTES = 1 << 30 };
 

@@ -3,7 +3,7 @@
 // is faster and not meant to stand against anybody.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_trust.h"
 
 /* The fractional parts of the cube roots of the first 64 primes (section 4.2.2). */
 static const uint32_t constants[64] = {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "tournament.h"
 
 enum { RECORD_FORMAT = 2, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
 
@@ -39,8 +39,8 @@ static uint32_t sorted_keys(const kiln_hash128 *keys, uint32_t count, kiln_hash1
     return count;
 }
 
-static kiln_hash128 contest_key(const kiln_fuse_engine *engine, const kiln_hash128 *keys,
-                                uint32_t count, const int64_t *extents, uint32_t n_extents)
+static kiln_hash128 tournament_key(const kiln_fuse_engine *engine, const kiln_hash128 *keys,
+                                   uint32_t count, const int64_t *extents, uint32_t n_extents)
 {
     kiln_hash128 sorted[KILNI_FUSE_MAX_CONTENDERS] = {{0}};
     kiln_hash128 sums[4] = {
@@ -167,9 +167,9 @@ double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser)
     return !isfinite(ratio) || ratio < believed ? 1 : fmin(ratio, most_wrong);
 }
 
-// ---- contests of a plan ----
+// ---- tournaments of a plan ----
 
-static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                               const kilni_fuse_block *block)
 {
     kiln_hash128 keys[KILNI_FUSE_MAX_CONTENDERS] = {{0}};
@@ -180,9 +180,9 @@ static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_t
         keys[i] = block->rivals[i].program->key;
     }
     for (uint32_t i = 0; i < n; i++) {
-        extents[i] = tape->symbols[block->symbols[i]];
+        extents[i] = recorded->symbols[block->symbols[i]];
     }
-    return contest_key(engine, keys, block->n_rivals, extents, n);
+    return tournament_key(engine, keys, block->n_rivals, extents, n);
 }
 
 /* Writes what was measured to the rivals; which of them won, or n_rivals for none. */
@@ -248,8 +248,8 @@ static void remove_block(kilni_fuse_blocks *blocks, uint32_t index)
     blocks->n_blocks--;
 }
 
-void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, kiln_arena *arena,
-                       kilni_fuse_blocks *blocks)
+void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                       kiln_arena *arena, kilni_fuse_blocks *blocks)
 {
     if (engine->deterministic) {
         return;
@@ -257,7 +257,7 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, ki
     for (uint32_t i = 0; i < blocks->n_blocks;) {
         kilni_fuse_block *block = &blocks->blocks[i];
         const kilni_fuse_winner *winner =
-            block->n_rivals == 0 ? NULL : winner_of(engine, block_key(engine, tape, block));
+            block->n_rivals == 0 ? NULL : winner_of(engine, block_key(engine, recorded, block));
         if (winner == NULL) {
             i++;
             continue;
@@ -280,20 +280,20 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, ki
 
 // ---- the executor's side ----
 
-static const kilni_fuse_contest *contest_of(const kiln_plan *plan, uint32_t block)
+static const kilni_fuse_tournament *tournament_of(const kiln_plan *plan, uint32_t block)
 {
     const kilni_fuse_plan *own = (const kilni_fuse_plan *)plan;
-    return own->contests == NULL ? NULL : &own->contests[block];
+    return own->tournaments == NULL ? NULL : &own->tournaments[block];
 }
 
 uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
                               kiln_fuse_contender *out, uint32_t capacity)
 {
-    const kilni_fuse_contest *contest = contest_of(plan, block);
-    uint32_t count = contest == NULL || contest->settled ? 0 : contest->n_rivals;
+    const kilni_fuse_tournament *tournament = tournament_of(plan, block);
+    uint32_t count = tournament == NULL || tournament->settled ? 0 : tournament->n_rivals;
     count = count > capacity ? 0 : count;
     for (uint32_t i = 0; i < count; i++) {
-        const kilni_fuse_rival *rival = &contest->rivals[i];
+        const kilni_fuse_rival *rival = &tournament->rivals[i];
         out[i] = (kiln_fuse_contender){
             rival->program, engine->fusers[rival->fuser].name, (uint64_t)rival->predicted_ns,
             rival->program == plan->blocks[block].program,
@@ -325,37 +325,40 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
                       const int64_t *symbols, const uint64_t *measured_ns, uint64_t alone_ns)
 {
     kilni_fuse_plan *own = (kilni_fuse_plan *)(uintptr_t)plan;
-    kilni_fuse_contest *contest = (kilni_fuse_contest *)(uintptr_t)contest_of(plan, block);
+    kilni_fuse_tournament *tournament =
+        (kilni_fuse_tournament *)(uintptr_t)tournament_of(plan, block);
     const kiln_plan_block *b = &plan->blocks[block];
-    kilni_fuse_winner winner = {.count = contest->n_rivals, .alone_ns = (double)alone_ns};
+    kilni_fuse_winner winner = {.count = tournament->n_rivals, .alone_ns = (double)alone_ns};
     int64_t extents[KILNI_FUSE_MAX_EXTENTS] = {0};
     uint32_t n = b->n_symbols < KILNI_FUSE_MAX_EXTENTS ? b->n_symbols : KILNI_FUSE_MAX_EXTENTS;
     uint32_t predicted = 0;
-    for (uint32_t i = 0; i < contest->n_rivals; i++) {
-        kilni_fuse_rival *rival = &contest->rivals[i];
+    for (uint32_t i = 0; i < tournament->n_rivals; i++) {
+        kilni_fuse_rival *rival = &tournament->rivals[i];
         rival->measured_ns = (double)measured_ns[i];
         winner.programs[i] = rival->program->key;
         winner.measured_ns[i] = rival->measured_ns;
         predicted = rival->program == b->program ? i : predicted;
-        if (i == 0 || contest->rivals[i - 1].fuser != rival->fuser) { // the claim is of the first
+        if (i == 0 ||
+            tournament->rivals[i - 1].fuser != rival->fuser) { // the claim is of the first
             learn(engine, rival, (double)b->baseline_ns, winner.alone_ns);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
         extents[i] = symbols[b->symbols[i]];
     }
-    winner.chosen = choose(engine, contest->rivals, contest->n_rivals, predicted, winner.alone_ns);
-    winner.key = contest_key(engine, winner.programs, winner.count, extents, n);
+    winner.chosen =
+        choose(engine, tournament->rivals, tournament->n_rivals, predicted, winner.alone_ns);
+    winner.key = tournament_key(engine, winner.programs, winner.count, extents, n);
     remember(engine, &winner);
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
     kiln_log_write(
         engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
         "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,
-        contest->rivals[predicted].measured_ns / 1e3, winner.alone_ns / 1e3,
-        winner.chosen < winner.count ? engine->fusers[contest->rivals[winner.chosen].fuser].name
+        tournament->rivals[predicted].measured_ns / 1e3, winner.alone_ns / 1e3,
+        winner.chosen < winner.count ? engine->fusers[tournament->rivals[winner.chosen].fuser].name
                                      : "none");
-    contest->settled = true;
-    contest->alone_ns = winner.alone_ns;
+    tournament->settled = true;
+    tournament->alone_ns = winner.alone_ns;
     engine->stats.contests_measured++;
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells

@@ -6,10 +6,11 @@
 // search.c.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
+#include "tournament.h"
 
 typedef struct builder {
-    const kilni_fuse_tape *tape;
+    const kilni_fuse_recorded *recorded;
     const kilni_fuse_blocks *blocks;
     kiln_arena *arena;
     const uint32_t *order; ///< as kilni_fuse_order gives it
@@ -17,9 +18,9 @@ typedef struct builder {
     bool *idle; ///< per entry of the order: nobody wants what it makes
     kiln_plan_step *steps;
     uint32_t n_steps;
-    uint32_t *last_use; ///< per tape tensor: step that uses it last, or NONE
-    uint32_t
-        *drop_step; ///< per tape tensor: step current at its drop, or NONE when it is not dropped
+    uint32_t *last_use; ///< per recorded tensor: step that uses it last, or NONE
+    uint32_t *drop_step; ///< per recorded tensor: step current at its drop, or NONE when it is not
+                         ///< dropped
 } builder;
 
 // ---- who is wanted ----
@@ -29,8 +30,8 @@ enum { DROPPED = 1, READ = 2 }; ///< of a tensor
 /* Other devices wait for a collective operation. All others are pure, those of plugins too. */
 static bool is_wanted(const builder *b, uint32_t op, const uint8_t *tensors)
 {
-    const kiln_op_record *record = &b->tape->ops[op];
-    const uint32_t *outputs = b->tape->marks[op].refs + record->n_inputs;
+    const kiln_op_record *record = &b->recorded->ops[op];
+    const uint32_t *outputs = b->recorded->marks[op].refs + record->n_inputs;
     if (record->op == KILN_OP_DROP) {
         return false;
     }
@@ -45,24 +46,24 @@ static bool is_wanted(const builder *b, uint32_t op, const uint8_t *tensors)
 
 static void mark_read(const builder *b, uint32_t op, uint8_t *tensors)
 {
-    for (uint32_t i = 0; b->tape->ops[op].op != KILN_OP_DROP && i < b->tape->ops[op].n_inputs;
-         i++) {
-        tensors[b->tape->marks[op].refs[i]] |= READ;
+    for (uint32_t i = 0;
+         b->recorded->ops[op].op != KILN_OP_DROP && i < b->recorded->ops[op].n_inputs; i++) {
+        tensors[b->recorded->marks[op].refs[i]] |= READ;
     }
 }
 
 /* From the last to the first: who reads a value comes after who makes it. */
 static bool find_idle(builder *b, uint32_t n_tensors)
 {
-    uint8_t *tensors = kiln_alloc(b->tape->env, n_tensors + 1);
+    uint8_t *tensors = kiln_alloc(b->recorded->env, n_tensors + 1);
     b->idle = kiln_arena_alloc(b->arena, b->n_order * sizeof(*b->idle));
     if (tensors == NULL || b->idle == NULL) {
-        kiln_free(b->tape->env, tensors);
+        kiln_free(b->recorded->env, tensors);
         return false;
     }
     for (uint32_t op = 0; op < b->blocks->n_covered; op++) {
-        if (b->tape->ops[op].op == KILN_OP_DROP) {
-            tensors[b->tape->marks[op].refs[0]] = DROPPED;
+        if (b->recorded->ops[op].op == KILN_OP_DROP) {
+            tensors[b->recorded->marks[op].refs[0]] = DROPPED;
         }
     }
     for (uint32_t i = b->n_order; i-- > 0;) {
@@ -79,7 +80,7 @@ static bool find_idle(builder *b, uint32_t n_tensors)
         }
         b->idle[i] = !wanted;
     }
-    kiln_free(b->tape->env, tensors);
+    kiln_free(b->recorded->env, tensors);
     return true;
 }
 
@@ -96,10 +97,10 @@ static uint32_t count_steps(const kilni_fuse_blocks *blocks)
 
 static void use_operands(builder *b, uint32_t op, uint32_t step)
 {
-    const kiln_op_record *record = &b->tape->ops[op];
+    const kiln_op_record *record = &b->recorded->ops[op];
     uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
     for (uint32_t i = 0; i < operands; i++) {
-        b->last_use[b->tape->marks[op].refs[i]] = step;
+        b->last_use[b->recorded->marks[op].refs[i]] = step;
     }
 }
 
@@ -140,7 +141,7 @@ static void add_block(builder *b, uint32_t index)
  */
 static void add_drop(builder *b, uint32_t op)
 {
-    uint32_t tensor = b->tape->marks[op].refs[0];
+    uint32_t tensor = b->recorded->marks[op].refs[0];
     if (b->n_steps == 0) {
         b->steps[b->n_steps++] =
             (kiln_plan_step){.kind = KILN_STEP_HOST_OP, .block = KILNI_FUSE_NONE, .index = op};
@@ -151,7 +152,7 @@ static void add_drop(builder *b, uint32_t op)
 /* The drops right behind an operation, and those before the first one. */
 static void add_drops(builder *b, uint32_t from)
 {
-    for (uint32_t op = from; op < b->blocks->n_covered && b->tape->ops[op].op == KILN_OP_DROP;
+    for (uint32_t op = from; op < b->blocks->n_covered && b->recorded->ops[op].op == KILN_OP_DROP;
          op++) {
         add_drop(b, op);
     }
@@ -174,7 +175,7 @@ static void add_steps(builder *b)
             add_block(b, b->order[i]);
         }
         for (uint32_t k = 0; k < block->len; k++) {
-            if (b->tape->ops[block->ops[k]].op != KILN_OP_DROP) {
+            if (b->recorded->ops[block->ops[k]].op != KILN_OP_DROP) {
                 add_drops(b, block->ops[k] + 1);
             }
         }
@@ -240,7 +241,7 @@ static bool fill_block(kiln_arena *arena, const kiln_fuse_engine *engine,
 }
 
 static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
-                        const kilni_fuse_tape *tape, const kilni_fuse_blocks *blocks,
+                        const kilni_fuse_recorded *recorded, const kilni_fuse_blocks *blocks,
                         kiln_arena *arena)
 {
     uint32_t n = blocks->n_blocks;
@@ -249,9 +250,9 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
     plan->guards = kiln_arena_copy(arena, blocks->guards, blocks->n_guards * sizeof(*plan->guards));
     plan->verdicts =
         kiln_arena_copy(arena, blocks->verdicts, blocks->n_verdicts * sizeof(*plan->verdicts));
-    plan->contests = kiln_arena_alloc(arena, n * sizeof(*plan->contests));
+    plan->tournaments = kiln_arena_alloc(arena, n * sizeof(*plan->tournaments));
     if (plan->plan.blocks == NULL || fusers == NULL || plan->guards == NULL ||
-        plan->contests == NULL || plan->verdicts == NULL) {
+        plan->tournaments == NULL || plan->verdicts == NULL) {
         return false;
     }
     plan->block_fusers = fusers;
@@ -265,25 +266,25 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
         }
         plan->plan.n_blocks = i + 1;
         fusers[i] = block->fuser;
-        plan->contests[i] =
-            (kilni_fuse_contest){block->rivals, block->n_rivals, block->settled, block->alone_ns};
+        plan->tournaments[i] = (kilni_fuse_tournament){block->rivals, block->n_rivals,
+                                                       block->settled, block->alone_ns};
         plan->guarded = plan->guarded || block->program->guard.count > 0;
         for (uint32_t op = 0; op < block->len; op++) {
-            plan->n_ops_fused += tape->ops[block->ops[op]].op != KILN_OP_DROP;
+            plan->n_ops_fused += recorded->ops[block->ops[op]].op != KILN_OP_DROP;
         }
     }
     return true;
 }
 
-static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
+static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_recorded *recorded,
                         const kilni_fuse_blocks *blocks, const uint32_t *order, uint32_t n_order,
                         kiln_arena *arena)
 {
     uint32_t n_tensors = plan->plan.n_tensors;
     builder b = {
-        .tape = tape, .blocks = blocks, .arena = arena, .order = order, .n_order = n_order};
+        .recorded = recorded, .blocks = blocks, .arena = arena, .order = order, .n_order = n_order};
     b.steps = kiln_arena_alloc(arena, count_steps(blocks) * sizeof(*b.steps));
-    b.last_use = kiln_alloc_array(tape->env, (size_t)n_tensors * 2 + 1, sizeof(*b.last_use));
+    b.last_use = kiln_alloc_array(recorded->env, (size_t)n_tensors * 2 + 1, sizeof(*b.last_use));
     bool ok = b.steps != NULL && b.last_use != NULL;
     if (ok) {
         memset(b.last_use, 0xFF, (size_t)n_tensors * 2 * sizeof(*b.last_use));
@@ -296,24 +297,24 @@ static bool build_steps(kilni_fuse_plan *plan, const kilni_fuse_tape *tape,
         plan->plan.steps = b.steps;
         plan->plan.n_steps = b.n_steps;
     }
-    kiln_free(tape->env, b.last_use);
+    kiln_free(recorded->env, b.last_use);
     return ok;
 }
 
-kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
-                                  kilni_fuse_blocks *blocks, kiln_arena *arena,
-                                  kilni_fuse_plan **out_plan, kiln_error *err)
+kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine,
+                                  const kilni_fuse_recorded *recorded, kilni_fuse_blocks *blocks,
+                                  kiln_arena *arena, kilni_fuse_plan **out_plan, kiln_error *err)
 {
     uint32_t *order = kiln_arena_alloc(arena, blocks->n_covered * sizeof(*order));
     uint32_t n_order = 0;
     if (order != NULL) {
-        kiln_status status = kilni_fuse_order(tape, blocks, order, &n_order, err);
+        kiln_status status = kilni_fuse_order(recorded, blocks, order, &n_order, err);
         if (status != KILN_STATUS_OK) {
             kiln_arena_fini(arena);
             return status;
         }
     }
-    const kilni_fuse_mark *end = &tape->marks[blocks->n_covered - 1];
+    const kilni_fuse_mark *end = &recorded->marks[blocks->n_covered - 1];
     kilni_fuse_plan *plan = kiln_arena_alloc(arena, sizeof(*plan));
     bool ok = plan != NULL && order != NULL;
     if (ok) {
@@ -321,15 +322,15 @@ kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine, const kilni_fu
         plan->plan.n_tensors = end->n_tensors;
         plan->plan.n_symbols = end->n_symbols;
         plan->plan.n_scalars = end->n_scalars;
-        ok = fill_blocks(plan, engine, tape, blocks, arena) &&
-             build_steps(plan, tape, blocks, order, n_order, arena);
+        ok = fill_blocks(plan, engine, recorded, blocks, arena) &&
+             build_steps(plan, recorded, blocks, order, n_order, arena);
     }
     if (!ok) {
         kiln_arena_fini(arena);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plan");
     }
     plan->arena = *arena;
-    *arena = (kiln_arena){.env = tape->env};
+    *arena = (kiln_arena){.env = recorded->env};
     *out_plan = plan;
     return KILN_STATUS_OK;
 }

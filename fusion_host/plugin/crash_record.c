@@ -13,31 +13,33 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "fuse_plugin.h"
+#include "plugin_record.h"
 
 enum { MAX_PLUGINS = 63 };
 
 static const char magic[8] = "KLNCRMB2";
 
-typedef struct crumb_plugin {
+typedef struct crash_plugin {
     char hash[40];
     char id[64];
     char shipped;
-} crumb_plugin;
+} crash_plugin;
 
-typedef struct crumb_page { ///< the file
+typedef struct crash_page { ///< the file
     char magic[8];
     uint32_t n_plugins;
     _Atomic uint32_t interrupted; ///< the user ended the process: nobody is to blame
-    _Atomic uint32_t slots[KILNI_FUSE_CRUMB_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
-    crumb_plugin plugins[MAX_PLUGINS];
-} crumb_page;
+    _Atomic uint32_t slots[KILNI_FUSE_CRASH_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
+    crash_plugin plugins[MAX_PLUGINS];
+} crash_page;
 
-struct kilni_fuse_crumbs {
+struct kilni_fuse_crash_record {
     const kiln_env *env;
     char *path;
     int fd;
-    crumb_page *page;
+    crash_page *page;
     atomic_uint next_slot;
 };
 
@@ -49,11 +51,14 @@ static const char *const call_names[KILNI_FUSE_CALL_COUNT] = {"none",
                                                               "a build of its program",
                                                               "a run of its program",
                                                               "a rule of an operator",
-                                                              "a reference of an operator"};
+                                                              "a reference of an operator",
+                                                              "builder_state",
+                                                              "a builder's beginning or end",
+                                                              "fuser_destroy"};
 
 // ---- what others left ----
 
-static void note_end(const kiln_env *env, const char *folder, const crumb_plugin *plugin,
+static void note_end(const kiln_env *env, const char *folder, const crash_plugin *plugin,
                      uint32_t call)
 {
     kilni_fuse_record record;
@@ -64,12 +69,13 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
     }
     // A compiler or a reference takes long, so that the user may have ended the process: the first
     // such end is forgiven, as is the first of what ships with Kiln; where both are so, all are.
-    bool quick = call < KILNI_FUSE_CALL_BUILD || call == KILNI_FUSE_CALL_INFER;
+    bool quick = call != KILNI_FUSE_CALL_BUILD && call != KILNI_FUSE_CALL_RUN &&
+                 call != KILNI_FUSE_CALL_REFERENCE;
     bool sure = quick && plugin->shipped == 0;
     if (!quick && plugin->shipped != 0) {
         return;
     }
-    int lock = kilni_fuse_record_begin(folder, plugin->hash, &record);
+    int lock = kilni_fuse_record_begin(env, folder, plugin->hash, &record);
     snprintf(record.id, sizeof(record.id), "%s", plugin->id);
     record.ended += sure ? KILNI_FUSE_ENDS_MAX : 1;
     snprintf(record.ended_in, sizeof(record.ended_in), "%s", call_names[call]);
@@ -78,18 +84,18 @@ static void note_end(const kiln_env *env, const char *folder, const crumb_plugin
                    call_names[call], plugin->id);
 }
 
-static void read_crumbs(const kiln_env *env, const char *folder, int fd)
+static void read_crash_record(const kiln_env *env, const char *folder, int fd)
 {
-    crumb_page page;
+    crash_page page;
     if (pread(fd, &page, sizeof(page), 0) != (ssize_t)sizeof(page) ||
         memcmp(page.magic, magic, sizeof(magic)) != 0 || page.n_plugins > MAX_PLUGINS ||
         atomic_load(&page.interrupted) != 0) {
         return;
     }
-    for (uint32_t i = 0; i < KILNI_FUSE_CRUMB_SLOTS; i++) {
-        uint32_t crumb = atomic_load(&page.slots[i]);
-        uint32_t plugin = (crumb >> 8) - 1, call = crumb & 0xff;
-        if (crumb != 0 && plugin < page.n_plugins && call < KILNI_FUSE_CALL_COUNT) {
+    for (uint32_t i = 0; i < KILNI_FUSE_CRASH_SLOTS; i++) {
+        uint32_t mark = atomic_load(&page.slots[i]);
+        uint32_t plugin = (mark >> 8) - 1, call = mark & 0xff;
+        if (mark != 0 && plugin < page.n_plugins && call < KILNI_FUSE_CALL_COUNT) {
             note_end(env, folder, &page.plugins[plugin], call);
         }
     }
@@ -106,7 +112,7 @@ static void collect(const kiln_env *env, const char *folder)
         snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
         int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-            read_crumbs(env, folder, fd);
+            read_crash_record(env, folder, fd);
             (void)unlink(path);
         }
         if (fd >= 0) {
@@ -121,96 +127,100 @@ static void collect(const kiln_env *env, const char *folder)
 // ---- our own ----
 
 /* The lock is held before the file has its name, so that nobody takes it for a dead one's. */
-static bool make_file(kilni_fuse_crumbs *crumbs, const char *folder)
+static bool make_file(kilni_fuse_crash_record *record, const char *folder)
 {
     char beside[4400], path[4400];
     static const char tail[] = "XXXXXX";
     snprintf(beside, sizeof(beside), "%s/new-%ld-%s", folder, (long)getpid(), tail);
-    crumbs->fd = mkostemp(beside, O_CLOEXEC);
-    if (crumbs->fd < 0) {
+    record->fd = mkostemp(beside, O_CLOEXEC);
+    if (record->fd < 0) {
         return false;
     }
     snprintf(path, sizeof(path), "%s/run-%s", folder, strrchr(beside, '/') + 5);
-    bool ok = flock(crumbs->fd, LOCK_EX | LOCK_NB) == 0 &&
-              posix_fallocate(crumbs->fd, 0, sizeof(crumb_page)) == 0 && rename(beside, path) == 0;
+    bool ok = flock(record->fd, LOCK_EX | LOCK_NB) == 0 &&
+              posix_fallocate(record->fd, 0, sizeof(crash_page)) == 0 && rename(beside, path) == 0;
     if (!ok) {
         (void)unlink(beside);
         return false;
     }
-    crumbs->path = kiln_strdup(crumbs->env, path);
-    void *page = mmap(NULL, sizeof(crumb_page), PROT_READ | PROT_WRITE, MAP_SHARED, crumbs->fd, 0);
-    crumbs->page = page != MAP_FAILED ? page : NULL;
-    return crumbs->path != NULL && crumbs->page != NULL;
+    record->path = kiln_strdup(record->env, path);
+    void *page = mmap(NULL, sizeof(crash_page), PROT_READ | PROT_WRITE, MAP_SHARED, record->fd, 0);
+    record->page = page != MAP_FAILED ? page : NULL;
+    return record->path != NULL && record->page != NULL;
 }
 
-kilni_fuse_crumbs *kilni_fuse_crumbs_create(const kiln_env *env, const char *folder)
+kilni_fuse_crash_record *kilni_fuse_crash_record_create(const kiln_env *env, const char *folder)
 {
-    kilni_fuse_crumbs *crumbs = kiln_alloc(env, sizeof(*crumbs));
+    kilni_fuse_crash_record *record = kiln_alloc(env, sizeof(*record));
     collect(env, folder);
-    if (crumbs == NULL) {
+    if (record == NULL) {
         return NULL;
     }
-    crumbs->env = env;
-    crumbs->fd = -1;
-    if (!make_file(crumbs, folder)) {
+    record->env = env;
+    record->fd = -1;
+    if (!make_file(record, folder)) {
         kiln_log_write(env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "no crash marker in %s", folder);
-        kilni_fuse_crumbs_destroy(crumbs);
+        kilni_fuse_crash_record_destroy(record);
         return NULL;
     }
-    memcpy(crumbs->page->magic, magic, sizeof(magic));
-    return crumbs;
+    memcpy(record->page->magic, magic, sizeof(magic));
+    return record;
 }
 
-void kilni_fuse_crumbs_destroy(kilni_fuse_crumbs *crumbs)
+void kilni_fuse_crash_record_destroy(kilni_fuse_crash_record *record)
 {
-    if (crumbs == NULL) {
+    if (record == NULL) {
         return;
     }
-    if (crumbs->path != NULL) {
-        (void)unlink(crumbs->path);
+    if (record->path != NULL) {
+        (void)unlink(record->path);
     }
-    if (crumbs->page != NULL) {
-        (void)munmap(crumbs->page, sizeof(*crumbs->page));
+    if (record->page != NULL) {
+        (void)munmap(record->page, sizeof(*record->page));
     }
-    if (crumbs->fd >= 0) {
-        (void)close(crumbs->fd);
+    if (record->fd >= 0) {
+        (void)close(record->fd);
     }
-    kiln_free(crumbs->env, crumbs->path);
-    kiln_free(crumbs->env, crumbs);
+    kiln_free(record->env, record->path);
+    kiln_free(record->env, record);
 }
 
-uint32_t kilni_fuse_crumbs_add(kilni_fuse_crumbs *crumbs, const char *hash, const char *id,
-                               bool shipped)
+uint32_t kilni_fuse_crash_record_add(kilni_fuse_crash_record *record, const char *hash,
+                                     const char *id, bool shipped)
 {
-    if (crumbs == NULL || crumbs->page->n_plugins == MAX_PLUGINS) {
+    if (record == NULL || record->page->n_plugins == MAX_PLUGINS) {
         return 0;
     }
-    crumb_plugin *plugin = &crumbs->page->plugins[crumbs->page->n_plugins];
+    crash_plugin *plugin = &record->page->plugins[record->page->n_plugins];
     snprintf(plugin->hash, sizeof(plugin->hash), "%s", hash);
     snprintf(plugin->id, sizeof(plugin->id), "%s", id);
     plugin->shipped = shipped;
-    return ++crumbs->page->n_plugins;
+    return ++record->page->n_plugins;
 }
 
-uint32_t kilni_fuse_crumbs_slot(kilni_fuse_crumbs *crumbs)
+uint32_t kilni_fuse_crash_record_slot(kilni_fuse_crash_record *record)
 {
-    return crumbs == NULL
+    return record == NULL
                ? 0
-               : 1 + atomic_fetch_add(&crumbs->next_slot, 1) % (KILNI_FUSE_CRUMB_SLOTS - 1);
+               : 1 + atomic_fetch_add(&record->next_slot, 1) % (KILNI_FUSE_CRASH_SLOTS - 1);
 }
 
-void kilni_fuse_crumb_set(const kilni_fuse_plugin *plugin, uint32_t slot, kilni_fuse_call call)
+void kilni_fuse_crash_record_mark(const kilni_fuse_plugin *plugin, uint32_t slot,
+                                  kilni_fuse_call call)
 {
-    if (plugin->crumb != 0) {
-        uint32_t value = call == KILNI_FUSE_CALL_NONE ? 0 : plugin->crumb << 8 | (uint32_t)call;
-        atomic_store_explicit(&plugin->crumbs->page->slots[slot], value, memory_order_relaxed);
+    call = call == KILNI_FUSE_CALL_NONE && slot == 0 ? plugin->resting : call;
+    if (plugin->crash_number != 0) {
+        uint32_t value =
+            call == KILNI_FUSE_CALL_NONE ? 0 : plugin->crash_number << 8 | (uint32_t)call;
+        atomic_store_explicit(&plugin->crash_record->page->slots[slot], value,
+                              memory_order_relaxed);
     }
 }
 
 /* In signal handlers too. */
 void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry)
 {
-    if (registry->crumbs != NULL) {
-        atomic_store_explicit(&registry->crumbs->page->interrupted, 1, memory_order_relaxed);
+    if (registry->crash_record != NULL) {
+        atomic_store_explicit(&registry->crash_record->page->interrupted, 1, memory_order_relaxed);
     }
 }

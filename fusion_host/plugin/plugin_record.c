@@ -5,18 +5,17 @@
 // cache. Decides the form, and that of those who change one at the same time none undoes what
 // another did; what follows from it is loader.c's.
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_map.h"
+#include "plugin_record.h"
 
-enum { MAX_RECORD_BYTES = 16384 };
+enum { MAX_RECORD_BYTES = 16384, LOCK_WAIT_MS = 5000 };
 
 static const char first_line[] = "kiln plugin record 1\n";
 
@@ -165,15 +164,19 @@ bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_f
     return ok;
 }
 
-/* One lock for all records of a folder; the system takes it back from a process that ends. */
-static int lock_folder(const char *folder)
+/* One lock for all records of a folder; the system takes it back from a process that ends. Without
+ * `env` nothing is said of a lock that cannot be had. */
+static int lock_folder(const kiln_env *env, const char *folder)
 {
     char path[4400];
     int length = folder == NULL ? -1 : snprintf(path, sizeof(path), "%s/lock", folder);
     int lock = length > 0 && (size_t)length < sizeof(path)
                    ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
                    : -1;
-    while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR) {
+    if (lock >= 0 && !kiln_file_lock(lock, LOCK_WAIT_MS) && env != NULL) {
+        kiln_log_write(env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
+                       "%s is held by another process for more than %d ms: going on without", path,
+                       LOCK_WAIT_MS);
     }
     return lock;
 }
@@ -185,9 +188,10 @@ static void unlock_folder(int lock)
     }
 }
 
-int kilni_fuse_record_begin(const char *folder, const char *hash, kilni_fuse_record *out_record)
+int kilni_fuse_record_begin(const kiln_env *env, const char *folder, const char *hash,
+                            kilni_fuse_record *out_record)
 {
-    int lock = lock_folder(folder);
+    int lock = lock_folder(env, folder);
     (void)kilni_fuse_record_read(folder, hash, out_record);
     return lock;
 }
@@ -208,7 +212,7 @@ static bool is_hash(const char *name)
 uint32_t kilni_fuse_record_reset(const char *folder, const char *id)
 {
     uint32_t count = 0;
-    int lock = lock_folder(folder);
+    int lock = lock_folder(NULL, folder);
     DIR *dir = opendir(folder);
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
         char hash[33], path[4400];

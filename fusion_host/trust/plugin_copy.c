@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_trust.h"
 
 /* In folders of plugin-path owners were asked already, and of a file that `signed` does not judge
  * nobody knows what it should be. */

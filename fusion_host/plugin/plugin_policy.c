@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plugin.h"
 
 enum { LEAST_KEY_DIGITS = 8 };
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Streams: what was recorded, where it stands in the plan store, and what to hand out. A repeated
 // program walks the store's tree and takes its plan without a call of a fuser and without an
-// allocation; an unknown one is searched. Two tapes take turns: what a segment leaves over is
-// written to the other one, with numbers from 0.
+// allocation; an unknown one is searched. Two recorded segments take turns: what a segment leaves
+// over is written to the other one, with numbers from 0.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
+#include "fuse_stream.h"
+#include "tournament.h"
 
 kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
                                     kiln_fuse_stream **out_stream, kiln_error *err)
@@ -17,8 +19,8 @@ kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
     }
     stream->engine = engine;
     stream->whole = whole;
-    kilni_fuse_tape_init(&stream->tapes[0], engine->env, engine->device.memory_align);
-    kilni_fuse_tape_init(&stream->tapes[1], engine->env, engine->device.memory_align);
+    kilni_fuse_recorded_init(&stream->recorded[0], engine->env, engine->device.memory_align);
+    kilni_fuse_recorded_init(&stream->recorded[1], engine->env, engine->device.memory_align);
     kilni_fuse_position_init(&stream->first);
     stream->node = engine->plans.root;
     stream->node->uses++;
@@ -37,19 +39,21 @@ void kiln_fuse_stream_destroy(kiln_fuse_stream *stream)
     }
     kilni_fuse_position_fini(&stream->first, engine);
     kilni_fuse_plan_store_leave(&engine->plans, stream->node);
-    kilni_fuse_tape_fini(&stream->tapes[0]);
-    kilni_fuse_tape_fini(&stream->tapes[1]);
+    kilni_fuse_recorded_fini(&stream->recorded[0]);
+    kilni_fuse_recorded_fini(&stream->recorded[1]);
     kiln_free(engine->env, stream);
 }
 
-/* Between next and done the active tape is being read, so what comes goes behind the rest. */
+/* Between next and done the active recorded segment is being read, so what comes goes behind the
+ * rest. */
 kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream, const kiln_op_record *record,
                                   void *const *tokens, kiln_error *err)
 {
     bool running = stream->handed != NULL;
-    const kilni_fuse_tape *before = running ? &stream->tapes[stream->active] : NULL;
-    kilni_fuse_tape *tape = &stream->tapes[running ? 1 - stream->active : stream->active];
-    kiln_status status = kilni_fuse_tape_push(tape, record, tokens, before, err);
+    const kilni_fuse_recorded *before = running ? &stream->recorded[stream->active] : NULL;
+    kilni_fuse_recorded *recorded =
+        &stream->recorded[running ? 1 - stream->active : stream->active];
+    kiln_status status = kilni_fuse_recorded_push(recorded, record, tokens, before, err);
     if (status == KILN_STATUS_OK && record->op != KILN_OP_DROP) {
         stream->engine->stats.ops_recorded++;
     }
@@ -59,10 +63,10 @@ kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream, const kiln_op_record
 size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream)
 {
     bool running = stream->handed != NULL;
-    return stream->tapes[running ? 1 - stream->active : stream->active].n_ops;
+    return stream->recorded[running ? 1 - stream->active : stream->active].n_ops;
 }
 
-/* Nothing of the tape has been looked at yet. */
+/* Nothing of the recorded segment has been looked at yet. */
 static void walk_anew(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
 {
     kilni_fuse_position_reset(&stream->first, stream->engine);
@@ -73,11 +77,11 @@ static void walk_anew(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
     stream->walked = 0;
 }
 
-/* Puts the stream back to the beginning, with the other tape. */
+/* Puts the stream back to the beginning, with the other recorded segment. */
 static void start_over(kiln_fuse_stream *stream)
 {
     walk_anew(stream, stream->engine);
-    kilni_fuse_tape_clear(&stream->tapes[stream->active]);
+    kilni_fuse_recorded_clear(&stream->recorded[stream->active]);
     stream->active = 1 - stream->active;
 }
 
@@ -93,26 +97,26 @@ void kiln_fuse_stream_move(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
 void kiln_fuse_stream_discard(kiln_fuse_stream *stream, void (*each)(void *token, void *user),
                               void *user)
 {
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
     if (stream->handed != NULL) {
         return;
     }
-    for (uint32_t op = 0; op < tape->n_ops; op++) {
-        uint32_t operands = (uint32_t)tape->ops[op].n_inputs + tape->ops[op].n_outputs;
+    for (uint32_t op = 0; op < recorded->n_ops; op++) {
+        uint32_t operands = (uint32_t)recorded->ops[op].n_inputs + recorded->ops[op].n_outputs;
         for (uint32_t i = 0; i < operands; i++) {
-            each(tape->operands[op][i], user);
+            each(recorded->operands[op][i], user);
         }
     }
-    kilni_fuse_tape_clear(&stream->tapes[1 - stream->active]);
+    kilni_fuse_recorded_clear(&stream->recorded[1 - stream->active]);
     start_over(stream);
 }
 
 static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
 {
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
     while (stream->walked < end) {
         uint32_t n_words = 0;
-        const uint32_t *words = kilni_fuse_tape_words(tape, stream->walked, &n_words);
+        const uint32_t *words = kilni_fuse_recorded_words(recorded, stream->walked, &n_words);
         kiln_status status =
             kilni_fuse_plan_store_step(&stream->engine->plans, &stream->node, words, n_words, err);
         if (status != KILN_STATUS_OK) {
@@ -127,16 +131,16 @@ static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
  * disk is not asked. */
 static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
 {
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
     kilni_fuse_position *first = &stream->first;
     uint32_t seed = 0;
-    while (seed < end && tape->ops[seed].op == KILN_OP_DROP) {
+    while (seed < end && recorded->ops[seed].op == KILN_OP_DROP) {
         seed++;
     }
     if (full || seed == end || stream->engine->store == NULL) {
         return full;
     }
-    return kilni_fuse_hazards_learn(&first->hazards, tape, end) &&
+    return kilni_fuse_hazards_learn(&first->hazards, recorded, end) &&
            kilni_fuse_position_feed(first, stream->engine, &first->hazards, seed, end, NULL) ==
                KILN_STATUS_OK &&
            first->finished;
@@ -148,16 +152,16 @@ static kiln_status choose_blocks(kiln_fuse_stream *stream, uint32_t end, bool fu
                                  kiln_arena *arena, kilni_fuse_blocks *blocks, kiln_error *err)
 {
     kiln_fuse_engine *engine = stream->engine;
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
     bool cut = full && !stream->whole && end == engine->max_segment;
     kilni_fuse_cover cover = cut    ? KILNI_FUSE_COVER_FIRST
                              : full ? KILNI_FUSE_COVER_ALL
                                     : KILNI_FUSE_COVER_SETTLED;
     kiln_status status =
-        kilni_fuse_search(engine, tape, end, cover, &stream->first, arena, blocks, err);
+        kilni_fuse_search(engine, recorded, end, cover, &stream->first, arena, blocks, err);
     if (status == KILN_STATUS_OK && cut && blocks->n_covered == 0) {
-        status = kilni_fuse_search(engine, tape, end, KILNI_FUSE_COVER_ALL, &stream->first, arena,
-                                   blocks, err);
+        status = kilni_fuse_search(engine, recorded, end, KILNI_FUSE_COVER_ALL, &stream->first,
+                                   arena, blocks, err);
     }
     return status;
 }
@@ -168,13 +172,13 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
                           kilni_fuse_plan **out_plan, kiln_error *err)
 {
     kiln_fuse_engine *engine = stream->engine;
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
     kilni_fuse_blocks blocks = {0};
     kiln_arena arena;
     kiln_arena_init(&arena, engine->env);
     kiln_status status = KILN_STATUS_OK;
     bool loaded = may_be_known(stream, end, full) &&
-                  kilni_fuse_disk_get(engine, tape, end, full, size_class, &arena, &blocks);
+                  kilni_fuse_disk_get(engine, recorded, end, full, size_class, &arena, &blocks);
     if (!loaded) {
         status = choose_blocks(stream, end, full, &arena, &blocks, err);
     }
@@ -182,8 +186,8 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
         stream->node->wait = KILNI_FUSE_WAIT_YES;
         stream->node->wait_epoch = atomic_load(&engine->registry->epoch);
     } else if (status == KILN_STATUS_OK) {
-        kilni_fuse_recall(engine, tape, &arena, &blocks);
-        status = kilni_fuse_plan_build(engine, tape, &blocks, &arena, out_plan, err);
+        kilni_fuse_recall(engine, recorded, &arena, &blocks);
+        status = kilni_fuse_plan_build(engine, recorded, &blocks, &arena, out_plan, err);
     }
     if (*out_plan != NULL) {
         (*out_plan)->full = full;
@@ -192,7 +196,7 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
         engine->stats.plans_searched += !loaded;
         engine->stats.plans_loaded += loaded;
         if (!loaded) {
-            kilni_fuse_disk_put(engine, tape, end, full, size_class, &blocks);
+            kilni_fuse_disk_put(engine, recorded, end, full, size_class, &blocks);
         }
     }
     kiln_arena_fini(&arena);
@@ -200,15 +204,15 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
     return status;
 }
 
-/* Writes what the plan leaves over to the other tape; `done` then only switches. */
+/* Writes what the plan leaves over to the other recorded segment; `done` then only switches. */
 static kiln_status keep_rest(kiln_fuse_stream *stream, uint32_t n_taken, kiln_error *err)
 {
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
-    kilni_fuse_tape *rest = &stream->tapes[1 - stream->active];
-    kilni_fuse_tape_clear(rest);
-    for (uint32_t i = n_taken; i < tape->n_ops; i++) {
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
+    kilni_fuse_recorded *rest = &stream->recorded[1 - stream->active];
+    kilni_fuse_recorded_clear(rest);
+    for (uint32_t i = n_taken; i < recorded->n_ops; i++) {
         kiln_status status =
-            kilni_fuse_tape_push(rest, &tape->ops[i], tape->operands[i], tape, err);
+            kilni_fuse_recorded_push(rest, &recorded->ops[i], recorded->operands[i], recorded, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -218,18 +222,18 @@ static kiln_status keep_rest(kiln_fuse_stream *stream, uint32_t n_taken, kiln_er
 
 static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
 {
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
     kiln_fuse_stats *stats = &stream->engine->stats;
     plan->users++;
     stream->handed = plan;
     stream->segment = (kiln_fuse_segment){
         .plan = &plan->plan,
-        .ops = tape->ops,
-        .operands = tape->operands,
-        .tokens = tape->tokens,
-        .tensors = tape->tensors,
-        .symbols = tape->symbols,
-        .scalars = tape->scalars,
+        .ops = recorded->ops,
+        .operands = recorded->operands,
+        .tokens = recorded->tokens,
+        .tensors = recorded->tensors,
+        .symbols = recorded->symbols,
+        .scalars = recorded->scalars,
     };
     stats->segments++;
     stats->blocks_fused += plan->plan.n_blocks;
@@ -238,11 +242,12 @@ static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
 
 /* Without fusers there is nothing to choose. Without measurements what was run before decides
  * nothing: each set of extents has its own choice then. */
-static uint64_t class_of(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t end)
+static uint64_t class_of(const kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                         uint32_t end)
 {
     return engine->n_fusers == 0
                ? 0
-               : kilni_fuse_size_class(tape->symbols, tape->marks[end - 1].n_symbols,
+               : kilni_fuse_size_class(recorded->symbols, recorded->marks[end - 1].n_symbols,
                                        engine->deterministic);
 }
 
@@ -260,9 +265,9 @@ static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool f
         node->wait_epoch == atomic_load(&engine->registry->epoch)) {
         return KILN_STATUS_OK;
     }
-    const kilni_fuse_tape *tape = &stream->tapes[stream->active];
-    uint64_t size_class = class_of(engine, tape, end);
-    *out_plan = kilni_fuse_plan_store_find(&engine->plans, node, full, tape, size_class);
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
+    uint64_t size_class = class_of(engine, recorded, end);
+    *out_plan = kilni_fuse_plan_store_find(&engine->plans, node, full, recorded, size_class);
     if (*out_plan != NULL) {
         engine->stats.plans_found++;
         return KILN_STATUS_OK;
@@ -277,7 +282,7 @@ kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
     if (stream->handed != NULL) {
         return kiln_fail(err, FAILED_PRECONDITION, "the segment before is not done");
     }
-    uint32_t end = stream->tapes[stream->active].n_ops;
+    uint32_t end = stream->recorded[stream->active].n_ops;
     if (end == 0 || (stream->whole && !drain)) {
         return KILN_STATUS_OK;
     }
@@ -302,7 +307,7 @@ kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
 void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op, uint32_t attr,
                                  const kiln_attr *value)
 {
-    kilni_fuse_tape_set_scalar(&stream->tapes[stream->active], op, attr, value);
+    kilni_fuse_recorded_set_scalar(&stream->recorded[stream->active], op, attr, value);
 }
 
 void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment)
@@ -327,6 +332,6 @@ void kiln_fuse_stream_return(kiln_fuse_stream *stream, const kiln_fuse_segment *
     engine->stats.ops_fused -= stream->handed->n_ops_fused;
     kilni_fuse_plan_store_release(&engine->plans, stream->handed);
     stream->handed = NULL;
-    kilni_fuse_tape_clear(&stream->tapes[1 - stream->active]);
+    kilni_fuse_recorded_clear(&stream->recorded[1 - stream->active]);
     walk_anew(stream, engine);
 }

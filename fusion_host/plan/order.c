@@ -4,10 +4,10 @@
 // each other after all, the first of them is dissolved and its operations run alone.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
 
 typedef struct order {
-    const kilni_fuse_tape *tape;
+    const kilni_fuse_recorded *recorded;
     kilni_fuse_blocks *blocks;
     uint32_t *unit; ///< per operation: block, or KILNI_FUSE_NONE
     uint32_t *definer; ///< per tensor: operation, or KILNI_FUSE_NONE
@@ -17,11 +17,11 @@ typedef struct order {
 /// Operations that other devices take part in run in the order in which they were recorded.
 static bool keeps_order(const order *o, uint32_t op)
 {
-    if (kiln_op_info_of(o->tape->ops[op].op)->cls != KILN_CLASS_COLLECTIVE) {
+    if (kiln_op_info_of(o->recorded->ops[op].op)->cls != KILN_CLASS_COLLECTIVE) {
         return true;
     }
     for (uint32_t i = 0; i < op; i++) {
-        if (!o->done[i] && kiln_op_info_of(o->tape->ops[i].op)->cls == KILN_CLASS_COLLECTIVE) {
+        if (!o->done[i] && kiln_op_info_of(o->recorded->ops[i].op)->cls == KILN_CLASS_COLLECTIVE) {
             return false;
         }
     }
@@ -33,8 +33,8 @@ static bool is_ready(const order *o, uint32_t op, uint32_t block)
     if (!keeps_order(o, op)) {
         return false;
     }
-    const uint32_t *refs = o->tape->marks[op].refs;
-    for (uint32_t i = 0; i < o->tape->ops[op].n_inputs; i++) {
+    const uint32_t *refs = o->recorded->marks[op].refs;
+    for (uint32_t i = 0; i < o->recorded->ops[op].n_inputs; i++) {
         uint32_t definer = o->definer[refs[i]];
         if (definer != KILNI_FUSE_NONE && !o->done[definer] &&
             (block == KILNI_FUSE_NONE || o->unit[definer] != block)) {
@@ -48,7 +48,7 @@ static bool block_is_ready(const order *o, uint32_t block)
 {
     const kilni_fuse_block *b = &o->blocks->blocks[block];
     for (uint32_t i = 0; i < b->len; i++) {
-        if (o->tape->ops[b->ops[i]].op != KILN_OP_DROP && !is_ready(o, b->ops[i], block)) {
+        if (o->recorded->ops[b->ops[i]].op != KILN_OP_DROP && !is_ready(o, b->ops[i], block)) {
             return false;
         }
     }
@@ -64,7 +64,7 @@ static uint32_t pass(order *o, uint32_t *out_order, uint32_t *count)
         if (o->done[op]) {
             continue;
         }
-        if (o->tape->ops[op].op == KILN_OP_DROP && block == KILNI_FUSE_NONE) {
+        if (o->recorded->ops[op].op == KILN_OP_DROP && block == KILNI_FUSE_NONE) {
             o->done[op] = true;
             continue;
         }
@@ -106,8 +106,8 @@ static void dissolve_first(const order *o)
 static void learn(order *o)
 {
     for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
-        const kiln_op_record *record = &o->tape->ops[op];
-        const uint32_t *refs = o->tape->marks[op].refs;
+        const kiln_op_record *record = &o->recorded->ops[op];
+        const uint32_t *refs = o->recorded->marks[op].refs;
         o->unit[op] = KILNI_FUSE_NONE;
         for (uint32_t i = 0; i < record->n_outputs; i++) {
             o->definer[refs[record->n_inputs + i]] = op;
@@ -120,17 +120,18 @@ static void learn(order *o)
     }
 }
 
-kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blocks,
+kiln_status kilni_fuse_order(const kilni_fuse_recorded *recorded, kilni_fuse_blocks *blocks,
                              uint32_t *out_order, uint32_t *out_count, kiln_error *err)
 {
-    uint32_t n_tensors = tape->marks[blocks->n_covered - 1].n_tensors;
-    order o = {.tape = tape, .blocks = blocks};
-    o.unit = kiln_alloc_array(tape->env, (size_t)blocks->n_covered + n_tensors, sizeof(*o.unit));
-    o.done = kiln_alloc_array(tape->env, blocks->n_covered, sizeof(*o.done));
+    uint32_t n_tensors = recorded->marks[blocks->n_covered - 1].n_tensors;
+    order o = {.recorded = recorded, .blocks = blocks};
+    o.unit =
+        kiln_alloc_array(recorded->env, (size_t)blocks->n_covered + n_tensors, sizeof(*o.unit));
+    o.done = kiln_alloc_array(recorded->env, blocks->n_covered, sizeof(*o.done));
     *out_count = 0;
     if (o.unit == NULL || o.done == NULL) {
-        kiln_free(tape->env, o.unit);
-        kiln_free(tape->env, o.done);
+        kiln_free(recorded->env, o.unit);
+        kiln_free(recorded->env, o.done);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plan");
     }
     o.definer = o.unit + blocks->n_covered;
@@ -141,7 +142,7 @@ kiln_status kilni_fuse_order(const kilni_fuse_tape *tape, kilni_fuse_blocks *blo
             dissolve_first(&o);
         }
     }
-    kiln_free(tape->env, o.unit);
-    kiln_free(tape->env, o.done);
+    kiln_free(recorded->env, o.unit);
+    kiln_free(recorded->env, o.done);
     return KILN_STATUS_OK;
 }

@@ -2,10 +2,11 @@
 // The last step of loading a plugin: each of its fusers is made for an invented device, shown two
 // operations, and what it then says and emits is verified like anything else of it. A fuser that
 // declines is well. This finds the broken plugin before a program depends on it; it does not find
-// the wrong one: that is `kiln plugin check`.
+// the wrong one: that is `kiln plugin check`. A registry is made here, since it needs the test.
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "blocks.h"
+#include "plugin_load.h"
 
 static const kiln_device_info invented = {
     .name = "invented",
@@ -29,7 +30,7 @@ static const kiln_device_info invented = {
 };
 
 /* relu(a + b) over 64 elements, its intermediate dropped. */
-static kiln_status record_sample(kilni_fuse_tape *tape, kiln_error *err)
+static kiln_status record_sample(kilni_fuse_recorded *recorded, kiln_error *err)
 {
     kiln_tensor_desc t[4];
     for (uint32_t i = 0; i < 4; i++) {
@@ -48,20 +49,21 @@ static kiln_status record_sample(kilni_fuse_tape *tape, kiln_error *err)
     void *tokens[3] = {NULL, NULL, NULL};
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]) && status == KILN_STATUS_OK; i++) {
-        status = kilni_fuse_tape_push(tape, &ops[i], tokens, NULL, err);
+        status = kilni_fuse_recorded_push(recorded, &ops[i], tokens, NULL, err);
     }
     return status;
 }
 
 /* Every fuser that wants the device takes part in a search of the sample. */
-static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_tape *tape, kiln_error *err)
+static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_recorded *recorded,
+                                 kiln_error *err)
 {
     kilni_fuse_position position;
     kilni_fuse_blocks blocks = {0};
     kiln_arena arena;
     kilni_fuse_position_init(&position);
     kiln_arena_init(&arena, engine->env);
-    kiln_status status = kilni_fuse_search(engine, tape, tape->n_ops, KILNI_FUSE_COVER_ALL,
+    kiln_status status = kilni_fuse_search(engine, recorded, recorded->n_ops, KILNI_FUSE_COVER_ALL,
                                            &position, &arena, &blocks, err);
     for (uint32_t i = 0; i < engine->n_fusers && status == KILN_STATUS_OK; i++) {
         if (position.started && position.trials[i].broken) {
@@ -75,7 +77,8 @@ static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_tape *tape
     return status;
 }
 
-kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err)
+/* `plugin` as the only one of a registry. */
+static kiln_status smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err)
 {
     kilni_fuse_plugin *plugins[1] = {plugin};
     kiln_fuse_registry registry = {.env = env,
@@ -86,15 +89,22 @@ kiln_status kilni_fuse_smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin
     kiln_fuse_engine *engine = NULL;
     kiln_fuse_plugin_state state = plugin->info.state;
     plugin->info.state = KILN_FUSE_TAKEN;
-    kilni_fuse_tape tape;
-    kilni_fuse_tape_init(&tape, env, invented.memory_align);
+    kilni_fuse_recorded recorded;
+    kilni_fuse_recorded_init(&recorded, env, invented.memory_align);
     kiln_status status = kiln_fuse_engine_create(&registry, &invented, &options, &engine, err);
     KILN_TRY(out, status, status);
-    KILN_TRY(out, status, record_sample(&tape, err));
-    KILN_TRY(out, status, search_sample(engine, &tape, err));
+    KILN_TRY(out, status, record_sample(&recorded, err));
+    KILN_TRY(out, status, search_sample(engine, &recorded, err));
 out:
     kiln_fuse_engine_destroy(engine);
-    kilni_fuse_tape_fini(&tape);
+    kilni_fuse_recorded_fini(&recorded);
     plugin->info.state = state;
     return status;
+}
+
+kiln_status kiln_fuse_registry_create(const kiln_env *env,
+                                      const kiln_fuse_registry_options *options,
+                                      kiln_fuse_registry **out_registry, kiln_error *err)
+{
+    return kilni_fuse_registry_open(env, options, smoke_test, out_registry, err);
 }

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "fusion_host_internal.h"
+#include "fuse_plan.h"
+#include "translate.h"
 
 enum {
     FORMAT = 5, ///< of key and entry
@@ -21,10 +22,13 @@ static const uint64_t magic = 0x314e414c504e4c4bull; // "KLNPLAN1"
 static void add_device(kiln_string *s, const kiln_device_info *device)
 {
     const uint64_t numbers[] = {
-        device->fingerprint.low, device->fingerprint.high, (uint64_t)device->type,
-        device->features,        device->compute_units,    device->vector_bytes,
-        device->memory_align,    device->local_bytes,      device->cache_bytes,
-        device->max_work_group,  device->max_alloc_bytes,  kilni_fuse_param_bytes(device)};
+        device->fingerprint.low,    device->fingerprint.high,  (uint64_t)device->type,
+        device->features,           device->compute_units,     device->vector_bytes,
+        device->memory_align,       device->local_bytes,       device->cache_bytes,
+        device->max_work_group,     device->max_alloc_bytes,   kilni_fuse_param_bytes(device),
+        device->max_work_items[0],  device->max_work_items[1], device->max_work_items[2],
+        device->accelerated_dtypes, device->cl_c_version,      device->subgroup_size,
+        device->cache_line_bytes};
     kilni_fuse_write_text(s, device->name);
     kilni_fuse_write_text(s, device->platform);
     kilni_fuse_write_text(s, device->driver);
@@ -67,9 +71,9 @@ bool kilni_fuse_disk_init(kiln_fuse_engine *engine)
     return ok;
 }
 
-static uint32_t word_count(const kilni_fuse_tape *tape, uint32_t n_ops)
+static uint32_t word_count(const kilni_fuse_recorded *recorded, uint32_t n_ops)
 {
-    return tape->marks[n_ops - 1].words_end;
+    return recorded->marks[n_ops - 1].words_end;
 }
 
 /* Who is out: what is chosen without them is not for those who have them. 0: nobody. */
@@ -84,10 +88,11 @@ static uint64_t fusers_out(const kiln_fuse_engine *engine)
     return out;
 }
 
-static kiln_hash128 key_of(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+static kiln_hash128 key_of(const kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                            uint32_t n_ops, bool full, uint64_t size_class)
 {
-    kiln_hash128 words = kiln_hash_bytes(tape->words, word_count(tape, n_ops) * sizeof(uint32_t));
+    kiln_hash128 words =
+        kiln_hash_bytes(recorded->words, word_count(recorded, n_ops) * sizeof(uint32_t));
     const uint64_t all[] = {
         engine->disk_key.low, engine->disk_key.high, words.low, words.high, n_ops, full,
         size_class,           fusers_out(engine)};
@@ -141,11 +146,13 @@ static void add_verdict(kiln_string *s, const kiln_fuse_engine *engine,
     kilni_fuse_write_text(s, verdict->reason);
 }
 
-static void add_entry(kiln_string *s, const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
-                      uint32_t n_ops, const kilni_fuse_blocks *blocks)
+static void add_entry(kiln_string *s, const kiln_fuse_engine *engine,
+                      const kilni_fuse_recorded *recorded, uint32_t n_ops,
+                      const kilni_fuse_blocks *blocks)
 {
-    kilni_fuse_write_number(s, word_count(tape, n_ops));
-    kiln_string_append(s, (const char *)tape->words, word_count(tape, n_ops) * sizeof(uint32_t));
+    kilni_fuse_write_number(s, word_count(recorded, n_ops));
+    kiln_string_append(s, (const char *)recorded->words,
+                       word_count(recorded, n_ops) * sizeof(uint32_t));
     kilni_fuse_write_number(s, blocks->n_covered);
     kilni_fuse_write_number(s, blocks->n_guards);
     for (uint32_t i = 0; i < blocks->n_guards; i++) {
@@ -163,7 +170,7 @@ static void add_entry(kiln_string *s, const kiln_fuse_engine *engine, const kiln
     }
 }
 
-bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                             uint32_t n_ops, const kilni_fuse_blocks *blocks, kiln_string *out)
 {
     const size_t head = sizeof(magic) + sizeof(kiln_hash128);
@@ -171,7 +178,7 @@ bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tap
     kilni_fuse_write_number(out, magic);
     kilni_fuse_write_number(out, 0); // the sum's place
     kilni_fuse_write_number(out, 0);
-    add_entry(out, engine, tape, n_ops, blocks);
+    add_entry(out, engine, recorded, n_ops, blocks);
     if (!out->failed) {
         kiln_hash128 sum = kiln_hash_bytes(out->text + head, out->length - head);
         memcpy(out->text + sizeof(magic), &sum, sizeof(sum));
@@ -179,17 +186,18 @@ bool kilni_fuse_disk_encode(const kiln_fuse_engine *engine, const kilni_fuse_tap
     return !out->failed;
 }
 
-void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                         bool full, uint64_t size_class, const kilni_fuse_blocks *blocks)
+void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                         uint32_t n_ops, bool full, uint64_t size_class,
+                         const kilni_fuse_blocks *blocks)
 {
     kiln_string s;
     kiln_error err = KILN_ERROR_INIT;
     if (engine->store == NULL || blocks->lacking) {
         return;
     }
-    if (kilni_fuse_disk_encode(engine, tape, n_ops, blocks, &s) &&
+    if (kilni_fuse_disk_encode(engine, recorded, n_ops, blocks, &s) &&
         kiln_store_put(engine->store, KILN_STORE_PLANS,
-                       key_of(engine, tape, n_ops, full, size_class), s.text, s.length,
+                       key_of(engine, recorded, n_ops, full, size_class), s.text, s.length,
                        &err) != KILN_STATUS_OK) {
         kiln_log_write(engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE, "plan not stored: %s",
                        err.message);
@@ -418,9 +426,10 @@ static bool arg_is_sound(const kiln_program *program, const kilni_fuse_block_vie
     case KILN_ARG_TENSOR:
     case KILN_ARG_OFFSET:
     case KILN_ARG_STRIDE:
-        return arg->ref < end->n_tensors && view->tape->infos[view->tensors[arg->ref]].has_dims &&
+        return arg->ref < end->n_tensors &&
+               view->recorded->infos[view->tensors[arg->ref]].has_dims &&
                (arg->kind != KILN_ARG_STRIDE ||
-                arg->axis < view->tape->tensors[view->tensors[arg->ref]].rank);
+                arg->axis < view->recorded->tensors[view->tensors[arg->ref]].rank);
     case KILN_ARG_TEMP:
         return arg->ref < program->n_temps;
     case KILN_ARG_DIM:
@@ -456,7 +465,7 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
 {
     uint32_t n_symbols = view->marks[view->n_ops - 1].n_symbols;
     int64_t *values = kiln_arena_alloc(arena, n_symbols * sizeof(*values));
-    kilni_fuse_trial trial = {.n_asks = 0};
+    const kilni_fuse_asks asks = {.count = 0};
     bool failed = false;
     if (values == NULL || !args_are_sound(program, view)) {
         return false;
@@ -469,7 +478,7 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
                                           .device = &engine->device,
                                           .facts = engine->facts,
                                           .values = values,
-                                          .trial = &trial,
+                                          .asks = &asks,
                                           .arena = arena};
     if (kilni_fuse_program_check(&input, program, NULL) != KILN_STATUS_OK) {
         return false;
@@ -479,14 +488,14 @@ static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_vi
            kilni_fuse_admits(engine, program, NULL);
 }
 
-static bool see_ops(reader *r, const kilni_fuse_tape *tape, uint32_t n_covered, bool *taken,
+static bool see_ops(reader *r, const kilni_fuse_recorded *recorded, uint32_t n_covered, bool *taken,
                     uint32_t len, kilni_fuse_block_view *view)
 {
     uint32_t next = 0;
-    kilni_fuse_block_view_reset(view, tape);
+    kilni_fuse_block_view_reset(view, recorded);
     for (uint32_t i = 0; i < len && !r->bad; i++) {
         uint32_t op = below(r, n_covered);
-        r->bad = r->bad || op < next || taken[op] || tape->marks[op].empty_extent ||
+        r->bad = r->bad || op < next || taken[op] || recorded->marks[op].empty_extent ||
                  !kilni_fuse_block_view_extend(view, op);
         if (!r->bad) {
             taken[op] = true;
@@ -520,13 +529,13 @@ static bool read_rivals(reader *r, kiln_fuse_engine *engine, const kilni_fuse_bl
     return !r->bad;
 }
 
-static void read_block(reader *r, kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+static void read_block(reader *r, kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        uint32_t n_covered, bool *taken, kilni_fuse_block *block)
 {
     kilni_fuse_block_view view = {0};
     block->fuser = fuser_named(engine, r);
     block->len = below(r, (uint64_t)n_covered + 1);
-    bool ok = see_ops(r, tape, n_covered, taken, block->len, &view);
+    bool ok = see_ops(r, recorded, n_covered, taken, block->len, &view);
     read_score(r, &block->score);
     ok = ok && read_rivals(r, engine, &view, block);
     if (ok && block->program == NULL) {
@@ -549,17 +558,17 @@ static void read_block(reader *r, kiln_fuse_engine *engine, const kilni_fuse_tap
     kilni_fuse_block_view_fini(&view, engine->env);
 }
 
-static void read_guards(reader *r, const kilni_fuse_tape *tape, kilni_fuse_blocks *blocks,
+static void read_guards(reader *r, const kilni_fuse_recorded *recorded, kilni_fuse_blocks *blocks,
                         uint32_t n_guards)
 {
-    uint32_t n_scalars = r->bad ? 0 : tape->marks[blocks->n_covered - 1].n_scalars;
+    uint32_t n_scalars = r->bad ? 0 : recorded->marks[blocks->n_covered - 1].n_scalars;
     for (uint32_t i = 0; i < n_guards && !r->bad; i++) {
         kilni_fuse_scalar_guard *guard = &blocks->guards[i];
         guard->scalar = below(r, n_scalars);
         guard->value.type = (kiln_attr_type)below(r, KILN_ATTR_TENSOR + 1);
         guard->value.count = 1;
         guard->value.v.i = (int64_t)number(r);
-        const kiln_attr *now = r->bad ? NULL : &tape->scalars[guard->scalar];
+        const kiln_attr *now = r->bad ? NULL : &recorded->scalars[guard->scalar];
         r->bad = r->bad || now->type != guard->value.type || now->v.i != guard->value.v.i;
     }
     blocks->n_guards = r->bad ? 0 : n_guards;
@@ -587,18 +596,18 @@ static bool grow_all(const kiln_env *env, kilni_fuse_blocks *b, uint32_t n_guard
                            sizeof(*b->blocks));
 }
 
-static void read_blocks(reader *r, kiln_fuse_engine *engine, const kilni_fuse_tape *tape,
+static void read_blocks(reader *r, kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                         kilni_fuse_blocks *blocks)
 {
     uint32_t n_guards = below(r, MAX_COUNT);
     r->bad = r->bad || !grow_all(engine->env, blocks, n_guards, 0);
-    read_guards(r, tape, blocks, n_guards);
+    read_guards(r, recorded, blocks, n_guards);
     uint32_t n_blocks = below(r, (uint64_t)blocks->n_covered + 1);
     bool *taken = room(r, blocks->n_covered, sizeof(*taken));
     r->bad = r->bad || !grow_all(engine->env, blocks, n_guards, n_blocks);
     for (uint32_t i = 0; i < n_blocks && !r->bad; i++) {
         blocks->blocks[i] = (kilni_fuse_block){0};
-        read_block(r, engine, tape, blocks->n_covered, taken, &blocks->blocks[i]);
+        read_block(r, engine, recorded, blocks->n_covered, taken, &blocks->blocks[i]);
         blocks->n_blocks = i + 1;
     }
     uint32_t n_verdicts = below(r, 1u << 20);
@@ -611,8 +620,8 @@ static void read_blocks(reader *r, kiln_fuse_engine *engine, const kilni_fuse_ta
     }
 }
 
-bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                            const void *bytes, size_t length, kiln_arena *arena,
+bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                            uint32_t n_ops, const void *bytes, size_t length, kiln_arena *arena,
                             kilni_fuse_blocks *out_blocks)
 {
     reader r = {.bytes = bytes, .left = length, .arena = arena};
@@ -630,30 +639,30 @@ bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_tape *tap
     uint32_t n_words = below(&r, UINT32_MAX);
     size_t word_bytes = (size_t)n_words * sizeof(uint32_t);
     const void *words = take(&r, word_bytes);
-    if (words == NULL || n_words != word_count(tape, n_ops) ||
-        memcmp(words, tape->words, word_bytes) != 0) {
+    if (words == NULL || n_words != word_count(recorded, n_ops) ||
+        memcmp(words, recorded->words, word_bytes) != 0) {
         return false;
     }
     out_blocks->n_covered = below(&r, (uint64_t)n_ops + 1);
     r.bad = r.bad || out_blocks->n_covered == 0;
     if (!r.bad) {
-        read_blocks(&r, engine, tape, out_blocks);
+        read_blocks(&r, engine, recorded, out_blocks);
     }
     return !r.bad && r.left == 0;
 }
 
-bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_tape *tape, uint32_t n_ops,
-                         bool full, uint64_t size_class, kiln_arena *arena,
+bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                         uint32_t n_ops, bool full, uint64_t size_class, kiln_arena *arena,
                          kilni_fuse_blocks *out_blocks)
 {
     kiln_blob blob = {0};
     if (engine->store == NULL || kiln_store_get(engine->store, KILN_STORE_PLANS,
-                                                key_of(engine, tape, n_ops, full, size_class),
+                                                key_of(engine, recorded, n_ops, full, size_class),
                                                 &blob, NULL) != KILN_STATUS_OK) {
         return false;
     }
     bool found =
-        kilni_fuse_disk_decode(engine, tape, n_ops, blob.data, blob.length, arena, out_blocks);
+        kilni_fuse_disk_decode(engine, recorded, n_ops, blob.data, blob.length, arena, out_blocks);
     kiln_free(engine->env, blob.data);
     if (!found) {
         kilni_fuse_blocks_fini(out_blocks, engine->env);

@@ -1,75 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whom to trust: the knob `plugin-mode`, the list of allowed hashes, the file of keys, and who may
-// write files and the folders above them. A list that somebody else could write lets nothing in.
-// What a signature is, signature.c knows; which of the trusted take part, plugin_policy.c.
+// Whom to trust: the option `plugin-mode`, the list of allowed hashes and the file of keys. A list
+// that somebody else could write (plugin_file.c) lets nothing in. What a signature is, signature.c
+// knows; which of the trusted take part, plugin_policy.c.
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_trust.h"
 
-enum { MAX_LIST_BYTES = 1 << 20, MAX_FILE_BYTES = 64 << 20, MAX_KEYS = 256, DIGITS = 64 };
-
-// ---- owners ----
-
-static bool is_ours(uid_t owner)
-{
-    return owner == 0 || owner == geteuid();
-}
-
-kiln_status kilni_fuse_check_owner(const struct stat *info, const char *what, kiln_error *err)
-{
-    if (!is_ours(info->st_uid)) {
-        return kiln_fail(err, PERMISSION_DENIED, "%.120s belongs to user %u", what,
-                         (unsigned)info->st_uid);
-    }
-    bool wide = (info->st_mode & (S_IWGRP | S_IWOTH)) != 0;
-    bool sticky = S_ISDIR(info->st_mode) && info->st_uid == 0 && (info->st_mode & S_ISVTX) != 0;
-    return !wide || sticky
-               ? KILN_STATUS_OK
-               : kiln_fail(err, PERMISSION_DENIED, "%.120s is writable for others", what);
-}
-
-/* `path` is cut on the way. */
-static kiln_status check_chain(char *path, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    for (char *slash = strrchr(path, '/'); slash != NULL && status == KILN_STATUS_OK;
-         slash = strrchr(path, '/')) {
-        bool root = slash == path;
-        char what[160];
-        struct stat info;
-        slash[root ? 1 : 0] = 0;
-        snprintf(what, sizeof(what), "folder %.120s", path);
-        status = stat(path, &info) != 0
-                     ? kiln_fail(err, PERMISSION_DENIED, "%s: %s", what, strerror(errno))
-                     : kilni_fuse_check_owner(&info, what, err);
-        if (root) {
-            break;
-        }
-    }
-    return status;
-}
-
-/* Both the folders that the path names and, where one of them is a link, those that it leads to. */
-kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err)
-{
-    char real[PATH_MAX];
-    char *folder = kiln_strdup(env, path);
-    if (folder == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
-    }
-    kiln_status status = check_chain(folder, err);
-    kiln_free(env, folder);
-    if (status == KILN_STATUS_OK && realpath(path, real) == NULL) {
-        status = kiln_fail(err, PERMISSION_DENIED, "%.160s: %s", path, strerror(errno));
-    }
-    return status == KILN_STATUS_OK ? check_chain(real, err) : status;
-}
+enum { MAX_LIST_BYTES = 1 << 20, MAX_KEYS = 256, DIGITS = 64 };
 
 // ---- a user's lists ----
 
@@ -99,30 +41,6 @@ static kiln_status list_place(const kiln_env *env, kiln_knob knob, user_list *ou
                 sizeof(out->path) - strlen(out->path) - 1);
     }
     return status;
-}
-
-static kiln_status read_bytes(const kiln_env *env, int fd, size_t most, char **out_bytes,
-                              size_t *out_length, kiln_error *err)
-{
-    char *bytes = kiln_alloc(env, most + 1);
-    if (bytes == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to read a file");
-    }
-    size_t length = 0;
-    while (length < most) {
-        ssize_t got = read(fd, bytes + length, most - length);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            break;
-        }
-        length += (size_t)got;
-    }
-    bytes[length] = 0;
-    *out_bytes = bytes;
-    *out_length = length;
-    return KILN_STATUS_OK;
 }
 
 static kiln_status check_list(const kiln_env *env, const user_list *list, int fd, kiln_error *err)
@@ -158,7 +76,7 @@ static kiln_status list_read(const kiln_env *env, kiln_knob knob, user_list *out
     }
     status = check_list(env, out, fd, err);
     if (status == KILN_STATUS_OK) {
-        status = read_bytes(env, fd, MAX_LIST_BYTES, &out->text, &length, err);
+        status = kilni_fuse_read_bytes(env, fd, MAX_LIST_BYTES, &out->text, &length, err);
     }
     if (fd >= 0) {
         (void)close(fd);
@@ -324,23 +242,6 @@ static kiln_status append(const user_list *list, const char *line, kiln_error *e
     ok = fd >= 0 && close(fd) == 0 && ok;
     return ok ? KILN_STATUS_OK
               : kiln_fail(err, PERMISSION_DENIED, "%.160s: %s", list->path, strerror(why));
-}
-
-kiln_status kilni_fuse_read_plugin(const kiln_env *env, const char *path, char **out_bytes,
-                                   size_t *out_length, kiln_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-        info.st_size > MAX_FILE_BYTES) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return kiln_fail(err, NOT_FOUND, "%.180s is no file of a plugin", path);
-    }
-    kiln_status status = read_bytes(env, fd, (size_t)info.st_size, out_bytes, out_length, err);
-    (void)close(fd);
-    return status;
 }
 
 kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path, kiln_error *err)

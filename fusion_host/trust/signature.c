@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fusion_host_internal.h"
+#include "plugin_trust.h"
 
 enum {
     SIGNATURE_BYTES = 64,

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a device can do beside what the backend itself needs: the OpenCL C that it takes, the shape
+// of its work-groups, optional features, and how fast it computes in f16 and f64. Fusers are told
+// it. What the driver does not say is left 0: unknown.
+
+#include "cl_capabilities.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ///< of OpenCL 2.1, 3.0 and vendors' extensions
+    MAX_NUM_SUB_GROUPS = 0x105C,
+    OPENCL_C_ALL_VERSIONS = 0x1066,
+    WARP_SIZE_NV = 0x4003,
+    CAPABILITY_MAJOR_NV = 0x4000,
+    CAPABILITY_MINOR_NV = 0x4001,
+    WAVEFRONT_WIDTH_AMD = 0x4043,
+    SUB_GROUP_SIZES_INTEL = 0x4108,
+    MAX_VERSIONS = 32
+};
+
+typedef struct name_version { ///< cl_name_version of OpenCL 3.0
+    cl_uint version; ///< major in the upper 10 bits, minor in the 10 after them
+    char name[64];
+} name_version;
+
+static uint64_t number_of(const kilni_cl_backend *backend, cl_device_info what)
+{
+    uint64_t number = 0; // little-endian: a shorter value fills the low bytes
+    return clGetDeviceInfo(backend->device, what, sizeof(number), &number, NULL) == CL_SUCCESS
+               ? number
+               : 0;
+}
+
+static bool has(const kilni_cl_backend *backend, const char *extension)
+{
+    const char *all = backend->info.extensions;
+    size_t length = strlen(extension);
+    for (const char *at = strstr(all, extension); at != NULL; at = strstr(at + 1, extension)) {
+        bool begins = at == all || at[-1] == ' ';
+        if (begins && (at[length] == ' ' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// The newest OpenCL C. Devices of OpenCL 3.0 list what they take; others name one.
+static uint32_t c_version(const kilni_cl_backend *backend)
+{
+    name_version all[MAX_VERSIONS];
+    char text[256] = "";
+    size_t bytes = 0;
+    unsigned major = 0, minor = 0;
+    uint32_t newest = 0;
+    if (backend->info.cl_version >= 300 &&
+        clGetDeviceInfo(backend->device, OPENCL_C_ALL_VERSIONS, sizeof(all), all, &bytes) ==
+            CL_SUCCESS) {
+        for (size_t i = 0; i < bytes / sizeof(all[0]); i++) {
+            uint32_t version = 100 * (all[i].version >> 22) + 10 * (all[i].version >> 12 & 0x3ff);
+            newest = version > newest ? version : newest;
+        }
+    }
+    if (newest == 0 &&
+        clGetDeviceInfo(backend->device, CL_DEVICE_OPENCL_C_VERSION, sizeof(text) - 1, text,
+                        NULL) == CL_SUCCESS &&
+        sscanf(text, "OpenCL C %u.%u", &major, &minor) == 2) {
+        newest = 100 * major + 10 * minor;
+    }
+    return newest;
+}
+
+/// The largest, since a kernel that asks for no size is compiled for it or for one that divides it.
+static uint32_t subgroup_size(const kilni_cl_backend *backend)
+{
+    size_t sizes[16] = {0};
+    size_t bytes = 0, largest = 0;
+    if (has(backend, "cl_nv_device_attribute_query")) {
+        return (uint32_t)number_of(backend, WARP_SIZE_NV);
+    }
+    if (has(backend, "cl_amd_device_attribute_query")) {
+        return (uint32_t)number_of(backend, WAVEFRONT_WIDTH_AMD);
+    }
+    if (has(backend, "cl_intel_required_subgroup_size") &&
+        clGetDeviceInfo(backend->device, SUB_GROUP_SIZES_INTEL, sizeof(sizes), sizes, &bytes) ==
+            CL_SUCCESS) {
+        for (size_t i = 0; i < bytes / sizeof(sizes[0]); i++) {
+            largest = sizes[i] > largest ? sizes[i] : largest;
+        }
+    }
+    return (uint32_t)largest;
+}
+
+static uint32_t features(const kilni_cl_backend *backend)
+{
+    uint64_t single = number_of(backend, CL_DEVICE_SINGLE_FP_CONFIG);
+    bool groups = has(backend, "cl_khr_subgroups") || has(backend, "cl_intel_subgroups") ||
+                  (backend->info.cl_version >= 210 && number_of(backend, MAX_NUM_SUB_GROUPS) > 0);
+    uint32_t all = 0;
+    all |= has(backend, "cl_khr_int64_base_atomics") ? KILN_FEATURE_INT64_ATOMICS : 0;
+    all |= has(backend, "cl_ext_float_atomics") ? KILN_FEATURE_FLOAT_ATOMICS : 0;
+    all |= has(backend, "cl_khr_command_buffer") ? KILN_FEATURE_COMMAND_BUFFER : 0;
+    all |= groups ? KILN_FEATURE_SUBGROUPS : 0;
+    all |= number_of(backend, CL_DEVICE_IMAGE_SUPPORT) != 0 ? KILN_FEATURE_IMAGES : 0;
+    all |= (single & CL_FP_DENORM) != 0 ? KILN_FEATURE_DENORMALS : 0;
+    all |=
+        (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0 ? KILN_FEATURE_ROUNDED_DIVIDE_SQRT : 0;
+    return all;
+}
+
+/// f32 operations to one of f64 on NVIDIA's compute capabilities: the throughput table of its
+/// programming guide.
+static uint64_t nvidia_f64_share(uint64_t major, uint64_t minor)
+{
+    bool server = (major == 6 && minor == 0) || (major == 7 && minor == 0) ||
+                  (major == 8 && minor == 0) || (major == 9 && minor == 0);
+    return server ? 2 : major == 3 ? 24 : major == 8 || major >= 10 ? 64 : 32;
+}
+
+/// Of a processor by the width of its vectors; of a GPU where its vendor's table says so.
+static void set_rates(kilni_cl_backend *backend)
+{
+    kiln_device_info *info = &backend->info;
+    uint64_t f32 = number_of(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    uint64_t f16 = number_of(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
+    uint64_t f64 = number_of(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE);
+    bool nvidia = has(backend, "cl_nv_device_attribute_query");
+    bool processor = info->type == KILN_DEVICE_CPU && f32 != 0;
+    if ((info->features & KILN_FEATURE_FP64) != 0 && nvidia) {
+        info->flops_f64 =
+            info->flops_f32 / nvidia_f64_share(number_of(backend, CAPABILITY_MAJOR_NV),
+                                               number_of(backend, CAPABILITY_MINOR_NV));
+    } else if ((info->features & KILN_FEATURE_FP64) != 0 && processor) {
+        info->flops_f64 = info->flops_f32 * f64 / f32;
+    }
+    if ((info->features & KILN_FEATURE_FP16) != 0 && f32 != 0) {
+        info->flops_f16 = info->flops_f32 * f16 / f32;
+    }
+    info->accelerated_dtypes = info->flops_f16 > info->flops_f32 ? 1ull << KILN_DTYPE_F16 : 0;
+}
+
+void kilni_cl_device_capabilities(kilni_cl_backend *backend)
+{
+    kiln_device_info *info = &backend->info;
+    size_t items[8] = {0};
+    info->features |= features(backend);
+    info->cl_c_version = c_version(backend);
+    info->subgroup_size = subgroup_size(backend);
+    info->cache_line_bytes = (uint32_t)number_of(backend, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE);
+    if (clGetDeviceInfo(backend->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(items), items,
+                        NULL) == CL_SUCCESS) {
+        for (int i = 0; i < 3; i++) {
+            info->max_work_items[i] = items[i];
+        }
+    }
+    set_rates(backend);
+}
