@@ -326,7 +326,7 @@ static uint32_t scalars_that_write(fuse_fixture *f, const kilni_fuse_recorded *r
         memcpy(entry->text + at + sizeof(write), &write, sizeof(write));
         close_entry(entry);
         found++;
-        *out_believed += decodes(f, recorded segment, entry->text, entry->length);
+        *out_believed += decodes(f, recorded, entry->text, entry->length);
         memcpy(entry->text + at, scalar, sizeof(scalar));
     }
     close_entry(entry);
