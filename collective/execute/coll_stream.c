@@ -488,7 +488,9 @@ static kiln_status work(stream *self, kiln_error *err)
         }
         i = group.end;
     }
-    advance(self, &self->worker, (progress){.step = count, .end = count});
+    if (status == KILN_STATUS_OK) { // else the feeder must not fetch what was not written
+        advance(self, &self->worker, (progress){.step = count, .end = count});
+    }
     return fail_stream(self, status, err);
 }
 
