@@ -435,6 +435,27 @@ static kiln_device_info opened_knowing(cl_settings *settings, const void *speeds
     return opened(settings);
 }
 
+static kilni_cl_speeds stored_speeds(cl_settings *settings)
+{
+    cl_fixture f;
+    kiln_blob entry = {0};
+    kilni_cl_speeds speeds = {0};
+    settings->deterministic = "1";
+    if (cl_fixture_open(&f, settings)) {
+        KILN_CHECK_INT(kiln_store_get(f.backend->store, KILN_STORE_DEVICES,
+                                      kilni_cl_device_key(f.backend, "speeds"), &entry, NULL),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT(entry.length, sizeof(speeds));
+        if (entry.length == sizeof(speeds)) {
+            memcpy(&speeds, entry.data, sizeof(speeds));
+        }
+        kiln_free(&f.env, entry.data);
+        cl_fixture_close(&f);
+    }
+    settings->deterministic = NULL;
+    return speeds;
+}
+
 static void test_doubtful_speeds_are_measured_again(void)
 {
     cl_settings settings = {.cache = kiln_test_path(kiln_test_tmpdir(), "doubt"), .tune = "lazy"};
@@ -455,7 +476,11 @@ static void test_doubtful_speeds_are_measured_again(void)
     }
     KILN_CHECK(info.bytes_per_s > 1000000000 && info.launch_ns < 1000000);
     info = opened_knowing(&settings, &wrong, sizeof(wrong));
-    KILN_CHECK(info.bytes_per_s > 1500000000 && info.launch_ns < 666666);
+    kilni_cl_speeds after = stored_speeds(&settings);
+    KILN_CHECK_INT(after.tries, 2);
+    KILN_CHECK(info.bytes_per_s == after.bytes_per_s && info.launch_ns == after.launch_ns);
+    KILN_CHECK(info.bytes_per_s == wrong.bytes_per_s || info.bytes_per_s > 1500000000);
+    KILN_CHECK(info.launch_ns == wrong.launch_ns || info.launch_ns < 666667);
     info = opened_knowing(&settings, &sure, sizeof(sure));
     KILN_CHECK(info.bytes_per_s == 1000000001 && info.launch_ns == 999999);
     info = opened_knowing(&settings, &tried, sizeof(tried));
