@@ -117,7 +117,7 @@ void kilni_device_free(kiln_device *device)
     if (device->backend != NULL) {
         device->backend->ops->close(device->backend);
     }
-    pthread_cond_destroy(&device->arrived);
+    pthread_cond_destroy(&device->future_ended);
     pthread_mutex_destroy(&device->ended.lock);
     pthread_mutex_destroy(&device->lock);
     kiln_free(&context->env, device);
@@ -172,7 +172,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&device->arrived, &attributes);
+    pthread_cond_init(&device->future_ended, &attributes);
     pthread_condattr_destroy(&attributes);
     device->faults.no_memory.refs = 1;
     (void)kiln_fail(&device->faults.no_memory.error, RESOURCE_EXHAUSTED, "no host memory");

@@ -2,7 +2,7 @@
 // Collective calls on tensors: what is checked, that every device has its earlier work before any
 // of it is waited for, and that results are tensors which are not there yet. An all-reduce is an
 // operation like others, recorded on every member's stream; its part on a device starts when that
-// stream runs. The other collectives start at once. Who may use a result when is arrival.c's.
+// stream runs. The other collectives start at once. Who may use a result when is future.c's.
 
 #include "coll_memory.h"
 #include "rt_attrs.h"
@@ -127,7 +127,7 @@ static kiln_status await_input(const call_plan *plan, uint32_t rank, kiln_error 
     const kilni_collective_rank *own = &plan->collective->ranks[rank];
     uint64_t deadline_ns = kiln_time_ns() + plan->collective->deadline_ns;
     kiln_status status =
-        kilni_await_arrivals_until(own->memory->device, &plan->inputs[rank], 1, deadline_ns, err);
+        kilni_await_futures_until(own->memory->device, &plan->inputs[rank], 1, deadline_ns, err);
     if (status == KILN_STATUS_DEADLINE_EXCEEDED) {
         kiln_coll_member_abort(own->member, err);
         status = kiln_coll_group_status(plan->collective->group, NULL, err);
@@ -148,13 +148,13 @@ static kiln_status lend_input(kiln_device *device, kilni_rank_call *call, kiln_t
 static kiln_status expect_output(kiln_device *device, kilni_rank_call *call,
                                  const kilni_place *place, kiln_error *err)
 {
-    call->arrival = kilni_arrival_create(device);
-    if (call->arrival == NULL) {
+    call->future = kilni_future_create(device);
+    if (call->future == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
     kilni_place_share(&call->output, place, &place->view);
-    bool followed = place->storage == NULL || kilni_storage_expect(place->storage, call->arrival);
-    kilni_arrival_release(call->arrival); // of the two holds the storage has its own
+    bool followed = place->storage == NULL || kilni_storage_expect(place->storage, call->future);
+    kilni_future_release(call->future); // of the two holds the storage has its own
     return followed ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
 }
 
@@ -257,7 +257,7 @@ static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
     const kiln_error none = KILN_ERROR_INIT;
     if (call != NULL) {
         pthread_mutex_lock(&device->lock);
-        bool keeps_value = plan->out_tensors == NULL && call->arrival != NULL;
+        bool keeps_value = plan->out_tensors == NULL && call->future != NULL;
         plan->inputs[rank]->unresolved = !keeps_value && plan->inputs[rank]->unresolved;
         kilni_rank_call_free(device, call, keeps_value ? &none : cause);
         pthread_mutex_unlock(&device->lock);

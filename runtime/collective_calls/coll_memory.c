@@ -545,13 +545,13 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     kilni_device_memory *self = (kilni_device_memory *)memory;
     kiln_device *device = self->device;
     kilni_rank_call *call = event;
-    kilni_arrival *arrival = call->arrival;
+    kilni_future *future = call->future;
     drop_staging(self, kept_staging_bytes);
-    call->arrival = NULL;
+    call->future = NULL;
     call->ended.free = free_ended;
     kilni_device_put_ended(device, &call->ended);
-    if (arrival != NULL) {
-        kilni_arrival_end(arrival, result);
+    if (future != NULL) {
+        kilni_future_end(future, result);
     }
     if (pthread_mutex_trylock(&device->lock) == 0) {
         kilni_device_sweep(device);
@@ -563,11 +563,11 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
 static void memory_give_up(kiln_coll_memory *memory, void *event, const kiln_error *result)
 {
     kilni_rank_call *call = event;
-    kilni_arrival *arrival = call->arrival;
+    kilni_future *future = call->future;
     (void)memory;
-    call->arrival = NULL;
-    if (arrival != NULL) {
-        kilni_arrival_end(arrival, result);
+    call->future = NULL;
+    if (future != NULL) {
+        kilni_future_end(future, result);
     }
 }
 
@@ -576,8 +576,8 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
     kilni_place_clear(device, &call->input);
     kilni_place_clear(device, &call->output);
     kilni_waits_release(call->depends);
-    if (call->arrival != NULL) {
-        kilni_arrival_end(call->arrival, result);
+    if (call->future != NULL) {
+        kilni_future_end(call->future, result);
     }
     kiln_free(&device->context->env, call);
 }

@@ -22,7 +22,7 @@ typedef struct kilni_rank_call {
     kilni_ended ended; ///< comes first
     kilni_place input; ///< shares the input's buffer, or has a dense copy of it
     kilni_place output;
-    kilni_arrival *arrival; ///< of the output; NULL: this rank has none
+    kilni_future *future; ///< of the output; NULL: this rank has none
     kilni_waits *depends; ///< what the input's value depended on before the call
 } kilni_rank_call;
 

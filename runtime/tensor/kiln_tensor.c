@@ -42,7 +42,7 @@ static void clear(kiln_tensor *tensor)
 {
     tensor->pins = 0;
     tensor->stream = 0;
-    tensor->arrival = NULL;
+    tensor->future = NULL;
     tensor->next_free = NULL;
     tensor->slot = 0;
     tensor->shared = tensor->pending = tensor->doomed = false;
@@ -102,8 +102,8 @@ void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place)
 static void free_tensor(kiln_tensor *tensor)
 {
     kiln_device *device = tensor->device;
-    kilni_arrival_release(tensor->arrival);
-    tensor->arrival = NULL;
+    kilni_future_release(tensor->future);
+    tensor->future = NULL;
     kilni_place_clear(device, &tensor->place);
     kilni_tensor_unpend(tensor);
     kilni_tensor_undoom(tensor);

@@ -17,9 +17,9 @@ typedef struct kilni_fault {
 
 /// A value that comes from elsewhere: another device, or a collective call. Shared by what gets it
 /// and by what brings it.
-typedef struct kilni_arrival kilni_arrival;
+typedef struct kilni_future kilni_future;
 
-/// The arrivals that a value depends on, of which some may still be under way.
+/// The futures that a value depends on, of which some may still be under way.
 typedef struct kilni_waits kilni_waits;
 
 /// A buffer shared by views. Counted under the device's lock.

@@ -16,7 +16,7 @@ struct kiln_tensor {
     kiln_device *device;
     kiln_device *handle; ///< of the device, with which the tensor was made; lives as long
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
-    kilni_arrival *arrival; ///< of a move; NULL: the value is here, or will be computed here
+    kilni_future *future; ///< of a move; NULL: the value is here, or will be computed here
     kiln_tensor *next_free;
     uint32_t slot; ///< number in the segment that runs now
     bool held; ///< the user's last release has not been seen under the lock

@@ -41,7 +41,7 @@ typedef struct move {
     bool comes_by_lane; ///< the writer's, then the reader's
     kilni_place input;
     kilni_place output;
-    kilni_arrival *arrival;
+    kilni_future *future;
     size_t bytes;
     struct move *next;
 } move;
@@ -148,14 +148,14 @@ static void leave(kiln_device *device, const kilni_moving *end)
 {
     *(end->before != NULL ? &end->before->next : &device->moves.first) = end->next;
     *(end->next != NULL ? &end->next->before : &device->moves.last) = end->before;
-    pthread_cond_broadcast(&device->arrived);
+    pthread_cond_broadcast(&device->future_ended);
 }
 
 void kilni_await_moves(kiln_device *device)
 {
     uint64_t end = device->moves.next_number; // others may go on moving for ever
     while (device->moves.first != NULL && device->moves.first->number < end) {
-        pthread_cond_wait(&device->arrived, &device->lock);
+        pthread_cond_wait(&device->future_ended, &device->lock);
     }
 }
 
@@ -439,7 +439,7 @@ static void finish(kilni_mover *mover, move *ended, const kiln_error *result)
     pthread_mutex_unlock(&source->lock);
     pthread_mutex_lock(&target->lock);
     kilni_place_clear(target, &ended->output);
-    kilni_arrival_end(ended->arrival, result);
+    kilni_future_end(ended->future, result);
     leave(target, &ended->coming);
     kiln_free(mover->env, ended);
     pthread_mutex_unlock(&target->lock);
@@ -548,7 +548,7 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
 {
     kiln_device *device = tensor->device;
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }
@@ -590,11 +590,11 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
     if (status != KILN_STATUS_OK || self == NULL) {
         return status;
     }
-    self->arrival = kilni_arrival_create(device);
-    if (self->arrival == NULL) {
+    self->future = kilni_future_create(device);
+    if (self->future == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
     }
-    tensor->arrival = self->arrival;
+    tensor->future = self->future;
     kilni_place_share(&self->output, &tensor->place, &tensor->place.view);
     enter(device, &self->coming);
     wait_for_work(device, self);
@@ -685,7 +685,7 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
         return start_move(tensor, device, out_tensor, err);
     }
     pthread_mutex_lock(&tensor->device->lock);
-    kiln_status status = kilni_await_arrivals(tensor->device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(tensor->device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }
