@@ -112,7 +112,7 @@ void kilni_device_free(kiln_device *device)
     if (device->faults.first != NULL) {
         kilni_fault_release(device, device->faults.first);
     }
-    kilni_waits_release(device->gates);
+    kilni_dependencies_release(device->gates);
     kilni_lanes_close(device);
     if (device->backend != NULL) {
         device->backend->ops->close(device->backend);

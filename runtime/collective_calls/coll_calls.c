@@ -210,7 +210,7 @@ static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_ra
     KILN_TRY(out, status, await_input(plan, rank, err));
     KILN_TRY(out, status, lend_input(device, call, plan->inputs[rank], err));
     // What the input depends on by now, not what the output will.
-    call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
+    call->depends = kilni_dependencies_retain(kilni_place_dependencies(&call->input));
     if (plan->out_tensors == NULL) {
         KILN_TRY(out, status, take_in_place(device, call, plan->inputs[rank], err));
     } else if (describe_output(plan, plan->collective->first + rank, &desc)) {
@@ -322,7 +322,7 @@ static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
     }
     kilni_device_sweep(device);
     KILN_TRY(out, status, lend_place(device, call, desc, input, err));
-    call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
+    call->depends = kilni_dependencies_retain(kilni_place_dependencies(&call->input));
     if (!output->placed) {
         KILN_TRY(out, status, kilni_place_alloc(device, desc, output, err));
     }
@@ -368,7 +368,7 @@ bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *recor
         return false;
     }
     if (record->op == KILN_OP_COLLECTIVE_SYNC) { // of what no call of this process brings
-        return kilni_place_waits(input) == NULL;
+        return kilni_place_dependencies(input) == NULL;
     }
     kiln_collective *known = kilni_collective_enter(device->context, record->attrs[1].v.i);
     if (known != NULL) {
@@ -389,7 +389,7 @@ kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *
         }
         // Recording has waited; a graph cannot. Nor may the lock be given up here: what a run has
         // in the device would be another's.
-        (void)kilni_waits_status(kilni_place_waits(input), &open, NULL);
+        (void)kilni_dependencies_status(kilni_place_dependencies(input), &open, NULL);
         return !open ? KILN_STATUS_OK
                      : kiln_fail(err, FAILED_PRECONDITION, "%s cannot wait for a call in its queue",
                                  device->address);

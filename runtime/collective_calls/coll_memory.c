@@ -458,7 +458,7 @@ typedef struct after_call {
     const kiln_env *env;
     kiln_coll_done_fn done;
     void *user;
-    kilni_waits *waits; ///< what the work depended on
+    kilni_dependencies *dependencies; ///< what the work depended on
 } after_call;
 
 static void pass_on(kiln_status status, void *user)
@@ -466,9 +466,9 @@ static void pass_on(kiln_status status, void *user)
     after_call call = *(after_call *)user;
     kiln_free(call.env, user);
     if (status == KILN_STATUS_OK) {
-        status = kilni_waits_status(call.waits, NULL, NULL);
+        status = kilni_dependencies_status(call.dependencies, NULL, NULL);
     }
-    kilni_waits_release(call.waits);
+    kilni_dependencies_release(call.dependencies);
     call.done(status, call.user);
 }
 
@@ -480,14 +480,14 @@ static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to wait for a device");
     }
     *call = from;
-    kilni_waits_retain(call->waits);
+    kilni_dependencies_retain(call->dependencies);
     kiln_status status = kiln_cl_mark(backend, &event, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_cl_event_after(event, pass_on, call, err);
         kiln_cl_event_destroy(event);
     }
     if (status != KILN_STATUS_OK) {
-        kilni_waits_release(call->waits);
+        kilni_dependencies_release(call->dependencies);
         kiln_free(from.env, call);
     }
     return status;
@@ -575,7 +575,7 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 {
     kilni_place_clear(device, &call->input);
     kilni_place_clear(device, &call->output);
-    kilni_waits_release(call->depends);
+    kilni_dependencies_release(call->depends);
     if (call->future != NULL) {
         kilni_future_end(call->future, result);
     }

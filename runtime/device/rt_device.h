@@ -90,7 +90,7 @@ struct kiln_device {
     kilni_faults faults;
     kilni_moves moves;
     pthread_cond_t future_ended; ///< a future on this device has ended
-    kilni_waits *gates; ///< what the queue waits or waited for since the last sync
+    kilni_dependencies *gates; ///< what the queue waits or waited for since the last sync
     kilni_random random;
 };
 

@@ -161,7 +161,7 @@ typedef struct block_run {
     int64_t symbols[SMALL_SYMBOLS]; ///< memory of view.symbols when it suffices
     kilni_block_view view;
     kilni_temp_list temps;
-    kilni_waits *waits; ///< what its launches so far depend on
+    kilni_dependencies *dependencies; ///< what its launches so far depend on
     kilni_step_mark mark; ///< of the step that runs
     kilni_fault *lost; ///< why its temporaries do not hold what they should
 } block_run;
@@ -185,8 +185,8 @@ static void block_end(const kilni_run *run, block_run *current)
         state->shortages = 0;
     }
     current->unseen = false;
-    kilni_waits_release(current->waits);
-    current->waits = NULL;
+    kilni_dependencies_release(current->dependencies);
+    current->dependencies = NULL;
     kilni_fault_release(run->device, current->lost);
     current->lost = NULL;
     if (current->view.symbols != current->symbols) {
@@ -318,12 +318,12 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
         return (kiln_status)fault->error.code;
     }
     if (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage) {
-        return kilni_plan_follow_launch(&current->view, launch, &current->waits, err);
+        return kilni_plan_follow_launch(&current->view, launch, &current->dependencies, err);
     }
     bool hung = false;
     kiln_status status = launch_watched(current, NULL, t->prepack_launch, &hung, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_plan_follow_launch(&current->view, launch, &current->waits, err);
+        status = kilni_plan_follow_launch(&current->view, launch, &current->dependencies, err);
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
         status = made_from(current, temp, place->view.dims[0], &from, err);
@@ -576,7 +576,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         return;
     }
     if (status == KILN_STATUS_OK) {
-        if (kilni_plan_follow_launch(&current->view, launch, &current->waits, &err) ==
+        if (kilni_plan_follow_launch(&current->view, launch, &current->dependencies, &err) ==
             KILN_STATUS_OK) {
             return;
         }
@@ -607,7 +607,7 @@ static void run_steps(const kilni_run *run)
     current.unseen = false;
     current.temps = (kilni_temp_list){0};
     current.view = (kilni_block_view){0};
-    current.waits = NULL;
+    current.dependencies = NULL;
     current.lost = NULL;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const kiln_plan_step *step = &plan->steps[i];

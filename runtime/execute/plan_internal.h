@@ -99,8 +99,8 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view,
                                     const kiln_program_launch *launch);
 /// What a launch writes depends on all that its block has read so far: temporaries carry it on.
 kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
-                                     const kiln_program_launch *launch, kilni_waits **waits,
-                                     kiln_error *err);
+                                     const kiln_program_launch *launch,
+                                     kilni_dependencies **dependencies, kiln_error *err);
 /// Fails all that a launch would write; without a fault those without elements get their places.
 void kilni_plan_each_written(const kilni_block_view *view, const kiln_program_launch *launch,
                              kilni_fault *fault);

@@ -331,8 +331,8 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view, const kiln_pro
 }
 
 kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
-                                     const kiln_program_launch *launch, kilni_waits **waits,
-                                     kiln_error *err)
+                                     const kiln_program_launch *launch,
+                                     kilni_dependencies **dependencies, kiln_error *err)
 {
     const kiln_env *env = &view->run->device->context->env;
     bool followed = true;
@@ -340,14 +340,15 @@ kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
             const kilni_place *place = view->run->places[kilni_plan_slot_of(view, arg->ref)];
-            followed = followed && kilni_waits_add(waits, env, kilni_place_waits(place));
+            followed = followed &&
+                       kilni_dependencies_add(dependencies, env, kilni_place_dependencies(place));
         }
     }
-    for (uint32_t i = 0; *waits != NULL && i < launch->n_args; i++) {
+    for (uint32_t i = 0; *dependencies != NULL && i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_WRITE) != 0) {
             kilni_storage *storage = view->run->places[kilni_plan_slot_of(view, arg->ref)]->storage;
-            followed = followed && kilni_storage_await(storage, env, *waits);
+            followed = followed && kilni_storage_await(storage, env, *dependencies);
         }
     }
     return followed ? KILN_STATUS_OK

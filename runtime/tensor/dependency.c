@@ -76,42 +76,44 @@ bool kilni_future_has_ended(kilni_future *future, kiln_error *out_error)
 
 // ---- what a value was computed from ----
 
-static kilni_waits *waits_create(const kiln_env *env, uint32_t capacity)
+static kilni_dependencies *dependencies_create(const kiln_env *env, uint32_t capacity)
 {
-    kilni_waits *waits = kiln_alloc(env, sizeof(*waits) + capacity * sizeof(waits->futures[0]));
-    if (waits != NULL) {
-        atomic_init(&waits->refs, 1);
-        waits->env = env;
+    kilni_dependencies *dependencies =
+        kiln_alloc(env, sizeof(*dependencies) + capacity * sizeof(dependencies->futures[0]));
+    if (dependencies != NULL) {
+        atomic_init(&dependencies->refs, 1);
+        dependencies->env = env;
     }
-    return waits;
+    return dependencies;
 }
 
-kilni_waits *kilni_waits_retain(kilni_waits *waits)
+kilni_dependencies *kilni_dependencies_retain(kilni_dependencies *dependencies)
 {
-    if (waits != NULL) {
-        atomic_fetch_add(&waits->refs, 1);
+    if (dependencies != NULL) {
+        atomic_fetch_add(&dependencies->refs, 1);
     }
-    return waits;
+    return dependencies;
 }
 
-void kilni_waits_release(kilni_waits *waits)
+void kilni_dependencies_release(kilni_dependencies *dependencies)
 {
-    if (waits == NULL || atomic_fetch_sub(&waits->refs, 1) != 1) {
+    if (dependencies == NULL || atomic_fetch_sub(&dependencies->refs, 1) != 1) {
         return;
     }
-    for (uint32_t i = 0; i < waits->count; i++) {
-        kilni_future_release(waits->futures[i]);
+    for (uint32_t i = 0; i < dependencies->count; i++) {
+        kilni_future_release(dependencies->futures[i]);
     }
-    kiln_free(waits->env, waits);
+    kiln_free(dependencies->env, dependencies);
 }
 
-kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_error *err)
+kiln_status kilni_dependencies_status(const kilni_dependencies *dependencies, bool *out_open,
+                                      kiln_error *err)
 {
     bool open = false;
     kiln_error first = KILN_ERROR_INIT;
-    for (uint32_t i = 0; waits != NULL && i < waits->count; i++) {
+    for (uint32_t i = 0; dependencies != NULL && i < dependencies->count; i++) {
         kiln_error error = KILN_ERROR_INIT;
-        bool ended = kilni_future_has_ended(waits->futures[i], &error);
+        bool ended = kilni_future_has_ended(dependencies->futures[i], &error);
         open = open || !ended;
         if (ended && first.code == KILN_STATUS_OK) {
             first = error;
@@ -126,60 +128,61 @@ kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_er
     return (kiln_status)first.code;
 }
 
-static void append(kilni_waits *waits, kilni_future *future)
+static void append(kilni_dependencies *dependencies, kilni_future *future)
 {
     kiln_error error = KILN_ERROR_INIT;
-    for (uint32_t i = 0; i < waits->count; i++) {
-        if (waits->futures[i] == future) {
+    for (uint32_t i = 0; i < dependencies->count; i++) {
+        if (dependencies->futures[i] == future) {
             return;
         }
     }
     if (!kilni_future_has_ended(future, &error) || error.code != KILN_STATUS_OK) {
-        waits->futures[waits->count++] = retain(future);
+        dependencies->futures[dependencies->count++] = retain(future);
     }
 }
 
-bool kilni_waits_add(kilni_waits **waits, const kiln_env *env, kilni_waits *more)
+bool kilni_dependencies_add(kilni_dependencies **dependencies, const kiln_env *env,
+                            kilni_dependencies *more)
 {
     bool open = false;
-    if (more == NULL || more == *waits ||
-        (kilni_waits_status(more, &open, NULL) == KILN_STATUS_OK && !open)) {
+    if (more == NULL || more == *dependencies ||
+        (kilni_dependencies_status(more, &open, NULL) == KILN_STATUS_OK && !open)) {
         return true;
     }
-    if (*waits == NULL) {
-        *waits = kilni_waits_retain(more);
+    if (*dependencies == NULL) {
+        *dependencies = kilni_dependencies_retain(more);
         return true;
     }
-    kilni_waits *both = waits_create(env, (*waits)->count + more->count);
+    kilni_dependencies *both = dependencies_create(env, (*dependencies)->count + more->count);
     if (both == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < (*waits)->count; i++) {
-        append(both, (*waits)->futures[i]);
+    for (uint32_t i = 0; i < (*dependencies)->count; i++) {
+        append(both, (*dependencies)->futures[i]);
     }
     for (uint32_t i = 0; i < more->count; i++) {
         append(both, more->futures[i]);
     }
-    kilni_waits_release(*waits);
-    *waits = both;
+    kilni_dependencies_release(*dependencies);
+    *dependencies = both;
     return true;
 }
 
-bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_waits *more)
+bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_dependencies *more)
 {
-    return storage == NULL || kilni_waits_add(&storage->waits, env, more);
+    return storage == NULL || kilni_dependencies_add(&storage->dependencies, env, more);
 }
 
 bool kilni_storage_expect(kilni_storage *storage, kilni_future *future)
 {
-    kilni_waits *waits = waits_create(future->env, 1);
-    if (waits == NULL) {
+    kilni_dependencies *dependencies = dependencies_create(future->env, 1);
+    if (dependencies == NULL) {
         return false;
     }
-    waits->count = 1;
-    waits->futures[0] = retain(future);
-    bool done = kilni_storage_await(storage, future->env, waits);
-    kilni_waits_release(waits);
+    dependencies->count = 1;
+    dependencies->futures[0] = retain(future);
+    bool done = kilni_storage_await(storage, future->env, dependencies);
+    kilni_dependencies_release(dependencies);
     return done;
 }
 
@@ -191,5 +194,5 @@ kiln_status kilni_place_status(const kilni_place *place, kiln_error *err)
         }
         return (kiln_status)place->fault->error.code;
     }
-    return kilni_waits_status(kilni_place_waits(place), NULL, err);
+    return kilni_dependencies_status(kilni_place_dependencies(place), NULL, err);
 }

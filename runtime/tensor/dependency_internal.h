@@ -20,7 +20,7 @@ struct kilni_future {
 };
 
 /// Never changes; shared by all memory that depends on the same futures.
-struct kilni_waits {
+struct kilni_dependencies {
     atomic_uint refs;
     const kiln_env *env;
     uint32_t count;

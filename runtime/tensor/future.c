@@ -53,13 +53,14 @@ static kiln_status gate_one(kiln_device *device, kilni_future *future, kiln_erro
     return KILN_STATUS_OK;
 }
 
-static kiln_status gate_all(kiln_device *device, kilni_waits *waits, kiln_error *err)
+static kiln_status gate_all(kiln_device *device, kilni_dependencies *dependencies, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; i < waits->count && status == KILN_STATUS_OK; i++) {
-        status = gate_one(device, waits->futures[i], err);
+    for (uint32_t i = 0; i < dependencies->count && status == KILN_STATUS_OK; i++) {
+        status = gate_one(device, dependencies->futures[i], err);
     }
-    if (status == KILN_STATUS_OK && !kilni_waits_add(&device->gates, waits->env, waits)) {
+    if (status == KILN_STATUS_OK &&
+        !kilni_dependencies_add(&device->gates, dependencies->env, dependencies)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a call");
     }
     return status;
@@ -68,24 +69,24 @@ static kiln_status gate_all(kiln_device *device, kilni_waits *waits, kiln_error 
 
 kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err)
 {
-    kilni_waits *waits = kilni_waits_retain(kilni_place_waits(place));
+    kilni_dependencies *dependencies = kilni_dependencies_retain(kilni_place_dependencies(place));
 #ifdef KILN_RUNTIME_CL
-    if (waits != NULL && kilni_device_gates(device)) {
-        kiln_status status = gate_all(device, waits, err);
-        kilni_waits_release(waits);
+    if (dependencies != NULL && kilni_device_gates(device)) {
+        kiln_status status = gate_all(device, dependencies, err);
+        kilni_dependencies_release(dependencies);
         return status;
     }
 #endif
     (void)err;
     // A device whose work is done by the host waits where that is done. Others may use it
     // meanwhile.
-    if (waits != NULL) {
+    if (dependencies != NULL) {
         pthread_mutex_unlock(&device->lock);
-        for (uint32_t i = 0; i < waits->count; i++) {
-            await_end(waits->futures[i]);
+        for (uint32_t i = 0; i < dependencies->count; i++) {
+            await_end(dependencies->futures[i]);
         }
         pthread_mutex_lock(&device->lock);
-        kilni_waits_release(waits);
+        kilni_dependencies_release(dependencies);
     }
     return KILN_STATUS_OK;
 }

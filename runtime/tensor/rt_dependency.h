@@ -27,16 +27,18 @@ kiln_status kilni_await_futures_until(kiln_device *device, kiln_tensor *const *t
 
 /// From now on the storage's value depends on what `more` (or NULL) stands for, or on `future`.
 /// False: no memory.
-bool kilni_waits_add(kilni_waits **waits, const kiln_env *env, kilni_waits *more);
-bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_waits *more);
+bool kilni_dependencies_add(kilni_dependencies **dependencies, const kiln_env *env,
+                            kilni_dependencies *more);
+bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_dependencies *more);
 bool kilni_storage_expect(kilni_storage *storage, kilni_future *future);
 
 /// Both without the lock, as well.
-kilni_waits *kilni_waits_retain(kilni_waits *waits);
-void kilni_waits_release(kilni_waits *waits);
+kilni_dependencies *kilni_dependencies_retain(kilni_dependencies *dependencies);
+void kilni_dependencies_release(kilni_dependencies *dependencies);
 
 /// The first failure among those that have ended. `out_open` (or NULL): some have not.
-kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_error *err);
+kiln_status kilni_dependencies_status(const kilni_dependencies *dependencies, bool *out_open,
+                                      kiln_error *err);
 
 /// The place's fault, or the failure of what its value depends on, as far as it is known.
 kiln_status kilni_place_status(const kilni_place *place, kiln_error *err);
