@@ -45,7 +45,7 @@ static void clear(kiln_tensor *tensor)
     tensor->future = NULL;
     tensor->next_free = NULL;
     tensor->slot = 0;
-    tensor->shared = tensor->pending = tensor->doomed = false;
+    tensor->shared = tensor->pending = tensor->pending_free = false;
     tensor->captured = tensor->unresolved = false;
     tensor->param = 0;
     tensor->place.placed = tensor->place.described = false;
@@ -106,7 +106,7 @@ static void free_tensor(kiln_tensor *tensor)
     tensor->future = NULL;
     kilni_place_clear(device, &tensor->place);
     kilni_tensor_unpend(tensor);
-    kilni_tensor_undoom(tensor);
+    kilni_tensor_unpend_free(tensor);
     device->tensors.live--;
     if (device->tensors.n_free < KEPT_TENSORS) {
         tensor->next_free = device->tensors.free;
@@ -155,7 +155,7 @@ kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_er
         kilni_tensor_pin(tensor, stream);
         kilni_tensor_unpend(tensor);
         if (!stream->capturing) {
-            kilni_tensor_doom(tensor);
+            kilni_tensor_pend_free(tensor);
         }
     }
     return status;
