@@ -20,7 +20,7 @@ static void block_state_free(void *pointer)
 {
     kilni_block_state *state = pointer;
     state->device->hooks->scores_free(&state->scores, &state->device->context->env);
-    kilni_plan_heirs_fini(state);
+    kilni_plan_candidates_fini(state);
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
     }
