@@ -4,6 +4,7 @@
 
 #include "gradsync_internal.h"
 #include "rt_assembly.h"
+#include "rt_aux_queues.h"
 #include "rt_check.h"
 #include "rt_check_state.h"
 #include "rt_collective.h"
@@ -13,7 +14,6 @@
 #include "rt_engines.h"
 #include "rt_execute.h"
 #include "rt_kept.h"
-#include "rt_lanes.h"
 #include "rt_layout.h"
 #include "rt_memory_account.h"
 #include "rt_moves.h"
@@ -40,7 +40,7 @@ static bool sweep(kiln_device *device)
 }
 
 static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_kept_drop, sweep,
-                                           kilni_lanes_trim, NULL};
+                                           kilni_aux_queues_trim, NULL};
 
 static const kilni_reclaimers reclaimers = {
     .all = reclaim,
@@ -113,7 +113,7 @@ void kilni_device_free(kiln_device *device)
         kilni_fault_release(device, device->faults.first);
     }
     kilni_dependencies_release(device->gates);
-    kilni_lanes_close(device);
+    kilni_aux_queues_close(device);
     if (device->backend != NULL) {
         device->backend->ops->close(device->backend);
     }

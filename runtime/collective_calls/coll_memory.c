@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A device's memory as collective/ sees it, through a backend's table: that of the device's lanes,
-// where it has some, so that a call neither stands behind queued operations nor needs the device's
-// lock; else the device's own. Reductions are operations on the device. Bytes leave it through
-// mapped memory where that is the host's, else in pinned pieces. Which algorithm runs, and in which
-// order it combines, is decided by collective/; the public calls are in coll_calls.c.
+// A device's memory as collective/ sees it, through a backend's table: that of the device's
+// auxiliary queues, where it has some, so that a call neither stands behind queued operations nor
+// needs the device's lock; else the device's own. Reductions are operations on the device. Bytes
+// leave it through mapped memory where that is the host's, else in pinned pieces. Which algorithm
+// runs, and in which order it combines, is decided by collective/; the public calls are in
+// coll_calls.c.
 
 #include "coll_memory.h"
 #include "rt_attrs.h"
+#include "rt_aux_queues.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_lanes.h"
 #include "rt_place.h"
 #include "rt_tensor.h"
 
@@ -585,12 +586,12 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 // ---- pieces of long calls ----
 
 #ifdef KILN_RUNTIME_CL
-/// The out lane's lock is held while a read is queued, never while it is waited for.
+/// The out auxiliary queue's lock is held while a read is queued, never while it is waited for.
 static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t bytes,
                                 void **out_host, kiln_error *err)
 {
     kilni_device_memory *self = (kilni_device_memory *)memory;
-    kilni_lane *out = &self->device->out;
+    kilni_aux_queue *out = &self->device->out;
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&out->lock);
     if (self->stages[index] == NULL) {
@@ -603,7 +604,7 @@ static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t
 
 static void drop_stages(kilni_device_memory *self)
 {
-    kilni_lane *out = &self->device->out;
+    kilni_aux_queue *out = &self->device->out;
     for (uint32_t i = 0; i < KILN_COLL_STAGES; i++) {
         if (self->stages[i] != NULL) {
             pthread_mutex_lock(&out->lock);
@@ -616,7 +617,7 @@ static void drop_stages(kilni_device_memory *self)
 static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
                                 kiln_coll_ticket **out_ticket, kiln_error *err)
 {
-    kilni_lane *out = &device_of(memory)->out;
+    kilni_aux_queue *out = &device_of(memory)->out;
     kiln_pending *pending = NULL;
     pthread_mutex_lock(&out->lock);
     kiln_status status = out->backend->ops->read_begin(out->backend, (kiln_buffer *)area->buffer,
@@ -630,7 +631,7 @@ static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *
 static kiln_status memory_fetched(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
                                   kiln_error *err)
 {
-    kilni_lane *out = &device_of(memory)->out;
+    kilni_aux_queue *out = &device_of(memory)->out;
     kiln_pending *pending = (kiln_pending *)ticket;
     out->backend->ops->read_wait(pending, /*cancel=*/false);
     pthread_mutex_lock(&out->lock);
@@ -702,7 +703,7 @@ static void memory_close(kiln_coll_memory *base)
 /// Memory that is the host's.
 static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
 
-/// Devices without lanes.
+/// Devices without auxiliary queues.
 static const kiln_coll_memory_ops copying_ops = {COMMON, .name = "device, copying",
                                                  .write = memory_write};
 
@@ -737,7 +738,7 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a member");
     }
     memory->device = kiln_device_retain(device);
-    kiln_status status = kilni_lanes_open(device, err);
+    kiln_status status = kilni_aux_queues_open(device, err);
     memory->base.ops = choose_ops(&memory->base);
     if (status == KILN_STATUS_OK) {
         status = kiln_coll_host_memory_create(&device->context->env, &memory->host, err);

@@ -30,7 +30,7 @@ typedef struct kilni_device_memory {
     kiln_coll_memory base;
     kiln_device *device; ///< held
     kilni_staging *staging; ///< the worker's
-    void *stages[KILN_COLL_STAGES]; ///< pinned, of the device's out lane
+    void *stages[KILN_COLL_STAGES]; ///< pinned, of the device's out auxiliary queue
     kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
     kilni_dependencies
         *starting; ///< what the input of the call that starts depends on; the device's lock

@@ -7,10 +7,10 @@
 // waits for its moves instead.
 
 #include "rt_attrs.h"
+#include "rt_aux_queues.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_lanes.h"
 #include "rt_moves.h"
 #include "rt_place.h"
 #include "rt_tensor.h"
@@ -37,8 +37,8 @@ typedef struct move {
     kiln_device *target;
     kilni_moving leaving; ///< at the source
     kilni_moving coming; ///< and at the target
-    bool leaves_by_lane; ///< the reader's
-    bool comes_by_lane; ///< the writer's, then the reader's
+    bool leaves_by_aux_queue; ///< the reader's
+    bool comes_by_aux_queue; ///< the writer's, then the reader's
     kilni_place input;
     kilni_place output;
     kilni_future *future;
@@ -161,31 +161,32 @@ void kilni_await_moves(kiln_device *device)
 
 // ---- ways ----
 
-/// Locks a queue for bytes that leave or enter the device: the lane from when there is one, for a
-/// gate may then come into the device's own queue; `*in_lane` says that it was there before, and
-/// nobody waits with its lock. Of a device that was lost only its own queue says so.
-static way lock_way(const move *current, kiln_device *device, kilni_lane *lane, bool *in_lane)
+/// Locks a queue for bytes that leave or enter the device: the auxiliary queue from when there is
+/// one, for a gate may then come into the device's own queue; `*in_aux_queue` says that it was there
+/// before, and nobody waits with its lock. Of a device that was lost only its own queue says so.
+static way lock_way(const move *current, kiln_device *device, kilni_aux_queue *aux_queue,
+                    bool *in_aux_queue)
 {
-    if (!*in_lane) {
+    if (!*in_aux_queue) {
         pthread_mutex_lock(&device->lock);
-        if (lane->backend == NULL || current->lost) {
+        if (aux_queue->backend == NULL || current->lost) {
             return (way){device->backend, &device->lock};
         }
         pthread_mutex_unlock(&device->lock);
-        *in_lane = true;
+        *in_aux_queue = true;
     }
-    pthread_mutex_lock(&lane->lock);
-    return (way){lane->backend, &lane->lock};
+    pthread_mutex_lock(&aux_queue->lock);
+    return (way){aux_queue->backend, &aux_queue->lock};
 }
 
 static way lock_source(move *current)
 {
-    return lock_way(current, current->source, &current->source->out, &current->leaves_by_lane);
+    return lock_way(current, current->source, &current->source->out, &current->leaves_by_aux_queue);
 }
 
 static way lock_target(move *current)
 {
-    return lock_way(current, current->target, &current->target->in, &current->comes_by_lane);
+    return lock_way(current, current->target, &current->target->in, &current->comes_by_aux_queue);
 }
 
 static void unlock_way(const way *self)
@@ -194,7 +195,7 @@ static void unlock_way(const way *self)
 }
 
 /// Waits for a read, or with `bytes` 0 for all that was queued, and without the lock where it can.
-/// The way is a lane and locked, and unlocked when it ends.
+/// The way is an auxiliary queue and locked, and unlocked when it ends.
 static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, void *out_data,
                          size_t bytes, kiln_error *err)
 {
