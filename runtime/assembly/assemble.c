@@ -13,10 +13,10 @@
 #include "rt_device.h"
 #include "rt_engines.h"
 #include "rt_execute.h"
-#include "rt_kept.h"
 #include "rt_layout.h"
 #include "rt_memory_account.h"
 #include "rt_moves.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 #include "rt_record.h"
 #include "rt_streams.h"
@@ -39,12 +39,12 @@ static bool sweep(kiln_device *device)
     return any;
 }
 
-static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_kept_drop, sweep,
+static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_persistent_temp_drop, sweep,
                                            kilni_aux_queues_trim, NULL};
 
 static const kilni_reclaimers reclaimers = {
     .all = reclaim,
-    .forget = kilni_kept_forget,
+    .forget = kilni_persistent_temp_forget,
 };
 
 static const kilni_run_hooks hooks = {

@@ -6,7 +6,7 @@
 /// (plan_launch.c), and blocks and steps (plan_exec.c).
 
 #include "rt_execute.h"
-#include "rt_kept.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
@@ -57,7 +57,7 @@ typedef struct kilni_block_state {
     kilni_scores scores;
     kilni_in_place_candidates *candidates; ///< per launch of the program; NULL: none was run yet
     uint32_t n_launches;
-    kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
+    kilni_persistent_temp *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
 } kilni_block_state;
 
