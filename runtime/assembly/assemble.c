@@ -4,6 +4,7 @@
 
 #include "gradsync_internal.h"
 #include "rt_assembly.h"
+#include "rt_aux_queues.h"
 #include "rt_check.h"
 #include "rt_check_state.h"
 #include "rt_collective.h"
@@ -12,11 +13,10 @@
 #include "rt_device.h"
 #include "rt_engines.h"
 #include "rt_execute.h"
-#include "rt_kept.h"
-#include "rt_lanes.h"
 #include "rt_layout.h"
 #include "rt_memory_account.h"
 #include "rt_moves.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 #include "rt_record.h"
 #include "rt_streams.h"
@@ -39,12 +39,12 @@ static bool sweep(kiln_device *device)
     return any;
 }
 
-static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_kept_drop, sweep,
-                                           kilni_lanes_trim, NULL};
+static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_persistent_temp_drop, sweep,
+                                           kilni_aux_queues_trim, NULL};
 
 static const kilni_reclaimers reclaimers = {
     .all = reclaim,
-    .forget = kilni_kept_forget,
+    .forget = kilni_persistent_temp_forget,
 };
 
 static const kilni_run_hooks hooks = {
@@ -112,12 +112,12 @@ void kilni_device_free(kiln_device *device)
     if (device->faults.first != NULL) {
         kilni_fault_release(device, device->faults.first);
     }
-    kilni_waits_release(device->gates);
-    kilni_lanes_close(device);
+    kilni_dependencies_release(device->gates);
+    kilni_aux_queues_close(device);
     if (device->backend != NULL) {
         device->backend->ops->close(device->backend);
     }
-    pthread_cond_destroy(&device->arrived);
+    pthread_cond_destroy(&device->future_ended);
     pthread_mutex_destroy(&device->ended.lock);
     pthread_mutex_destroy(&device->lock);
     kiln_free(&context->env, device);
@@ -172,7 +172,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&device->arrived, &attributes);
+    pthread_cond_init(&device->future_ended, &attributes);
     pthread_condattr_destroy(&attributes);
     device->faults.no_memory.refs = 1;
     (void)kiln_fail(&device->faults.no_memory.error, RESOURCE_EXHAUSTED, "no host memory");

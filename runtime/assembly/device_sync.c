@@ -128,15 +128,15 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 
 /// The first failure of calls that the queue waited for and that have all ended. After a failure of
 /// something else they are the next sync's.
-static kiln_status report_gates(kiln_device *device, kilni_waits *gates, kiln_status status,
+static kiln_status report_gates(kiln_device *device, kilni_dependencies *gates, kiln_status status,
                                 kiln_error *err)
 {
     if (status == KILN_STATUS_OK) {
-        status = kilni_waits_status(gates, NULL, err);
+        status = kilni_dependencies_status(gates, NULL, err);
     } else {
-        (void)kilni_waits_add(&device->gates, &device->context->env, gates);
+        (void)kilni_dependencies_add(&device->gates, &device->context->env, gates);
     }
-    kilni_waits_release(gates);
+    kilni_dependencies_release(gates);
     return status;
 }
 
@@ -146,7 +146,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     pthread_mutex_lock(&device->lock);
     kilni_await_moves(device); // they are work too; a failure stays with the tensor
     kiln_status status = kilni_device_drain(device, err);
-    kilni_waits *gates = NULL;
+    kilni_dependencies *gates = NULL;
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
         gates = device->gates; // those that come while others have the lock are not over then

@@ -88,7 +88,7 @@ static kiln_status lend_locked(kiln_tensor *tensor, struct _cl_mem **out_mem, si
     kilni_place dense = {0};
     void *mem = NULL;
     void *event = NULL;
-    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }

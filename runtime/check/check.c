@@ -92,7 +92,7 @@ static kiln_status save_inputs(kilni_check *check, const kilni_sample *sample, k
         const kiln_op_record *record = &check->run->segment->ops[op];
         for (size_t i = 0; record->op != KILN_OP_DROP && i < record->n_inputs; i++) {
             uint32_t slot = slot_of(check, op, i);
-            uint32_t number = kilni_beside_number(sample, slot);
+            uint32_t number = kilni_shadow_number(sample, slot);
             if (number == UINT32_MAX) {
                 return kiln_fail(err, INTERNAL, "a block does not know its input");
             }
@@ -114,7 +114,7 @@ static kiln_status list_outputs(kilni_check *check, const kilni_sample *sample, 
     }
     for (uint32_t i = 0; i < check->block->n_tensors; i++) {
         uint32_t slot = check->block->tensors[i];
-        if (sample->made[i] && !kilni_beside_drops(sample, slot)) {
+        if (sample->made[i] && !kilni_shadow_drops(sample, slot)) {
             check->outputs[check->n_outputs++] = slot;
         }
     }
@@ -162,7 +162,7 @@ static kiln_status check_inputs(kilni_check *check, const kilni_sample *sample, 
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < check->n_inputs && status == KILN_STATUS_OK; i++) {
         const kilni_check_input *input = &check->inputs[i];
-        if (input->raw == NULL || sample->dying[kilni_beside_number(sample, input->slot)]) {
+        if (input->raw == NULL || sample->dying[kilni_shadow_number(sample, input->slot)]) {
             continue;
         }
         unsigned char *now = kiln_alloc(check->env, input->bytes + 1);
@@ -187,32 +187,32 @@ static kiln_status run_fused(kilni_check *check, kilni_sample *sample, kilni_gua
 {
     kilni_small_plan small = {0};
     kilni_guard_damage damage;
-    kiln_status status = kilni_beside_fused(sample, &small, check->block->program, err);
+    kiln_status status = kilni_shadow_fused(sample, &small, check->block->program, err);
     KILN_TRY(out, status, status);
-    KILN_TRY(out, status, kilni_beside_copy_inputs(sample, 1, err));
+    KILN_TRY(out, status, kilni_shadow_copy_inputs(sample, 1, err));
     check->run->device->samples.starved = false;
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_RUNS);
-    status = kilni_beside_run(sample, &small, err);
+    status = kilni_shadow_run(sample, &small, err);
     kiln_fuse_block_doing(check->run->engine, check->block, KILN_FUSE_DOES_NOTHING);
     KILN_TRY(out, status, status);
     if (check->run->device->samples.starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory beside the run's");
         goto out;
     }
-    check->failed = kilni_beside_fault(sample) != NULL || kilni_plan_block_failed(&small.block);
+    check->failed = kilni_shadow_fault(sample) != NULL || kilni_plan_block_failed(&small.block);
     KILN_TRY(out, status, check_inputs(check, sample, err));
     if (kilni_guards_damaged(guards, &damage)) {
         name_damage(check, sample, &damage);
     }
     for (size_t i = 0; i < check->n_outputs && !check->failed; i++) {
-        uint32_t number = kilni_beside_number(sample, check->outputs[i]);
+        uint32_t number = kilni_shadow_number(sample, check->outputs[i]);
         KILN_TRY(
             out, status,
             read_output(check, &sample->scratch[number], check->outputs[i], &check->fused[i], err));
     }
 out:
-    kilni_beside_clear(sample);
-    kilni_beside_plan_fini(sample, &small);
+    kilni_shadow_clear(sample);
+    kilni_shadow_plan_fini(sample, &small);
     return status;
 }
 
@@ -228,7 +228,7 @@ static kiln_status begin(kilni_check *check, kiln_error *err)
     kiln_device *device = check->run->device;
     kilni_sample sample;
     kilni_guards *guards = kilni_guards_create(device);
-    kiln_status status = kilni_beside_init(&sample, check->run, check->index, err);
+    kiln_status status = kilni_shadow_init(&sample, check->run, check->index, err);
     if (status == KILN_STATUS_OK && guards == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for guard words");
     }
@@ -240,7 +240,7 @@ static kiln_status begin(kilni_check *check, kiln_error *err)
     status = run_fused(check, &sample, guards, err);
     kilni_aside_end(device, &aside);
 out:
-    kilni_beside_fini(&sample);
+    kilni_shadow_fini(&sample);
     kilni_guards_destroy(guards);
     return status;
 }

@@ -319,7 +319,7 @@ static kiln_status look_at_inputs(beside *b, kiln_error *err)
     return status;
 }
 
-static kiln_status run_beside(beside *b, kilni_guards *guards, kiln_error *err)
+static kiln_status run_shadow(beside *b, kilni_guards *guards, kiln_error *err)
 {
     kilni_guard_damage damage;
     kiln_status status = make_room(b, err);
@@ -347,7 +347,7 @@ bool kilni_check_stream(const kilni_run *run, const kiln_replay *replay)
         return false;
     }
     kilni_aside aside = kilni_aside_begin(device, guards);
-    kiln_status status = run_beside(&b, guards, &err);
+    kiln_status status = run_shadow(&b, guards, &err);
     for (size_t i = 0; i < b.n_tensors; i++) {
         kilni_place_clear(device, &b.tensors[i].place);
     }

@@ -2,7 +2,7 @@
 // Collective calls on tensors: what is checked, that every device has its earlier work before any
 // of it is waited for, and that results are tensors which are not there yet. An all-reduce is an
 // operation like others, recorded on every member's stream; its part on a device starts when that
-// stream runs. The other collectives start at once. Who may use a result when is arrival.c's.
+// stream runs. The other collectives start at once. Who may use a result when is future.c's.
 
 #include "coll_memory.h"
 #include "rt_attrs.h"
@@ -127,7 +127,7 @@ static kiln_status await_input(const call_plan *plan, uint32_t rank, kiln_error 
     const kilni_collective_rank *own = &plan->collective->ranks[rank];
     uint64_t deadline_ns = kiln_time_ns() + plan->collective->deadline_ns;
     kiln_status status =
-        kilni_await_arrivals_until(own->memory->device, &plan->inputs[rank], 1, deadline_ns, err);
+        kilni_await_futures_until(own->memory->device, &plan->inputs[rank], 1, deadline_ns, err);
     if (status == KILN_STATUS_DEADLINE_EXCEEDED) {
         kiln_coll_member_abort(own->member, err);
         status = kiln_coll_group_status(plan->collective->group, NULL, err);
@@ -148,13 +148,13 @@ static kiln_status lend_input(kiln_device *device, kilni_rank_call *call, kiln_t
 static kiln_status expect_output(kiln_device *device, kilni_rank_call *call,
                                  const kilni_place *place, kiln_error *err)
 {
-    call->arrival = kilni_arrival_create(device);
-    if (call->arrival == NULL) {
+    call->future = kilni_future_create(device);
+    if (call->future == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
     kilni_place_share(&call->output, place, &place->view);
-    bool followed = place->storage == NULL || kilni_storage_expect(place->storage, call->arrival);
-    kilni_arrival_release(call->arrival); // of the two holds the storage has its own
+    bool followed = place->storage == NULL || kilni_storage_expect(place->storage, call->future);
+    kilni_future_release(call->future); // of the two holds the storage has its own
     return followed ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
 }
 
@@ -210,7 +210,7 @@ static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_ra
     KILN_TRY(out, status, await_input(plan, rank, err));
     KILN_TRY(out, status, lend_input(device, call, plan->inputs[rank], err));
     // What the input depends on by now, not what the output will.
-    call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
+    call->depends = kilni_dependencies_retain(kilni_place_dependencies(&call->input));
     if (plan->out_tensors == NULL) {
         KILN_TRY(out, status, take_in_place(device, call, plan->inputs[rank], err));
     } else if (describe_output(plan, plan->collective->first + rank, &desc)) {
@@ -257,7 +257,7 @@ static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
     const kiln_error none = KILN_ERROR_INIT;
     if (call != NULL) {
         pthread_mutex_lock(&device->lock);
-        bool keeps_value = plan->out_tensors == NULL && call->arrival != NULL;
+        bool keeps_value = plan->out_tensors == NULL && call->future != NULL;
         plan->inputs[rank]->unresolved = !keeps_value && plan->inputs[rank]->unresolved;
         kilni_rank_call_free(device, call, keeps_value ? &none : cause);
         pthread_mutex_unlock(&device->lock);
@@ -322,7 +322,7 @@ static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
     }
     kilni_device_sweep(device);
     KILN_TRY(out, status, lend_place(device, call, desc, input, err));
-    call->depends = kilni_waits_retain(kilni_place_waits(&call->input));
+    call->depends = kilni_dependencies_retain(kilni_place_dependencies(&call->input));
     if (!output->placed) {
         KILN_TRY(out, status, kilni_place_alloc(device, desc, output, err));
     }
@@ -368,7 +368,7 @@ bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *recor
         return false;
     }
     if (record->op == KILN_OP_COLLECTIVE_SYNC) { // of what no call of this process brings
-        return kilni_place_waits(input) == NULL;
+        return kilni_place_dependencies(input) == NULL;
     }
     kiln_collective *known = kilni_collective_enter(device->context, record->attrs[1].v.i);
     if (known != NULL) {
@@ -389,7 +389,7 @@ kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *
         }
         // Recording has waited; a graph cannot. Nor may the lock be given up here: what a run has
         // in the device would be another's.
-        (void)kilni_waits_status(kilni_place_waits(input), &open, NULL);
+        (void)kilni_dependencies_status(kilni_place_dependencies(input), &open, NULL);
         return !open ? KILN_STATUS_OK
                      : kiln_fail(err, FAILED_PRECONDITION, "%s cannot wait for a call in its queue",
                                  device->address);

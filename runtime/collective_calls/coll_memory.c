@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A device's memory as collective/ sees it, through a backend's table: that of the device's lanes,
-// where it has some, so that a call neither stands behind queued operations nor needs the device's
-// lock; else the device's own. Reductions are operations on the device. Bytes leave it through
-// mapped memory where that is the host's, else in pinned pieces. Which algorithm runs, and in which
-// order it combines, is decided by collective/; the public calls are in coll_calls.c.
+// A device's memory as collective/ sees it, through a backend's table: that of the device's
+// auxiliary queues, where it has some, so that a call neither stands behind queued operations nor
+// needs the device's lock; else the device's own. Reductions are operations on the device. Bytes
+// leave it through mapped memory where that is the host's, else in pinned pieces. Which algorithm
+// runs, and in which order it combines, is decided by collective/; the public calls are in
+// coll_calls.c.
 
 #include "coll_memory.h"
 #include "rt_attrs.h"
+#include "rt_aux_queues.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_lanes.h"
 #include "rt_place.h"
 #include "rt_tensor.h"
 
@@ -458,7 +459,7 @@ typedef struct after_call {
     const kiln_env *env;
     kiln_coll_done_fn done;
     void *user;
-    kilni_waits *waits; ///< what the work depended on
+    kilni_dependencies *dependencies; ///< what the work depended on
 } after_call;
 
 static void pass_on(kiln_status status, void *user)
@@ -466,9 +467,9 @@ static void pass_on(kiln_status status, void *user)
     after_call call = *(after_call *)user;
     kiln_free(call.env, user);
     if (status == KILN_STATUS_OK) {
-        status = kilni_waits_status(call.waits, NULL, NULL);
+        status = kilni_dependencies_status(call.dependencies, NULL, NULL);
     }
-    kilni_waits_release(call.waits);
+    kilni_dependencies_release(call.dependencies);
     call.done(status, call.user);
 }
 
@@ -480,14 +481,14 @@ static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to wait for a device");
     }
     *call = from;
-    kilni_waits_retain(call->waits);
+    kilni_dependencies_retain(call->dependencies);
     kiln_status status = kiln_cl_mark(backend, &event, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_cl_event_after(event, pass_on, call, err);
         kiln_cl_event_destroy(event);
     }
     if (status != KILN_STATUS_OK) {
-        kilni_waits_release(call->waits);
+        kilni_dependencies_release(call->dependencies);
         kiln_free(from.env, call);
     }
     return status;
@@ -545,13 +546,13 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     kilni_device_memory *self = (kilni_device_memory *)memory;
     kiln_device *device = self->device;
     kilni_rank_call *call = event;
-    kilni_arrival *arrival = call->arrival;
+    kilni_future *future = call->future;
     drop_staging(self, kept_staging_bytes);
-    call->arrival = NULL;
+    call->future = NULL;
     call->ended.free = free_ended;
     kilni_device_put_ended(device, &call->ended);
-    if (arrival != NULL) {
-        kilni_arrival_end(arrival, result);
+    if (future != NULL) {
+        kilni_future_end(future, result);
     }
     if (pthread_mutex_trylock(&device->lock) == 0) {
         kilni_device_sweep(device);
@@ -563,11 +564,11 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
 static void memory_give_up(kiln_coll_memory *memory, void *event, const kiln_error *result)
 {
     kilni_rank_call *call = event;
-    kilni_arrival *arrival = call->arrival;
+    kilni_future *future = call->future;
     (void)memory;
-    call->arrival = NULL;
-    if (arrival != NULL) {
-        kilni_arrival_end(arrival, result);
+    call->future = NULL;
+    if (future != NULL) {
+        kilni_future_end(future, result);
     }
 }
 
@@ -575,9 +576,9 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 {
     kilni_place_clear(device, &call->input);
     kilni_place_clear(device, &call->output);
-    kilni_waits_release(call->depends);
-    if (call->arrival != NULL) {
-        kilni_arrival_end(call->arrival, result);
+    kilni_dependencies_release(call->depends);
+    if (call->future != NULL) {
+        kilni_future_end(call->future, result);
     }
     kiln_free(&device->context->env, call);
 }
@@ -585,12 +586,12 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 // ---- pieces of long calls ----
 
 #ifdef KILN_RUNTIME_CL
-/// The out lane's lock is held while a read is queued, never while it is waited for.
+/// The out auxiliary queue's lock is held while a read is queued, never while it is waited for.
 static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t bytes,
                                 void **out_host, kiln_error *err)
 {
     kilni_device_memory *self = (kilni_device_memory *)memory;
-    kilni_lane *out = &self->device->out;
+    kilni_aux_queue *out = &self->device->out;
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&out->lock);
     if (self->stages[index] == NULL) {
@@ -603,7 +604,7 @@ static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t
 
 static void drop_stages(kilni_device_memory *self)
 {
-    kilni_lane *out = &self->device->out;
+    kilni_aux_queue *out = &self->device->out;
     for (uint32_t i = 0; i < KILN_COLL_STAGES; i++) {
         if (self->stages[i] != NULL) {
             pthread_mutex_lock(&out->lock);
@@ -616,7 +617,7 @@ static void drop_stages(kilni_device_memory *self)
 static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
                                 kiln_coll_ticket **out_ticket, kiln_error *err)
 {
-    kilni_lane *out = &device_of(memory)->out;
+    kilni_aux_queue *out = &device_of(memory)->out;
     kiln_pending *pending = NULL;
     pthread_mutex_lock(&out->lock);
     kiln_status status = out->backend->ops->read_begin(out->backend, (kiln_buffer *)area->buffer,
@@ -630,7 +631,7 @@ static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *
 static kiln_status memory_fetched(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
                                   kiln_error *err)
 {
-    kilni_lane *out = &device_of(memory)->out;
+    kilni_aux_queue *out = &device_of(memory)->out;
     kiln_pending *pending = (kiln_pending *)ticket;
     out->backend->ops->read_wait(pending, /*cancel=*/false);
     pthread_mutex_lock(&out->lock);
@@ -702,7 +703,7 @@ static void memory_close(kiln_coll_memory *base)
 /// Memory that is the host's.
 static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
 
-/// Devices without lanes.
+/// Devices without auxiliary queues.
 static const kiln_coll_memory_ops copying_ops = {COMMON, .name = "device, copying",
                                                  .write = memory_write};
 
@@ -737,7 +738,7 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a member");
     }
     memory->device = kiln_device_retain(device);
-    kiln_status status = kilni_lanes_open(device, err);
+    kiln_status status = kilni_aux_queues_open(device, err);
     memory->base.ops = choose_ops(&memory->base);
     if (status == KILN_STATUS_OK) {
         status = kiln_coll_host_memory_create(&device->context->env, &memory->host, err);

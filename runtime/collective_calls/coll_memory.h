@@ -22,17 +22,18 @@ typedef struct kilni_rank_call {
     kilni_ended ended; ///< comes first
     kilni_place input; ///< shares the input's buffer, or has a dense copy of it
     kilni_place output;
-    kilni_arrival *arrival; ///< of the output; NULL: this rank has none
-    kilni_waits *depends; ///< what the input's value depended on before the call
+    kilni_future *future; ///< of the output; NULL: this rank has none
+    kilni_dependencies *depends; ///< what the input's value depended on before the call
 } kilni_rank_call;
 
 typedef struct kilni_device_memory {
     kiln_coll_memory base;
     kiln_device *device; ///< held
     kilni_staging *staging; ///< the worker's
-    void *stages[KILN_COLL_STAGES]; ///< pinned, of the device's out lane
+    void *stages[KILN_COLL_STAGES]; ///< pinned, of the device's out auxiliary queue
     kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
-    kilni_waits *starting; ///< what the input of the call that starts depends on; the device's lock
+    kilni_dependencies
+        *starting; ///< what the input of the call that starts depends on; the device's lock
 } kilni_device_memory;
 
 /// Ownership: the caller's, or, once it is a member's, the member's: its table's `close` frees it.

@@ -47,7 +47,7 @@ bool kiln_collective_ended(const kiln_tensor *tensor)
     bool open = false;
     pthread_mutex_lock(&tensor->device->lock);
     if (tensor->place.placed) {
-        (void)kilni_waits_status(kilni_place_waits(&tensor->place), &open, NULL);
+        (void)kilni_dependencies_status(kilni_place_dependencies(&tensor->place), &open, NULL);
     } else {
         open = tensor->unresolved;
     }

@@ -3,9 +3,9 @@
 // alive what its operations read, also after the caller has let go of it; so when what is held and
 // what queued results will need come near the budget, and enough would come free, the queues run.
 
+#include "rt_aux_queues.h"
 #include "rt_context.h"
 #include "rt_device.h"
-#include "rt_lanes.h"
 #include "rt_memory_account.h"
 
 enum {
@@ -60,7 +60,7 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
         kilni_relieve(device);
     }
     pthread_mutex_unlock(&device->lock);
-    kilni_lanes_set_budget(device, bytes);
+    kilni_aux_queues_set_budget(device, bytes);
     return KILN_STATUS_OK;
 }
 

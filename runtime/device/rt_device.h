@@ -6,13 +6,13 @@
 /// guards the objects whose comment says so, and all calls of its backend. Order: context, device.
 
 #include "rt_arena.h"
+#include "rt_aux_queues.h"
 #include "rt_check_state.h"
 #include "rt_context.h"
 #include "rt_engines.h"
-#include "rt_kept.h"
-#include "rt_lanes.h"
 #include "rt_memory_account.h"
 #include "rt_moves.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 #include "rt_random.h"
 #include "rt_sampling.h"
@@ -70,8 +70,8 @@ struct kiln_device {
     kiln_device *next; ///< the context's lock
     pthread_mutex_t lock;
     // Objects with locks of their own.
-    kilni_lane in; ///< for collective calls: arithmetic, and what comes from the host
-    kilni_lane out; ///< and what goes there
+    kilni_aux_queue in; ///< for collective calls: arithmetic, and what comes from the host
+    kilni_aux_queue out; ///< and what goes there
     kilni_ended_list ended;
     _Atomic(kilni_trace *) trace; ///< NULL: nothing is noted
     // From here: the device's lock.
@@ -89,8 +89,8 @@ struct kiln_device {
     kilni_device_counts counts;
     kilni_faults faults;
     kilni_moves moves;
-    pthread_cond_t arrived; ///< an arrival on this device has ended
-    kilni_waits *gates; ///< what the queue waits or waited for since the last sync
+    pthread_cond_t future_ended; ///< a future on this device has ended
+    kilni_dependencies *gates; ///< what the queue waits or waited for since the last sync
     kilni_random random;
 };
 

@@ -29,7 +29,7 @@ typedef struct kilni_memory_account {
     uint64_t live; ///< bytes of buffers that tensors and the arena hold
     uint64_t live_peak;
     uint64_t pending; ///< bytes of queued results that nobody has dropped yet
-    uint64_t doomed; ///< bytes of tensors that only queued operations still hold
+    uint64_t pending_free; ///< bytes of tensors that only queued operations still hold
     uint64_t pressure; ///< live and pending bytes from which queues are run early; 0: never
     uint64_t early_runs;
     bool persistent; ///< what is allocated now lives long
@@ -44,7 +44,7 @@ void kilni_pressure_init(kiln_device *device);
 static inline bool kilni_under_pressure(const kilni_memory_account *memory)
 {
     return memory->pressure > 0 && memory->live + memory->pending > memory->pressure &&
-           memory->doomed > memory->pressure / KILNI_RELIEF_PART;
+           memory->pending_free > memory->pressure / KILNI_RELIEF_PART;
 }
 
 /// Gives back what nothing uses now. False: there was nothing.

@@ -9,8 +9,8 @@
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_execute.h"
-#include "rt_kept.h"
 #include "rt_layout.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 #include "rt_run.h"
 #include "rt_trace.h"
@@ -20,12 +20,12 @@ static void block_state_free(void *pointer)
 {
     kilni_block_state *state = pointer;
     state->device->hooks->scores_free(&state->scores, &state->device->context->env);
-    kilni_plan_heirs_fini(state);
+    kilni_plan_candidates_fini(state);
     if (state->built != NULL) {
         state->device->backend->ops->program_free(state->device->backend, state->built);
     }
     for (uint32_t i = 0; i < state->n_kept; i++) {
-        kilni_kept_clear(state->device, &state->kept[i]);
+        kilni_persistent_temp_clear(state->device, &state->kept[i]);
     }
     kiln_free(&state->device->context->env, state->kept);
     kiln_free(&state->device->context->env, state);
@@ -161,7 +161,7 @@ typedef struct block_run {
     int64_t symbols[SMALL_SYMBOLS]; ///< memory of view.symbols when it suffices
     kilni_block_view view;
     kilni_temp_list temps;
-    kilni_waits *waits; ///< what its launches so far depend on
+    kilni_dependencies *dependencies; ///< what its launches so far depend on
     kilni_step_mark mark; ///< of the step that runs
     kilni_fault *lost; ///< why its temporaries do not hold what they should
 } block_run;
@@ -185,8 +185,8 @@ static void block_end(const kilni_run *run, block_run *current)
         state->shortages = 0;
     }
     current->unseen = false;
-    kilni_waits_release(current->waits);
-    current->waits = NULL;
+    kilni_dependencies_release(current->dependencies);
+    current->dependencies = NULL;
     kilni_fault_release(run->device, current->lost);
     current->lost = NULL;
     if (current->view.symbols != current->symbols) {
@@ -200,7 +200,7 @@ static void block_end(const kilni_run *run, block_run *current)
 }
 
 /// What the temporary was kept as; NULL when it is none that lives with the plan.
-static kilni_kept *kept_of(const block_run *current, uint32_t temp)
+static kilni_persistent_temp *kept_of(const block_run *current, uint32_t temp)
 {
     const kiln_plan_block *block = current->view.block;
     kilni_block_state *state = block->state;
@@ -209,7 +209,8 @@ static kilni_kept *kept_of(const block_run *current, uint32_t temp)
         return NULL;
     }
     if (state->kept == NULL) {
-        state->kept = kiln_alloc_array(&state->device->context->env, n_temps, sizeof(kilni_kept));
+        state->kept =
+            kiln_alloc_array(&state->device->context->env, n_temps, sizeof(kilni_persistent_temp));
         state->n_kept = state->kept == NULL ? 0 : n_temps;
         for (uint32_t i = 0; i < state->n_kept; i++) {
             state->kept[i].program = block->program->key;
@@ -221,11 +222,11 @@ static kilni_kept *kept_of(const block_run *current, uint32_t temp)
 
 /// What a temporary of `bytes` is made from.
 static kiln_status made_from(const block_run *current, uint32_t temp, int64_t bytes,
-                             kilni_kept_from *out_from, kiln_error *err)
+                             kilni_temp_origin *out_from, kiln_error *err)
 {
     const kiln_program *program = current->view.block->program;
     const kiln_program_launch *launch = &program->launches[program->temps[temp].prepack_launch];
-    *out_from = (kilni_kept_from){.n_sources = KILNI_KEPT_SOURCES + 1};
+    *out_from = (kilni_temp_origin){.n_sources = KILNI_TEMP_SOURCES + 1};
     if (launch->n_args > KILN_LAUNCH_ARGS_MAX) {
         return KILN_STATUS_OK; // it will not run
     }
@@ -233,7 +234,7 @@ static kiln_status made_from(const block_run *current, uint32_t temp, int64_t by
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
-            if (out_from->n_sources < KILNI_KEPT_SOURCES) {
+            if (out_from->n_sources < KILNI_TEMP_SOURCES) {
                 out_from->sources[out_from->n_sources] =
                     current->view.run->places[kilni_plan_slot_of(&current->view, arg->ref)];
             }
@@ -244,19 +245,20 @@ static kiln_status made_from(const block_run *current, uint32_t temp, int64_t by
 }
 
 /// Gives a temporary the memory where it was kept, by this plan or another. False: it was not.
-static bool place_kept(block_run *current, uint32_t temp, kilni_kept *kept,
-                       const kilni_kept_from *from)
+static bool place_kept(block_run *current, uint32_t temp, kilni_persistent_temp *kept,
+                       const kilni_temp_origin *from)
 {
     kiln_device *device = current->view.run->device;
-    if (from->n_sources > KILNI_KEPT_SOURCES) {
+    if (from->n_sources > KILNI_TEMP_SOURCES) {
         return false;
     }
-    if (!kilni_kept_serves(kept, from)) {
-        const kilni_kept *other = kilni_kept_find(device, kept->program, temp, from);
+    if (!kilni_persistent_temp_serves(kept, from)) {
+        const kilni_persistent_temp *other =
+            kilni_persistent_temp_find(device, kept->program, temp, from);
         if (other == NULL) {
             return false;
         }
-        kilni_kept_set(device, kept, &other->temp, from);
+        kilni_persistent_temp_set(device, kept, &other->temp, from);
     }
     kilni_place_share(&current->temps.places[temp], &kept->temp, &kept->temp.view);
     return true;
@@ -264,9 +266,9 @@ static bool place_kept(block_run *current, uint32_t temp, kilni_kept *kept,
 
 static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, kiln_error *err)
 {
-    kilni_kept *kept = kept_of(current, temp);
+    kilni_persistent_temp *kept = kept_of(current, temp);
     kilni_place *place = &current->temps.places[temp];
-    kilni_kept_from from = {0};
+    kilni_temp_origin from = {0};
     kiln_status status =
         kept != NULL ? made_from(current, temp, bytes, &from, err) : KILN_STATUS_OK;
     if (status != KILN_STATUS_OK || (kept != NULL && place_kept(current, temp, kept, &from))) {
@@ -303,8 +305,8 @@ static kiln_status launch_watched(block_run *current, const kiln_plan_step *step
 static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
 {
     const kiln_program_temp *t = &current->view.block->program->temps[temp];
-    kilni_kept_from from = {0};
-    kilni_kept *kept = kept_of(current, temp);
+    kilni_temp_origin from = {0};
+    kilni_persistent_temp *kept = kept_of(current, temp);
     const kilni_place *place = &current->temps.places[temp];
     if ((t->flags & KILN_TEMP_PERSISTENT) == 0) {
         return KILN_STATUS_OK;
@@ -318,18 +320,18 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
         return (kiln_status)fault->error.code;
     }
     if (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage) {
-        return kilni_plan_follow_launch(&current->view, launch, &current->waits, err);
+        return kilni_plan_follow_launch(&current->view, launch, &current->dependencies, err);
     }
     bool hung = false;
     kiln_status status = launch_watched(current, NULL, t->prepack_launch, &hung, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_plan_follow_launch(&current->view, launch, &current->waits, err);
+        status = kilni_plan_follow_launch(&current->view, launch, &current->dependencies, err);
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
         status = made_from(current, temp, place->view.dims[0], &from, err);
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
-        kilni_kept_set(current->view.run->device, kept, place, &from);
+        kilni_persistent_temp_set(current->view.run->device, kept, place, &from);
     }
     return status;
 }
@@ -576,7 +578,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         return;
     }
     if (status == KILN_STATUS_OK) {
-        if (kilni_plan_follow_launch(&current->view, launch, &current->waits, &err) ==
+        if (kilni_plan_follow_launch(&current->view, launch, &current->dependencies, &err) ==
             KILN_STATUS_OK) {
             return;
         }
@@ -607,7 +609,7 @@ static void run_steps(const kilni_run *run)
     current.unseen = false;
     current.temps = (kilni_temp_list){0};
     current.view = (kilni_block_view){0};
-    current.waits = NULL;
+    current.dependencies = NULL;
     current.lost = NULL;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const kiln_plan_step *step = &plan->steps[i];

@@ -6,7 +6,7 @@
 /// (plan_launch.c), and blocks and steps (plan_exec.c).
 
 #include "rt_execute.h"
-#include "rt_kept.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
@@ -37,11 +37,11 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
 
 /// Whose memory each result of a launch may take: tensor `ref` of the block that of the segment's
 /// slots[first[ref]] to slots[first[ref + 1] - 1], which die at the step and give way to it.
-typedef struct kilni_heirs {
+typedef struct kilni_in_place_candidates {
     const kiln_plan_step *step; ///< NULL: not known yet
     uint32_t *first;
     uint32_t *slots;
-} kilni_heirs;
+} kilni_in_place_candidates;
 
 /// What the executor keeps with a block of a plan.
 typedef struct kilni_block_state {
@@ -55,9 +55,9 @@ typedef struct kilni_block_state {
     uint32_t shortages; ///< tries in a row for which memory was short
     uint32_t runs_out; ///< runs that it is left out of before it is tried again
     kilni_scores scores;
-    kilni_heirs *heirs; ///< per launch of the program; NULL: none was run yet
+    kilni_in_place_candidates *candidates; ///< per launch of the program; NULL: none was run yet
     uint32_t n_launches;
-    kilni_kept *kept; ///< per temporary, of a program with PERSISTENT ones
+    kilni_persistent_temp *kept; ///< per temporary, of a program with PERSISTENT ones
     uint32_t n_kept;
 } kilni_block_state;
 
@@ -91,7 +91,7 @@ kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_ste
 kiln_status kilni_plan_launch_numbers(const kilni_block_view *view,
                                       const kiln_program_launch *launch, int64_t bytes,
                                       kiln_hash128 *out_numbers, kiln_error *err);
-void kilni_plan_heirs_fini(kilni_block_state *state);
+void kilni_plan_candidates_fini(kilni_block_state *state);
 /// A launch that would write only tensors without elements is left out.
 bool kilni_plan_writes_something(const kilni_block_view *view, const kiln_program_launch *launch);
 /// The first fault among what a launch reads, or NULL.
@@ -99,8 +99,8 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view,
                                     const kiln_program_launch *launch);
 /// What a launch writes depends on all that its block has read so far: temporaries carry it on.
 kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
-                                     const kiln_program_launch *launch, kilni_waits **waits,
-                                     kiln_error *err);
+                                     const kiln_program_launch *launch,
+                                     kilni_dependencies **dependencies, kiln_error *err);
 /// Fails all that a launch would write; without a fault those without elements get their places.
 void kilni_plan_each_written(const kilni_block_view *view, const kiln_program_launch *launch,
                              kilni_fault *fault);

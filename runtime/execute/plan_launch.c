@@ -42,15 +42,15 @@ static void set_number(kiln_launch_arg *arg, kiln_dtype dtype, bool is_float, in
 
 // ---- in place ----
 
-void kilni_plan_heirs_fini(kilni_block_state *state)
+void kilni_plan_candidates_fini(kilni_block_state *state)
 {
     const kiln_env *env = &state->device->context->env;
     for (uint32_t i = 0; i < state->n_launches; i++) {
-        kiln_free(env, state->heirs[i].first);
-        kiln_free(env, state->heirs[i].slots);
+        kiln_free(env, state->candidates[i].first);
+        kiln_free(env, state->candidates[i].slots);
     }
-    kiln_free(env, state->heirs);
-    state->heirs = NULL;
+    kiln_free(env, state->candidates);
+    state->candidates = NULL;
     state->n_launches = 0;
 }
 
@@ -70,63 +70,65 @@ static void list_givers(const kilni_block_view *view, const kiln_plan_step *step
 }
 
 /// Counts, and lists when there is an array for it, whose memory each tensor may take.
-static uint32_t list_heirs(const kilni_block_view *view, const kiln_program_launch *launch,
-                           const uint32_t *givers, kilni_heirs *heirs)
+static uint32_t list_candidates(const kilni_block_view *view, const kiln_program_launch *launch,
+                                const uint32_t *givers, kilni_in_place_candidates *candidates)
 {
     uint32_t count = 0;
     for (uint32_t ref = 0; ref < view->block->n_tensors; ref++) {
         uint32_t group = kilni_arg_group(launch, ref);
-        heirs->first[ref] = count;
+        candidates->first[ref] = count;
         for (uint32_t i = 0; i < launch->n_args; i++) {
             if (givers[i] == UINT32_MAX || launch->args[i].group != group) {
                 continue;
             }
-            if (heirs->slots != NULL) {
-                heirs->slots[count] = givers[i];
+            if (candidates->slots != NULL) {
+                candidates->slots[count] = givers[i];
             }
             count++;
         }
     }
-    heirs->first[view->block->n_tensors] = count;
+    candidates->first[view->block->n_tensors] = count;
     return count;
 }
 
-/// Who inherits from whom is the same at each run of a plan, so it is found out once. Without host
-/// memory for it nothing is done in place.
-static const kilni_heirs *heirs_of(const kilni_block_view *view, const kiln_plan_step *step,
-                                   const kiln_program_launch *launch)
+/// Who may go on in whose memory is the same at each run of a plan, so it is found out once.
+/// Without host memory for it nothing is done in place.
+static const kilni_in_place_candidates *candidates_of(const kilni_block_view *view,
+                                                      const kiln_plan_step *step,
+                                                      const kiln_program_launch *launch)
 {
     const kiln_env *env = &view->run->device->context->env;
     const kiln_program *program = view->block->program;
     kilni_block_state *state = view->block->state;
-    if (state->heirs == NULL) {
-        state->heirs = kiln_alloc_array(env, program->n_launches, sizeof(*state->heirs));
-        state->n_launches = state->heirs != NULL ? program->n_launches : 0;
+    if (state->candidates == NULL) {
+        state->candidates = kiln_alloc_array(env, program->n_launches, sizeof(*state->candidates));
+        state->n_launches = state->candidates != NULL ? program->n_launches : 0;
     }
-    if (state->heirs == NULL) {
+    if (state->candidates == NULL) {
         return NULL;
     }
-    kilni_heirs *heirs = &state->heirs[launch - program->launches];
-    if (heirs->step == step) {
-        return heirs;
+    kilni_in_place_candidates *candidates = &state->candidates[launch - program->launches];
+    if (candidates->step == step) {
+        return candidates;
     }
     uint32_t givers[KILN_LAUNCH_ARGS_MAX];
-    kiln_free(env, heirs->first);
-    kiln_free(env, heirs->slots);
-    *heirs = (kilni_heirs){0};
-    heirs->first = kiln_alloc_array(env, view->block->n_tensors + 1u, sizeof(*heirs->first));
-    if (heirs->first == NULL) {
+    kiln_free(env, candidates->first);
+    kiln_free(env, candidates->slots);
+    *candidates = (kilni_in_place_candidates){0};
+    candidates->first =
+        kiln_alloc_array(env, view->block->n_tensors + 1u, sizeof(*candidates->first));
+    if (candidates->first == NULL) {
         return NULL;
     }
     list_givers(view, step, launch, givers);
-    uint32_t count = list_heirs(view, launch, givers, heirs);
-    heirs->slots = kiln_alloc_array(env, count + 1u, sizeof(*heirs->slots));
-    if (heirs->slots == NULL) {
+    uint32_t count = list_candidates(view, launch, givers, candidates);
+    candidates->slots = kiln_alloc_array(env, count + 1u, sizeof(*candidates->slots));
+    if (candidates->slots == NULL) {
         return NULL;
     }
-    (void)list_heirs(view, launch, givers, heirs);
-    heirs->step = step;
-    return heirs;
+    (void)list_candidates(view, launch, givers, candidates);
+    candidates->step = step;
+    return candidates;
 }
 
 /// Memory for a tensor that the launch writes: that of an input in its last use when the program
@@ -141,10 +143,11 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
         return KILN_STATUS_OK;
     }
     bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
-    const kilni_heirs *heirs = in_place && step != NULL ? heirs_of(view, step, launch) : NULL;
-    for (uint32_t i = heirs != NULL ? heirs->first[ref] : 0;
-         heirs != NULL && i < heirs->first[ref + 1]; i++) {
-        const kilni_place *source = run->places[heirs->slots[i]];
+    const kilni_in_place_candidates *candidates =
+        in_place && step != NULL ? candidates_of(view, step, launch) : NULL;
+    for (uint32_t i = candidates != NULL ? candidates->first[ref] : 0;
+         candidates != NULL && i < candidates->first[ref + 1]; i++) {
+        const kilni_place *source = run->places[candidates->slots[i]];
         if (kilni_plan_can_reuse(source, desc)) {
             kilni_plan_reuse(run->places[slot], source, desc);
             kilni_layout_note(run, slot, run->places[slot]);
@@ -331,8 +334,8 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view, const kiln_pro
 }
 
 kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
-                                     const kiln_program_launch *launch, kilni_waits **waits,
-                                     kiln_error *err)
+                                     const kiln_program_launch *launch,
+                                     kilni_dependencies **dependencies, kiln_error *err)
 {
     const kiln_env *env = &view->run->device->context->env;
     bool followed = true;
@@ -340,14 +343,15 @@ kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
             const kilni_place *place = view->run->places[kilni_plan_slot_of(view, arg->ref)];
-            followed = followed && kilni_waits_add(waits, env, kilni_place_waits(place));
+            followed = followed &&
+                       kilni_dependencies_add(dependencies, env, kilni_place_dependencies(place));
         }
     }
-    for (uint32_t i = 0; *waits != NULL && i < launch->n_args; i++) {
+    for (uint32_t i = 0; *dependencies != NULL && i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_WRITE) != 0) {
             kilni_storage *storage = view->run->places[kilni_plan_slot_of(view, arg->ref)]->storage;
-            followed = followed && kilni_storage_await(storage, env, *waits);
+            followed = followed && kilni_storage_await(storage, env, *dependencies);
         }
     }
     return followed ? KILN_STATUS_OK

@@ -159,11 +159,11 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
 
 kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_place *place)
 {
-    if (place->fault != NULL || kilni_place_waits(place) == NULL) {
+    if (place->fault != NULL || kilni_place_dependencies(place) == NULL) {
         return place->fault;
     }
     kiln_error err = KILN_ERROR_INIT;
-    if (kilni_waits_status(kilni_place_waits(place), NULL, &err) != KILN_STATUS_OK) {
+    if (kilni_dependencies_status(kilni_place_dependencies(place), NULL, &err) != KILN_STATUS_OK) {
         kilni_fault *fault = kilni_fault_create(run->device, &err);
         kilni_place_fail(run->device, place, fault);
         kilni_fault_release(run->device, fault);
@@ -176,11 +176,12 @@ static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *
 {
     const kiln_op_record *record = &run->segment->ops[op];
     for (size_t i = 0; i < record->n_inputs; i++) {
-        kilni_waits *waits = kilni_place_waits(run->places[kilni_plan_operand_slot(run, op, i)]);
-        for (size_t k = 0; waits != NULL && k < record->n_outputs; k++) {
+        kilni_dependencies *dependencies =
+            kilni_place_dependencies(run->places[kilni_plan_operand_slot(run, op, i)]);
+        for (size_t k = 0; dependencies != NULL && k < record->n_outputs; k++) {
             const kilni_place *target =
                 run->places[kilni_plan_operand_slot(run, op, record->n_inputs + k)];
-            if (!kilni_storage_await(target->storage, &run->device->context->env, waits)) {
+            if (!kilni_storage_await(target->storage, &run->device->context->env, dependencies)) {
                 return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
             }
         }

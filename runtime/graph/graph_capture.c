@@ -45,9 +45,9 @@ kiln_status kilni_graph_check_tensors(const kiln_device *device, kiln_tensor *co
 kiln_status kilni_graph_place_inputs(kiln_device *device, kiln_tensor *const *tensors, size_t count,
                                      kiln_error *err)
 {
-    kiln_status arrived = kilni_await_arrivals(device, tensors, count, err);
-    if (arrived != KILN_STATUS_OK) {
-        return arrived;
+    kiln_status future_ended = kilni_await_futures(device, tensors, count, err);
+    if (future_ended != KILN_STATUS_OK) {
+        return future_ended;
     }
     for (size_t i = 0; i < count; i++) {
         kiln_tensor *tensor = tensors[i];

@@ -164,7 +164,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     kiln_tensor **carried = NULL;
     pthread_mutex_lock(&device->lock);
     if (status == KILN_STATUS_OK) {
-        status = kilni_await_arrivals(device, outputs, n_outputs, err);
+        status = kilni_await_futures(device, outputs, n_outputs, err);
     }
     kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
     if (status == KILN_STATUS_OK && stream == NULL) {

@@ -111,7 +111,7 @@ kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_ten
     uint64_t start_ns = kilni_trace_now(device);
     status = call->op == KILN_OP_COLLECTIVE_SYNC
                  ? await_result(device, call->inputs[0], err)
-                 : kilni_await_arrivals(device, call->inputs, call->n_inputs, err);
+                 : kilni_await_futures(device, call->inputs, call->n_inputs, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_stream_current(device, &stream, err);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What values depend on: a value under way has one record, shared by who brings it and by who gets
 // it, and memory remembers the set of those that its value was computed from. Pure data: decides
-// only what a set has to remember. Who waits, and where, is arrival.c's.
+// only what a set has to remember. Who waits, and where, is future.c's.
 
 #include "dependency_internal.h"
 #include "rt_context.h"
@@ -13,105 +13,107 @@
 #include "cl_backend.h"
 #endif
 
-kilni_arrival *kilni_arrival_create(kiln_device *device)
+kilni_future *kilni_future_create(kiln_device *device)
 {
-    kilni_arrival *arrival = kiln_alloc(&device->context->env, sizeof(*arrival));
-    if (arrival != NULL) {
-        atomic_init(&arrival->refs, 2);
-        arrival->env = &device->context->env;
-        pthread_mutex_init(&arrival->lock, NULL);
-        pthread_cond_init(&arrival->changed, NULL);
+    kilni_future *future = kiln_alloc(&device->context->env, sizeof(*future));
+    if (future != NULL) {
+        atomic_init(&future->refs, 2);
+        future->env = &device->context->env;
+        pthread_mutex_init(&future->lock, NULL);
+        pthread_cond_init(&future->changed, NULL);
     }
-    return arrival;
+    return future;
 }
 
-void kilni_arrival_release(kilni_arrival *arrival)
+void kilni_future_release(kilni_future *future)
 {
-    if (arrival != NULL && atomic_fetch_sub(&arrival->refs, 1) == 1) {
-        pthread_cond_destroy(&arrival->changed);
-        pthread_mutex_destroy(&arrival->lock);
-        kiln_free(arrival->env, arrival);
+    if (future != NULL && atomic_fetch_sub(&future->refs, 1) == 1) {
+        pthread_cond_destroy(&future->changed);
+        pthread_mutex_destroy(&future->lock);
+        kiln_free(future->env, future);
     }
 }
 
-static kilni_arrival *retain(kilni_arrival *arrival)
+static kilni_future *retain(kilni_future *future)
 {
-    atomic_fetch_add(&arrival->refs, 1);
-    return arrival;
+    atomic_fetch_add(&future->refs, 1);
+    return future;
 }
 
 void kilni_gate_open(struct kiln_cl_event *gate)
 {
 #ifdef KILN_RUNTIME_CL
-    kiln_cl_event_signal(gate, KILN_STATUS_OK); // failures go by arrivals: they say whose it is
+    kiln_cl_event_signal(gate, KILN_STATUS_OK); // failures go by futures: they say whose it is
     kiln_cl_event_destroy(gate);
 #else
     (void)gate;
 #endif
 }
 
-void kilni_arrival_end(kilni_arrival *arrival, const kiln_error *result)
+void kilni_future_end(kilni_future *future, const kiln_error *result)
 {
-    pthread_mutex_lock(&arrival->lock);
-    arrival->error = *result;
-    arrival->ended = true;
-    pthread_cond_broadcast(&arrival->changed);
-    struct kiln_cl_event *gate = arrival->gate;
-    arrival->gate = NULL;
-    pthread_mutex_unlock(&arrival->lock);
+    pthread_mutex_lock(&future->lock);
+    future->error = *result;
+    future->ended = true;
+    pthread_cond_broadcast(&future->changed);
+    struct kiln_cl_event *gate = future->gate;
+    future->gate = NULL;
+    pthread_mutex_unlock(&future->lock);
     if (gate != NULL) {
         kilni_gate_open(gate);
     }
-    kilni_arrival_release(arrival);
+    kilni_future_release(future);
 }
 
-bool kilni_arrival_has_ended(kilni_arrival *arrival, kiln_error *out_error)
+bool kilni_future_has_ended(kilni_future *future, kiln_error *out_error)
 {
-    pthread_mutex_lock(&arrival->lock);
-    bool ended = arrival->ended;
-    *out_error = arrival->error;
-    pthread_mutex_unlock(&arrival->lock);
+    pthread_mutex_lock(&future->lock);
+    bool ended = future->ended;
+    *out_error = future->error;
+    pthread_mutex_unlock(&future->lock);
     return ended;
 }
 
 // ---- what a value was computed from ----
 
-static kilni_waits *waits_create(const kiln_env *env, uint32_t capacity)
+static kilni_dependencies *dependencies_create(const kiln_env *env, uint32_t capacity)
 {
-    kilni_waits *waits = kiln_alloc(env, sizeof(*waits) + capacity * sizeof(waits->arrivals[0]));
-    if (waits != NULL) {
-        atomic_init(&waits->refs, 1);
-        waits->env = env;
+    kilni_dependencies *dependencies =
+        kiln_alloc(env, sizeof(*dependencies) + capacity * sizeof(dependencies->futures[0]));
+    if (dependencies != NULL) {
+        atomic_init(&dependencies->refs, 1);
+        dependencies->env = env;
     }
-    return waits;
+    return dependencies;
 }
 
-kilni_waits *kilni_waits_retain(kilni_waits *waits)
+kilni_dependencies *kilni_dependencies_retain(kilni_dependencies *dependencies)
 {
-    if (waits != NULL) {
-        atomic_fetch_add(&waits->refs, 1);
+    if (dependencies != NULL) {
+        atomic_fetch_add(&dependencies->refs, 1);
     }
-    return waits;
+    return dependencies;
 }
 
-void kilni_waits_release(kilni_waits *waits)
+void kilni_dependencies_release(kilni_dependencies *dependencies)
 {
-    if (waits == NULL || atomic_fetch_sub(&waits->refs, 1) != 1) {
+    if (dependencies == NULL || atomic_fetch_sub(&dependencies->refs, 1) != 1) {
         return;
     }
-    for (uint32_t i = 0; i < waits->count; i++) {
-        kilni_arrival_release(waits->arrivals[i]);
+    for (uint32_t i = 0; i < dependencies->count; i++) {
+        kilni_future_release(dependencies->futures[i]);
     }
-    kiln_free(waits->env, waits);
+    kiln_free(dependencies->env, dependencies);
 }
 
-kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_error *err)
+kiln_status kilni_dependencies_status(const kilni_dependencies *dependencies, bool *out_open,
+                                      kiln_error *err)
 {
     bool open = false;
     kiln_error first = KILN_ERROR_INIT;
-    for (uint32_t i = 0; waits != NULL && i < waits->count; i++) {
+    for (uint32_t i = 0; dependencies != NULL && i < dependencies->count; i++) {
         kiln_error error = KILN_ERROR_INIT;
-        bool ended = kilni_arrival_has_ended(waits->arrivals[i], &error);
+        bool ended = kilni_future_has_ended(dependencies->futures[i], &error);
         open = open || !ended;
         if (ended && first.code == KILN_STATUS_OK) {
             first = error;
@@ -126,60 +128,61 @@ kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_er
     return (kiln_status)first.code;
 }
 
-static void append(kilni_waits *waits, kilni_arrival *arrival)
+static void append(kilni_dependencies *dependencies, kilni_future *future)
 {
     kiln_error error = KILN_ERROR_INIT;
-    for (uint32_t i = 0; i < waits->count; i++) {
-        if (waits->arrivals[i] == arrival) {
+    for (uint32_t i = 0; i < dependencies->count; i++) {
+        if (dependencies->futures[i] == future) {
             return;
         }
     }
-    if (!kilni_arrival_has_ended(arrival, &error) || error.code != KILN_STATUS_OK) {
-        waits->arrivals[waits->count++] = retain(arrival);
+    if (!kilni_future_has_ended(future, &error) || error.code != KILN_STATUS_OK) {
+        dependencies->futures[dependencies->count++] = retain(future);
     }
 }
 
-bool kilni_waits_add(kilni_waits **waits, const kiln_env *env, kilni_waits *more)
+bool kilni_dependencies_add(kilni_dependencies **dependencies, const kiln_env *env,
+                            kilni_dependencies *more)
 {
     bool open = false;
-    if (more == NULL || more == *waits ||
-        (kilni_waits_status(more, &open, NULL) == KILN_STATUS_OK && !open)) {
+    if (more == NULL || more == *dependencies ||
+        (kilni_dependencies_status(more, &open, NULL) == KILN_STATUS_OK && !open)) {
         return true;
     }
-    if (*waits == NULL) {
-        *waits = kilni_waits_retain(more);
+    if (*dependencies == NULL) {
+        *dependencies = kilni_dependencies_retain(more);
         return true;
     }
-    kilni_waits *both = waits_create(env, (*waits)->count + more->count);
+    kilni_dependencies *both = dependencies_create(env, (*dependencies)->count + more->count);
     if (both == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < (*waits)->count; i++) {
-        append(both, (*waits)->arrivals[i]);
+    for (uint32_t i = 0; i < (*dependencies)->count; i++) {
+        append(both, (*dependencies)->futures[i]);
     }
     for (uint32_t i = 0; i < more->count; i++) {
-        append(both, more->arrivals[i]);
+        append(both, more->futures[i]);
     }
-    kilni_waits_release(*waits);
-    *waits = both;
+    kilni_dependencies_release(*dependencies);
+    *dependencies = both;
     return true;
 }
 
-bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_waits *more)
+bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_dependencies *more)
 {
-    return storage == NULL || kilni_waits_add(&storage->waits, env, more);
+    return storage == NULL || kilni_dependencies_add(&storage->dependencies, env, more);
 }
 
-bool kilni_storage_expect(kilni_storage *storage, kilni_arrival *arrival)
+bool kilni_storage_expect(kilni_storage *storage, kilni_future *future)
 {
-    kilni_waits *waits = waits_create(arrival->env, 1);
-    if (waits == NULL) {
+    kilni_dependencies *dependencies = dependencies_create(future->env, 1);
+    if (dependencies == NULL) {
         return false;
     }
-    waits->count = 1;
-    waits->arrivals[0] = retain(arrival);
-    bool done = kilni_storage_await(storage, arrival->env, waits);
-    kilni_waits_release(waits);
+    dependencies->count = 1;
+    dependencies->futures[0] = retain(future);
+    bool done = kilni_storage_await(storage, future->env, dependencies);
+    kilni_dependencies_release(dependencies);
     return done;
 }
 
@@ -191,5 +194,5 @@ kiln_status kilni_place_status(const kilni_place *place, kiln_error *err)
         }
         return (kiln_status)place->fault->error.code;
     }
-    return kilni_waits_status(kilni_place_waits(place), NULL, err);
+    return kilni_dependencies_status(kilni_place_dependencies(place), NULL, err);
 }

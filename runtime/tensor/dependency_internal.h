@@ -3,12 +3,12 @@
 #define KILN_RUNTIME_DEPENDENCY_INTERNAL_H
 
 /// What is inside a value under way and a dependency set: for dependency.c, which keeps them, and
-/// arrival.c, which waits for them.
+/// future.c, which waits for them.
 
 #include "rt_device.h"
 #include "rt_place.h"
 
-struct kilni_arrival {
+struct kilni_future {
     atomic_uint refs;
     const kiln_env *env;
     bool gated; ///< the device's queue waits for it already; the device's lock
@@ -19,16 +19,16 @@ struct kilni_arrival {
     struct kiln_cl_event *gate;
 };
 
-/// Never changes; shared by all memory that depends on the same arrivals.
-struct kilni_waits {
+/// Never changes; shared by all memory that depends on the same futures.
+struct kilni_dependencies {
     atomic_uint refs;
     const kiln_env *env;
     uint32_t count;
-    kilni_arrival *arrivals[];
+    kilni_future *futures[];
 };
 
 /// True when it has ended; `out_error` then gets its result. Any thread.
-bool kilni_arrival_has_ended(kilni_arrival *arrival, kiln_error *out_error);
+bool kilni_future_has_ended(kilni_future *future, kiln_error *out_error);
 /// Opens a gate in a device's queue, and frees it.
 void kilni_gate_open(struct kiln_cl_event *gate);
 

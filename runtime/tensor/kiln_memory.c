@@ -189,7 +189,7 @@ kiln_status kiln_tensor_to_handle(kiln_tensor *tensor, kiln_handle_kind kind,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a handle");
     }
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }

@@ -24,7 +24,7 @@ struct kiln_request {
 static kiln_status take_place(kiln_request *request, kiln_tensor *tensor, kiln_error *err)
 {
     kiln_device *device = tensor->device;
-    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }

@@ -42,10 +42,10 @@ static void clear(kiln_tensor *tensor)
 {
     tensor->pins = 0;
     tensor->stream = 0;
-    tensor->arrival = NULL;
+    tensor->future = NULL;
     tensor->next_free = NULL;
     tensor->slot = 0;
-    tensor->shared = tensor->pending = tensor->doomed = false;
+    tensor->shared = tensor->pending = tensor->pending_free = false;
     tensor->captured = tensor->unresolved = false;
     tensor->param = 0;
     tensor->place.placed = tensor->place.described = false;
@@ -102,11 +102,11 @@ void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place)
 static void free_tensor(kiln_tensor *tensor)
 {
     kiln_device *device = tensor->device;
-    kilni_arrival_release(tensor->arrival);
-    tensor->arrival = NULL;
+    kilni_future_release(tensor->future);
+    tensor->future = NULL;
     kilni_place_clear(device, &tensor->place);
     kilni_tensor_unpend(tensor);
-    kilni_tensor_undoom(tensor);
+    kilni_tensor_unpend_free(tensor);
     device->tensors.live--;
     if (device->tensors.n_free < KEPT_TENSORS) {
         tensor->next_free = device->tensors.free;
@@ -155,7 +155,7 @@ kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_er
         kilni_tensor_pin(tensor, stream);
         kilni_tensor_unpend(tensor);
         if (!stream->capturing) {
-            kilni_tensor_doom(tensor);
+            kilni_tensor_pend_free(tensor);
         }
     }
     return status;

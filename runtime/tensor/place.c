@@ -93,8 +93,8 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
 {
     kilni_storage *storage = place->storage;
     if (storage != NULL && --storage->refs == 0) {
-        kilni_waits_release(storage->waits);
-        storage->waits = NULL;
+        kilni_dependencies_release(storage->dependencies);
+        storage->dependencies = NULL;
         if (!storage->planned) {
             device->memory.live -= storage->bytes;
             device->backend->ops->free(device->backend, storage->buffer);
@@ -140,7 +140,8 @@ kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
     }
     const kiln_op_record record = {
         .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
-    if (!kilni_storage_await(out_dense->storage, &device->context->env, kilni_place_waits(place))) {
+    if (!kilni_storage_await(out_dense->storage, &device->context->env,
+                             kilni_place_dependencies(place))) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
     }
     return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,

@@ -2,41 +2,43 @@
 #ifndef KILN_RUNTIME_DEPENDENCY_H
 #define KILN_RUNTIME_DEPENDENCY_H
 
-/// What a value depends on (dependency.c) and who waits for it (arrival.c). All under the device's
+/// What a value depends on (dependency.c) and who waits for it (future.c). All under the device's
 /// lock but where a function says otherwise.
 
 #include "rt_place.h"
 
 /// With two holds: the tensor's and the bringer's. NULL: no memory.
-kilni_arrival *kilni_arrival_create(kiln_device *device);
+kilni_future *kilni_future_create(kiln_device *device);
 
 /// Without the lock, as well: the bringer is done, and gives up its hold. Opens the gate that the
-/// device's queue waits at. Who waits for a move needs `arrived` besides.
-void kilni_arrival_end(kilni_arrival *arrival, const kiln_error *result);
-void kilni_arrival_release(kilni_arrival *arrival);
+/// device's queue waits at. Who waits for a move needs `future_ended` besides.
+void kilni_future_end(kilni_future *future, const kiln_error *result);
+void kilni_future_release(kilni_future *future);
 
-/// Waits, giving the lock up meanwhile, until the tensors of this device are here; a failed arrival
+/// Waits, giving the lock up meanwhile, until the tensors of this device are here; a failed future
 /// becomes the tensor's fault. To be called before anything of the device is looked at.
 /// Errors: FAILED_PRECONDITION for the result of a collective call that was not resolved.
-kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
-                                 kiln_error *err);
+kiln_status kilni_await_futures(kiln_device *device, kiln_tensor *const *tensors, size_t count,
+                                kiln_error *err);
 
 /// Likewise, with a deadline on kiln_time_ns(), and DEADLINE_EXCEEDED.
-kiln_status kilni_await_arrivals_until(kiln_device *device, kiln_tensor *const *tensors,
-                                       size_t count, uint64_t deadline_ns, kiln_error *err);
+kiln_status kilni_await_futures_until(kiln_device *device, kiln_tensor *const *tensors,
+                                      size_t count, uint64_t deadline_ns, kiln_error *err);
 
-/// From now on the storage's value depends on what `more` (or NULL) stands for, or on `arrival`.
+/// From now on the storage's value depends on what `more` (or NULL) stands for, or on `future`.
 /// False: no memory.
-bool kilni_waits_add(kilni_waits **waits, const kiln_env *env, kilni_waits *more);
-bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_waits *more);
-bool kilni_storage_expect(kilni_storage *storage, kilni_arrival *arrival);
+bool kilni_dependencies_add(kilni_dependencies **dependencies, const kiln_env *env,
+                            kilni_dependencies *more);
+bool kilni_storage_await(kilni_storage *storage, const kiln_env *env, kilni_dependencies *more);
+bool kilni_storage_expect(kilni_storage *storage, kilni_future *future);
 
 /// Both without the lock, as well.
-kilni_waits *kilni_waits_retain(kilni_waits *waits);
-void kilni_waits_release(kilni_waits *waits);
+kilni_dependencies *kilni_dependencies_retain(kilni_dependencies *dependencies);
+void kilni_dependencies_release(kilni_dependencies *dependencies);
 
 /// The first failure among those that have ended. `out_open` (or NULL): some have not.
-kiln_status kilni_waits_status(const kilni_waits *waits, bool *out_open, kiln_error *err);
+kiln_status kilni_dependencies_status(const kilni_dependencies *dependencies, bool *out_open,
+                                      kiln_error *err);
 
 /// The place's fault, or the failure of what its value depends on, as far as it is known.
 kiln_status kilni_place_status(const kilni_place *place, kiln_error *err);

@@ -17,17 +17,18 @@ typedef struct kilni_fault {
 
 /// A value that comes from elsewhere: another device, or a collective call. Shared by what gets it
 /// and by what brings it.
-typedef struct kilni_arrival kilni_arrival;
+typedef struct kilni_future kilni_future;
 
-/// The arrivals that a value depends on, of which some may still be under way.
-typedef struct kilni_waits kilni_waits;
+/// The futures that a value depends on, of which some may still be under way.
+typedef struct kilni_dependencies kilni_dependencies;
 
 /// A buffer shared by views. Counted under the device's lock.
 typedef struct kilni_storage {
     uint32_t refs;
     uint32_t kept; ///< of these, those of temporaries made from it
     kiln_buffer *buffer;
-    kilni_waits *waits; ///< of results of collective calls and what was computed from them; or NULL
+    kilni_dependencies
+        *dependencies; ///< of results of collective calls and what was computed from them; or NULL
     bool foreign; ///< others may see it too: never written over
     bool planned; ///< memory of a layout, which has this record too
     uint64_t bytes; ///< counted as live; 0: of a window, or somebody else's
@@ -72,9 +73,9 @@ void kilni_place_clear(kiln_device *device, kilni_place *place);
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
 void kilni_fault_release(kiln_device *device, kilni_fault *fault);
 
-static inline kilni_waits *kilni_place_waits(const kilni_place *place)
+static inline kilni_dependencies *kilni_place_dependencies(const kilni_place *place)
 {
-    return place->storage != NULL ? place->storage->waits : NULL;
+    return place->storage != NULL ? place->storage->dependencies : NULL;
 }
 
 #endif

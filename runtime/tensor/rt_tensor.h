@@ -16,13 +16,13 @@ struct kiln_tensor {
     kiln_device *device;
     kiln_device *handle; ///< of the device, with which the tensor was made; lives as long
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
-    kilni_arrival *arrival; ///< of a move; NULL: the value is here, or will be computed here
+    kilni_future *future; ///< of a move; NULL: the value is here, or will be computed here
     kiln_tensor *next_free;
     uint32_t slot; ///< number in the segment that runs now
     bool held; ///< the user's last release has not been seen under the lock
     bool shared; ///< queued on more than one stream: its last use is not known
     bool pending; ///< counted in the device's bytes_pending
-    bool doomed; ///< counted in its bytes_doomed
+    bool pending_free; ///< counted in its bytes_doomed
     bool captured; ///< stands for a value of a graph: never placed itself
     bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
     kiln_tensor_desc desc; ///< dtype, rank and dims never change, the id only with the value
@@ -47,19 +47,19 @@ static inline void kilni_tensor_unpend(kiln_tensor *tensor)
 }
 
 /// A tensor with memory is dropped, and gone.
-static inline void kilni_tensor_doom(kiln_tensor *tensor)
+static inline void kilni_tensor_pend_free(kiln_tensor *tensor)
 {
-    if (!tensor->doomed && tensor->place.placed) {
-        tensor->doomed = true;
-        tensor->device->memory.doomed += tensor->bytes;
+    if (!tensor->pending_free && tensor->place.placed) {
+        tensor->pending_free = true;
+        tensor->device->memory.pending_free += tensor->bytes;
     }
 }
 
-static inline void kilni_tensor_undoom(kiln_tensor *tensor)
+static inline void kilni_tensor_unpend_free(kiln_tensor *tensor)
 {
-    if (tensor->doomed) {
-        tensor->doomed = false;
-        tensor->device->memory.doomed -= tensor->bytes;
+    if (tensor->pending_free) {
+        tensor->pending_free = false;
+        tensor->device->memory.pending_free -= tensor->bytes;
     }
 }
 

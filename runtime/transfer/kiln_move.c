@@ -7,10 +7,10 @@
 // waits for its moves instead.
 
 #include "rt_attrs.h"
+#include "rt_aux_queues.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_lanes.h"
 #include "rt_moves.h"
 #include "rt_place.h"
 #include "rt_tensor.h"
@@ -37,11 +37,11 @@ typedef struct move {
     kiln_device *target;
     kilni_moving leaving; ///< at the source
     kilni_moving coming; ///< and at the target
-    bool leaves_by_lane; ///< the reader's
-    bool comes_by_lane; ///< the writer's, then the reader's
+    bool leaves_by_aux_queue; ///< the reader's
+    bool comes_by_aux_queue; ///< the writer's, then the reader's
     kilni_place input;
     kilni_place output;
-    kilni_arrival *arrival;
+    kilni_future *future;
     size_t bytes;
     struct move *next;
 } move;
@@ -148,44 +148,46 @@ static void leave(kiln_device *device, const kilni_moving *end)
 {
     *(end->before != NULL ? &end->before->next : &device->moves.first) = end->next;
     *(end->next != NULL ? &end->next->before : &device->moves.last) = end->before;
-    pthread_cond_broadcast(&device->arrived);
+    pthread_cond_broadcast(&device->future_ended);
 }
 
 void kilni_await_moves(kiln_device *device)
 {
     uint64_t end = device->moves.next_number; // others may go on moving for ever
     while (device->moves.first != NULL && device->moves.first->number < end) {
-        pthread_cond_wait(&device->arrived, &device->lock);
+        pthread_cond_wait(&device->future_ended, &device->lock);
     }
 }
 
 // ---- ways ----
 
-/// Locks a queue for bytes that leave or enter the device: the lane from when there is one, for a
-/// gate may then come into the device's own queue; `*in_lane` says that it was there before, and
-/// nobody waits with its lock. Of a device that was lost only its own queue says so.
-static way lock_way(const move *current, kiln_device *device, kilni_lane *lane, bool *in_lane)
+/// Locks a queue for bytes that leave or enter the device: the auxiliary queue from when there is
+/// one, for a gate may then come into the device's own queue; `*in_aux_queue` says that it was
+/// there before, and nobody waits with its lock. Of a device that was lost only its own queue says
+/// so.
+static way lock_way(const move *current, kiln_device *device, kilni_aux_queue *aux_queue,
+                    bool *in_aux_queue)
 {
-    if (!*in_lane) {
+    if (!*in_aux_queue) {
         pthread_mutex_lock(&device->lock);
-        if (lane->backend == NULL || current->lost) {
+        if (aux_queue->backend == NULL || current->lost) {
             return (way){device->backend, &device->lock};
         }
         pthread_mutex_unlock(&device->lock);
-        *in_lane = true;
+        *in_aux_queue = true;
     }
-    pthread_mutex_lock(&lane->lock);
-    return (way){lane->backend, &lane->lock};
+    pthread_mutex_lock(&aux_queue->lock);
+    return (way){aux_queue->backend, &aux_queue->lock};
 }
 
 static way lock_source(move *current)
 {
-    return lock_way(current, current->source, &current->source->out, &current->leaves_by_lane);
+    return lock_way(current, current->source, &current->source->out, &current->leaves_by_aux_queue);
 }
 
 static way lock_target(move *current)
 {
-    return lock_way(current, current->target, &current->target->in, &current->comes_by_lane);
+    return lock_way(current, current->target, &current->target->in, &current->comes_by_aux_queue);
 }
 
 static void unlock_way(const way *self)
@@ -194,7 +196,7 @@ static void unlock_way(const way *self)
 }
 
 /// Waits for a read, or with `bytes` 0 for all that was queued, and without the lock where it can.
-/// The way is a lane and locked, and unlocked when it ends.
+/// The way is an auxiliary queue and locked, and unlocked when it ends.
 static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, void *out_data,
                          size_t bytes, kiln_error *err)
 {
@@ -439,7 +441,7 @@ static void finish(kilni_mover *mover, move *ended, const kiln_error *result)
     pthread_mutex_unlock(&source->lock);
     pthread_mutex_lock(&target->lock);
     kilni_place_clear(target, &ended->output);
-    kilni_arrival_end(ended->arrival, result);
+    kilni_future_end(ended->future, result);
     leave(target, &ended->coming);
     kiln_free(mover->env, ended);
     pthread_mutex_unlock(&target->lock);
@@ -548,7 +550,7 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
 {
     kiln_device *device = tensor->device;
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_await_arrivals(device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }
@@ -590,11 +592,11 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
     if (status != KILN_STATUS_OK || self == NULL) {
         return status;
     }
-    self->arrival = kilni_arrival_create(device);
-    if (self->arrival == NULL) {
+    self->future = kilni_future_create(device);
+    if (self->future == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
     }
-    tensor->arrival = self->arrival;
+    tensor->future = self->future;
     kilni_place_share(&self->output, &tensor->place, &tensor->place.view);
     enter(device, &self->coming);
     wait_for_work(device, self);
@@ -685,7 +687,7 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
         return start_move(tensor, device, out_tensor, err);
     }
     pthread_mutex_lock(&tensor->device->lock);
-    kiln_status status = kilni_await_arrivals(tensor->device, &tensor, 1, err);
+    kiln_status status = kilni_await_futures(tensor->device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_place(tensor, err);
     }

@@ -19,7 +19,7 @@ static uint32_t slot_of_operand(const kilni_sample *t, uint32_t op, size_t opera
     return ((const kiln_tensor *)t->run->segment->operands[op][operand])->slot;
 }
 
-uint32_t kilni_beside_number(const kilni_sample *t, uint32_t slot)
+uint32_t kilni_shadow_number(const kilni_sample *t, uint32_t slot)
 {
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
         if (t->block->tensors[i] == slot) {
@@ -44,7 +44,7 @@ static void see_tensors(kilni_sample *t)
         uint32_t op = t->block->ops[at];
         const kiln_op_record *record = &t->run->segment->ops[op];
         for (size_t i = 0; i < record->n_outputs; i++) {
-            uint32_t number = kilni_beside_number(t, slot_of_operand(t, op, record->n_inputs + i));
+            uint32_t number = kilni_shadow_number(t, slot_of_operand(t, op, record->n_inputs + i));
             if (number != UINT32_MAX) {
                 t->made[number] = true;
             }
@@ -52,7 +52,7 @@ static void see_tensors(kilni_sample *t)
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         for (uint32_t k = 0; plan->steps[i].block == t->index && k < plan->steps[i].n_dies; k++) {
-            uint32_t number = kilni_beside_number(t, plan->steps[i].dies[k]);
+            uint32_t number = kilni_shadow_number(t, plan->steps[i].dies[k]);
             if (number != UINT32_MAX && !t->made[number]) {
                 t->dying[number] = can_die(t->run->places[plan->steps[i].dies[k]]);
             }
@@ -88,7 +88,7 @@ static kiln_status make_room(const kilni_sample *t, kilni_small_plan *c, uint32_
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_beside_fused(const kilni_sample *t, kilni_small_plan *c,
+kiln_status kilni_shadow_fused(const kilni_sample *t, kilni_small_plan *c,
                                const kiln_program *program, kiln_error *err)
 {
     kiln_status status = make_room(t, c, program->n_steps, err);
@@ -131,7 +131,7 @@ static uint32_t last_touch(const kilni_sample *t, const kilni_small_plan *c, uin
     return UINT32_MAX;
 }
 
-bool kilni_beside_drops(const kilni_sample *t, uint32_t slot)
+bool kilni_shadow_drops(const kilni_sample *t, uint32_t slot)
 {
     for (uint32_t at = 0; at < t->block->n_ops; at++) {
         uint32_t op = t->block->ops[at];
@@ -142,7 +142,7 @@ bool kilni_beside_drops(const kilni_sample *t, uint32_t slot)
     return false;
 }
 
-kiln_status kilni_beside_alone(const kilni_sample *t, kilni_small_plan *c, kiln_error *err)
+kiln_status kilni_shadow_alone(const kilni_sample *t, kilni_small_plan *c, kiln_error *err)
 {
     kiln_status status = make_room(t, c, t->block->n_ops, err);
     uint32_t *dies = c->dies;
@@ -160,7 +160,7 @@ kiln_status kilni_beside_alone(const kilni_sample *t, kilni_small_plan *c, kiln_
         c->steps[step].dies = dies;
         for (uint32_t i = 0; i < t->block->n_tensors; i++) {
             uint32_t slot = t->block->tensors[i];
-            if ((t->dying[i] || (t->made[i] && kilni_beside_drops(t, slot))) &&
+            if ((t->dying[i] || (t->made[i] && kilni_shadow_drops(t, slot))) &&
                 last_touch(t, c, slot) == step) {
                 dies[c->steps[step].n_dies++] = slot;
             }
@@ -172,14 +172,14 @@ kiln_status kilni_beside_alone(const kilni_sample *t, kilni_small_plan *c, kiln_
 
 // ---- running ----
 
-void kilni_beside_clear(kilni_sample *t)
+void kilni_shadow_clear(kilni_sample *t)
 {
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
         kilni_place_clear(t->run->device, &t->scratch[i]);
     }
 }
 
-int64_t kilni_beside_dying_bytes(const kilni_sample *t)
+int64_t kilni_shadow_dying_bytes(const kilni_sample *t)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
@@ -222,7 +222,7 @@ static kiln_status copy_set(const kilni_sample *t, kilni_place *to, kiln_error *
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_beside_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error *err)
+kiln_status kilni_shadow_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error *err)
 {
     const kiln_backend_ops *ops = t->run->device->backend->ops;
     drop_spare(t);
@@ -246,7 +246,7 @@ static void take_spare(kilni_sample *t, uint32_t set)
 {
     uint32_t n = t->block->n_tensors;
     kilni_place *from = t->spare + (size_t)set * n;
-    kilni_beside_clear(t);
+    kilni_shadow_clear(t);
     for (uint32_t i = 0; i < n; i++) {
         if (t->dying[i]) {
             t->scratch[i] = from[i];
@@ -255,7 +255,7 @@ static void take_spare(kilni_sample *t, uint32_t set)
     }
 }
 
-kiln_status kilni_beside_run(kilni_sample *t, kilni_small_plan *c, kiln_error *err)
+kiln_status kilni_shadow_run(kilni_sample *t, kilni_small_plan *c, kiln_error *err)
 {
     kiln_fuse_segment segment = *t->run->segment;
     kiln_device *device = t->run->device;
@@ -271,7 +271,7 @@ kiln_status kilni_beside_run(kilni_sample *t, kilni_small_plan *c, kiln_error *e
     return device->backend->ops->sync(device->backend, err);
 }
 
-const kilni_fault *kilni_beside_fault(const kilni_sample *t)
+const kilni_fault *kilni_shadow_fault(const kilni_sample *t)
 {
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
         if (t->scratch[i].fault != NULL) {
@@ -283,7 +283,7 @@ const kilni_fault *kilni_beside_fault(const kilni_sample *t)
 
 // ---- begin and end ----
 
-kiln_status kilni_beside_init(kilni_sample *t, const kilni_run *run, uint32_t block,
+kiln_status kilni_shadow_init(kilni_sample *t, const kilni_run *run, uint32_t block,
                               kiln_error *err)
 {
     *t = (kilni_sample){.run = run,
@@ -303,10 +303,10 @@ kiln_status kilni_beside_init(kilni_sample *t, const kilni_run *run, uint32_t bl
     return KILN_STATUS_OK;
 }
 
-void kilni_beside_fini(kilni_sample *t)
+void kilni_shadow_fini(kilni_sample *t)
 {
     if (t->scratch != NULL) {
-        kilni_beside_clear(t);
+        kilni_shadow_clear(t);
         drop_spare(t);
     }
     kiln_free(t->env, (void *)t->places);
@@ -315,7 +315,7 @@ void kilni_beside_fini(kilni_sample *t)
     kiln_free(t->env, t->dying);
 }
 
-void kilni_beside_plan_fini(const kilni_sample *t, kilni_small_plan *small)
+void kilni_shadow_plan_fini(const kilni_sample *t, kilni_small_plan *small)
 {
     if (small->block.state_free != NULL) {
         small->block.state_free(small->block.state);

@@ -26,31 +26,31 @@ typedef struct kilni_small_plan { ///< of one block, or of its operations one by
     uint32_t *dies; ///< of all steps
 } kilni_small_plan;
 
-kiln_status kilni_beside_init(kilni_sample *sample, const kilni_run *run, uint32_t block,
+kiln_status kilni_shadow_init(kilni_sample *sample, const kilni_run *run, uint32_t block,
                               kiln_error *err);
-void kilni_beside_fini(kilni_sample *sample);
+void kilni_shadow_fini(kilni_sample *sample);
 
 /// The block's number of a tensor of the segment, or UINT32_MAX; and whether the block drops it.
-uint32_t kilni_beside_number(const kilni_sample *sample, uint32_t slot);
-bool kilni_beside_drops(const kilni_sample *sample, uint32_t slot);
+uint32_t kilni_shadow_number(const kilni_sample *sample, uint32_t slot);
+bool kilni_shadow_drops(const kilni_sample *sample, uint32_t slot);
 
 /// A program's steps, inputs that the block may overwrite dying with the last of them; and the
 /// operations alone. Both are freed by fini, also after a failure.
-kiln_status kilni_beside_fused(const kilni_sample *sample, kilni_small_plan *small,
+kiln_status kilni_shadow_fused(const kilni_sample *sample, kilni_small_plan *small,
                                const kiln_program *program, kiln_error *err);
-kiln_status kilni_beside_alone(const kilni_sample *sample, kilni_small_plan *small,
+kiln_status kilni_shadow_alone(const kilni_sample *sample, kilni_small_plan *small,
                                kiln_error *err);
-void kilni_beside_plan_fini(const kilni_sample *sample, kilni_small_plan *small);
+void kilni_shadow_plan_fini(const kilni_sample *sample, kilni_small_plan *small);
 
 /// Copies what may be overwritten, and waits; runs, and waits; forgets the results.
-kiln_status kilni_beside_copy_inputs(kilni_sample *sample, uint32_t runs, kiln_error *err);
+kiln_status kilni_shadow_copy_inputs(kilni_sample *sample, uint32_t runs, kiln_error *err);
 
 /// Of what each run of a sample needs a copy.
-int64_t kilni_beside_dying_bytes(const kilni_sample *sample);
-kiln_status kilni_beside_run(kilni_sample *sample, kilni_small_plan *small, kiln_error *err);
-void kilni_beside_clear(kilni_sample *sample);
+int64_t kilni_shadow_dying_bytes(const kilni_sample *sample);
+kiln_status kilni_shadow_run(kilni_sample *sample, kilni_small_plan *small, kiln_error *err);
+void kilni_shadow_clear(kilni_sample *sample);
 
 /// The first failure of the results, or NULL.
-const kilni_fault *kilni_beside_fault(const kilni_sample *sample);
+const kilni_fault *kilni_shadow_fault(const kilni_sample *sample);
 
 #endif

@@ -65,16 +65,16 @@ static kiln_status take_sample(tournament *t, contender *c, uint32_t repeats, fl
                                kiln_error *err)
 {
     kiln_device *device = t->sample.run->device;
-    kiln_status status = kilni_beside_copy_inputs(&t->sample, repeats, err);
+    kiln_status status = kilni_shadow_copy_inputs(&t->sample, repeats, err);
     *out_ns = 0;
     device->samples.starved = false;
     if (status == KILN_STATUS_OK) {
         uint64_t start = kiln_time_ns();
-        status = kilni_beside_run(&t->sample, &c->small, err);
+        status = kilni_shadow_run(&t->sample, &c->small, err);
         *out_ns = (float)(kiln_time_ns() - start) / (float)repeats;
     }
-    c->score->failed = c->score->failed || kilni_beside_fault(&t->sample) != NULL;
-    kilni_beside_clear(&t->sample);
+    c->score->failed = c->score->failed || kilni_shadow_fault(&t->sample) != NULL;
+    kilni_shadow_clear(&t->sample);
     if (status == KILN_STATUS_OK && device->samples.starved) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "there is no memory for a sample's results");
     }
@@ -129,7 +129,7 @@ static uint32_t repeats_for(const tournament *t, const float *ns)
             ns[i] > 0 && (shortest <= 0 || (double)ns[i] < shortest) ? (double)ns[i] : shortest;
     }
     double repeats = shortest > 0 ? (double)sample_ns / shortest : 1;
-    double copies = (double)copied_bytes / ((double)kilni_beside_dying_bytes(&t->sample) + 1);
+    double copies = (double)copied_bytes / ((double)kilni_shadow_dying_bytes(&t->sample) + 1);
     repeats = repeats < copies ? repeats : copies;
     return repeats < 1 ? 1 : repeats > MOST_REPEATS ? MOST_REPEATS : (uint32_t)repeats;
 }
@@ -220,13 +220,13 @@ static kiln_status prepare(tournament *t, kiln_error *err)
     if (!kilni_scores_begin(t->scores, t->sample.env, t->n_known + 1)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tournament");
     }
-    kiln_status status = kilni_beside_alone(&t->sample, &t->entries[t->n_known].small, err);
+    kiln_status status = kilni_shadow_alone(&t->sample, &t->entries[t->n_known].small, err);
     for (uint32_t i = 0; i <= t->n_known; i++) {
         t->entries[i].score = &t->scores->entries[i];
     }
     for (uint32_t i = 0; i < t->n_known && status == KILN_STATUS_OK; i++) {
         t->scores->entries[i].failed = t->scores->entries[i].failed || t->known[i].failed;
-        status = kilni_beside_fused(&t->sample, &t->entries[i].small, t->known[i].program, err);
+        status = kilni_shadow_fused(&t->sample, &t->entries[i].small, t->known[i].program, err);
     }
     return status;
 }
@@ -241,9 +241,9 @@ static void finish(tournament *t, bool settle)
                          ns, ns[t->n_known]);
     }
     for (uint32_t i = 0; i <= t->n_known; i++) {
-        kilni_beside_plan_fini(&t->sample, &t->entries[i].small);
+        kilni_shadow_plan_fini(&t->sample, &t->entries[i].small);
     }
-    kilni_beside_fini(&t->sample);
+    kilni_shadow_fini(&t->sample);
 }
 
 bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores)
@@ -256,9 +256,9 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
     if (t.n_known == 0 || !is_time(&t, device->samples.tune, scores->runs++)) {
         return t.n_known == 0;
     }
-    kiln_status status = kilni_beside_init(&t.sample, run, block, &err);
+    kiln_status status = kilni_shadow_init(&t.sample, run, block, &err);
     if (status != KILN_STATUS_OK || inputs_failed(&t)) {
-        kilni_beside_fini(&t.sample);
+        kilni_shadow_fini(&t.sample);
         return false;
     }
     kilni_fault *fault = device->faults.first;

@@ -269,12 +269,12 @@ static bool run_order(scene *self, uint64_t seed)
         uint32_t m = (uint32_t)(draw(&state) % MEMBERS);
         walker *at = &walkers[m];
         bool done = at->epoch == ORDER_EPOCHS;
-        bool waits = at->step == ORDER_STEPS - 1 && !kiln_gradsync_ready(self->job, m);
+        bool dependencies = at->step == ORDER_STEPS - 1 && !kiln_gradsync_ready(self->job, m);
         if (turns > 100000) {
             KILN_FAIL("order %llu does not end", (unsigned long long)seed);
             return false;
         }
-        if (done || waits) {
+        if (done || dependencies) {
             continue;
         }
         if (!take_step(self, m, at, &state, &err)) {

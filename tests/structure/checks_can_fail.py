@@ -12,6 +12,7 @@ import header_alone
 import include_graph
 import source_rules
 import structure
+import walk
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
 DOC = ("/// Does x.\n/// Ownership: none. Lifetime: the process.\n/// Thread: any. Errors: none.\n")
@@ -44,6 +45,10 @@ def graph_messages(tree):
 
 def call_messages(tree):
     return [p for problems in call_graph.problems(tree).values() for p in problems]
+
+
+def walk_messages(tree):
+    return [p for problems in walk.problems(tree).values() for p in problems]
 
 
 C_HEAD = HEAD + "// Decides\n// nothing.\n"
@@ -87,6 +92,10 @@ VIOLATIONS = {
         "circle of folders"),
     "known circle that is gone": (call_messages, {call_graph.KNOWN_FILE: "x.c y.c\n"},
                                   "no circle has these files"),
+    "walk that is cut": (walk_messages, {
+        walk.DOCUMENT: walk.TITLE + "\n\n1. `a.c`: `one` and\n2. `b.c`: `two`\n",
+        "ir/a.c": C_HEAD + "void one(void)\n{\n}\n",
+        "runtime/b.c": C_HEAD + "void two(void)\n{\n}\n"}, "one does not lead to two"),
     "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
     "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},
                         "arena.c"),

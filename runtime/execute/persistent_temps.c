@@ -5,7 +5,7 @@
 // more. They go when nobody else holds the weights, and when memory is short.
 
 #include "rt_device.h"
-#include "rt_kept.h"
+#include "rt_persistent_temps.h"
 #include "rt_place.h"
 
 /// Memory of a layout is the same at each run, whatever is in it.
@@ -14,7 +14,7 @@ static bool is_planned(const kilni_place *place)
     return place->storage != NULL && place->storage->planned;
 }
 
-bool kilni_kept_serves(const kilni_kept *kept, const kilni_kept_from *from)
+bool kilni_persistent_temp_serves(const kilni_persistent_temp *kept, const kilni_temp_origin *from)
 {
     if (!kept->temp.placed || kept->numbers.low != from->numbers.low ||
         kept->numbers.high != from->numbers.high || kept->n_sources != from->n_sources) {
@@ -28,19 +28,21 @@ bool kilni_kept_serves(const kilni_kept *kept, const kilni_kept_from *from)
     return true;
 }
 
-const kilni_kept *kilni_kept_find(const kiln_device *device, kiln_hash128 program, uint32_t number,
-                                  const kilni_kept_from *from)
+const kilni_persistent_temp *kilni_persistent_temp_find(const kiln_device *device,
+                                                        kiln_hash128 program, uint32_t number,
+                                                        const kilni_temp_origin *from)
 {
-    for (const kilni_kept *kept = device->execution.kept; kept != NULL; kept = kept->next) {
+    for (const kilni_persistent_temp *kept = device->execution.kept; kept != NULL;
+         kept = kept->next) {
         if (kept->number == number && kiln_hash_same(kept->program, program) &&
-            kilni_kept_serves(kept, from)) {
+            kilni_persistent_temp_serves(kept, from)) {
             return kept;
         }
     }
     return NULL;
 }
 
-static void link_kept(kiln_device *device, kilni_kept *kept)
+static void link_kept(kiln_device *device, kilni_persistent_temp *kept)
 {
     kept->before = NULL;
     kept->next = device->execution.kept;
@@ -50,7 +52,7 @@ static void link_kept(kiln_device *device, kilni_kept *kept)
     device->execution.kept = kept;
 }
 
-static void unlink_kept(kiln_device *device, kilni_kept *kept)
+static void unlink_kept(kiln_device *device, kilni_persistent_temp *kept)
 {
     *(kept->before != NULL ? &kept->before->next : &device->execution.kept) = kept->next;
     if (kept->next != NULL) {
@@ -58,11 +60,11 @@ static void unlink_kept(kiln_device *device, kilni_kept *kept)
     }
 }
 
-void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *temp,
-                    const kilni_kept_from *from)
+void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
+                               const kilni_place *temp, const kilni_temp_origin *from)
 {
-    kilni_kept_clear(device, kept);
-    bool keeps = from->n_sources <= KILNI_KEPT_SOURCES;
+    kilni_persistent_temp_clear(device, kept);
+    bool keeps = from->n_sources <= KILNI_TEMP_SOURCES;
     for (uint32_t i = 0; keeps && i < from->n_sources; i++) {
         keeps = !is_planned(from->sources[i]);
     }
@@ -81,7 +83,7 @@ void kilni_kept_set(kiln_device *device, kilni_kept *kept, const kilni_place *te
     link_kept(device, kept);
 }
 
-void kilni_kept_clear(kiln_device *device, kilni_kept *kept)
+void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kept)
 {
     if (kept->temp.placed) {
         unlink_kept(device, kept);
@@ -97,7 +99,7 @@ void kilni_kept_clear(kiln_device *device, kilni_kept *kept)
     kept->n_sources = 0;
 }
 
-static bool is_source(const kilni_kept *kept, const kilni_storage *storage)
+static bool is_source(const kilni_persistent_temp *kept, const kilni_storage *storage)
 {
     for (uint32_t i = 0; i < kept->n_sources; i++) {
         if (kept->sources[i].storage == storage) {
@@ -107,13 +109,13 @@ static bool is_source(const kilni_kept *kept, const kilni_storage *storage)
     return false;
 }
 
-void kilni_kept_forget(kiln_device *device, kilni_storage *source)
+void kilni_persistent_temp_forget(kiln_device *device, kilni_storage *source)
 {
     source->kept = 0; // so that giving them back one by one does not lead here again
-    kilni_kept *kept = device->execution.kept;
+    kilni_persistent_temp *kept = device->execution.kept;
     while (kept != NULL) {
         if (is_source(kept, source)) {
-            kilni_kept_clear(device, kept);
+            kilni_persistent_temp_clear(device, kept);
             kept = device->execution.kept; // with it others may have gone
         } else {
             kept = kept->next;
@@ -121,11 +123,11 @@ void kilni_kept_forget(kiln_device *device, kilni_storage *source)
     }
 }
 
-bool kilni_kept_drop(kiln_device *device)
+bool kilni_persistent_temp_drop(kiln_device *device)
 {
     bool any = device->execution.kept != NULL;
     while (device->execution.kept != NULL) {
-        kilni_kept_clear(device, device->execution.kept);
+        kilni_persistent_temp_clear(device, device->execution.kept);
     }
     return any;
 }

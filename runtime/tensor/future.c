@@ -20,46 +20,47 @@
 
 // ---- waiting on the device ----
 
-static void await_end(kilni_arrival *arrival)
+static void await_end(kilni_future *future)
 {
-    pthread_mutex_lock(&arrival->lock);
-    while (!arrival->ended) {
-        pthread_cond_wait(&arrival->changed, &arrival->lock);
+    pthread_mutex_lock(&future->lock);
+    while (!future->ended) {
+        pthread_cond_wait(&future->changed, &future->lock);
     }
-    pthread_mutex_unlock(&arrival->lock);
+    pthread_mutex_unlock(&future->lock);
 }
 
 #ifdef KILN_RUNTIME_CL
-/// Work queued from now on waits for the arrival.
-static kiln_status gate_one(kiln_device *device, kilni_arrival *arrival, kiln_error *err)
+/// Work queued from now on waits for the future.
+static kiln_status gate_one(kiln_device *device, kilni_future *future, kiln_error *err)
 {
     kiln_error error = KILN_ERROR_INIT;
     struct kiln_cl_event *gate = NULL;
-    if (arrival->gated || kilni_arrival_has_ended(arrival, &error)) {
+    if (future->gated || kilni_future_has_ended(future, &error)) {
         return KILN_STATUS_OK;
     }
     kiln_status status = kiln_cl_gate(device->backend, &gate, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    arrival->gated = true;
-    pthread_mutex_lock(&arrival->lock);
-    bool late = arrival->ended;
-    arrival->gate = late ? NULL : gate;
-    pthread_mutex_unlock(&arrival->lock);
+    future->gated = true;
+    pthread_mutex_lock(&future->lock);
+    bool late = future->ended;
+    future->gate = late ? NULL : gate;
+    pthread_mutex_unlock(&future->lock);
     if (late) {
         kilni_gate_open(gate);
     }
     return KILN_STATUS_OK;
 }
 
-static kiln_status gate_all(kiln_device *device, kilni_waits *waits, kiln_error *err)
+static kiln_status gate_all(kiln_device *device, kilni_dependencies *dependencies, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; i < waits->count && status == KILN_STATUS_OK; i++) {
-        status = gate_one(device, waits->arrivals[i], err);
+    for (uint32_t i = 0; i < dependencies->count && status == KILN_STATUS_OK; i++) {
+        status = gate_one(device, dependencies->futures[i], err);
     }
-    if (status == KILN_STATUS_OK && !kilni_waits_add(&device->gates, waits->env, waits)) {
+    if (status == KILN_STATUS_OK &&
+        !kilni_dependencies_add(&device->gates, dependencies->env, dependencies)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a call");
     }
     return status;
@@ -68,24 +69,24 @@ static kiln_status gate_all(kiln_device *device, kilni_waits *waits, kiln_error 
 
 kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err)
 {
-    kilni_waits *waits = kilni_waits_retain(kilni_place_waits(place));
+    kilni_dependencies *dependencies = kilni_dependencies_retain(kilni_place_dependencies(place));
 #ifdef KILN_RUNTIME_CL
-    if (waits != NULL && kilni_device_gates(device)) {
-        kiln_status status = gate_all(device, waits, err);
-        kilni_waits_release(waits);
+    if (dependencies != NULL && kilni_device_gates(device)) {
+        kiln_status status = gate_all(device, dependencies, err);
+        kilni_dependencies_release(dependencies);
         return status;
     }
 #endif
     (void)err;
     // A device whose work is done by the host waits where that is done. Others may use it
     // meanwhile.
-    if (waits != NULL) {
+    if (dependencies != NULL) {
         pthread_mutex_unlock(&device->lock);
-        for (uint32_t i = 0; i < waits->count; i++) {
-            await_end(waits->arrivals[i]);
+        for (uint32_t i = 0; i < dependencies->count; i++) {
+            await_end(dependencies->futures[i]);
         }
         pthread_mutex_lock(&device->lock);
-        kilni_waits_release(waits);
+        kilni_dependencies_release(dependencies);
     }
     return KILN_STATUS_OK;
 }
@@ -96,41 +97,41 @@ kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln
 /// time. False: it did not come in time.
 static bool await(kiln_tensor *tensor, uint64_t deadline_ns)
 {
-    if (tensor->arrival == NULL) {
+    if (tensor->future == NULL) {
         return true;
     }
     kiln_device *device = tensor->device;
     kiln_error error = KILN_ERROR_INIT;
     const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    while (tensor->arrival != NULL && !kilni_arrival_has_ended(tensor->arrival, &error)) {
+    while (tensor->future != NULL && !kilni_future_has_ended(tensor->future, &error)) {
         if (kiln_time_ns() >= deadline_ns) {
             return false;
         }
-        pthread_cond_timedwait(&device->arrived, &device->lock, &when);
+        pthread_cond_timedwait(&device->future_ended, &device->lock, &when);
     }
-    kilni_arrival *arrival = tensor->arrival;
-    if (arrival == NULL) {
+    kilni_future *future = tensor->future;
+    if (future == NULL) {
         return true;
     }
-    tensor->arrival = NULL;
+    tensor->future = NULL;
     if (error.code != KILN_STATUS_OK) {
         kilni_fault *fault = kilni_fault_create(device, &error);
         kilni_place_fail(device, &tensor->place, fault);
         kilni_fault_release(device, fault);
     }
-    kilni_arrival_release(arrival);
+    kilni_future_release(future);
     return true;
 }
 
-kiln_status kilni_await_arrivals(kiln_device *device, kiln_tensor *const *tensors, size_t count,
-                                 kiln_error *err)
+kiln_status kilni_await_futures(kiln_device *device, kiln_tensor *const *tensors, size_t count,
+                                kiln_error *err)
 {
-    return kilni_await_arrivals_until(device, tensors, count, INT64_MAX, err);
+    return kilni_await_futures_until(device, tensors, count, INT64_MAX, err);
 }
 
-kiln_status kilni_await_arrivals_until(kiln_device *device, kiln_tensor *const *tensors,
-                                       size_t count, uint64_t deadline_ns, kiln_error *err)
+kiln_status kilni_await_futures_until(kiln_device *device, kiln_tensor *const *tensors,
+                                      size_t count, uint64_t deadline_ns, kiln_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         kiln_tensor *tensor = tensors[i];
