@@ -86,7 +86,7 @@ static const kiln_backend_ops null_ops = {
     .reset_peaks = kilni_host_reset_peaks,
 };
 
-/* Figures of an ordinary CPU, so that fusers find fusing worth it. */
+/// Figures of an ordinary CPU, so that fusers find fusing worth it.
 static const kiln_device_info null_info = {
     .name = "null",
     .vendor = "kiln",

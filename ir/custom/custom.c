@@ -38,8 +38,8 @@ static bool is_name(const char *name, size_t length)
            is_name_part(colons + 2, length - domain - 2);
 }
 
-/* What can be said of a call without the operator: its name, its version, and the outputs that
- * whoever made the record states. */
+/// What can be said of a call without the operator: its name, its version, and the outputs that
+/// whoever made the record states.
 static kiln_status check_form(const kiln_op_record *call, kiln_error *err)
 {
     const kiln_attr *name = kiln_op_attr(call, KILN_KEY_NAME);

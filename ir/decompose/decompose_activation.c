@@ -4,7 +4,7 @@
 // order they are rounded; f16 and bf16 are computed in f32.
 #include "decompose_internal.h"
 
-/* x * 0.5 * (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) * (x + 0.044715 x^3)) for erf. */
+/// x * 0.5 * (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) * (x + 0.044715 x^3)) for erf.
 void kiln_decompose_gelu(kiln_expander *expander)
 {
     kilni_value x = kilni_expand_wide(expander, kilni_expand_input(expander, 0));
@@ -25,7 +25,7 @@ void kiln_decompose_gelu(kiln_expander *expander)
     kilni_expand_output(expander, 0, kilni_expand_2(expander, KILN_OP_MUL, half, gate));
 }
 
-/* 0.5 * (1 + erf(x / sqrt 2)) + x * exp(-x * x / 2) / sqrt(2 pi) */
+/// 0.5 * (1 + erf(x / sqrt 2)) + x * exp(-x * x / 2) / sqrt(2 pi)
 static kilni_value gelu_slope(kiln_expander *expander, kilni_value x)
 {
     kilni_value below =
@@ -37,7 +37,7 @@ static kilni_value gelu_slope(kiln_expander *expander, kilni_value x)
     return kilni_x_add(expander, below, kilni_x_mul(expander, x, bell));
 }
 
-/* With t = tanh(u), u = k * (x + c * x^3): 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * u' */
+/// With t = tanh(u), u = k * (x + c * x^3): 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * u'
 static kilni_value gelu_tanh_slope(kiln_expander *expander, kilni_value x)
 {
     kilni_value square = kilni_x_mul(expander, x, x);
@@ -52,7 +52,7 @@ static kilni_value gelu_tanh_slope(kiln_expander *expander, kilni_value x)
     return kilni_x_add(expander, half, rise);
 }
 
-/* Beyond 30 the slope is 0 or 1 in every dtype, so what overflows is kept out. */
+/// Beyond 30 the slope is 0 or 1 in every dtype, so what overflows is kept out.
 void kiln_decompose_gelu_backward(kiln_expander *expander)
 {
     kilni_value x = kilni_x_clamp(expander, kilni_x_input(expander, 0), -30, 30);
@@ -90,7 +90,7 @@ void kiln_decompose_hard_swish(kiln_expander *expander)
     kilni_expand_output(expander, 0, kilni_x_mul(expander, x, gate));
 }
 
-/* log(1 + exp(-|x|)) */
+/// log(1 + exp(-|x|))
 static kilni_value softplus_tail(kiln_expander *expander, kilni_value x)
 {
     kilni_value size = kilni_expand_1(expander, KILN_OP_ABS, x);

@@ -23,8 +23,8 @@ static kilni_value expand_to(kiln_expander *expander, kilni_value x, const int64
     return result;
 }
 
-/* Repeats the axes from `first` on of which bits are set in `mask`: each gets a new axis before it,
- * along which it is broadcast. */
+/// Repeats the axes from `first` on of which bits are set in `mask`: each gets a new axis before
+/// it, along which it is broadcast.
 static kilni_value repeat_axes(kiln_expander *expander, kilni_value x, const int64_t *repeats,
                                uint32_t mask)
 {
@@ -54,7 +54,7 @@ static kilni_value repeat_axes(kiln_expander *expander, kilni_value x, const int
     return kilni_expand_reshape(expander, x, joined, desc.rank);
 }
 
-/* As many axes at once as the rank allows: each repeated axis takes two, and may end a run. */
+/// As many axes at once as the rank allows: each repeated axis takes two, and may end a run.
 void kiln_decompose_repeat(kiln_expander *expander)
 {
     uint32_t count = 0;
@@ -100,7 +100,7 @@ void kiln_decompose_roll(kiln_expander *expander)
 
 // ---- diagonals ----
 
-/* start, start + 1, ... down the rows or along the columns of a matrix. */
+/// start, start + 1, ... down the rows or along the columns of a matrix.
 static kilni_value places(kiln_expander *expander, int64_t count, int64_t start, bool down)
 {
     const int64_t column[] = {count, 1};
@@ -115,7 +115,7 @@ static kilni_value places(kiln_expander *expander, int64_t count, int64_t start,
     return down ? kilni_expand_reshape(expander, result, column, 2) : result;
 }
 
-/* Compares the column with row + offset; an offset beyond the matrix is as good as its corner. */
+/// Compares the column with row + offset; an offset beyond the matrix is as good as its corner.
 static kilni_value compare_places(kiln_expander *expander, kiln_op op, const int64_t *tail)
 {
     int64_t offset = kiln_op_attr_i64(kilni_expand_call(expander), KILN_KEY_OFFSET);
@@ -154,7 +154,7 @@ void kiln_decompose_eye(kiln_expander *expander)
 
 // ---- blocks ----
 
-/* Through six axes: the channel and each side of the plane apart from the places in a block. */
+/// Through six axes: the channel and each side of the plane apart from the places in a block.
 void kiln_decompose_depth_to_space(kiln_expander *expander)
 {
     static const int64_t outer[] = {0, 3, 4, 1, 5, 2};

@@ -45,7 +45,7 @@ static void remove_axis(operand *o, uint32_t axis)
     }
 }
 
-/* Axes in the order of `labels`. */
+/// Axes in the order of `labels`.
 static void order(kiln_expander *x, operand *o, const uint8_t *labels)
 {
     int64_t axes[KILN_MAX_RANK];
@@ -68,7 +68,7 @@ static void order(kiln_expander *x, operand *o, const uint8_t *labels)
 
 // ---- one operand alone ----
 
-/* Axes a and b, of one length n, become one: brought last, merged, every n + 1st element. */
+/// Axes a and b, of one length n, become one: brought last, merged, every n + 1st element.
 static void take_diagonal(kiln_expander *x, operand *o, uint32_t a, uint32_t b)
 {
     int64_t axes[KILN_MAX_RANK];
@@ -189,7 +189,7 @@ static uint32_t join(const groups *g, const unsigned *kinds, unsigned n, uint8_t
     return count;
 }
 
-/* An operand with its axes in the order of two or three groups, each merged into one axis. */
+/// An operand with its axes in the order of two or three groups, each merged into one axis.
 static kilni_value merged(kiln_expander *x, operand *o, const groups *g, const unsigned *kinds)
 {
     uint8_t labels[3 * KILN_MAX_RANK];

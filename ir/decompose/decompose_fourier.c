@@ -17,7 +17,7 @@ static uint32_t axis_of(const kiln_expander *x)
     return (uint32_t)(axis < 0 ? axis + kilni_expand_call(x)->inputs[0].rank : axis);
 }
 
-/* Cut or filled with zeros to `length` along the axis. */
+/// Cut or filled with zeros to `length` along the axis.
 static kilni_value fitted(kiln_expander *x, kilni_value value, uint32_t axis, int64_t length)
 {
     const kiln_tensor_desc desc = kilni_expand_desc(x, value);
@@ -62,7 +62,7 @@ void kiln_decompose_rfft(kiln_expander *expander)
                         kilni_expand_slice(expander, spectrum.imaginary, axis, 0, bins));
 }
 
-/* Elements 1 to count, backwards: what the symmetry puts behind the given half. */
+/// Elements 1 to count, backwards: what the symmetry puts behind the given half.
 static kilni_value mirrored(kiln_expander *x, kilni_value half, uint32_t axis, int64_t count)
 {
     const int64_t along = axis;
@@ -88,9 +88,8 @@ static kilni_value completed(kiln_expander *x, kilni_value half, uint32_t axis, 
     return whole;
 }
 
-/* The imaginary parts of elements 0 and, of an even length, length / 2 do not reach the real
- * result.
- */
+/// The imaginary parts of elements 0 and, of an even length, length / 2 do not reach the real
+/// result.
 void kiln_decompose_irfft(kiln_expander *expander)
 {
     uint32_t axis = axis_of(expander);

@@ -38,7 +38,7 @@ static kilni_value indexed(kiln_expander *expander, kiln_op op, kilni_value x, k
     return result;
 }
 
-/* 0, 1, ... along one axis, length 1 elsewhere. */
+/// 0, 1, ... along one axis, length 1 elsewhere.
 static kilni_value ramp(kiln_expander *expander, int64_t length, uint32_t axis, uint32_t rank)
 {
     int64_t dims[KILN_MAX_RANK];
@@ -114,8 +114,8 @@ void kiln_decompose_one_hot(kiln_expander *expander)
     kilni_expand_output(expander, 0, kilni_expand_3(expander, KILN_OP_WHERE, on, off, hit));
 }
 
-/* The places that a gather takes from: length - 1 - place below the length, the place itself above.
- */
+/// The places that a gather takes from: length - 1 - place below the length, the place itself
+/// above.
 void kiln_decompose_reverse_sequence(kiln_expander *expander)
 {
     const kiln_op_record *call = kilni_expand_call(expander);

@@ -4,7 +4,7 @@
 #include "decompose_internal.h"
 #include "shape_internal.h"
 
-/* x as [everything before, last] */
+/// x as [everything before, last]
 static kilni_value as_matrix(kiln_expander *expander, kilni_value x)
 {
     const kiln_tensor_desc desc = kilni_expand_desc(expander, x);

@@ -6,7 +6,7 @@
 #include "decompose_internal.h"
 #include "norm_internal.h"
 
-/* x as the reductions see it: with groups as [batch, groups, rest], else as it is. */
+/// x as the reductions see it: with groups as [batch, groups, rest], else as it is.
 typedef struct plan {
     kilni_norm norm;
     kiln_tensor_desc x; ///< of the call
@@ -51,7 +51,7 @@ static kilni_value ungrouped(kiln_expander *expander, const plan *p, kilni_value
     return p->norm.groups <= 0 ? x : kilni_expand_reshape(expander, x, p->x.dims, p->x.rank);
 }
 
-/* The parameter beside x: [c] becomes [c, 1, ..]. 0 when the call has it not. */
+/// The parameter beside x: [c] becomes [c, 1, ..]. 0 when the call has it not.
 static kilni_value parameter(kiln_expander *expander, const plan *p, unsigned index)
 {
     kilni_value value = kilni_expand_input(expander, p->norm.x + index);
@@ -122,7 +122,7 @@ void kiln_decompose_rms_norm(kiln_expander *expander)
     forward(expander);
 }
 
-/* Rows of groups have a kernel of their own. */
+/// Rows of groups have a kernel of their own.
 static void by_layer_norm(kiln_expander *expander)
 {
     plan p = plan_of(expander);
@@ -150,7 +150,7 @@ void kiln_decompose_instance_norm(kiln_expander *expander)
     by_layer_norm(expander);
 }
 
-/* running * momentum + current * (1 - momentum), the current one as [channels] */
+/// running * momentum + current * (1 - momentum), the current one as [channels]
 static void blended_output(kiln_expander *expander, unsigned index, kilni_value current)
 {
     double momentum = kilni_x_f64(expander, KILN_KEY_MOMENTUM);
@@ -175,7 +175,7 @@ void kiln_decompose_batch_norm_train(kiln_expander *expander)
     }
 }
 
-/* Sums over the axes along which the parameters do not run. */
+/// Sums over the axes along which the parameters do not run.
 static void parameter_output(kiln_expander *expander, const plan *p, unsigned index, kilni_value x)
 {
     int64_t axes[KILN_MAX_RANK];
@@ -189,7 +189,7 @@ static void parameter_output(kiln_expander *expander, const plan *p, unsigned in
     kilni_expand_output(expander, index, x);
 }
 
-/* grad * scale, as the reductions see it. */
+/// grad * scale, as the reductions see it.
 static kilni_value scaled_grad(kiln_expander *expander, const plan *p, kilni_value grad)
 {
     kilni_value scale = parameter(expander, p, 1);
@@ -281,7 +281,7 @@ static kilni_value sum_along(kiln_expander *expander, kilni_value x)
     return kilni_expand_reduce(expander, KILN_OP_SUM, x, &axis, 1, true);
 }
 
-/* output * (grad - sum(grad * output)) */
+/// output * (grad - sum(grad * output))
 void kiln_decompose_softmax_backward(kiln_expander *expander)
 {
     kilni_value output = kilni_x_input(expander, 0);
@@ -291,7 +291,7 @@ void kiln_decompose_softmax_backward(kiln_expander *expander)
     kilni_expand_output(expander, 0, kilni_x_mul(expander, output, rest));
 }
 
-/* grad - exp(output) * sum(grad) */
+/// grad - exp(output) * sum(grad)
 void kiln_decompose_log_softmax_backward(kiln_expander *expander)
 {
     kilni_value grad = kilni_x_input(expander, 1);

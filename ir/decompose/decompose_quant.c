@@ -45,7 +45,7 @@ static bool split_of(const kiln_tensor_desc *x, const kiln_tensor_desc *out, spl
     return ok;
 }
 
-/* `op` of the elements of each block, with as many axes as blocks lie along. */
+/// `op` of the elements of each block, with as many axes as blocks lie along.
 static kilni_value reduce_blocks(kiln_expander *x, kiln_op op, kilni_value value, const split *s,
                                  uint32_t rank)
 {
@@ -71,7 +71,7 @@ static kilni_value mean_of_blocks(kiln_expander *x, kilni_value value, const spl
     return kilni_expand_2(x, KILN_OP_DIV, sum, reduce_blocks(x, KILN_OP_SUM, ones, s, desc.rank));
 }
 
-/* kilni_ir_quant_scale */
+/// kilni_ir_quant_scale
 static kilni_value scale_from(kiln_expander *x, kilni_value range, kiln_dtype dtype,
                               kiln_dtype scale_dtype)
 {

@@ -82,7 +82,7 @@ static kilni_value activate(const layer *l, unsigned index, kilni_value value)
     }
 }
 
-/* The d-th of axis 0, without that axis; an input of rank 0 first becomes `dims`. */
+/// The d-th of axis 0, without that axis; an input of rank 0 first becomes `dims`.
 static kilni_value of_direction(const layer *l, unsigned input, const int64_t *dims, uint32_t rank)
 {
     kilni_value value = kilni_x_input(l->x, input);
@@ -103,8 +103,8 @@ static kilni_value gate_of(const layer *l, kilni_value value, uint32_t gate, uin
 
 // ---- before the first step ----
 
-/* Both biases are added to all inputs at once; but of a gru whose reset gate acts after the product
- * the state's bias of the last gate waits for it. */
+/// Both biases are added to all inputs at once; but of a gru whose reset gate acts after the
+/// product the state's bias of the last gate waits for it.
 static void add_biases(layer *l)
 {
     const int64_t rows = l->r.gates * l->r.hidden;
@@ -232,7 +232,7 @@ static kilni_value rnn_step(layer *l, kilni_value in)
     return activate(l, 0, kilni_x_add(l->x, in, of_state));
 }
 
-/* Joins the parts that there are, in order of time. */
+/// Joins the parts that there are, in order of time.
 static kilni_value joined(layer *l)
 {
     kilni_value inputs[PARTS];
@@ -250,7 +250,7 @@ static kilni_value joined(layer *l)
     return result;
 }
 
-/* A sequence that is over keeps its state and gives 0. */
+/// A sequence that is over keeps its state and gives 0.
 static kilni_value masked(layer *l, int64_t step, kilni_value h, kilni_value *cell)
 {
     kiln_expander *x = l->x;
@@ -266,7 +266,7 @@ static kilni_value masked(layer *l, int64_t step, kilni_value h, kilni_value *ce
     return shown;
 }
 
-/* Drops every value after `mark` that is not kept. */
+/// Drops every value after `mark` that is not kept.
 static void drop_after(kiln_expander *x, kilni_value mark, const kilni_value *kept, unsigned count)
 {
     kilni_value last = 0;

@@ -22,7 +22,7 @@ static int64_t span(const int64_t *dims, uint32_t count)
     return product;
 }
 
-/* One value with a list of attributes. */
+/// One value with a list of attributes.
 static kilni_value write_op(kiln_expander *x, kiln_op op, const kilni_value *inputs,
                             size_t n_inputs, const kiln_attr *attrs, size_t n_attrs)
 {
@@ -31,8 +31,8 @@ static kilni_value write_op(kiln_expander *x, kiln_op op, const kilni_value *inp
     return result;
 }
 
-/* weight [c, o/groups, kernel] transposed times x [n, c, ..], for each group: what each element of
- * x adds to its window, as columns [n, o*kernel, windows]. */
+/// weight [c, o/groups, kernel] transposed times x [n, c, ..], for each group: what each element of
+/// x adds to its window, as columns [n, o*kernel, windows].
 static kilni_value turned_columns(kiln_expander *expander, kilni_value x, kilni_value weight)
 {
     const kiln_tensor_desc a = kilni_expand_desc(expander, weight);
@@ -50,7 +50,7 @@ static kilni_value turned_columns(kiln_expander *expander, kilni_value x, kilni_
     return kilni_expand_reshape(expander, product, dims, 3);
 }
 
-/* [o] as [1, o, 1, ..] */
+/// [o] as [1, o, 1, ..]
 static kilni_value with_bias(kiln_expander *expander, kilni_value y, kilni_value bias,
                              uint32_t rank)
 {
@@ -63,8 +63,8 @@ static kilni_value with_bias(kiln_expander *expander, kilni_value y, kilni_value
     return kilni_expand_2(expander, KILN_OP_ADD, y, bias);
 }
 
-/* The windows of a convolution that reads `in` and writes `out`, in attributes: with padding at the
- * end that makes exactly `out` windows of the first `core` elements. */
+/// The windows of a convolution that reads `in` and writes `out`, in attributes: with padding at
+/// the end that makes exactly `out` windows of the first `core` elements.
 typedef struct fitted {
     uint32_t axes;
     int64_t kernel[KILNI_IR_SPATIAL];
@@ -81,8 +81,8 @@ static int64_t list_at(const kiln_op_record *call, kiln_attr_key key, uint32_t i
     return i < count ? values[i] : fallback;
 }
 
-/* `in`, `out` and `weight` have the rank of the call's tensors. The call has passed inference, so
- * that nothing here exceeds 64 bits. */
+/// `in`, `out` and `weight` have the rank of the call's tensors. The call has passed inference, so
+/// that nothing here exceeds 64 bits.
 static fitted fit(const kiln_op_record *call, const kiln_tensor_desc *in,
                   const kiln_tensor_desc *out, const kiln_tensor_desc *weight)
 {
@@ -123,7 +123,7 @@ static kilni_value zeros(kiln_expander *expander, kiln_dtype dtype)
     return kilni_expand_full(expander, out->dims, out->rank, narrow ? KILN_DTYPE_F32 : dtype, 0);
 }
 
-/* Appends zeros up to the lengths of the result. */
+/// Appends zeros up to the lengths of the result.
 static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const fitted *f)
 {
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
@@ -138,7 +138,7 @@ static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const f
     return any ? write_op(expander, KILN_OP_PAD, &y, 1, attrs, 3) : y;
 }
 
-/* What a convolution gives back to its input: x and weight to columns, columns to their places. */
+/// What a convolution gives back to its input: x and weight to columns, columns to their places.
 static void write_turned(kiln_expander *expander, kilni_value x, kilni_value weight,
                          kilni_value bias)
 {
@@ -172,8 +172,8 @@ void kiln_decompose_conv_x_backward(kiln_expander *expander)
     write_turned(expander, kilni_expand_input(expander, 0), kilni_expand_input(expander, 1), 0);
 }
 
-/* Columns [n, c*kernel, windows] times `grad`, for each group; summed over the batch: the gradient
- * of a weight like `shape`. */
+/// Columns [n, c*kernel, windows] times `grad`, for each group; summed over the batch: the gradient
+/// of a weight like `shape`.
 static kilni_value weight_sums(kiln_expander *expander, kilni_value columns, kilni_value grad,
                                const kiln_tensor_desc *shape)
 {
@@ -252,8 +252,8 @@ void kiln_decompose_conv_bias_backward(kiln_expander *expander)
 
 // ---- deformable convolution ----
 
-/* kernel, strides, padding, dilations, offset_groups of a call that has the weight as input 2 and
- * all of these but the kernel as attributes 0 to 4, groups among them. */
+/// kernel, strides, padding, dilations, offset_groups of a call that has the weight as input 2 and
+/// all of these but the kernel as attributes 0 to 4, groups among them.
 static void deform_attrs(const kiln_op_record *call, kiln_attr out_attrs[5])
 {
     out_attrs[0] = ints_attr(&call->inputs[2].dims[2], 2);

@@ -79,7 +79,7 @@ void kilni_expand_fail(kiln_expander *expander, kiln_status status, const char *
     }
 }
 
-/* Room for the results first, so that a failure leaves nothing half done with the sink. */
+/// Room for the results first, so that a failure leaves nothing half done with the sink.
 static void write_record(kiln_expander *x, kiln_op_record *record, kiln_tensor_desc *outputs,
                          kilni_value *out_values)
 {
@@ -273,7 +273,7 @@ void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value nu
 
 // ---- the whole ----
 
-/* A result that is an input, or stands for two results, becomes a copy. */
+/// A result that is an input, or stands for two results, becomes a copy.
 static void own_outputs(kiln_expander *x)
 {
     for (unsigned i = 0; i < x->call->n_outputs && x->status == KILN_STATUS_OK; i++) {

@@ -293,7 +293,7 @@ static kiln_status place_attr(const kiln_op_info *info, const wire_attr *from, k
     return kiln_fail(err, INVALID_ARGUMENT, "%s has no attribute \"%s\"", info->name, name);
 }
 
-/* Everything but the attributes' pointers lives in the arena or in `attrs`. */
+/// Everything but the attributes' pointers lives in the arena or in `attrs`.
 static kiln_status record_of(const op_reader *r, kiln_attr attrs[KILN_MAX_ATTRS],
                              kiln_op_record *out_record, kiln_error *err)
 {
@@ -358,7 +358,7 @@ static kiln_status damaged(const decoder *d, const pb_istream_t *stream, size_t 
 
 // ---- graphs ----
 
-/* Lists of the graph's own level live longer than an operation's scratch. */
+/// Lists of the graph's own level live longer than an operation's scratch.
 typedef struct graph_reader {
     kiln_v1_Graph message;
     decoder ops; ///< its arena is reset after each operation

@@ -87,7 +87,7 @@ static bool write_ids(pb_ostream_t *stream, const pb_field_t *field, void *const
     return ok;
 }
 
-/* The slices that callbacks of one attribute point to. */
+/// The slices that callbacks of one attribute point to.
 typedef struct attr_parts {
     slice name;
     slice list;
@@ -147,7 +147,7 @@ static bool write_attrs(pb_ostream_t *stream, const pb_field_t *field, void *con
     return true;
 }
 
-/* An operation's message with the slices that it points to. */
+/// An operation's message with the slices that it points to.
 typedef struct op_message {
     kiln_v1_Operation message;
     slice name;

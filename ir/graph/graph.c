@@ -42,7 +42,7 @@ static bool copy_tensor(kiln_arena *arena, const kiln_tensor_const *tensor,
     return copy->data != NULL;
 }
 
-/* Replaces what `attr` borrows by copies. */
+/// Replaces what `attr` borrows by copies.
 static bool copy_attr(kiln_arena *arena, kiln_attr *attr)
 {
     switch (attr->type) {

@@ -24,7 +24,7 @@ typedef struct parser {
 
 #define SYNTAX(p, ...) (kiln_fail((p)->err, INVALID_ARGUMENT, __VA_ARGS__))
 
-/* How many characters of what comes next an error shows. */
+/// How many characters of what comes next an error shows.
 static int near(const parser *p)
 {
     size_t length = strcspn(p->at, "\r\n");
@@ -227,7 +227,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Two hexadecimal digits; -1 when they are not there. */
+/// Two hexadecimal digits; -1 when they are not there.
 static int read_byte(parser *p)
 {
     int high = hex_digit(p->at[0]);
@@ -303,7 +303,7 @@ static kiln_status read_constant(parser *p, kiln_attr *attr)
     return status == KILN_STATUS_OK ? expect(p, "}") : status;
 }
 
-/* An integer when it is written like one, otherwise a float. */
+/// An integer when it is written like one, otherwise a float.
 static kiln_status read_number(parser *p, kiln_attr *attr)
 {
     skip_spaces(p);
@@ -434,7 +434,7 @@ static kiln_status read_operation(parser *p)
     return status == KILN_STATUS_OK ? kiln_ir_graph_append(p->graph, &record, p->err) : status;
 }
 
-/* Room for one more element of a list that doubles at powers of two. */
+/// Room for one more element of a list that doubles at powers of two.
 static void *grow(parser *p, void *list, size_t count, size_t size)
 {
     if (count != 0 && (count & (count - 1)) != 0) {

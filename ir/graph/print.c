@@ -28,7 +28,7 @@ static void print_tensor(const kiln_tensor_desc *desc, kiln_string *out)
     print_desc(desc, out);
 }
 
-/* Always with a point, an exponent or a word, so that it is no integer. */
+/// Always with a point, an exponent or a word, so that it is no integer.
 static void print_float(double value, kiln_string *out)
 {
     char text[40];

@@ -28,7 +28,7 @@ kiln_status kilni_ir_record_verify(const kiln_op_record *record, kiln_error *err
     return status;
 }
 
-/* Ids of a graph and what they stand for: open addressing, at most half full. */
+/// Ids of a graph and what they stand for: open addressing, at most half full.
 typedef struct id_entry {
     const kiln_tensor_desc *desc; ///< NULL: free
     bool dropped;

@@ -112,8 +112,8 @@ static bool list_tensors(kiln_judge *judge, const void *const *inputs)
 
 // ---- running the reference ----
 
-/* The same numbers in every process: an error of either sign, of half of what is allowed at least,
- * so that no element looks as if nothing could happen to it. */
+/// The same numbers in every process: an error of either sign, of half of what is allowed at least,
+/// so that no element looks as if nothing could happen to it.
 static double error_at(uint64_t round, uint64_t id, int64_t i)
 {
     const uint64_t seed[] = {round, id, (uint64_t)i};
@@ -128,7 +128,7 @@ static bool is_inexact(const kiln_op_record *record, unsigned output)
            (t.ulps > 0 || t.scaled > 0);
 }
 
-/* The elements of an input of an operation, as the round that runs has them. */
+/// The elements of an input of an operation, as the round that runs has them.
 static const void *data_of(const kiln_judge *judge, uint64_t id, bool moved)
 {
     const judged *t = find(judge, id);
@@ -145,7 +145,7 @@ static kiln_tolerance tolerance_at(const kiln_judge *judge, const judged *t)
     return kiln_tolerance_for(record, t->output, data);
 }
 
-/* NULL where there is no such element, and where there is no memory to find out. */
+/// NULL where there is no such element, and where there is no memory to find out.
 static const bool *open_elements(kiln_judge *judge, judged *t)
 {
     if (t->open_known || t->producer == SIZE_MAX) {
@@ -164,14 +164,14 @@ static const bool *open_elements(kiln_judge *judge, judged *t)
     return t->open;
 }
 
-/* What an open element may be, one in each round. */
+/// What an open element may be, one in each round.
 static double any_value(uint64_t round)
 {
     const double values[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 0};
     return values[round % (sizeof(values) / sizeof(values[0]))];
 }
 
-/* Moves every finite element of an inexact result by up to what the table allows. */
+/// Moves every finite element of an inexact result by up to what the table allows.
 static void move(kiln_judge *judge, judged *t, uint64_t round)
 {
     const bool *open = open_elements(judge, t);
@@ -316,7 +316,7 @@ static bool wants_spread(const judged *t)
            kiln_dtype_kind_of(t->desc->dtype) != KILN_KIND_QUANT;
 }
 
-/* False: there is no memory, and a result is held to the table alone. */
+/// False: there is no memory, and a result is held to the table alone.
 static bool learn_spread(kiln_judge *judge)
 {
     const kiln_ir_graph *graph = judge->graph;
@@ -348,7 +348,7 @@ static bool learn_spread(kiln_judge *judge)
 
 // ---- the verdict ----
 
-/* Elements of integers may be others where errors decide between them: an index of a largest. */
+/// Elements of integers may be others where errors decide between them: an index of a largest.
 static bool near_enough(const judged *t, kiln_tolerance tolerance, double scale, double factor,
                         int64_t i, double a, double e)
 {

@@ -157,8 +157,7 @@ static kiln_status check_attr(const kiln_op_record *call, const kiln_op_info *in
     return KILN_STATUS_OK;
 }
 
-/* Numbers stand for elements of `dtype`: for integers and bool they have to be one of its values.
- */
+/// Numbers stand for elements of `dtype`: for integers and bool they have to be one of its values.
 static kiln_status check_numbers(const kiln_op_record *call, const kiln_op_info *info,
                                  kiln_dtype dtype, kiln_error *err)
 {

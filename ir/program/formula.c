@@ -44,8 +44,7 @@ static kiln_status push_fact(machine *m, uint32_t fact, kiln_error *err)
     return push(m, m->facts[fact], err);
 }
 
-/* Quotient towards minus infinity and remainder with the sign of b; false for b = 0 and MIN / -1.
- */
+/// Quotient towards minus infinity and remainder with the sign of b; false for b = 0 and MIN / -1.
 static bool floor_div(int64_t a, int64_t b, int64_t *out_quotient, int64_t *out_rest)
 {
     if (b == 0 || (a == INT64_MIN && b == -1)) {

@@ -10,8 +10,8 @@
 #include "ir_replay.h"
 #include "reference_internal.h"
 
-/* Elements from the start of the buffer to the end of the last that the strides reach; below 0:
- * they reach before the start, or beyond what an int64 can say. */
+/// Elements from the start of the buffer to the end of the last that the strides reach; below 0:
+/// they reach before the start, or beyond what an int64 can say.
 static int64_t span_of(const kiln_tensor_desc *desc, const kiln_replay_input *input)
 {
     int64_t low = input->offset, high = input->offset;
@@ -113,8 +113,8 @@ void kiln_replay_destroy(kiln_replay *replay)
 
 // ---- invented data ----
 
-/* Multiples of 1/64 within 4 of zero; integers within 8 of it, not below it where there is nothing
- * below. */
+/// Multiples of 1/64 within 4 of zero; integers within 8 of it, not below it where there is nothing
+/// below.
 static void invent(const kiln_tensor_desc *desc, unsigned char *data, uint64_t seed)
 {
     struct kiln_buffer buffer = {.data = data};
@@ -133,7 +133,7 @@ static void invent(const kiln_tensor_desc *desc, unsigned char *data, uint64_t s
     }
 }
 
-/* Any packed values are values; the scales are 2^-4. */
+/// Any packed values are values; the scales are 2^-4.
 static void invent_quantised(const kiln_tensor_desc *desc, unsigned char *data, uint64_t seed)
 {
     kiln_quant_layout layout;

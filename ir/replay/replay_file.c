@@ -118,7 +118,7 @@ typedef struct reader {
     kiln_error *err;
 } reader;
 
-/* Where the text ends: behind a line that is the last line's text. */
+/// Where the text ends: behind a line that is the last line's text.
 static const char *find_end(const reader *r)
 {
     const char *at = r->bytes;
@@ -160,7 +160,7 @@ static kiln_status take_text(reader *r)
     return KILN_STATUS_OK;
 }
 
-/* The comment before the first line that is none. */
+/// The comment before the first line that is none.
 static void take_note(reader *r)
 {
     const char *at = r->text + strlen(first_line);
@@ -184,7 +184,7 @@ static bool is_ours(const char *line)
     return begins(line, "memory ") || begins(line, "data ");
 }
 
-/* The graph's lines alone, the others empty, so that an error names the file's line. */
+/// The graph's lines alone, the others empty, so that an error names the file's line.
 static kiln_status parse_graph(reader *r)
 {
     char *copy = kiln_alloc(r->env, r->text_length + 1);
@@ -205,7 +205,7 @@ static kiln_status parse_graph(reader *r)
     return status;
 }
 
-/* A decimal number behind spaces; false when there is none. */
+/// A decimal number behind spaces; false when there is none.
 static bool take_number(const char **at, long long low, long long high, long long *out_value)
 {
     char *end = NULL;
@@ -286,7 +286,7 @@ static size_t input_of(const reader *r, long long id)
     return SIZE_MAX;
 }
 
-/* A `memory` or `data` line; data lie behind the text in the order of the inputs. */
+/// A `memory` or `data` line; data lie behind the text in the order of the inputs.
 static kiln_status read_line(reader *r, const char *line, uint64_t *sums)
 {
     bool memory = begins(line, "memory ");

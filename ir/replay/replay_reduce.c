@@ -86,7 +86,7 @@ static bool is_dropped(const reduction *r, uint64_t id)
     return false;
 }
 
-/* An input of the part: one of the whole's, as it lay, or a value that was cut. */
+/// An input of the part: one of the whole's, as it lay, or a value that was cut.
 static void add_input(part *p, const kiln_tensor_desc *desc)
 {
     const kiln_replay *whole = p->r->whole;
@@ -108,7 +108,7 @@ static void add_input(part *p, const kiln_tensor_desc *desc)
     p->n_inputs++;
 }
 
-/* What nobody in the part reads, and what lives on behind the whole. */
+/// What nobody in the part reads, and what lives on behind the whole.
 static void add_outputs(part *p, const kiln_op_record *record)
 {
     for (unsigned i = 0; i < record->n_outputs; i++) {
@@ -190,7 +190,7 @@ static kiln_status make_part(const reduction *r, kiln_replay **out_replay, kiln_
 
 // ---- the search ----
 
-/* Whether what is kept fails; it is the best then. */
+/// Whether what is kept fails; it is the best then.
 static bool try_it(reduction *r)
 {
     kiln_replay *replay = NULL;
@@ -207,8 +207,8 @@ static bool try_it(reduction *r)
     return true;
 }
 
-/* Leaves out up to `count` kept operations from the n-th kept one on; false when none is left out,
- * or nothing would be left. */
+/// Leaves out up to `count` kept operations from the n-th kept one on; false when none is left out,
+/// or nothing would be left.
 static bool leave_out(reduction *r, size_t first, size_t count, bool *before)
 {
     size_t n_ops = r->whole->graph->n_ops;

@@ -26,7 +26,7 @@ static void along_axis(const kiln_op_record *call, kiln_index_range *out)
     }
 }
 
-/* Each number of a tuple has a range of its own. */
+/// Each number of a tuple has a range of its own.
 static void tuples(const kiln_op_record *call, size_t input, uint32_t batch, kiln_index_range *out)
 {
     const kiln_tensor_desc *indices = &call->inputs[input];
@@ -36,7 +36,7 @@ static void tuples(const kiln_op_record *call, size_t input, uint32_t batch, kil
     }
 }
 
-/* Places in the plane of the spatial axes; -1 is that of a window of padding alone. */
+/// Places in the plane of the spatial axes; -1 is that of a window of padding alone.
 static void plane(const kiln_op_record *call, kiln_index_range *out)
 {
     int64_t count = 1;
@@ -47,7 +47,7 @@ static void plane(const kiln_op_record *call, kiln_index_range *out)
     out->first[0] = -1;
 }
 
-/* Of sequences, whose axis is the first; 0 of rank 0 stands for none. */
+/// Of sequences, whose axis is the first; 0 of rank 0 stands for none.
 static void steps(const kiln_op_record *call, size_t input, kiln_index_range *out)
 {
     if (call->inputs[input].rank == 1) {

@@ -36,7 +36,7 @@ static int find_name(const char *name, const char *const *names, size_t count)
     return -1;
 }
 
-/* Value of a list that speaks of the last axes. */
+/// Value of a list that speaks of the last axes.
 static double list_value(const kiln_op_record *call, kiln_attr_key key, uint32_t end, uint32_t axis,
                          uint32_t count_each, uint32_t which, double fallback)
 {

@@ -60,7 +60,7 @@ kiln_status kilni_ir_axes_mask(const kiln_op_record *call, uint32_t rank, uint32
     return KILN_STATUS_OK;
 }
 
-/* The shape that the first `count` inputs broadcast to, again, for the error's text. */
+/// The shape that the first `count` inputs broadcast to, again, for the error's text.
 static kiln_status broadcast_error(const kiln_op_record *call, unsigned count, kiln_error *err)
 {
     int64_t dims[KILN_MAX_RANK] = {0};

@@ -21,7 +21,7 @@ static bool is_per_window(const kiln_tensor_desc *desc, int64_t n, int64_t each,
            desc->dims[2] == w->out[1] && desc->dims[3] == w->out[2];
 }
 
-/* Checks x, offset and, when it is not NULL, the mask; `scalar` says whether one number will do. */
+/// Checks x, offset and, when it is not NULL, the mask; `scalar` says whether one number will do.
 static kiln_status check_offsets(const kiln_op_record *call, const int64_t *kernel,
                                  const kiln_tensor_desc *mask, bool scalar, kilni_ir_window *w,
                                  kiln_error *err)
@@ -93,7 +93,7 @@ kiln_status kiln_shape_deform_im2col_backward(const kiln_op_record *call, kiln_t
     return status;
 }
 
-/* The weight is [o, c/groups, h, w]. */
+/// The weight is [o, c/groups, h, w].
 static kiln_status check_weight(const kiln_op_record *call, kiln_error *err)
 {
     const kiln_tensor_desc *weight = &call->inputs[2];

@@ -19,8 +19,8 @@ static kiln_status refuse(const kiln_op_record *call, const char *why, kiln_erro
                      kilni_ir_text(call, KILN_KEY_EQUATION), why);
 }
 
-/* One side of a comma or arrow: letters in order, where "..." stands among them (or past them all),
- * and whether it is there. */
+/// One side of a comma or arrow: letters in order, where "..." stands among them (or past them
+/// all), and whether it is there.
 typedef struct term {
     uint8_t letters[KILN_MAX_RANK];
     uint32_t count;
@@ -28,8 +28,7 @@ typedef struct term {
     bool dots;
 } term;
 
-/* Reads up to a comma, an arrow or the end, and gives how far that is; -1 when it makes no sense.
- */
+/// Reads up to a comma, an arrow or the end, and gives how far that is; -1 when it makes no sense.
 static int read_term(const char *text, term *out_term)
 {
     int at = 0;
@@ -52,7 +51,7 @@ static int read_term(const char *text, term *out_term)
     return at;
 }
 
-/* Labels of an operand of `rank` axes; false when the term has another number of letters. */
+/// Labels of an operand of `rank` axes; false when the term has another number of letters.
 static bool label_axes(const term *t, uint32_t rank, uint8_t *out_labels)
 {
     uint32_t hidden = rank - t->count;
@@ -95,7 +94,7 @@ static kiln_status take_input(const kiln_op_record *call, unsigned index, const 
     return KILN_STATUS_OK;
 }
 
-/* The result's axes when no arrow says them. */
+/// The result's axes when no arrow says them.
 static bool implied_output(kilni_einsum *e, const uint32_t *times)
 {
     for (uint32_t i = KILNI_EINSUM_LABELS; i-- > N_LETTERS;) {

@@ -29,7 +29,7 @@ static kiln_status bad_shapes(const kiln_op_record *call, kiln_error *err)
 
 // ---- gather_nd and the scatters ----
 
-/* Whether the dims of `a` from `from_a` on are those of `b` from `from_b` on. */
+/// Whether the dims of `a` from `from_a` on are those of `b` from `from_b` on.
 static bool same_tail(const kiln_tensor_desc *a, uint32_t from_a, const kiln_tensor_desc *b,
                       uint32_t from_b)
 {

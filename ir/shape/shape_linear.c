@@ -17,7 +17,7 @@ static kiln_status mismatch(const kiln_op_record *call, unsigned a, unsigned b, 
                      kilni_ir_desc_text(&call->inputs[b], text[1]));
 }
 
-/* The shape of x with another last length. */
+/// The shape of x with another last length.
 static void with_last(const kiln_tensor_desc *x, int64_t last, kiln_tensor_desc *out)
 {
     out->rank = x->rank;
@@ -82,7 +82,7 @@ double kilni_ir_attention_scale(const kiln_op_record *call)
     return scale != 0 ? scale : length > 0 ? 1 / sqrt(length) : 1;
 }
 
-/* Mask and bias broadcast to the scores. */
+/// Mask and bias broadcast to the scores.
 static kiln_status check_over_scores(const kiln_op_record *call, const int64_t *dims, uint32_t rank,
                                      kiln_error *err)
 {

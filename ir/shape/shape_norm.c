@@ -114,7 +114,7 @@ kiln_status kiln_shape_norm(const kiln_op_record *call, kiln_tensor_desc *output
     return KILN_STATUS_OK;
 }
 
-/* Output or x of a softmax, and the gradient beside it. */
+/// Output or x of a softmax, and the gradient beside it.
 kiln_status kiln_shape_axis_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                      kiln_error *err)
 {

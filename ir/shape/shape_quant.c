@@ -12,7 +12,7 @@ static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
     memcpy(out->dims, x->dims, sizeof(out->dims));
 }
 
-/* A quantised result like x with the attributes dtype and blocks. */
+/// A quantised result like x with the attributes dtype and blocks.
 static kiln_status quantised_like(const kiln_op_record *call, kiln_dtype scale, bool global,
                                   kiln_tensor_desc *out, kiln_error *err)
 {

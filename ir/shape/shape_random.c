@@ -28,7 +28,7 @@ static kiln_status shape_and_place(const kiln_op_record *call, kiln_tensor_desc 
     return status == KILN_STATUS_OK ? check_place(call, err) : status;
 }
 
-/* The bounds as the dtype holds them. */
+/// The bounds as the dtype holds them.
 static void bounds(const kiln_op_record *call, kiln_dtype dtype, uint64_t out_bits[2])
 {
     out_bits[0] = 0;

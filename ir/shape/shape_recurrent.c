@@ -26,7 +26,7 @@ static const struct {
     [KILNI_SOFTPLUS] = {"softplus", false, false, 0, 0},
 };
 
-/* Whether text begins with a name, in any case, followed by a comma or the end. */
+/// Whether text begins with a name, in any case, followed by a comma or the end.
 static size_t name_length(const char *text, const char *name)
 {
     size_t i = 0;
@@ -49,7 +49,7 @@ static void usual_activations(kilni_recurrent *r)
     }
 }
 
-/* The next number of a list for an activation that takes one. */
+/// The next number of a list for an activation that takes one.
 static double number_of(const kiln_op_record *call, kiln_attr_key key, uint32_t *taken, bool takes,
                         double usual)
 {
@@ -102,7 +102,7 @@ static kiln_status read_direction(const kiln_op_record *call, kilni_recurrent *r
     return KILN_STATUS_OK;
 }
 
-/* Input `index` has these lengths, or rank 0 when it may stand for the same everywhere. */
+/// Input `index` has these lengths, or rank 0 when it may stand for the same everywhere.
 static kiln_status check_input(const kiln_op_record *call, unsigned index, uint32_t rank,
                                const int64_t *dims, bool or_one, kiln_error *err)
 {

@@ -25,7 +25,7 @@ static kiln_status wanted_shape(const kiln_op_record *call, const int64_t **out_
     return KILN_STATUS_OK;
 }
 
-/* Product of the given lengths without -1; -1 when it exceeds int64. */
+/// Product of the given lengths without -1; -1 when it exceeds int64.
 static int64_t known_product(const int64_t *dims, uint32_t rank, uint32_t *out_unknown)
 {
     kiln_tensor_desc known = {.rank = (uint8_t)rank};

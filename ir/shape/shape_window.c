@@ -20,8 +20,8 @@ static kiln_status check_axes(const kiln_op_record *call, uint32_t axes, kiln_er
                            kilni_ir_op_name(call), axes + 2);
 }
 
-/* The values of a list attribute, or `fallback` for all when it is absent; each at least `least`.
- * Right-aligned. */
+/// The values of a list attribute, or `fallback` for all when it is absent; each at least `least`.
+/// Right-aligned.
 static kiln_status list_of(const kiln_op_record *call, kiln_attr_key key, uint32_t axes,
                            int64_t fallback, int64_t least, int64_t out_list[KILNI_IR_SPATIAL],
                            kiln_error *err)
@@ -63,7 +63,7 @@ static kiln_status padding_of(const kiln_op_record *call, kilni_ir_window *windo
     return KILN_STATUS_OK;
 }
 
-/* Everything but the lengths of input and output. */
+/// Everything but the lengths of input and output.
 static kiln_status read_window(const kiln_op_record *call, uint32_t axes, const int64_t *kernel,
                                kilni_ir_window *window, kiln_error *err)
 {
@@ -237,7 +237,7 @@ int64_t kilni_ir_window_plane(const kilni_ir_window *window)
 
 // ---- checks that several operators share ----
 
-/* A tensor [n, c, spatial lengths of `window`]. */
+/// A tensor [n, c, spatial lengths of `window`].
 static void set_planes(kiln_tensor_desc *desc, int64_t n, int64_t channels,
                        const int64_t spatial[KILNI_IR_SPATIAL], uint32_t axes)
 {
@@ -247,7 +247,7 @@ static void set_planes(kiln_tensor_desc *desc, int64_t n, int64_t channels,
     memcpy(&desc->dims[2], &spatial[KILNI_IR_SPATIAL - axes], axes * sizeof(desc->dims[0]));
 }
 
-/* Says what does not fit with all inputs that the message has room for. */
+/// Says what does not fit with all inputs that the message has room for.
 static kiln_status misfit(const kiln_op_record *call, const char *what, kiln_error *err)
 {
     const kiln_op_signature *signature = kiln_op_info_of(call->op)->signature;
@@ -261,7 +261,7 @@ static kiln_status misfit(const kiln_op_record *call, const char *what, kiln_err
                      names[0], text[0], names[1], text[1], names[2], text[2], what);
 }
 
-/* Attribute `shape` as a description with the rank that the other tensors have. */
+/// Attribute `shape` as a description with the rank that the other tensors have.
 static kiln_status shape_of(const kiln_op_record *call, uint32_t rank, kiln_tensor_desc *out_shape,
                             kiln_error *err)
 {
@@ -294,7 +294,7 @@ static kiln_status check_bias(const kiln_op_record *call, int64_t channels, kiln
                : misfit(call, "the bias must have one element for each channel", err);
 }
 
-/* Whether weight [o, c/groups, ..] takes x [n, c, ..], and gives [n, o, ..]. */
+/// Whether weight [o, c/groups, ..] takes x [n, c, ..], and gives [n, o, ..].
 static kiln_status check_channels(const kiln_op_record *call, const kiln_tensor_desc *x,
                                   const kiln_tensor_desc *weight, kiln_error *err)
 {
@@ -361,8 +361,7 @@ kiln_status kiln_shape_conv_integer(const kiln_op_record *call, kiln_tensor_desc
     return status;
 }
 
-/* conv_transpose of x [n, c, ..] with weight [c, o/groups, ..]: it reads as a convolution writes.
- */
+/// conv_transpose of x [n, c, ..] with weight [c, o/groups, ..]: it reads as a convolution writes.
 kiln_status kiln_shape_conv_transpose(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                       kiln_error *err)
 {
@@ -387,7 +386,7 @@ kiln_status kiln_shape_conv_transpose(const kiln_op_record *call, kiln_tensor_de
     return status;
 }
 
-/* The forward operator is conv of `x` with `weight`; its result has to be like `grad`. */
+/// The forward operator is conv of `x` with `weight`; its result has to be like `grad`.
 static kiln_status check_forward(const kiln_op_record *call, const kiln_tensor_desc *x,
                                  const kiln_tensor_desc *weight, const kiln_tensor_desc *grad,
                                  kiln_error *err)
@@ -438,8 +437,8 @@ kiln_status kiln_shape_conv_weight_backward(const kiln_op_record *call, kiln_ten
     return give_shape(status, &weight, &outputs[0]);
 }
 
-/* conv_transpose turns a convolution round: `grad` is what that one reads, `x` what it writes. With
- * output padding it may have windows beyond x. */
+/// conv_transpose turns a convolution round: `grad` is what that one reads, `x` what it writes.
+/// With output padding it may have windows beyond x.
 static kiln_status check_turned(const kiln_op_record *call, const kiln_tensor_desc *x,
                                 const kiln_tensor_desc *weight, const kiln_tensor_desc *grad,
                                 kiln_error *err)

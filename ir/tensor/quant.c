@@ -79,7 +79,7 @@ int32_t kiln_quant_lowest(kiln_dtype dtype)
     return -kiln_quant_highest(dtype) - (full ? 1 : 0);
 }
 
-/* What cannot be a scheme of this rank: an unknown scale, or bits that mean nothing. */
+/// What cannot be a scheme of this rank: an unknown scale, or bits that mean nothing.
 static bool is_scheme(uint64_t scheme, uint32_t rank)
 {
     int64_t blocks[KILN_MAX_RANK];
