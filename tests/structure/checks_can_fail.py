@@ -118,6 +118,8 @@ VIOLATIONS = {
              "globbed"),
     "long line": (source_rules.formatted_text,
                   {"ir/a.c": C_HEAD + "// " + "x" * 100 + "\n"}, "columns"),
+    "long line of a page": (source_rules.page_columns,
+                            {"docs/a.md": "a " * 61 + "\n"}, "docs/a.md:1: 122 columns"),
     "unknown environment": (source_rules.environment_names,
                             {"cli/a.sh": "x=${KILN_" "ODD:-1}\n",
                              "base/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),

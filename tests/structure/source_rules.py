@@ -15,6 +15,10 @@ LICENSED_NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy"
 SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
 SPDX_LINE = re.compile(re.escape(SPDX) + r"( \*/| -->)?$", re.M)
 
+NOT_YET_WRAPPED = tuple(folder + "/README.md" for folder in (
+    "bench", "cl_backend", "cli", "collective", "fusion_host", "ir", "onnx", "remote_grpc",
+    "runtime"))
+
 # Call -> why; folders where it is allowed.
 EVERYWHERE = ("sprintf", "vsprintf", "strcpy", "strcat", "strtok", "gets", "alloca", "atoi", "atol",
               "atof", "setjmp", "longjmp")
@@ -187,6 +191,20 @@ def formatted_text(tree):
     return bad
 
 
+def page_columns(tree):
+    """Pages have at most 120 columns; rows of tables and single words may be longer."""
+    bad = []
+    for name in tree.files:
+        if not name.endswith(".md") or "Written by tools/" in tree.read(name)[:200]:
+            continue
+        if name.startswith(NOT_YET_WRAPPED):
+            continue
+        for number, line in enumerate(tree.read(name).split("\n"), 1):
+            if len(line) > 120 and not line.lstrip().startswith("|") and " " in line.strip(" -*"):
+                bad.append(f"{name}:{number}: {len(line)} columns")
+    return bad
+
+
 def environment_names(tree):
     """What programs and scripts read of the environment is a knob, or base warns of it."""
     knobs = read_if_there(tree, "base/config.def")
@@ -209,7 +227,7 @@ def read_if_there(tree, name):
 
 
 CHECKS = (spdx, unique_basenames, contracts, short_headers, banned_calls, unfinished, file_comments,
-          orphans, cmake_rules, formatted_text, environment_names)
+          orphans, cmake_rules, formatted_text, page_columns, environment_names)
 
 if __name__ == "__main__":
     source_tree = structure.load(sys.argv)
