@@ -205,6 +205,20 @@ def page_columns(tree):
     return bad
 
 
+def page_paths(tree):
+    """What a page links to, and each file and folder that it names by its path, is there."""
+    bad = []
+    named = re.compile(r"\]\(([^)#\s]+)|`((?:" + "|".join(structure.TOP + ("docs", "cmake")) + r")/[\w./-]*(?:\.\w+|/))`")
+    for name in tree.files:
+        text = tree.read(name) if name.endswith(".md") else ""
+        for match in named.finditer(text):
+            link = match.group(1)
+            path = os.path.join(os.path.dirname(name), link) if link else match.group(2)
+            if "://" not in path and not os.path.exists(os.path.join(tree.root, path)):
+                bad.append(f"{name}:{structure.line_of(text, match.start())}: there is no {path}")
+    return bad
+
+
 def environment_names(tree):
     """What programs and scripts read of the environment is a knob, or base warns of it."""
     knobs = read_if_there(tree, "base/config.def")
@@ -227,7 +241,8 @@ def read_if_there(tree, name):
 
 
 CHECKS = (spdx, unique_basenames, contracts, short_headers, banned_calls, unfinished, file_comments,
-          orphans, cmake_rules, formatted_text, page_columns, environment_names)
+          orphans, cmake_rules, formatted_text, page_columns, page_paths,
+          environment_names)
 
 if __name__ == "__main__":
     source_tree = structure.load(sys.argv)
