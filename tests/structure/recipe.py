@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the tests of CONTRIBUTING.md's recipes share: a copy of the tree in which a recipe is followed, and the
 count of the files that it edits by hand."""
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,18 +17,22 @@ class Recipe:
     """A copy of the tree with a build folder of its own; both go when the test ends."""
 
     def __init__(self, source):
-        self.source = source
         self.folder = tempfile.mkdtemp(prefix="kiln-recipe-")
         self.root = os.path.join(self.folder, "tree")
         self.build_dir = os.path.join(self.root, "build")
         self.by_hand = set()
         self.env = {**os.environ, "CCACHE_BASEDIR": self.folder, "CCACHE_NOHASHDIR": "1",
                     "KILN_CACHE_DIR": os.path.join(self.folder, "cache")}
-        self.files = structure.Tree(source).files
-        for name in self.files:
+        self.hashes = {}
+        for name in structure.Tree(source).files:
             target = os.path.join(self.root, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy2(os.path.join(source, name), target)
+            self.hashes[name] = self.hash_of(name)
+
+    def hash_of(self, name):
+        with open(os.path.join(self.root, name), "rb") as file:
+            return hashlib.sha256(file.read()).digest()
 
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -72,12 +77,12 @@ class Recipe:
     def count(self, most):
         """At most so many files are edited by hand, and what else has changed was written by a tool."""
         assert len(self.by_hand) <= most, f"{len(self.by_hand)} files by hand: {sorted(self.by_hand)}"
-        for name in self.files:
-            with open(os.path.join(self.source, name), "rb") as old, open(os.path.join(self.root, name), "rb") as new:
-                before, after = old.read(), new.read()
-            if before != after and name not in self.by_hand:
-                assert b"Written by tools/" in after[:400] or name.startswith("tests/golden/"), \
-                    f"{name} has changed and is not generated"
+        for name, before in self.hashes.items():
+            if name in self.by_hand or self.hash_of(name) == before:
+                continue
+            with open(os.path.join(self.root, name), encoding="utf-8") as file:
+                generated = "Written by tools/" in file.read(400) or name.startswith("tests/golden/")
+            assert generated, f"{name} has changed and is not generated"
 
 
 def follow(name, steps):
