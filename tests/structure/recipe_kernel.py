@@ -52,7 +52,7 @@ kiln_status kilni_exec_eye(kilni_exec *exec)
 def steps(kernel):
     kernel.create("cl_backend/kernels/eye.cl", CL)
     kernel.create("cl_backend/ops/exec_eye.c", LAUNCHER)
-    kernel.insert("cl_backend/ops/kernels.def", "#undef KILN_KERNEL_ELEMENTWISE",
+    kernel.insert("cl_backend/ops/kernels.def", "#undef KILN_KERNEL_FILES",
                   "KILN_KERNEL_FILES(exec_eye.c, eye.cl)\nKILN_KERNEL(EYE, kilni_exec_eye)\n")
     kernel.configure("-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF")
     kernel.build("generated", "test_exe_conformance_reference")
