@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING.md's recipe for a kernel, followed: `eye`, a composite, gets one, in three files."""
-import recipe
+import recipe_build
 
 CL = """// SPDX-License-Identifier: MIT OR Apache-2.0
 // A matrix of 0 with 1 on a diagonal. Defines: KILN_O.
@@ -65,4 +65,4 @@ def steps(kernel):
 
 
 if __name__ == "__main__":
-    recipe.follow("structure/recipe_kernel", steps)
+    recipe_build.follow("recipes/kernel", steps)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests of CONTRIBUTING.md's recipes share: a copy of the tree in which a recipe is followed, and the
-count of the files that it edits by hand."""
+"""For recipes whose change reaches many files: a copy of the tree in which a recipe is followed and which is
+then built, and the count of the files that are edited by hand."""
 import hashlib
 import os
 import shutil
