@@ -4,7 +4,7 @@
 A fuser in a repository of its own is unit/cli/writing_a_fuser's."""
 import os
 
-import recipe
+import recipe_build
 
 CMAKE = "# SPDX-License-Identifier: MIT OR Apache-2.0\nkiln_plugin(toy SOURCES toy.c)\n"
 README = "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n# toy\n\n**Takes** `relu(a + b)`.\n"
@@ -38,4 +38,4 @@ def steps(fuser):
 
 
 if __name__ == "__main__":
-    recipe.follow("structure/recipe_fuser", steps)
+    recipe_build.follow("recipes/fuser", steps)

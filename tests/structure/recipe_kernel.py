@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING.md's recipe for a kernel, followed: `eye`, a composite, gets one, in three files."""
-import recipe
+import recipe_build
 
 CL = """// SPDX-License-Identifier: MIT OR Apache-2.0
 // A matrix of 0 with 1 on a diagonal. Defines: KILN_O.
@@ -52,7 +52,7 @@ kiln_status kilni_exec_eye(kilni_exec *exec)
 def steps(kernel):
     kernel.create("cl_backend/kernels/eye.cl", CL)
     kernel.create("cl_backend/ops/exec_eye.c", LAUNCHER)
-    kernel.insert("cl_backend/ops/kernels.def", "#undef KILN_KERNEL_ELEMENTWISE",
+    kernel.insert("cl_backend/ops/kernels.def", "#undef KILN_KERNEL_FILES",
                   "KILN_KERNEL_FILES(exec_eye.c, eye.cl)\nKILN_KERNEL(EYE, kilni_exec_eye)\n")
     kernel.configure("-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF")
     kernel.build("generated", "test_exe_conformance_reference")
@@ -65,4 +65,4 @@ def steps(kernel):
 
 
 if __name__ == "__main__":
-    recipe.follow("structure/recipe_kernel", steps)
+    recipe_build.follow("recipes/kernel", steps)
