@@ -54,7 +54,7 @@ typedef struct kiln_fuse_plugin_info {
     char hash[33]; ///< XXH3-128 of the file
 } kiln_fuse_plugin_info;
 
-/// Looks at every file `*.so` of the shipped folder and of the knob `plugin-path`, in a fixed
+/// Looks at every file `*.so` of the shipped folder and of the option `plugin-path`, in a fixed
 /// order, and loads what may be loaded. A bad plugin never makes this fail. Ownership:
 /// `*out_registry` is the caller's (kiln_fuse_registry_destroy). Lifetime: longer than its engines;
 /// `env` longer still. Libraries stay loaded for the process. Thread: any. Errors:
@@ -74,7 +74,7 @@ KILN_API void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry);
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry,
                                                            const char *path, kiln_error *err);
 
-/// Adds the SHA-256 of a plugin's file to the list of the knob `plugin-allow`, which is made when
+/// Adds the SHA-256 of a plugin's file to the list of the option `plugin-allow`, which is made when
 /// there is none. Ownership: nothing is kept. Lifetime: n/a. Thread: one process at a time. Errors:
 /// NOT_FOUND, ALREADY_EXISTS when it is listed, PERMISSION_DENIED for a list that others can write.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path,
@@ -98,8 +98,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_sign(const kiln_env *env, const ch
 /// plugins that was. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: 0.
 KILN_API uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id);
 
-/// Says that no more files come: ids in the knob `plugins` that no plugin has are warned of, once.
-/// Engines say it when they are made. Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
+/// Says that no more files come: ids in the option `plugins` that no plugin has are warned of,
+/// once. Engines say it when they are made. Ownership: n/a. Lifetime: n/a. Thread: any. Errors:
+/// none.
 KILN_API void kiln_fuse_registry_complete(kiln_fuse_registry *registry);
 
 /// The candidates, sorted by path. Ownership: borrowed. Lifetime: the registry's. Thread: any.
@@ -295,7 +296,7 @@ KILN_API uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kil
 /// Ownership: values. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
                                const int64_t *symbols, const uint64_t *measured_ns,
-                               uint64_t alone_ns);
+                               uint64_t unfused_ns);
 
 /// Whether a tournament found something faster than what one of the plan's blocks runs: who keeps
 /// the plan's segment does better to record it again.

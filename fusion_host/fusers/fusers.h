@@ -55,8 +55,8 @@ struct kiln_fuse_engine {
     uint32_t winners_capacity;
     uint64_t search_ns; ///< that a search of max_segment operations may take; 0: no limit
     bool deterministic; ///< nothing measured decides
-    bool fuse_slower; ///< the operations alone never win
-    const char *list; ///< the knob `plugins`, as it was when the engine was made
+    bool fuse_slower; ///< the operations unfused never win
+    const char *list; ///< the option `plugins`, as it was when the engine was made
     uint32_t crash_slot;
     kiln_fuse_stats stats;
 };

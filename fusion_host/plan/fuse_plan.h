@@ -13,7 +13,7 @@
 kiln_status kilni_fuse_order(const kilni_fuse_recorded *recorded, kilni_fuse_blocks *blocks,
                              uint32_t *out_order, uint32_t *out_count, kiln_error *err);
 
-/// Blocks to steps: launches, operations alone, and after which step each dropped tensor dies.
+/// Blocks to steps: launches, operations unfused, and after which step each dropped tensor dies.
 /// Takes over the arena.
 kiln_status kilni_fuse_plan_build(const kiln_fuse_engine *engine,
                                   const kilni_fuse_recorded *recorded, kilni_fuse_blocks *blocks,

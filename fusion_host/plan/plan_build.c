@@ -68,9 +68,9 @@ static bool find_idle(builder *b, uint32_t n_tensors)
     }
     for (uint32_t i = b->n_order; i-- > 0;) {
         uint32_t single = b->order[i] & ~KILNI_FUSE_SINGLE;
-        bool alone = (b->order[i] & KILNI_FUSE_SINGLE) != 0;
-        const uint32_t *ops = alone ? &single : b->blocks->blocks[b->order[i]].ops;
-        uint32_t n_ops = alone ? 1 : b->blocks->blocks[b->order[i]].len;
+        bool unfused = (b->order[i] & KILNI_FUSE_SINGLE) != 0;
+        const uint32_t *ops = unfused ? &single : b->blocks->blocks[b->order[i]].ops;
+        uint32_t n_ops = unfused ? 1 : b->blocks->blocks[b->order[i]].len;
         bool wanted = false;
         for (uint32_t k = 0; k < n_ops; k++) {
             wanted = wanted || is_wanted(b, ops[k], tensors);
@@ -88,7 +88,7 @@ static bool find_idle(builder *b, uint32_t n_tensors)
 
 static uint32_t count_steps(const kilni_fuse_blocks *blocks)
 {
-    uint32_t count = blocks->n_covered + 1; // each operation alone, or a drop
+    uint32_t count = blocks->n_covered + 1; // each operation unfused, or a drop
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         count += blocks->blocks[i].program->n_steps;
     }
@@ -267,7 +267,7 @@ static bool fill_blocks(kilni_fuse_plan *plan, const kiln_fuse_engine *engine,
         plan->plan.n_blocks = i + 1;
         fusers[i] = block->fuser;
         plan->tournaments[i] = (kilni_fuse_tournament){block->rivals, block->n_rivals,
-                                                       block->settled, block->alone_ns};
+                                                       block->settled, block->unfused_ns};
         plan->guarded = plan->guarded || block->program->guard.count > 0;
         for (uint32_t op = 0; op < block->len; op++) {
             plan->n_ops_fused += recorded->ops[block->ops[op]].op != KILN_OP_DROP;

@@ -63,7 +63,7 @@ struct kiln_fuse_registry {
     atomic_bool complete; ///< no more files come
 };
 
-/// Why the list of the knob `plugins` leaves a plugin out, or one of its fusers, or NULL; and
+/// Why the list of the option `plugins` leaves a plugin out, or one of its fusers, or NULL; and
 /// whether it leaves out a program.
 const char *kilni_fuse_switched_off(const char *list, const kilni_fuse_plugin *plugin,
                                     const char *fuser);

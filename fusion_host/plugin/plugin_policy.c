@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which folders, plugins, fusers and programs take part: the list of the knob `plugins`. Whom to
+// Which folders, plugins, fusers and programs take part: the list of the option `plugins`. Whom to
 // trust is plugin_trust.c's.
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { LEAST_KEY_DIGITS = 8 };
 
-// ---- the knob `plugins` ----
+// ---- the option `plugins` ----
 
 typedef struct list_item {
     const char *text; ///< behind a minus

@@ -73,11 +73,11 @@ typedef struct kilni_fuse_block {
     kilni_fuse_rival *rivals; ///< the program among them, unless there are too many
     uint32_t n_rivals;
     bool settled; ///< by what was measured
-    double alone_ns;
+    double unfused_ns;
     kilni_fuse_score score;
 } kilni_fuse_block;
 
-/// The blocks that cover the first `n_covered` operations; what is in none runs alone.
+/// The blocks that cover the first `n_covered` operations; what is in none runs unfused.
 typedef struct kilni_fuse_blocks {
     kilni_fuse_block *blocks;
     uint32_t n_blocks;

@@ -32,7 +32,7 @@ enum { ///< kilni_fuse_trial.marks
 
 enum {
     KILNI_FUSE_PATIENCE = 6, ///< operations that a builder may leave out in a row
-    KILNI_FUSE_MAX_FEEDS = 100000, ///< of one search; what is left then runs alone
+    KILNI_FUSE_MAX_FEEDS = 100000, ///< of one search; what is left then runs unfused
     KILNI_FUSE_MORE_FEEDS = 16 ///< beside these for each fuser and operation
 };
 

@@ -188,7 +188,7 @@ void kilni_fuse_score_close(kilni_fuse_score *score)
 {
     double claimed = fmax(score->claimed_ns, score->floor_ns);
     double believed = fmax(score->claimed_ns * (score->trust > 1 ? score->trust : 1), claimed);
-    // What was wrong with other blocks decides between fusers. Against the operations alone only
+    // What was wrong with other blocks decides between fusers. Against the operations unfused only
     // this block's own samples decide: a noisy one would turn a good fuser off for good.
     score->adjusted_ns =
         claimed < score->baseline_ns ? fmin(believed, score->baseline_ns) : believed;

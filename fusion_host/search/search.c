@@ -170,21 +170,22 @@ static void score(choice *c, const kilni_fuse_translation *input, int64_t claime
     const kiln_device_info *device = &c->engine->device;
     const kilni_fuse_recorded *recorded = input->view->recorded;
     kilni_fuse_score *s = &candidate->score;
-    double alone_ns = 0;
+    double unfused_ns = 0;
     s->len = input->len;
     for (uint32_t i = 0; i < candidate->program->n_steps; i++) {
         const kiln_program_step *step = &candidate->program->steps[i];
         if (step->kind == KILN_STEP_LAUNCH) {
             s->launches++;
         } else {
-            alone_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[step->index]);
+            unfused_ns +=
+                kilni_fuse_score_baseline(device, recorded, input->view->ops[step->index]);
         }
     }
     for (uint32_t i = 0; i < input->len; i++) {
         s->baseline_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[i]);
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
-    s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + alone_ns;
+    s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + unfused_ns;
     s->trust = kilni_fuse_trust_factor(c->engine, candidate->fuser);
     kilni_fuse_score_close(s);
 }

@@ -11,10 +11,10 @@
 enum { RECORD_FORMAT = 2, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
 
 static const double margin = 0.97; // of the predicted winner's time: what a rival must stay below
-static const double alone_margin = 0.96; // the same for the operations alone: more memory, for less
+static const double unfused_margin = 0.96; // the same for the operations unfused, which need memory
 static const double believed = 1.25; // a claim that is wrong by less is left alone
 static const double most_wrong = 64;
-static const double usual = 2; // the operations alone took at most so much more than was predicted
+static const double usual = 2; // unfused they took at most so much more than was predicted
 static const double telling_ns =
     100000; // of them: below, the host's wait for the device is measured
 
@@ -66,7 +66,7 @@ static const kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln
 static bool is_sound(const kilni_fuse_winner *winner, kiln_hash128 key)
 {
     bool sound = kiln_hash_same(winner->key, key) && winner->count > 0 &&
-                 winner->count <= KILNI_FUSE_MAX_CONTENDERS && isfinite(winner->alone_ns);
+                 winner->count <= KILNI_FUSE_MAX_CONTENDERS && isfinite(winner->unfused_ns);
     for (uint32_t i = 0; sound && i < winner->count; i++) {
         sound = isfinite(winner->measured_ns[i]) && winner->measured_ns[i] >= 0;
     }
@@ -144,18 +144,18 @@ void kilni_fuse_trust_load(kiln_fuse_engine *engine)
     }
 }
 
-/* The claims against the operations alone, both measured: what the host's own figures are wrong by
- * is not the fuser's fault. Of short blocks the host's wait was measured, and where its figures are
- * wrong by much, other work on the machine: nothing is learned then. */
+/* The claims against the operations unfused, both measured: what the host's own figures are wrong
+ * by is not the fuser's fault. Of short blocks the host's wait was measured, and where its figures
+ * are wrong by much, other work on the machine: nothing is learned then. */
 static void learn(kiln_fuse_engine *engine, const kilni_fuse_rival *rival, double baseline_ns,
-                  double alone_ns)
+                  double unfused_ns)
 {
     kilni_fuse_trust_record *trust = &engine->fusers[rival->fuser].trust;
-    if (rival->measured_ns <= 0 || alone_ns <= 0 || baseline_ns <= 0 || rival->claimed_ns <= 0 ||
-        alone_ns < telling_ns || alone_ns > baseline_ns * usual) {
+    if (rival->measured_ns <= 0 || unfused_ns <= 0 || baseline_ns <= 0 || rival->claimed_ns <= 0 ||
+        unfused_ns < telling_ns || unfused_ns > baseline_ns * usual) {
         return;
     }
-    double ratio = rival->measured_ns / rival->claimed_ns / (alone_ns / baseline_ns);
+    double ratio = rival->measured_ns / rival->claimed_ns / (unfused_ns / baseline_ns);
     trust->samples += trust->samples < MOST_SAMPLES;
     trust->log_ratio += (log(ratio) - trust->log_ratio) / (double)trust->samples;
     keep(engine, KILN_STORE_WINNERS, trust_key(engine, rival->fuser), trust, sizeof(*trust));
@@ -205,7 +205,7 @@ static void tell(kiln_arena *arena, kilni_fuse_verdict *verdict, const kilni_fus
                  const kilni_fuse_rival *rival, bool won)
 {
     double best =
-        winner->chosen < winner->count ? winner->measured_ns[winner->chosen] : winner->alone_ns;
+        winner->chosen < winner->count ? winner->measured_ns[winner->chosen] : winner->unfused_ns;
     char text[112];
     verdict->measured_ns = rival->measured_ns;
     verdict->won = won;
@@ -266,7 +266,7 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *reco
         tell_all(blocks, arena, block, winner, chosen);
         engine->stats.winners_recalled++;
         block->settled = true;
-        block->alone_ns = winner->alone_ns;
+        block->unfused_ns = winner->unfused_ns;
         if (chosen == block->n_rivals) {
             remove_block(blocks, i);
             continue;
@@ -302,9 +302,9 @@ uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *p
     return count;
 }
 
-/* The fastest; a rival of the predicted winner, and the operations alone, must be clearly so. */
+/* The fastest; a rival of the predicted winner, and the operations unfused, must be clearly so. */
 static uint32_t choose(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
-                       uint32_t count, uint32_t predicted, double alone_ns)
+                       uint32_t count, uint32_t predicted, double unfused_ns)
 {
     uint32_t best = predicted;
     for (uint32_t i = 0; i < count; i++) {
@@ -316,19 +316,19 @@ static uint32_t choose(const kiln_fuse_engine *engine, const kilni_fuse_rival *r
         }
     }
     bool none = rivals[best].measured_ns <= 0;
-    bool alone =
-        !engine->fuse_slower && alone_ns > 0 && alone_ns < rivals[best].measured_ns * alone_margin;
-    return none || alone ? count : best;
+    bool unfused = !engine->fuse_slower && unfused_ns > 0 &&
+                   unfused_ns < rivals[best].measured_ns * unfused_margin;
+    return none || unfused ? count : best;
 }
 
 void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
-                      const int64_t *symbols, const uint64_t *measured_ns, uint64_t alone_ns)
+                      const int64_t *symbols, const uint64_t *measured_ns, uint64_t unfused_ns)
 {
     kilni_fuse_plan *own = (kilni_fuse_plan *)(uintptr_t)plan;
     kilni_fuse_tournament *tournament =
         (kilni_fuse_tournament *)(uintptr_t)tournament_of(plan, block);
     const kiln_plan_block *b = &plan->blocks[block];
-    kilni_fuse_winner winner = {.count = tournament->n_rivals, .alone_ns = (double)alone_ns};
+    kilni_fuse_winner winner = {.count = tournament->n_rivals, .unfused_ns = (double)unfused_ns};
     int64_t extents[KILNI_FUSE_MAX_EXTENTS] = {0};
     uint32_t n = b->n_symbols < KILNI_FUSE_MAX_EXTENTS ? b->n_symbols : KILNI_FUSE_MAX_EXTENTS;
     uint32_t predicted = 0;
@@ -340,25 +340,25 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
         predicted = rival->program == b->program ? i : predicted;
         if (i == 0 ||
             tournament->rivals[i - 1].fuser != rival->fuser) { // the claim is of the first
-            learn(engine, rival, (double)b->baseline_ns, winner.alone_ns);
+            learn(engine, rival, (double)b->baseline_ns, winner.unfused_ns);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
         extents[i] = symbols[b->symbols[i]];
     }
     winner.chosen =
-        choose(engine, tournament->rivals, tournament->n_rivals, predicted, winner.alone_ns);
+        choose(engine, tournament->rivals, tournament->n_rivals, predicted, winner.unfused_ns);
     winner.key = tournament_key(engine, winner.programs, winner.count, extents, n);
     remember(engine, &winner);
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
     kiln_log_write(
         engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
         "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,
-        tournament->rivals[predicted].measured_ns / 1e3, winner.alone_ns / 1e3,
+        tournament->rivals[predicted].measured_ns / 1e3, winner.unfused_ns / 1e3,
         winner.chosen < winner.count ? engine->fusers[tournament->rivals[winner.chosen].fuser].name
                                      : "none");
     tournament->settled = true;
-    tournament->alone_ns = winner.alone_ns;
+    tournament->unfused_ns = winner.unfused_ns;
     engine->stats.contests_measured++;
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells

@@ -10,7 +10,7 @@ typedef struct kilni_fuse_tournament { ///< of a plan's block
     kilni_fuse_rival *rivals; ///< the chosen one among them
     uint32_t n_rivals;
     bool settled; ///< measured, now or in another process
-    double alone_ns; ///< of its operations; 0: not measured
+    double unfused_ns; ///< of its operations; 0: not measured
 } kilni_fuse_tournament;
 
 /// What a tournament said, as it lies on disk.
@@ -18,9 +18,9 @@ typedef struct kilni_fuse_winner {
     kiln_hash128 key;
     kiln_hash128 programs[KILNI_FUSE_MAX_CONTENDERS];
     double measured_ns[KILNI_FUSE_MAX_CONTENDERS];
-    double alone_ns; ///< of the operations one by one; 0: not measured
+    double unfused_ns; ///< of the operations one by one; 0: not measured
     uint32_t count;
-    uint32_t chosen; ///< `count`: none, the operations run alone
+    uint32_t chosen; ///< `count`: none, the operations run unfused
 } kilni_fuse_winner;
 
 /// Puts what was measured, in this process or another, in place of what was predicted: blocks get

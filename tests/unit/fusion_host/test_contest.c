@@ -80,7 +80,7 @@ typedef struct figure {
 
 /// Tells what the contenders took, found by name; gives how many there were.
 static uint32_t settle(process *p, const kiln_fuse_segment *segment, const figure *figures,
-                       uint64_t alone_ns)
+                       uint64_t unfused_ns)
 {
     kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
     uint64_t ns[KILN_FUSE_MAX_CONTENDERS] = {0};
@@ -92,7 +92,7 @@ static uint32_t settle(process *p, const kiln_fuse_segment *segment, const figur
         }
     }
     if (count > 0) {
-        kiln_fuse_settle(p->engine, segment->plan, 0, segment->symbols, ns, alone_ns);
+        kiln_fuse_settle(p->engine, segment->plan, 0, segment->symbols, ns, unfused_ns);
     }
     return count;
 }
@@ -101,7 +101,7 @@ enum { LENGTH = 1 << 18, OTHER = 2 * LENGTH + 3 }; // long enough to learn from
 
 static const char *const both[] = {"chain_fast", "chain_slow", NULL};
 static const char *const turned[] = {"chain_slow", "chain_fast", NULL};
-// The host's own figure for the operations alone is met, so a claim is all that can be wrong.
+// The host's own figure for the operations unfused is met, so a claim is all that can be wrong.
 static const figure fast_lies[] = {{"test.fast/chain", 5000000}, {"test.slow/chain", 500000}, {0}};
 
 static void test_a_liar_is_demoted(void)

@@ -110,7 +110,8 @@ static void test_links_to_open_folders(void)
     place_fini(&p);
 }
 
-/* Without the knob the list is the user's own, which `kiln plugin allow` writes; none is empty. */
+/* Without the option the list is the user's own, which `kiln plugin allow` writes; none is empty.
+ */
 static void test_default_list(void)
 {
     place p;
