@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     static const char *const plugins[] = {"chain", NULL};
     bool unfused = argc > 1 && strcmp(argv[1], "alone") == 0;
     fuse_fixture f;
-    if (!fixture_open(&f, alone ? NULL : plugins)) {
+    if (!fixture_open(&f, unfused ? NULL : plugins)) {
         return 1;
     }
     prepare(&f, ops);
