@@ -15,6 +15,10 @@ size_t kilni_base_one_line(char *out, size_t capacity, const char *text);
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: false.
 bool kilni_base_log_parse(const char *text, kiln_log_level *out_most);
 
+/// The level of one module in that text: its own item, else the item without a module, else warn.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: -1 for an item without a level.
+int kilni_base_log_level_of(const char *text, const char *module);
+
 /// The most talkative level that any module has, so that a silent message costs one comparison.
 /// Ownership: values. Lifetime: n/a. Thread: any, while none sets. Errors: none.
 kiln_log_level kilni_base_config_log_most(const kiln_config *config);
