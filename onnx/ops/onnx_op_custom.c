@@ -3,7 +3,7 @@
 // version that is not newer than the model's operator set of that domain. Attributes are turned
 // into those of its parameters; what they mean is the plugin's business. Where no plugin brings the
 // operator, onnx_plan.c refuses the node by name.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <stdio.h>
 #include <string.h>

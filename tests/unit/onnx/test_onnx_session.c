@@ -3,7 +3,7 @@
 // arithmetic on the host, scalars, early release, captures, and the errors of models that cannot
 // run.
 #include "harness.h"
-#include "onnx_session.h"
+#include "onnx_run.h"
 #include "proto_writer.h"
 
 #include <stdio.h>

@@ -1,100 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sessions: the plans of a model on a device, and their runs. Decides the order of a run (that of
-// the file) and when a value is let go: right after the node that reads it last. What a node
-// becomes is the business of onnx_op_*.c, inputs and outputs that of onnx_io.c.
-#include "onnx_session.h"
-
-#include <string.h>
+// Runs of a plan: its nodes in the order of the file, functions and branches inside it, ranges that
+// are replayed instead. What a node becomes is decided by onnx_op_*.c, which the plan's rows name.
+#include "onnx_run.h"
 
 /* Inputs and outputs of a node that need no memory of their own. */
 enum { FEW = 16 };
-
-// ---- life ----
-
-kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
-                                     kiln_onnx_session **out_session, kiln_error *err)
-{
-    *out_session = NULL;
-    kiln_onnx_session *session = kiln_alloc(&model->env, sizeof(*session));
-    if (session == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a session");
-    }
-    session->env = model->env;
-    session->model = model;
-    session->device = kiln_device_retain(device);
-    kiln_arena_init(&session->arena, &session->env);
-    const kiln_backend_provider *provider = kiln_ir_reference_provider();
-    kiln_status status =
-        provider->open(&session->env, "reference:0", &session->host, err, provider->user);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_onnx_plan_model(session, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        kiln_onnx_session_destroy(session);
-        return status;
-    }
-    *out_session = session;
-    return KILN_STATUS_OK;
-}
-
-void kiln_onnx_session_destroy(kiln_onnx_session *session)
-{
-    if (session == NULL) {
-        return;
-    }
-    kilni_onnx_segments_free(session);
-    for (uint32_t i = 0; i < session->kept_size; i++) {
-        kilni_onnx_release(&session->env, session->kept[i].value);
-    }
-    kiln_env env = session->env;
-    kiln_free(&env, session->kept);
-    kiln_arena_fini(&session->arena);
-    if (session->host != NULL) {
-        session->host->ops->close(session->host);
-    }
-    kiln_device_release(session->device);
-    kiln_free(&env, session);
-}
-
-// ---- frames ----
-
-kiln_status kilni_onnx_frame_init(kilni_onnx_frame *frame, kiln_onnx_session *session,
-                                  const kilni_onnx_plan *plan, kiln_error *err)
-{
-    *frame = (kilni_onnx_frame){.session = session, .plan = plan};
-    frame->values = kiln_alloc_array(&session->env, plan->n_slots + 1u, sizeof(kilni_onnx_ref));
-    frame->left = kiln_alloc_array(&session->env, plan->n_slots + 1u, sizeof(*frame->left));
-    if (frame->values == NULL || frame->left == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %u values", plan->n_slots);
-    }
-    memcpy(frame->left, plan->uses, plan->n_slots * sizeof(*frame->left));
-    return KILN_STATUS_OK;
-}
-
-void kilni_onnx_frame_fini(kilni_onnx_frame *frame)
-{
-    const kiln_env *env = &frame->session->env;
-    for (uint32_t i = 0; frame->values != NULL && i < frame->plan->n_slots; i++) {
-        kilni_onnx_release(env, frame->values[i]);
-    }
-    kiln_free(env, frame->values);
-    kiln_free(env, frame->left);
-}
-
-void kilni_onnx_used(kilni_onnx_frame *frame, uint32_t slot)
-{
-    if (slot != KILNI_ONNX_NO_SLOT && --frame->left[slot] == 0) {
-        kilni_onnx_release(&frame->session->env, frame->values[slot]);
-        frame->values[slot] = NULL;
-    }
-}
-
-static void put(kilni_onnx_frame *frame, uint32_t slot, kilni_onnx_ref value)
-{
-    if (slot != KILNI_ONNX_NO_SLOT && frame->left[slot] > 0) {
-        frame->values[slot] = kilni_onnx_retain(value);
-    }
-}
 
 static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
 {
@@ -111,7 +21,7 @@ static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        put(frame, slot, value);
+        kilni_onnx_put(frame, slot, value);
     }
     return KILN_STATUS_OK;
 }
@@ -161,12 +71,6 @@ static kiln_status check_outputs(const kilni_onnx_call *call)
         }
     }
     return KILN_STATUS_OK;
-}
-
-void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trace_fn fn, void *user)
-{
-    session->trace = fn;
-    session->trace_user = user;
 }
 
 /* Outputs that are on the host only were computed there: from constants, or from a run's inputs. Of
@@ -265,7 +169,7 @@ kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *
     kiln_status status = run_call(frame, step, values, err);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (status == KILN_STATUS_OK) {
-            put(frame, step->outputs[i], values[node->n_inputs + i]);
+            kilni_onnx_put(frame, step->outputs[i], values[node->n_inputs + i]);
         }
         kilni_onnx_release(env, values[node->n_inputs + i]);
     }
@@ -291,7 +195,7 @@ static kiln_status run_steps(kilni_onnx_frame *frame, kiln_error *err)
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_steps;) {
         uint32_t end = i;
         if (replays && (i == 0 || replay->reading[i - 1])) {
-            status = kilni_onnx_replay_from(frame, i, &end, err);
+            status = kilni_onnx_replay_from(frame, i, kilni_onnx_run_step, &end, err);
         }
         if (end > i || status != KILN_STATUS_OK) {
             i = end;
@@ -314,11 +218,11 @@ static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, ui
     const kilni_onnx_plan *plan = frame->plan;
     kiln_status status = put_initializers(frame, err);
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_inputs && i < n_inputs; i++) {
-        put(frame, plan->inputs[i], inputs[i]);
+        kilni_onnx_put(frame, plan->inputs[i], inputs[i]);
     }
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_outer && frame->around != NULL;
          i++) {
-        put(frame, plan->outer[i], frame->around->values[plan->outer_from[i]]);
+        kilni_onnx_put(frame, plan->outer[i], frame->around->values[plan->outer_from[i]]);
     }
     if (status == KILN_STATUS_OK) {
         status = run_steps(frame, err);

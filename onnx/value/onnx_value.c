@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Values of a run: holds on them, their way to the device and to the host. Decides when something
 // is read back from the device: only when an operator asks for contents that are nowhere else.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 
@@ -149,15 +149,6 @@ static const void *contents(kilni_onnx_call *call, kilni_onnx_ref value)
 const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value)
 {
     call->on_host = call->on_host || (value != NULL && !value->constant);
-    return contents(call, value);
-}
-
-const void *kilni_onnx_peek(kilni_onnx_call *call, kilni_onnx_ref value)
-{
-    if (kilni_onnx_ok(call) && value != NULL && kiln_desc_count(&value->desc) > 64) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld elements where a few numbers belong",
-                        (long long)kiln_desc_count(&value->desc));
-    }
     return contents(call, value);
 }
 

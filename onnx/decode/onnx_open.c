@@ -182,11 +182,6 @@ int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain)
     return 0;
 }
 
-size_t kiln_onnx_model_node_count(const kiln_onnx_model *model)
-{
-    return model->graph.n_nodes;
-}
-
 static kiln_status open_tensor_file(const kiln_env *env, const char *path,
                                     kiln_onnx_tensor_file **out_file, kiln_error *err)
 {
@@ -203,22 +198,6 @@ static kiln_status open_tensor_file(const kiln_env *env, const char *path,
     init_model(&file->model, env, mapping);
     *out_file = file;
     return KILN_STATUS_OK;
-}
-
-kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
-                                  kiln_onnx_tensor_file **out_file, kiln_onnx_tensor_info *out_info,
-                                  kiln_error *err)
-{
-    kiln_onnx_kind kind = KILN_ONNX_KIND_NONE;
-    const kiln_onnx_tensor_info *items = NULL;
-    size_t count = 0;
-    *out_info = (kiln_onnx_tensor_info){.name = ""};
-    kiln_status status = kiln_onnx_value_open(env, path, KILN_ONNX_KIND_TENSOR, out_file, &kind,
-                                              &items, &count, err);
-    if (status == KILN_STATUS_OK && items != NULL) {
-        *out_info = items[0];
-    }
-    return status;
 }
 
 static kiln_onnx_tensor_info info_of(const kilni_onnx_tensor *tensor)

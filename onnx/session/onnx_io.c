@@ -2,7 +2,7 @@
 // Inputs and outputs of a run. Decides what fits an input of the model, and that every output is a
 // tensor of its own: one that is an input or a constant is copied, so that a capture has an
 // operation for it and the caller may do with it as it likes.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Constants of the file as values that a session keeps, so that each is uploaded once. Decides that
 // a sparse constant is laid out densely at its first use.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 

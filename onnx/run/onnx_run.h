@@ -66,6 +66,7 @@ struct kiln_onnx_session {
     kiln_env env;
     const kiln_onnx_model *model;
     kiln_device *device;
+    const kilni_onnx_operators *operators;
     kiln_arena arena; ///< of the plans
     kilni_onnx_plan *plans;
     kilni_onnx_plan *main;
@@ -96,17 +97,25 @@ KILN_NODISCARD kiln_status kilni_onnx_frame_init(kilni_onnx_frame *frame,
                                                  kiln_onnx_session *session,
                                                  const kilni_onnx_plan *plan, kiln_error *err);
 void kilni_onnx_frame_fini(kilni_onnx_frame *frame);
+/// Puts a value into a slot that is still to be read.
+void kilni_onnx_put(kilni_onnx_frame *frame, uint32_t slot, kilni_onnx_ref value);
 /// One use of a slot is over; after the last its value goes.
 void kilni_onnx_used(kilni_onnx_frame *frame, uint32_t slot);
+
+/// Runs one node in a frame.
+typedef kiln_status (*kilni_onnx_step_fn)(kilni_onnx_frame *frame, const kilni_onnx_step *step,
+                                          kiln_error *err);
 KILN_NODISCARD kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *step,
                                                kiln_error *err);
 
 /// Whether this run of a plan may replay segments.
 bool kilni_onnx_replays(const kilni_onnx_frame *frame);
-/// Replays the segment that begins at a step, capturing it first when it was met once before.
+/// Replays the segment that begins at a step. One that was met once before is captured first, by
+/// running its steps with `run_step`.
 /// `*out_end` is the step behind it, or `begin` where there is nothing to replay.
 KILN_NODISCARD kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint32_t begin,
-                                                  uint32_t *out_end, kiln_error *err);
+                                                  kilni_onnx_step_fn run_step, uint32_t *out_end,
+                                                  kiln_error *err);
 void kilni_onnx_segments_free(kiln_onnx_session *session);
 
 /// Plans the model's graph with all branches and functions in it, into session->plans and

@@ -2,7 +2,7 @@
 // Attributes of a node by name, with the type that the operator expects. Inside a function an
 // attribute may stand for one of the caller's; that is resolved here, through as many calls as
 // there are.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 

@@ -76,10 +76,17 @@ struct kilni_onnx_row {
     kiln_op op; ///< of a row that is one operator; KILN_OP_COUNT otherwise
 };
 
-/// The row of a standard operator at a version, NULL when there is none. `out_known` says whether
-/// another version of it is there. Ownership: static storage. Lifetime: the process. Thread: any.
-/// Errors: NULL.
-const kilni_onnx_row *kilni_onnx_find_row(const char *op_type, int64_t version, bool *out_known);
+/// Which operators there are: those of onnx_ops.def and those of plugins.
+typedef struct kilni_onnx_operators {
+    /// The row that serves a node at a version, in static storage; NULL: none. `out_known` says
+    /// whether the operator is served at another version.
+    const kilni_onnx_row *(*find)(kiln_device *device, const kilni_onnx_node *node, int64_t version,
+                                  bool *out_known);
+    /// Why a standard operator is not served at any version; NULL: it is not among those.
+    const char *(*refusal)(const char *op_type);
+} kilni_onnx_operators;
+
+extern const kilni_onnx_operators kilni_onnx_all_operators;
 
 /// The plugin's operator for a node of a foreign domain, and the handler of such nodes.
 /// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: NOT_FOUND.
@@ -92,6 +99,10 @@ void kilni_onnx_op_custom(kilni_onnx_call *call);
 kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env);
 kilni_onnx_ref kilni_onnx_retain(kilni_onnx_ref value);
 void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value);
+/// A value that goes with the call; NULL after failing.
+kilni_onnx_ref kilni_onnx_temp(kilni_onnx_call *call);
+/// Whether a value is a constant that the host computes with.
+bool kilni_onnx_is_small(const kilni_onnx_value *value);
 /// The value on the device, uploaded when it is not there yet. Borrowed.
 kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err);
@@ -128,9 +139,6 @@ bool kilni_onnx_wants(const kilni_onnx_call *call,
 /// Contents on the host, read from the device when need be, to compute with: the node counts as the
 /// host's then. NULL on failure or when there are no elements.
 const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value);
-
-/// The same for at most 64 elements that decide about shapes, which is no computing.
-const void *kilni_onnx_peek(kilni_onnx_call *call, kilni_onnx_ref value);
 
 typedef struct kilni_onnx_ints {
     int64_t v[64];
