@@ -152,54 +152,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- for the checks ----
-
-bool check_fail(check *c, const char *format, ...)
-{
-    if (c->result->verdict != CHECK_FAILED) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
-        va_end(args);
-        c->result->verdict = CHECK_FAILED;
-    }
-    return false;
-}
-
-void check_skip(check *c, const char *format, ...)
-{
-    if (c->result->verdict == CHECK_PASSED) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
-        va_end(args);
-        c->result->verdict = CHECK_SKIPPED;
-    }
-}
-
-void check_say(check *c, const char *format, ...)
-{
-    if (c->result->verdict == CHECK_PASSED) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
-        va_end(args);
-    }
-}
-
-void check_step(check *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(c->result->step, sizeof(c->result->step), format, args);
-    va_end(args);
-}
-
-bool check_good(const check *c)
-{
-    return c->result->verdict == CHECK_PASSED;
-}
-
 // ---- one check in its process ----
 
 /// What a plugin prints goes nowhere; whether it prints is a check of its own.
@@ -310,7 +262,7 @@ static void pause_a_moment(void)
 static void learn(check *c)
 {
     if (check_load(c)) {
-        check_learn(c);
+        check_discover(c);
     }
 }
 
@@ -318,7 +270,7 @@ static void learn(check *c)
 /// in the checks, which say where.
 static void learn_first(const check_options *options, check_result *scratch)
 {
-    (void)check_book_open(-1);
+    (void)check_corpus_open(-1);
     running r = begin_check(options, learn, scratch);
     while (!end_check(options, &r, scratch)) {
         pause_a_moment();
@@ -439,8 +391,8 @@ static bool matches(const char *pattern, const char *name, bool otherwise)
 
 static size_t choose(const check_options *options, const check_row **out)
 {
-    const check_row *const tables[] = {check_static_rows, check_taste_rows, check_life_rows,
-                                       check_rules_rows,  check_run_rows,   check_operator_rows,
+    const check_row *const tables[] = {check_static_rows, check_corpus_rows, check_life_rows,
+                                       check_rules_rows,  check_run_rows,    check_operator_rows,
                                        check_host_rows,   check_speed_rows};
     size_t n = 0;
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {

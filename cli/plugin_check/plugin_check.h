@@ -46,7 +46,7 @@ typedef struct check_row {
 
 extern const check_row check_static_rows[];
 extern const check_row check_life_rows[];
-extern const check_row check_taste_rows[];
+extern const check_row check_corpus_rows[];
 extern const check_row check_rules_rows[];
 extern const check_row check_run_rows[];
 extern const check_row check_operator_rows[];
@@ -68,12 +68,13 @@ kf_fuser *check_fuser(check *c, uint32_t index);
 /// An invented CPU, and profiles of others; `which` from 0, false past the last.
 bool check_profile(uint32_t which, kf_device *out, const char **out_name);
 
-/// Offers operators to all fusers until there is something to make streams of. What was learned is
-/// in a file without a name that later processes share: `fd` is theirs, or -1. Gives it, -1: none.
-int check_book_open(int fd);
-void check_learn(check *c);
+/// Corpus discovery: offers operators to all fusers until there is something to make streams of.
+/// What was learned lies in an unnamed file that later processes share. `fd` is that file's, or -1
+/// to make one; the result is the file, -1 on failure.
+int check_corpus_open(int fd);
+void check_discover(check *c);
 /// A stream of what the fuser takes, ending where it is ready; false when none was found.
-bool check_taste(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out);
+bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out);
 /// The verdict where streams are needed and there are none: the check fails, whatever it is.
 void check_no_streams(check *c);
 /// Shows operations [from, to) one by one.
@@ -93,7 +94,5 @@ uint64_t check_blocks_of(kiln_device *device);
 bool check_has_time(const check *c);
 /// What two ways of computing may be apart, as a part of the largest result.
 double check_tolerance(kiln_dtype dtype);
-/// A formula at the view's extents; false: absent or malformed.
-bool check_formula(const stream_view *view, const kf_device *device, kf_expr expr, int64_t *out);
 
 #endif

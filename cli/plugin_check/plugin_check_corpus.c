@@ -35,13 +35,13 @@ typedef struct notes { ///< what is known of a fuser
     stream kept[KEPT]; ///< ready at their end
 } notes;
 
-typedef struct taste_book {
+typedef struct corpus {
     bool learned;
     notes fusers[FUSERS];
-} taste_book;
+} corpus;
 
-static taste_book *book; // of the plugin that this process checks, or that its parent checks
-static int book_fd = -1;
+static corpus *known; // of the plugin that this process checks, or that its parent checks
+static int known_fd = -1;
 
 kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,
                      kf_state *state)
@@ -292,39 +292,39 @@ static void learn_fuser(check *c, kf_fuser *fuser, notes *n)
     }
 }
 
-int check_book_open(int fd)
+int check_corpus_open(int fd)
 {
-    char path[] = "/tmp/kiln-taste-XXXXXX";
-    if (book != NULL) {
-        return book_fd;
+    char path[] = "/tmp/kiln-corpus-XXXXXX";
+    if (known != NULL) {
+        return known_fd;
     }
-    book_fd = fd >= 0 ? fd : mkstemp(path);
-    if (fd < 0 && book_fd >= 0) {
+    known_fd = fd >= 0 ? fd : mkstemp(path);
+    if (fd < 0 && known_fd >= 0) {
         unlink(path);
     }
-    if (book_fd < 0 || ftruncate(book_fd, sizeof(*book)) != 0) {
+    if (known_fd < 0 || ftruncate(known_fd, sizeof(*known)) != 0) {
         return -1;
     }
-    void *memory = mmap(NULL, sizeof(*book), PROT_READ | PROT_WRITE, MAP_SHARED, book_fd, 0);
-    book = memory == MAP_FAILED ? NULL : memory;
-    return book == NULL ? -1 : book_fd;
+    void *memory = mmap(NULL, sizeof(*known), PROT_READ | PROT_WRITE, MAP_SHARED, known_fd, 0);
+    known = memory == MAP_FAILED ? NULL : memory;
+    return known == NULL ? -1 : known_fd;
 }
 
 static notes *notes_of(uint32_t index)
 {
-    return &book->fusers[index < FUSERS ? index : FUSERS - 1];
+    return &known->fusers[index < FUSERS ? index : FUSERS - 1];
 }
 
-void check_learn(check *c)
+void check_discover(check *c)
 {
-    if (check_book_open(-1) < 0) {
+    if (check_corpus_open(-1) < 0) {
         check_fail(c, "no room for what the fusers take: /tmp is full or cannot be written");
         return;
     }
-    if (book->learned) {
+    if (known->learned) {
         return;
     }
-    memset(book, 0, sizeof(*book)); // another process may have died over it
+    memset(known, 0, sizeof(*known)); // another process may have died over it
     for (uint32_t i = 0; i < c->plugin->n_fusers; i++) {
         kf_device device = c->device;
         kf_fuser *fuser = check_fuser(c, i);
@@ -334,7 +334,7 @@ void check_learn(check *c)
         c->plugin->fuser_destroy(fuser);
         c->device = device;
     }
-    book->learned = true;
+    known->learned = true;
 }
 
 // ---- a stream for a seed ----
@@ -372,11 +372,11 @@ static void cut_some(stream *s)
     stream_cut(s, n_ops, n_tensors);
 }
 
-bool check_taste(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out)
+bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out)
 {
     static grower g;
-    check_learn(c);
-    if (book == NULL) {
+    check_discover(c);
+    if (known == NULL) {
         return false;
     }
     memset(&g, 0, sizeof(g));
@@ -416,7 +416,7 @@ void check_no_streams(check *c)
     } else if (check_good(c)) {
         check_fail(c,
                    "its fusers take no operation: after %u offers of all operators of the table "
-                   "none was ready, so nothing of it can be checked (see the check taste)",
+                   "none was ready, so nothing of it can be checked (see the check corpus)",
                    notes_of(0)->offers);
     }
 }
@@ -467,8 +467,8 @@ static void check_arrival(check *c, kf_str id, const notes *n, char *expanded, s
     }
 }
 
-static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operators, char *expanded,
-                       size_t capacity)
+static void tell_corpus(check *c, uint32_t index, uint64_t *longest, bool *operators,
+                        char *expanded, size_t capacity)
 {
     const notes *n = notes_of(index);
     kf_str id = c->plugin->fuser_ids[index];
@@ -489,7 +489,7 @@ static void tell_taste(check *c, uint32_t index, uint64_t *longest, bool *operat
     }
 }
 
-static void check_tastes(check *c)
+static void check_corpus(check *c)
 {
     bool operators[KILN_OP_COUNT] = {false};
     char expanded[300] = "";
@@ -501,11 +501,11 @@ static void check_tastes(check *c)
         check_no_streams(c);
         return;
     }
-    check_learn(c);
-    for (uint32_t i = 0; book != NULL && i < c->plugin->n_fusers && check_good(c); i++) {
+    check_discover(c);
+    for (uint32_t i = 0; known != NULL && i < c->plugin->n_fusers && check_good(c); i++) {
         kf_fuser *fuser = check_fuser(c, i);
         if (fuser != NULL) {
-            tell_taste(c, i, &longest, operators, expanded, sizeof(expanded));
+            tell_corpus(c, i, &longest, operators, expanded, sizeof(expanded));
             fusers++;
         }
         c->plugin->fuser_destroy(fuser);
@@ -521,7 +521,7 @@ static void check_tastes(check *c)
               (unsigned long long)longest);
 }
 
-const check_row check_taste_rows[] = {
-    {"taste", 2, check_tastes, "every fuser takes something that can be made of the table"},
+const check_row check_corpus_rows[] = {
+    {"corpus", 2, check_corpus, "every fuser takes something that can be made of the table"},
     {NULL, 0, NULL, NULL},
 };

@@ -59,7 +59,7 @@ static bool walk_next(walk *w)
             w->seed++;
         }
         kf_fuser *fuser = check_fuser(w->c, w->index);
-        bool found = fuser != NULL && check_taste(w->c, fuser, w->index, seed, &w->s);
+        bool found = fuser != NULL && check_draw_stream(w->c, fuser, w->index, seed, &w->s);
         w->c->plugin->fuser_destroy(fuser);
         if (found) {
             w->found++;
@@ -93,9 +93,9 @@ static bool argument_good(check *c, const life *l, const kf_program *p, const kf
         return true;
     case KF_ARG_VALUE:
         *bytes += 8;
-        return check_formula(l->view, &c->device, a->value, &value);
+        return stream_view_formula(l->view, &c->device, a->value, &value);
     case KF_ARG_LOCAL:
-        if (!check_formula(l->view, &c->device, a->value, &value) || value <= 0) {
+        if (!stream_view_formula(l->view, &c->device, a->value, &value) || value <= 0) {
             return false;
         }
         *local += (uint64_t)value;
@@ -114,12 +114,12 @@ static bool launch_good(check *c, const life *l, const kf_program *p, const kf_l
     }
     for (uint32_t d = 0; d < k->dims; d++) {
         int64_t global = 0, size = 1;
-        if (!check_formula(l->view, &c->device, k->global[d], &global) || global < 1) {
+        if (!stream_view_formula(l->view, &c->device, k->global[d], &global) || global < 1) {
             return check_fail(c, "on %s: a launch of no work-items, or a formula without a value",
                               on);
         }
         if (k->local[d].n > 0 &&
-            (!check_formula(l->view, &c->device, k->local[d], &size) || size < 1 ||
+            (!stream_view_formula(l->view, &c->device, k->local[d], &size) || size < 1 ||
              global % size != 0 || (uint64_t)size > c->device.max_group_dim[d])) {
             return check_fail(c, "on %s: %lld work-items in groups of %lld, at most %llu", on,
                               (long long)global, (long long)size,

@@ -81,7 +81,7 @@ static void on_streams(check *c, rule_fn rule, bool random)
                 for (int k = 0; k < 400 && t.s.n_ops < 12; k++) {
                     (void)stream_grow(&t.s, KILN_OP_COUNT);
                 }
-            } else if (!check_taste(c, t.fuser, t.index, t.seed, &t.s)) {
+            } else if (!check_draw_stream(c, t.fuser, t.index, t.seed, &t.s)) {
                 continue;
             }
             t.view = stream_view_create(&t.s, NULL);
@@ -172,7 +172,7 @@ static void rule_estimate(subject *t, const kf_state *state)
         t->silent++;
         return;
     }
-    if (!check_formula(t->view, &t->c->device, state->est_ns, &ns)) {
+    if (!stream_view_formula(t->view, &t->c->device, state->est_ns, &ns)) {
         wrong(t, "est_ns has no value: it divides by zero, overflows or is no formula");
     } else if (ns < 0) {
         wrong(t, "est_ns is less than 0");
@@ -551,7 +551,7 @@ static uint64_t fingerprint(check *c)
             static snapshot a;
             kf_state state;
             t.seed = c->seed * 1000 + i;
-            if (!check_taste(c, t.fuser, t.index, t.seed, &t.s)) {
+            if (!check_draw_stream(c, t.fuser, t.index, t.seed, &t.s)) {
                 continue;
             }
             t.view = stream_view_create(&t.s, NULL);
@@ -577,7 +577,7 @@ int plugin_fingerprint(int argc, char **argv)
         return CLI_USAGE;
     }
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    (void)check_book_open((int)strtol(argv[3], NULL, 10));
+    (void)check_corpus_open((int)strtol(argv[3], NULL, 10));
     c.path = argv[1];
     c.seed = strtoull(argv[2], NULL, 10);
     if (!check_load(&c)) {
@@ -591,9 +591,9 @@ int plugin_fingerprint(int argc, char **argv)
 static bool elsewhere(check *c, uint64_t *out)
 {
     int fds[2];
-    char seed[32], book[16], text[64] = "";
+    char seed[32], file[16], text[64] = "";
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c->seed);
-    snprintf(book, sizeof(book), "%d", check_book_open(-1));
+    snprintf(file, sizeof(file), "%d", check_corpus_open(-1));
     if (pipe(fds) != 0) {
         return false;
     }
@@ -601,7 +601,7 @@ static bool elsewhere(check *c, uint64_t *out)
     if (child == 0) {
         dup2(fds[1], STDOUT_FILENO);
         setenv("KILN_CHECK_ELSEWHERE", seed, 1);
-        execl("/proc/self/exe", "kiln", "plugin", "fingerprint", c->path, seed, book, (char *)NULL);
+        execl("/proc/self/exe", "kiln", "plugin", "fingerprint", c->path, seed, file, (char *)NULL);
         _exit(127);
     }
     close(fds[1]);

@@ -239,7 +239,7 @@ static void try_streams(check *c, uint64_t most)
             }
             stream s;
             uint64_t seed = c->seed * 1000 + i;
-            if (check_taste(c, fuser, f, seed, &s)) {
+            if (check_draw_stream(c, fuser, f, seed, &s)) {
                 blocks += try_stream(c, &b, &s, seed);
                 streams++;
             }
@@ -254,7 +254,7 @@ static void try_streams(check *c, uint64_t most)
         check_fail(c, "none of %" PRIu64 " streams ran fused; the last: %s%s%s", streams,
                    c->decided[0] != '\0' ? c->decided
                                          : "its operations never reached the fuser as it names "
-                                           "them (see the check taste)",
+                                           "them (see the check corpus)",
                    c->overheard[0] != '\0' ? "; " : "", c->overheard);
     }
     check_say(c, "%" PRIu64 " fused blocks of %" PRIu64 " streams", blocks, streams);

@@ -106,7 +106,7 @@ static double claim(check *c, kf_fuser *fuser, const stream *s)
     int64_t ns = 0;
     if (c->plugin->builder_create(fuser, &builder) != KF_OK ||
         check_feed(c, builder, view, 0, s->n_ops, &state) != KF_OK || !state.ready ||
-        !check_formula(view, &c->device, state.est_ns, &ns)) {
+        !stream_view_formula(view, &c->device, state.est_ns, &ns)) {
         ns = 0;
     } else {
         ns = ns < 1 ? 1 : ns; // whoever claims less than nothing claims something
@@ -164,8 +164,8 @@ static uint32_t gather(check *c, const check_bench *b, timing *list)
             stream_times fused, plain;
             memset(t, 0, sizeof(*t));
             t->seed = c->seed * 1000 + i;
-            bool measured =
-                check_taste(c, fuser, f, t->seed, &t->s) && measure(c, b, t, 0, &fused, &plain);
+            bool measured = check_draw_stream(c, fuser, f, t->seed, &t->s) &&
+                            measure(c, b, t, 0, &fused, &plain);
             streams += measured;
             any_fused = any_fused || t->ran_fused;
             if (measured && t->ran_fused && t->plain.wall_ns > LEAST_NS) { // shorter: of the host

@@ -2,7 +2,7 @@
 // Values of a fuser's formulas, for `kiln plugin check`: written from the ABI's text and not from
 // fusion_host, so that a check does not repeat an error of the host.
 
-#include "plugin_check.h"
+#include "plugin_stream.h"
 
 typedef struct machine {
     int64_t stack[KF_MAX_STACK];
@@ -86,7 +86,8 @@ static bool two(uint32_t op, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-bool check_formula(const stream_view *view, const kf_device *device, kf_expr expr, int64_t *out)
+bool stream_view_formula(const stream_view *view, const kf_device *device, kf_expr expr,
+                         int64_t *out)
 {
     machine m = {.device = device};
     m.n_symbols = stream_view_symbols(view, &m.symbols);

@@ -91,6 +91,9 @@ kf_op *stream_view_op(stream_view *view, uint32_t index);
 const kf_block *stream_view_block(const stream_view *view);
 uint32_t stream_view_symbols(const stream_view *view, const int64_t **out_values);
 bool stream_view_is_tensor(const stream_view *view, uint32_t id);
+/// A formula of the fuser's at the view's extents; false: absent or malformed.
+bool stream_view_formula(const stream_view *view, const kf_device *device, kf_expr expr,
+                         int64_t *out);
 
 // ---- run ----
 
