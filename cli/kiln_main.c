@@ -7,24 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_command commands[] = {
 #ifdef KILN_WITH_ONNX
-    {"run", "run an ONNX model on inputs from .npy files", cmd_run},
-    {"explain", "tell how a model is cut into blocks, and which fuser won each", cmd_explain},
-    {"tune", "measure the fused blocks of a model and keep the winners", cmd_tune},
-    {"check-onnx", "run ONNX backend test cases", cmd_check_onnx},
+#define IF_ONNX(...) __VA_ARGS__
+#else
+#define IF_ONNX(...)
 #endif
-    {"devices", "list the devices and what they can do", cmd_devices},
-    {"plugin", "list the fusers that were found, and why each was taken or not", cmd_plugin},
-    {"replay", "run a recorded stream of operations, and compare with the reference", cmd_replay},
-    {"ops", "list the operators", cmd_ops},
-    {"cache", "show, clear or fill the cache on disk", cmd_cache},
-    {"config", "show the knobs with their values and where these come from", cmd_config},
-    {"coll", "list the algorithms of collectives, or check them on devices", cmd_coll},
 #ifdef KILN_WITH_REMOTE
-    {"serve", "offer devices to other machines over gRPC", cmd_serve},
+#define IF_REMOTE(...) __VA_ARGS__
+#else
+#define IF_REMOTE(...)
 #endif
-    {"bench", "measure, each figure beside a peer's from the same run", cmd_bench},
+#define IF_NOTHING(...) __VA_ARGS__
+
+static const cli_command commands[] = {
+#define KILN_COMMAND(id, needs, name, summary) IF_##needs({name, summary, cmd_##id}, )
+#include "commands.def"
+#undef KILN_COMMAND
 };
 
 static void print_help(FILE *file)

@@ -2,9 +2,9 @@
 #ifndef KILN_CLI_H
 #define KILN_CLI_H
 
-/// What the subcommands of `kiln` share: the table of commands, the options that open a device, and
-/// how errors are told. Exit status: 0, 1 for a failed job, 2 for wrong usage. Results go to
-/// standard output; errors are one line on standard error.
+/// What the subcommands of `kiln` share: the options that open a device, and how errors are told.
+/// Exit status: 0, 1 for a failed job, 2 for wrong usage. Results go to standard output; errors are
+/// one line on standard error.
 
 #include "kiln.h"
 
@@ -12,24 +12,14 @@
 
 typedef struct cli_command {
     const char *name;
-    const char *summary; ///< one line for `kiln --help`
+    const char *summary; ///< one line for help
     int (*run)(int argc, char **argv);
 } cli_command;
 
-int cmd_run(int argc, char **argv);
-int cmd_devices(int argc, char **argv);
-int cmd_plugin(int argc, char **argv);
-int cmd_ops(int argc, char **argv);
-int cmd_explain(int argc, char **argv);
-int cmd_cache(int argc, char **argv);
-int cmd_cache_prepare(int argc, char **argv);
-int cmd_config(int argc, char **argv);
-int cmd_check_onnx(int argc, char **argv);
-int cmd_serve(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
-int cmd_coll(int argc, char **argv);
-int cmd_tune(int argc, char **argv);
-int cmd_replay(int argc, char **argv);
+#define KILN_COMMAND(id, needs, name, summary) int cmd_##id(int argc, char **argv);
+#include "commands.def"
+#undef KILN_COMMAND
+int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 

@@ -2,6 +2,7 @@
 """The command as a user types it: results, exit codes, and one clear line for everything that is wrong."""
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -38,6 +39,11 @@ def expect(run, code, *parts, stream="stdout"):
 def expect_error(run, *parts, code=1):
     expect(run, code, *parts, stream="stderr")
     assert len(run.stderr.strip().splitlines()) == 1, f"not one line: {run.stderr!r}"
+
+
+def commands():
+    """The names in the help of `kiln`."""
+    return re.findall(r"(?m)^  ([a-z-]+) ", kiln("--help").stdout)
 
 
 def write(folder, name, data):
@@ -149,10 +155,11 @@ def benches_name_their_cases():
 
 @case
 def help_everywhere():
-    for command in ("run", "devices", "plugin", "ops", "explain", "tune", "cache", "config",
-                    "check-onnx", "bench", "coll"):
-        expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
     expect(kiln("--help"), 0, "usage: kiln COMMAND")
+    assert {"run", "devices", "plugin", "ops", "explain", "tune", "cache", "config", "check-onnx", "bench", "coll",
+            "replay"} <= set(commands())
+    for command in commands():
+        expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
     expect(kiln("--version"), 0, "kiln 0.")
 
 
