@@ -4,8 +4,11 @@
 
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef KILN_WITH_ONNX
 #define IF_ONNX(...) __VA_ARGS__
@@ -25,6 +28,19 @@ static const cli_command commands[] = {
 #undef KILN_COMMAND
 };
 
+/// Lost output, on a full disk for one, is a failure of whatever command. At exit, because argp
+/// ends the process by itself behind --help.
+static void check_output(void)
+{
+    bool lost = ferror(stdout) != 0;
+    bool flushed = fflush(stdout) == 0;
+    if (lost || !flushed) {
+        fprintf(stderr, "kiln: standard output cannot be written%s%s\n", flushed ? "" : ": ",
+                flushed ? "" : strerror(errno));
+        _exit(CLI_FAILED);
+    }
+}
+
 static void print_help(FILE *file)
 {
     fprintf(file, "usage: kiln COMMAND [ARGUMENTS]\n\n");
@@ -37,6 +53,7 @@ static void print_help(FILE *file)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = CLI_USAGE;
+    (void)atexit(check_output);
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;
