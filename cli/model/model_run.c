@@ -476,6 +476,8 @@ static void fill_report(model_session *self, model_run *run)
     report->remote = cli_is_remote(self->device);
     report->computes = strncmp(kiln_device_address(self->device), "null", 4) != 0;
     report->build_ns = (double)stats.backend.build_ns;
+    report->built = stats.backend.programs_built;
+    report->loaded = stats.backend.programs_loaded;
     report->ops = stats.ops_recorded;
     report->ops_fused = stats.ops_fused;
     report->blocks = stats.blocks_fused;

@@ -76,7 +76,9 @@ typedef struct model_run_report {
     bool computes; ///< false on the null device: results say nothing
     double first_ns; ///< from opening the model file to the first result on the host
     double repeat_ns; ///< median
-    double build_ns;
+    double build_ns; ///< of the programs that were compiled
+    uint64_t built;
+    uint64_t loaded; ///< programs that came from the cache
     uint32_t repeats;
     uint64_t ops;
     uint64_t ops_fused;

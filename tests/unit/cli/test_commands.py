@@ -67,6 +67,20 @@ def run_prints_the_job():
 
 
 @case
+def compiling_is_not_loading():
+    """What a second process takes from the cache was not compiled by it."""
+    with tempfile.TemporaryDirectory() as folder:
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_DEVICE": "opencl:0"}
+        run = kiln("run", MODEL, "--input", INPUT, **keep)
+        expect(run, 0)
+        cold = re.search(r"first run: .*, of it ([\d.]+) (ms|s) compiling (\d+) programs?\n", run.stdout)
+        assert cold, run.stdout
+        run = kiln("run", MODEL, "--input", INPUT, **keep)
+        expect(run, 0, f", {cold.group(3)} programs taken from the cache")
+        assert "compiling" not in run.stdout, run.stdout
+
+
+@case
 def run_tells_its_memory():
     run = kiln("run", MODEL, "--input", INPUT, "--memory", *FAST)
     expect(run, 0, "memory of a run:", "liveness needs", "assigned with the plan", "in place",
