@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Level 2: the life of a plugin's objects: order of calls, and what they leave behind.
+// Level 2: the life of a plugin's objects: order of calls, and what they leave behind:
+// memory, threads, signal handlers, text on standard output.
 
 #include "plugin_check.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Loads the plugin that is checked, and makes its fusers for an invented host and invented devices.
+// The host counts what the plugin allocates and can refuse it from a call on.
 #include "plugin_check.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The verdict of one check, in the memory that it shares with its parent. The first failure stays.
+// The verdict of one check, in the memory that it shares with its parent. The first failure stays:
+// later ones follow from it.
 #include "plugin_check.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operations of two operands, and when a constant one of them becomes a scalar attribute.
+// Operations of two operands, and when a constant one of them becomes a scalar attribute:
+// then one kernel serves every number, and nothing is uploaded for it.
 #include "onnx_run.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sessions: a model on a device with its plans. Runs are onnx_io.c's.
+// Sessions: a model on a device with its plans. Decides which operators the
+// plans may name. Runs are onnx_io.c's.
 #include "onnx_run.h"
 
 kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
