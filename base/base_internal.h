@@ -11,7 +11,7 @@
 /// Ownership: the caller's. Lifetime: n/a. Thread: any. Errors: none. Returns the length.
 size_t kilni_base_one_line(char *out, size_t capacity, const char *text);
 
-/// True for a well-formed value of the LOG knob; `out_most` gets the most talkative level in it.
+/// True for a well-formed value of the LOG option; `out_most` gets the most talkative level in it.
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: false.
 bool kilni_base_log_parse(const char *text, kiln_log_level *out_most);
 

@@ -31,11 +31,11 @@ void cli_op_expansion(kiln_op op, char *out_text, size_t capacity);
 /// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp
 /// among an argp's children with a cli_device_options as its input.
 typedef struct cli_device_options {
-    const char *device; ///< NULL: the knob, or the first
+    const char *device; ///< NULL: as configured, or the first
     bool no_fusion;
-    const char *tune; ///< NULL: the knob
-    const char *tune_default; ///< when nobody set the knob; NULL: the knob's own
-    const char *check; ///< NULL: the knob
+    const char *tune; ///< NULL: as configured
+    const char *tune_default; ///< when nobody configured it; NULL: its default
+    const char *check; ///< NULL: as configured
     bool afresh; ///< failures of plugins that the cache remembers do not count
     const char *plugins[16];
     size_t n_plugins;

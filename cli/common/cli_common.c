@@ -19,7 +19,7 @@ static const struct argp_option device_options[] = {
     {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
     {"check", 'C', "MODE", 0,
      "compare fused blocks with their operations alone: off, first, always", 0},
-    {"set", 's', "NAME=VALUE", 0, "set a knob (see `kiln config`); may be repeated", 0},
+    {"set", 's', "NAME=VALUE", 0, "set an option (see `kiln config`); may be repeated", 0},
     {0},
 };
 
@@ -90,7 +90,7 @@ static void print_log(const kiln_log_record *record, void *user)
 
 static kiln_status apply_setting(kiln_context *context, const char *setting, kiln_error *err)
 {
-    char name[64]; // longer than any knob's, so that what is cut is none
+    char name[64]; // longer than any option's, so that what is cut is none
     const char *equals = strchr(setting, '=');
     snprintf(name, sizeof(name), "%.*s", (int)(equals - setting), setting);
     return kiln_context_set(context, name, equals + 1, err);

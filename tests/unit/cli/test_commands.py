@@ -481,32 +481,32 @@ def allows_and_signs_plugins():
         with open(os.path.join(BUILD, "lib/kiln/plugins/elementwise.so"), "rb") as source:
             write(folder, "elementwise.so", source.read())
         os.chmod(plugin, 0o644)
-        knobs = {"KILN_PLUGIN_PATH": folder, "XDG_CONFIG_HOME": folder, "KILN_PLUGINS": "-/" + BUILD.strip("/")}
-        listed = lambda mode: kiln("plugin", "list", "--why", KILN_PLUGIN_MODE=mode, **knobs)
+        options = {"KILN_PLUGIN_PATH": folder, "XDG_CONFIG_HOME": folder, "KILN_PLUGINS": "-/" + BUILD.strip("/")}
+        listed = lambda mode: kiln("plugin", "list", "--why", KILN_PLUGIN_MODE=mode, **options)
         expect(listed("allowlist"), 0, "not in the list of plugin-allow; `kiln plugin allow FILE` adds it")
-        run = lambda mode: kiln("run", MODEL, "--input", INPUT, **knobs, KILN_PLUGIN_MODE=mode)
+        run = lambda mode: kiln("run", MODEL, "--input", INPUT, **options, KILN_PLUGIN_MODE=mode)
         expect_error(run("allowlist"), "elementwise.so", "`kiln plugin allow FILE` adds it", code=0)
         assert run("off").stderr == ""
-        expect(kiln("plugin", "allow", plugin, **knobs), 0, "is allowed")
-        expect(kiln("plugin", "allow", plugin, **knobs), 0, "was allowed before")
+        expect(kiln("plugin", "allow", plugin, **options), 0, "is allowed")
+        expect(kiln("plugin", "allow", plugin, **options), 0, "was allowed before")
         expect(listed("allowlist"), 0, "taken    org.kiln.elementwise")
         expect(listed("signed"), 0, "plugin-keys has no key")
         key = os.path.join(folder, "key.pem")
-        run = kiln("plugin", "sign", "--key", key, "--new", plugin, **knobs)
+        run = kiln("plugin", "sign", "--key", key, "--new", plugin, **options)
         expect(run, 0)
         assert len(run.stdout) == 65, run.stdout
-        assert kiln("plugin", "sign", "--key", key, **knobs).stdout == run.stdout
+        assert kiln("plugin", "sign", "--key", key, **options).stdout == run.stdout
         write(os.path.join(folder, "kiln"), "plugins.keys", run.stdout.encode())
         os.chmod(os.path.join(folder, "kiln", "plugins.keys"), 0o600)
         expect(listed("signed"), 0, "taken    org.kiln.elementwise")
         expect(listed("off"), 0, "plugin-mode is off")
-        expect_error(kiln("plugin", "sign", "--key", key, "--new", **knobs), "is there: it stays as it is")
-        assert kiln("plugin", "sign", plugin, **knobs).returncode != 0
-        assert kiln("plugin", "allow", **knobs).returncode != 0
+        expect_error(kiln("plugin", "sign", "--key", key, "--new", **options), "is there: it stays as it is")
+        assert kiln("plugin", "sign", plugin, **options).returncode != 0
+        assert kiln("plugin", "allow", **options).returncode != 0
 
 
 @case
-def bad_knobs():
+def bad_options():
     expect_error(kiln("run", MODEL, "--input", INPUT, "--set", "nonsense=1"), "nonsense")
     expect_error(kiln("config", "--set", "memory-budget=lots"), "memory-budget")
     expect_error(kiln("config", "--set", "memory-budget=-5"), "memory-budget", "-5")
@@ -575,7 +575,7 @@ def several_graphs_are_tuned_and_told():
 def lists_things():
     expect(kiln("devices"), 0, "opencl:0")
     expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32", "defaults      f32 i64 bool")
-    expect(kiln("devices", KILN_DEVICE="reference"), 0, "(the knob device says it)")
+    expect(kiln("devices", KILN_DEVICE="reference"), 0, "(the option device says it)")
     expect_error(kiln("devices", KILN_DEVICE="abacus"), "abacus")
     expect(kiln("ops"), 0, "matmul", "conv")
     expect(kiln("ops", "conv"), 0, "dilations")
