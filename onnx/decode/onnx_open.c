@@ -249,7 +249,8 @@ kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path, kiln_onn
     *out_file = NULL;
     if (kind != KILN_ONNX_KIND_TENSOR && kind != KILN_ONNX_KIND_SEQUENCE &&
         kind != KILN_ONNX_KIND_OPTIONAL) {
-        return kiln_fail(err, UNIMPLEMENTED, "%s: values of kind %d are not read", path, (int)kind);
+        return kiln_fail(err, UNIMPLEMENTED, "%s: only tensors, sequences and optionals are read",
+                         path);
     }
     kiln_onnx_tensor_file *file = NULL;
     kiln_status status = open_tensor_file(env, path, &file, err);

@@ -229,10 +229,14 @@ static kiln_status give_sequence(const kiln_onnx_session *session, kilni_onnx_re
 static kiln_status give_outputs(const kiln_onnx_session *session, const kilni_onnx_ref *values,
                                 uint32_t count, kiln_onnx_value *out_values, kiln_error *err)
 {
+    size_t n_outputs = 0;
+    const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(session->model, &n_outputs);
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
         if (values[i] == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "output %u of the model has no value", i);
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "output '%s' of the model has no value: a branch or loop gave none",
+                             i < n_outputs ? infos[i].name : "");
         }
         if (values[i]->form == KILNI_ONNX_SEQUENCE) {
             status = give_sequence(session, values[i], &out_values[i], err);

@@ -42,13 +42,34 @@ const kilni_onnx_attr *kilni_onnx_attr_find(const kilni_onnx_call *call, const c
                          : find_in(function->defaults, function->n_defaults, attr->ref_name);
 }
 
+const char *kilni_onnx_attr_type_name(kilni_onnx_attr_type type)
+{
+    static const char *const names[] = {[KILNI_ONNX_ATTR_NONE] = "without a type",
+                                        [KILNI_ONNX_ATTR_FLOAT] = "a float",
+                                        [KILNI_ONNX_ATTR_INT] = "an integer",
+                                        [KILNI_ONNX_ATTR_STRING] = "a string",
+                                        [KILNI_ONNX_ATTR_TENSOR] = "a tensor",
+                                        [KILNI_ONNX_ATTR_GRAPH] = "a graph",
+                                        [KILNI_ONNX_ATTR_FLOATS] = "a list of floats",
+                                        [KILNI_ONNX_ATTR_INTS] = "a list of integers",
+                                        [KILNI_ONNX_ATTR_STRINGS] = "a list of strings",
+                                        [KILNI_ONNX_ATTR_TENSORS] = "a list of tensors",
+                                        [KILNI_ONNX_ATTR_GRAPHS] = "a list of graphs",
+                                        [KILNI_ONNX_ATTR_SPARSE_TENSOR] = "a sparse tensor",
+                                        [KILNI_ONNX_ATTR_SPARSE_TENSORS] =
+                                            "a list of sparse tensors",
+                                        [KILNI_ONNX_ATTR_TYPE] = "a type",
+                                        [KILNI_ONNX_ATTR_TYPES] = "a list of types"};
+    return (size_t)type < sizeof(names) / sizeof(names[0]) ? names[type] : "of an unknown type";
+}
+
 static const kilni_onnx_attr *typed(kilni_onnx_call *call, const char *name,
                                     kilni_onnx_attr_type type)
 {
     const kilni_onnx_attr *attr = kilni_onnx_ok(call) ? kilni_onnx_attr_find(call, name) : NULL;
     if (attr != NULL && attr->type != type) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' has type %d, not %d", name,
-                        (int)attr->type, (int)type);
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' is %s, not %s", name,
+                        kilni_onnx_attr_type_name(attr->type), kilni_onnx_attr_type_name(type));
         return NULL;
     }
     return attr;

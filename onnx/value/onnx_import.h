@@ -154,6 +154,8 @@ kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value)
 
 // ---- attributes ----
 
+/// "a list of floats", for messages.
+const char *kilni_onnx_attr_type_name(kilni_onnx_attr_type type);
 /// NULL when absent; references of functions are resolved.
 const kilni_onnx_attr *kilni_onnx_attr_find(const kilni_onnx_call *call, const char *name);
 int64_t kilni_onnx_attr_int(kilni_onnx_call *call, const char *name, int64_t fallback);
