@@ -569,7 +569,8 @@ static void test_bad_graphs(void)
     pw node = pw_node("Concat", INPUTS("x", "y"), INPUTS("z"));
     pw_attr_text(&node, "axis", "zero");
     pw_message(&graph, 1, &node);
-    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "attribute 'axis' is a string, not an integer");
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT,
+                 "attribute 'axis' is a string, not an integer");
     graph = small_graph();
     node = pw_node("Concat", INPUTS("x", "y"), INPUTS("z"));
     pw_attr_int(&node, "axis", 7);
