@@ -9,7 +9,7 @@
 
 enum { CHOICE_MAX_IO = 1024 };
 
-typedef enum choice_mode { ///< knob `tune`
+typedef enum choice_mode { ///< option `tune`
     CHOICE_OFF,
     CHOICE_LAZY,
     CHOICE_FULL,

@@ -23,9 +23,10 @@ int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/// Is the operator recorded as simpler ones on every device, so that no fuser ever sees it?
+/// Whether every device records the operator as simpler ones, so that no fuser ever sees it.
 bool cli_op_is_always_expanded(kiln_op op);
-/// The names of the operators that a composite is recorded as, each once; "" of any other.
+/// Writes the names of the operators that a composite is recorded as, each once; "" for an
+/// operator that is no composite.
 void cli_op_expansion(kiln_op op, char *out_text, size_t capacity);
 
 /// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp
@@ -36,7 +37,7 @@ typedef struct cli_device_options {
     const char *tune; ///< NULL: as configured
     const char *tune_default; ///< when nobody configured it; NULL: its default
     const char *check; ///< NULL: as configured
-    bool afresh; ///< failures of plugins that the cache remembers do not count
+    bool afresh; ///< forget the plugin failures that the cache remembers
     const char *plugins[16];
     size_t n_plugins;
     const char *settings[32]; ///< NAME=VALUE
@@ -45,49 +46,54 @@ typedef struct cli_device_options {
 
 extern const struct argp cli_device_argp;
 
-/// For an argp parser: takes one file into `*path` and wants one; `which` goes on "say ".
+/// For the parser of a command that takes exactly one file: stores it in `*path`. `which` completes
+/// the message "say ..." that is shown when there is none.
 error_t cli_parse_file(int key, char *text, struct argp_state *state, const char *which,
                        const char **path);
 
-/// A context with the settings and plugins of the options, and no blame for plugins where a signal
-/// of the user ends the process while it is open; and the device that they name.
+/// Opens a context with the settings and plugins of the options. While it is open, a signal from
+/// the user (such as Ctrl-C) ends the process without blaming the plugin that runs at that moment.
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err);
 void cli_close_context(kiln_context *context);
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
                             kiln_device **out_device, kiln_error *err);
 
-/// Of a device behind a server: that plans, fuses and compiles, and here is nothing of it to see.
+/// Whether the device is behind a server. Then the server plans, fuses and compiles, and this
+/// process cannot show any of it.
 bool cli_is_remote(const kiln_device *device);
-/// Prints how many operations ran, and in how many blocks where that is not the server's to say.
+/// Prints how many operations ran and, for a local device, in how many fused blocks.
 void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks);
-/// Fails there. `command` is what to run on the server's machine instead.
+/// Fails for a device behind a server; the message tells the user to run `command` on the server's
+/// machine.
 kiln_status cli_check_local(const kiln_device *device, const char *command, kiln_error *err);
 
-/// Prints "kiln COMMAND: text" on standard error and gives the exit status that fits.
+/// Prints "kiln COMMAND: text" on standard error and returns the exit status.
 int cli_fail(const char *command, const kiln_error *err);
 int cli_usage(const char *command, const char *format, ...) KILN_PRINTF(2, 3);
 
-/// In place. What a model, a plugin or a file's name holds, for JSON and XML: where it is not
-/// UTF-8, bytes beyond ASCII become question marks. For a terminal: control characters do.
+/// Both change a text that came from a model, a plugin or a file name, in place. `cli_make_utf8` is
+/// for JSON and XML: if the text is not UTF-8, its bytes beyond ASCII become question marks.
+/// `cli_make_shown` is for a terminal: control characters become question marks.
 void cli_make_utf8(char *text);
 void cli_make_shown(char *text);
 
-/// A list of names for an error's line, "a, b and 3 more", in a buffer of the caller's:
-/// `cli_names names = {.text = buffer, .capacity = sizeof(buffer)}`, names added, and the end.
+/// Builds the list "a, b and 3 more" for an error message, in the caller's buffer. Start with
+/// `cli_names names = {.text = buffer, .capacity = sizeof(buffer)}`, add the names, then call
+/// cli_names_end, which returns the text.
 typedef struct cli_names {
     char *text;
     size_t capacity;
     size_t length;
-    unsigned more; ///< that there is no room for
+    unsigned more; ///< names that did not fit
 } cli_names;
 void cli_names_add(cli_names *names, const char *name);
-const char *cli_names_end(cli_names *names); ///< "none" of no names
+const char *cli_names_end(cli_names *names); ///< "none" for an empty list
 
 /// "1.23 ms", "4.5 MiB": written into a buffer of the caller.
 const char *cli_format_ns(char out_text[32], double ns);
 const char *cli_format_bytes(char out_text[32], double bytes);
-/// "[0,3]": where in a shape the element of a dense array lies. Of any rank; a long one is cut.
+/// "[0,3]": the position of an element of a dense array. Any rank; a long text is cut.
 enum { CLI_INDEX_ROOM = 64 };
 const char *cli_format_index(char out_text[CLI_INDEX_ROOM], size_t rank, const int64_t *dims,
                              size_t element);

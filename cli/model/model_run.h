@@ -22,13 +22,13 @@ typedef struct model_options {
     const char *model;
     model_run_input inputs[MODEL_RUN_MAX_IO];
     size_t n_inputs;
-    const char *trace; ///< file for a trace, or NULL; "" begins one that the caller writes, or not
+    const char *trace; ///< file for a trace; NULL: none; "": traced, the caller writes the file
 } model_options;
 
 extern const struct argp model_options_argp;
 
-/// Output that "[NAME=]FILE", as --output takes it, means when it is the one at `place`;
-/// `*out_path` is the file. Errors: NOT_FOUND when the model has none such.
+/// Finds the model's output that "[NAME=]FILE" names; without a NAME it is the one at `place`.
+/// `*out_path` is the file. Errors: NOT_FOUND when the model has no such output.
 kiln_status model_run_find_output(const kiln_onnx_model *model, const char *text, size_t place,
                                   size_t *out_index, const char **out_path, kiln_error *err);
 
@@ -55,14 +55,15 @@ typedef struct model_session {
 kiln_status model_session_open(model_session *session, const model_options *options, bool invent,
                                kiln_error *err);
 void model_session_close(model_session *session);
-/// Records the graph anew: with what was measured since.
+/// Captures the graph again, so that its plan follows what was measured since.
 kiln_status model_session_recapture(model_session *session, kiln_error *err);
 
-/// One run; each out_tensors[i] is the caller's hold.
+/// Runs once; the caller owns a reference to each out_tensors[i].
 kiln_status model_session_run(model_session *session, kiln_tensor **out_tensors, kiln_error *err);
-/// One run that is waited for; its results go.
+/// Runs once, waits, and releases the results.
 kiln_status model_session_run_once(model_session *session, kiln_error *err);
-/// Runs a model that reads values until what lies between two reads are graphs.
+/// Runs a model that reads values often enough that the operations between two reads are captured
+/// as graphs.
 kiln_status model_session_meet(model_session *session, kiln_error *err);
 
 /// Calls `fn` for the model's graph, without a name, or for those of the parts of one that reads
@@ -72,8 +73,8 @@ void model_session_graphs(const model_session *session, model_graph_fn fn, void 
 
 typedef struct model_run_report {
     char device_name[256];
-    bool remote; ///< a server plans: of blocks and kernels nothing is known
-    bool computes; ///< false on the null device: results say nothing
+    bool remote; ///< a server plans; blocks and kernels are not known here
+    bool computes; ///< false on the null device, whose results mean nothing
     double first_ns; ///< from opening the model file to the first result on the host
     double repeat_ns; ///< median
     double build_ns; ///< of the programs that were compiled

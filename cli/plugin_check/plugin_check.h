@@ -30,10 +30,10 @@ typedef struct check {
     char decided[300]; ///< the last reason that the host's log gave for not fusing
     bool large; ///< streams of large tensors
     bool fixed_device; ///< `device` is the one to check for; otherwise check_fuser chooses it
-    uint32_t streams; ///< that a check of rules tries for each fuser; those that run them, fewer
+    uint32_t streams; ///< tried for each fuser by the checks of rules; half as many are run
     bool run_only; ///< small streams, results not compared: oclgrind is slow and has errors
     uint64_t begin;
-    uint64_t deadline; ///< in kiln_time_ns; to be done well before
+    uint64_t deadline; ///< in kiln_time_ns; the process is killed then
     check_result *result;
 } check;
 
@@ -53,7 +53,8 @@ extern const check_row check_operator_rows[];
 extern const check_row check_host_rows[];
 extern const check_row check_speed_rows[];
 
-/// The first failure counts. Always false, so that a condition can return it.
+/// Sets the verdict; the first failure stays. Returns false, so that a caller can return the
+/// result.
 bool check_fail(check *c, const char *format, ...) KILN_PRINTF(2, 3);
 void check_skip(check *c, const char *format, ...) KILN_PRINTF(2, 3);
 void check_say(check *c, const char *format, ...) KILN_PRINTF(2, 3); ///< a figure of a good check
@@ -62,10 +63,10 @@ bool check_good(const check *c);
 
 /// Opens the library, calls query and init. False: it failed.
 bool check_load(check *c);
-/// The fuser at `index`, for the first invented device that it does not decline, or for the fixed
-/// one; NULL: it declined, or failed.
+/// Creates the fuser at `index` for the first invented device that it does not decline, or for the
+/// fixed device. NULL: it declined all of them, or failed.
 kf_fuser *check_fuser(check *c, uint32_t index);
-/// An invented CPU, and profiles of others; `which` from 0, false past the last.
+/// The invented device number `which`: a CPU first, then others. False past the last.
 bool check_profile(uint32_t which, kf_device *out, const char **out_name);
 
 /// Corpus discovery: offers operators to all fusers until there is something to make streams of.
@@ -73,9 +74,9 @@ bool check_profile(uint32_t which, kf_device *out, const char **out_name);
 /// to make one; the result is the file, -1 on failure.
 int check_corpus_open(int fd);
 void check_discover(check *c);
-/// A stream of what the fuser takes, ending where it is ready; false when none was found.
+/// Draws a stream that the fuser takes and that ends where it is ready. False: found none.
 bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out);
-/// The verdict where streams are needed and there are none: the check fails, whatever it is.
+/// Sets the verdict of a check that needs streams when there are none: it fails.
 void check_no_streams(check *c);
 /// Shows operations [from, to) one by one.
 kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,
@@ -85,14 +86,16 @@ typedef struct check_bench { ///< a context with this plugin alone, and an OpenC
     kiln_device *device;
 } check_bench;
 
-/// False: skipped, there is no device, or it failed. The fusers are asked for this device then.
+/// Opens them; from then on check_fuser creates fusers for this device. False: there is no device,
+/// so the check is skipped, or it failed.
 bool check_bench_open(check *c, check_bench *b);
 void check_bench_close(check_bench *b);
 /// How many blocks have run fused on the device.
 uint64_t check_blocks_of(kiln_device *device);
-/// Compilers of kernels may be slow: at half of the time nothing new is begun.
+/// Whether to begin something new. Kernel compilers may be slow, so the answer is no after half of
+/// the time.
 bool check_has_time(const check *c);
-/// What two ways of computing may be apart, as a part of the largest result.
+/// How far two ways of computing may differ, relative to the largest result.
 double check_tolerance(kiln_dtype dtype);
 
 #endif

@@ -318,7 +318,7 @@ def trace_of_a_run():
 
 
 @case
-def trace_by_a_knob():
+def trace_by_an_option():
     path = file_of("option.json")
     kiln("run", DIGITS, "--input", INPUT, "--set", f"trace={path}", "--device", "reference", "--repeat", "1")
     with open(path, encoding="utf-8") as file:
