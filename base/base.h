@@ -160,7 +160,7 @@ typedef enum kiln_knob {
     KILN_KNOB_COUNT
 } kiln_knob;
 
-typedef enum kiln_origin { ///< where a knob's value came from; a larger one wins
+typedef enum kiln_origin { ///< where an option's value came from; a larger one wins
     KILN_ORIGIN_DEFAULT = 0,
     KILN_ORIGIN_FILE = 1,
     KILN_ORIGIN_ENVIRONMENT = 2,
@@ -190,23 +190,23 @@ KILN_NODISCARD KILN_API kiln_status kiln_config_create(const kiln_allocator *all
                                                        kiln_config **out_config, kiln_error *err);
 KILN_API void kiln_config_destroy(kiln_config *config);
 
-/// Sets a knob by name, as a flag does. An origin below the present one is ignored.
+/// Sets an option by name, as a flag does. An origin below the present one is ignored.
 /// Ownership: the text is copied. Lifetime: n/a. Thread: not while others read. Errors: NOT_FOUND,
 /// INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_config_set(kiln_config *config, const char *name,
                                                     const char *value, kiln_origin origin,
                                                     kiln_error *err);
 
-/// The value of a knob as text, integer or truth, and where it came from. A NULL config has the
+/// The value of an option as text, integer or truth, and where it came from. A NULL config has the
 /// defaults. Ownership: borrowed. Lifetime: the config's; what was read stays as it was. Thread:
 /// any. Errors: none.
-KILN_API const char *kiln_config_string(const kiln_config *config, kiln_knob knob);
-KILN_API int64_t kiln_config_int(const kiln_config *config, kiln_knob knob);
-KILN_API bool kiln_config_bool(const kiln_config *config, kiln_knob knob);
-KILN_API kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob knob);
-KILN_API const char *kiln_knob_name(kiln_knob knob);
-KILN_API const char *kiln_knob_help(kiln_knob knob);
-KILN_API const char *kiln_knob_environment(kiln_knob knob);
+KILN_API const char *kiln_config_string(const kiln_config *config, kiln_knob option);
+KILN_API int64_t kiln_config_int(const kiln_config *config, kiln_knob option);
+KILN_API bool kiln_config_bool(const kiln_config *config, kiln_knob option);
+KILN_API kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob option);
+KILN_API const char *kiln_knob_name(kiln_knob option);
+KILN_API const char *kiln_knob_help(kiln_knob option);
+KILN_API const char *kiln_knob_environment(kiln_knob option);
 
 // =================================================================================================
 // Services for Kiln's own modules. Users can stop reading here.
@@ -228,9 +228,9 @@ KILN_API void kiln_log_write(const kiln_env *env, kiln_log_level level, const ch
                              const char *format, ...) KILN_PRINTF(4, 5);
 KILN_API bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *module);
 
-/// Warns of variables of the environment that are named KILN_* and are no knob; of modules that the
-/// LOG knob names and that say nothing. Ownership: borrowed. Lifetime: n/a. Thread: while none sets
-/// the environment. Errors: none.
+/// Warns of variables of the environment that are named KILN_* and are no option; of modules that
+/// the LOG option names and that say nothing. Ownership: borrowed. Lifetime: n/a. Thread: while
+/// none sets the environment. Errors: none.
 KILN_API void kiln_config_warn_environment(const kiln_env *env);
 KILN_API void kiln_config_warn_log(const kiln_env *env);
 

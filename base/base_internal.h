@@ -11,9 +11,13 @@
 /// Ownership: the caller's. Lifetime: n/a. Thread: any. Errors: none. Returns the length.
 size_t kilni_base_one_line(char *out, size_t capacity, const char *text);
 
-/// True for a well-formed value of the LOG knob; `out_most` gets the most talkative level in it.
+/// True for a well-formed value of the LOG option; `out_most` gets the most talkative level in it.
 /// Ownership: values. Lifetime: n/a. Thread: any. Errors: false.
 bool kilni_base_log_parse(const char *text, kiln_log_level *out_most);
+
+/// The level of one module in that text: its own item, else the item without a module, else warn.
+/// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: -1 for an item without a level.
+int kilni_base_log_level_of(const char *text, const char *module);
 
 /// The most talkative level that any module has, so that a silent message costs one comparison.
 /// Ownership: values. Lifetime: n/a. Thread: any, while none sets. Errors: none.

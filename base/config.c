@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The knobs of config.def: default, file, environment, flag, the later one wins; each value is
+// The options of config.def: default, file, environment, flag, the later one wins; each value is
 // checked against its type where it enters. A value never changes: another takes its place, and it
 // stays until the configuration ends, so that reading needs no lock and who read a text may keep
 // it. What a value means is decided by the module that reads it.
@@ -14,34 +14,34 @@
 
 enum { LINE_BYTES = 4096 };
 
-typedef enum knob_type { TYPE_STRING, TYPE_INT, TYPE_BOOL } knob_type;
+typedef enum option_type { TYPE_STRING, TYPE_INT, TYPE_BOOL } option_type;
 
-typedef struct knob_row {
+typedef struct option_row {
     const char *name;
-    knob_type type;
+    option_type type;
     const char *value;
     const char *environment;
     const char *help;
-} knob_row;
+} option_row;
 
-static const knob_row knobs[KILN_KNOB_COUNT] = {
+static const option_row options[KILN_KNOB_COUNT] = {
 #define KILN_KNOB(id, name, type, default_value, env, help)                                        \
     {name, TYPE_##type, default_value, env, help},
 #include "config.def"
 #undef KILN_KNOB
 };
 
-typedef struct knob_value {
-    struct knob_value *before; ///< that it took the place of
+typedef struct option_value {
+    struct option_value *before; ///< that it took the place of
     int64_t integer;
     kiln_origin origin;
     char text[];
-} knob_value;
+} option_value;
 
 struct kiln_config {
     kiln_allocator allocator;
     _Atomic(kiln_log_level) log_most;
-    _Atomic(knob_value *) values[KILN_KNOB_COUNT]; ///< NULL: the default
+    _Atomic(option_value *) values[KILN_KNOB_COUNT]; ///< NULL: the default
 };
 
 const char *kilni_base_getenv(const char *name)
@@ -97,11 +97,11 @@ static bool parse_bool(const char *text, int64_t *out_value)
     return false;
 }
 
-/// Checks `text` for the knob's type; `out_value` gets its number, 0 for a string.
-static kiln_status parse_value(kiln_knob knob, const char *text, int64_t *out_value,
+/// Checks `text` for the option's type; `out_value` gets its number, 0 for a string.
+static kiln_status parse_value(kiln_knob option, const char *text, int64_t *out_value,
                                kiln_error *err)
 {
-    const knob_row *row = &knobs[knob];
+    const option_row *row = &options[option];
     kiln_log_level level;
     *out_value = 0;
     if (row->type == TYPE_INT && !parse_int(text, out_value)) {
@@ -115,7 +115,7 @@ static kiln_status parse_value(kiln_knob knob, const char *text, int64_t *out_va
     if (row->type == TYPE_BOOL && !parse_bool(text, out_value)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: '%s' is neither 0 nor 1", row->name, text);
     }
-    if (knob == KILN_KNOB_LOG && !kilni_base_log_parse(text, &level)) {
+    if (option == KILN_KNOB_LOG && !kilni_base_log_parse(text, &level)) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "%s: '%s' is no level (error, warn, info, debug, trace) and no list of "
                          "module=level",
@@ -124,31 +124,32 @@ static kiln_status parse_value(kiln_knob knob, const char *text, int64_t *out_va
     return KILN_STATUS_OK;
 }
 
-static knob_value *value_of(const kiln_config *config, kiln_knob knob)
+static option_value *value_of(const kiln_config *config, kiln_knob option)
 {
     return config == NULL ? NULL
-                          : atomic_load_explicit(&config->values[knob], memory_order_acquire);
+                          : atomic_load_explicit(&config->values[option], memory_order_acquire);
 }
 
-static kiln_status set_knob(kiln_config *config, kiln_knob knob, const char *text,
-                            kiln_origin origin, kiln_error *err)
+static kiln_status set_option(kiln_config *config, kiln_knob option, const char *text,
+                              kiln_origin origin, kiln_error *err)
 {
-    knob_value *before = value_of(config, knob);
+    option_value *before = value_of(config, option);
     int64_t integer = 0;
-    kiln_status status = parse_value(knob, text, &integer, err);
+    kiln_status status = parse_value(option, text, &integer, err);
     if (status != KILN_STATUS_OK || (before != NULL && origin < before->origin)) {
         return status;
     }
     size_t bytes = strlen(text) + 1;
-    knob_value *value = config->allocator.alloc(config->allocator.user, sizeof(*value) + bytes, 16);
+    option_value *value =
+        config->allocator.alloc(config->allocator.user, sizeof(*value) + bytes, 16);
     if (value == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the value of %s",
-                         knobs[knob].name);
+                         options[option].name);
     }
-    *value = (knob_value){.before = before, .integer = integer, .origin = origin};
+    *value = (option_value){.before = before, .integer = integer, .origin = origin};
     memcpy(value->text, text, bytes);
-    atomic_store_explicit(&config->values[knob], value, memory_order_release);
-    if (knob == KILN_KNOB_LOG) {
+    atomic_store_explicit(&config->values[option], value, memory_order_release);
+    if (option == KILN_KNOB_LOG) {
         kiln_log_level most = KILN_LOG_WARN;
         kilni_base_log_parse(text, &most);
         atomic_store(&config->log_most, most);
@@ -156,11 +157,11 @@ static kiln_status set_knob(kiln_config *config, kiln_knob knob, const char *tex
     return KILN_STATUS_OK;
 }
 
-/// The knob of that name, KILN_KNOB_COUNT when there is none.
-static kiln_knob find_knob(const char *name)
+/// The option of that name, KILN_KNOB_COUNT when there is none.
+static kiln_knob find_option(const char *name)
 {
     int i = 0;
-    while (i < KILN_KNOB_COUNT && strcmp(knobs[i].name, name) != 0) {
+    while (i < KILN_KNOB_COUNT && strcmp(options[i].name, name) != 0) {
         i++;
     }
     return (kiln_knob)i;
@@ -169,11 +170,11 @@ static kiln_knob find_knob(const char *name)
 kiln_status kiln_config_set(kiln_config *config, const char *name, const char *value,
                             kiln_origin origin, kiln_error *err)
 {
-    kiln_knob knob = find_knob(name);
-    if (knob == KILN_KNOB_COUNT) {
-        return kiln_fail(err, NOT_FOUND, "no knob is named '%s'; `kiln config` lists them", name);
+    kiln_knob option = find_option(name);
+    if (option == KILN_KNOB_COUNT) {
+        return kiln_fail(err, NOT_FOUND, "no option is named '%s'; `kiln config` lists them", name);
     }
-    return set_knob(config, knob, value, origin, err);
+    return set_option(config, option, value, origin, err);
 }
 
 // ---- file and environment ----
@@ -212,11 +213,11 @@ static kiln_status read_line(kiln_config *config, char *line, kiln_error *err)
     }
     *equals = 0;
     name = trim(name);
-    kiln_knob knob = find_knob(name);
-    if (knob == KILN_KNOB_COUNT) {
-        return kiln_fail(err, INVALID_ARGUMENT, "no knob is named '%s'", name);
+    kiln_knob option = find_option(name);
+    if (option == KILN_KNOB_COUNT) {
+        return kiln_fail(err, INVALID_ARGUMENT, "no option is named '%s'", name);
     }
-    return set_knob(config, knob, trim(equals + 1), KILN_ORIGIN_FILE, err);
+    return set_option(config, option, trim(equals + 1), KILN_ORIGIN_FILE, err);
 }
 
 static kiln_status read_file(kiln_config *config, const char *path, kiln_error *err)
@@ -248,13 +249,13 @@ static kiln_status read_file(kiln_config *config, const char *path, kiln_error *
 static kiln_status read_environment(kiln_config *config, kiln_error *err)
 {
     for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        const char *text = kilni_base_getenv(knobs[i].environment);
+        const char *text = kilni_base_getenv(options[i].environment);
         if (text == NULL || *text == 0) {
             continue;
         }
-        kiln_status status = set_knob(config, (kiln_knob)i, text, KILN_ORIGIN_ENVIRONMENT, err);
+        kiln_status status = set_option(config, (kiln_knob)i, text, KILN_ORIGIN_ENVIRONMENT, err);
         if (status != KILN_STATUS_OK) {
-            kiln_error_context(err, "environment %s", knobs[i].environment);
+            kiln_error_context(err, "environment %s", options[i].environment);
             return status;
         }
     }
@@ -293,8 +294,8 @@ void kiln_config_destroy(kiln_config *config)
     }
     kiln_allocator allocator = config->allocator;
     for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        for (knob_value *value = value_of(config, (kiln_knob)i); value != NULL;) {
-            knob_value *before = value->before;
+        for (option_value *value = value_of(config, (kiln_knob)i); value != NULL;) {
+            option_value *before = value->before;
             allocator.free(allocator.user, value);
             value = before;
         }
@@ -304,31 +305,31 @@ void kiln_config_destroy(kiln_config *config)
 
 // ---- reading ----
 
-const char *kiln_config_string(const kiln_config *config, kiln_knob knob)
+const char *kiln_config_string(const kiln_config *config, kiln_knob option)
 {
-    const knob_value *value = value_of(config, knob);
-    return value != NULL ? value->text : knobs[knob].value;
+    const option_value *value = value_of(config, option);
+    return value != NULL ? value->text : options[option].value;
 }
 
-int64_t kiln_config_int(const kiln_config *config, kiln_knob knob)
+int64_t kiln_config_int(const kiln_config *config, kiln_knob option)
 {
-    const knob_value *value = value_of(config, knob);
+    const option_value *value = value_of(config, option);
     int64_t integer = 0;
     if (value != NULL) {
         return value->integer;
     }
-    parse_value(knob, knobs[knob].value, &integer, NULL);
+    parse_value(option, options[option].value, &integer, NULL);
     return integer;
 }
 
-bool kiln_config_bool(const kiln_config *config, kiln_knob knob)
+bool kiln_config_bool(const kiln_config *config, kiln_knob option)
 {
-    return kiln_config_int(config, knob) != 0;
+    return kiln_config_int(config, option) != 0;
 }
 
-kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob knob)
+kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob option)
 {
-    const knob_value *value = value_of(config, knob);
+    const option_value *value = value_of(config, option);
     return value != NULL ? value->origin : KILN_ORIGIN_DEFAULT;
 }
 
@@ -336,23 +337,23 @@ kiln_log_level kilni_base_config_log_most(const kiln_config *config)
 {
     kiln_log_level most = KILN_LOG_WARN;
     if (config == NULL) {
-        kilni_base_log_parse(knobs[KILN_KNOB_LOG].value, &most);
+        kilni_base_log_parse(options[KILN_KNOB_LOG].value, &most);
         return most;
     }
     return atomic_load_explicit(&config->log_most, memory_order_relaxed);
 }
 
-const char *kiln_knob_name(kiln_knob knob)
+const char *kiln_knob_name(kiln_knob option)
 {
-    return (unsigned)knob < KILN_KNOB_COUNT ? knobs[knob].name : NULL;
+    return (unsigned)option < KILN_KNOB_COUNT ? options[option].name : NULL;
 }
 
-const char *kiln_knob_help(kiln_knob knob)
+const char *kiln_knob_help(kiln_knob option)
 {
-    return (unsigned)knob < KILN_KNOB_COUNT ? knobs[knob].help : NULL;
+    return (unsigned)option < KILN_KNOB_COUNT ? options[option].help : NULL;
 }
 
-const char *kiln_knob_environment(kiln_knob knob)
+const char *kiln_knob_environment(kiln_knob option)
 {
-    return (unsigned)knob < KILN_KNOB_COUNT ? knobs[knob].environment : NULL;
+    return (unsigned)option < KILN_KNOB_COUNT ? options[option].environment : NULL;
 }

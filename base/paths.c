@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where Kiln keeps files of its own: the folders of its cache and of a user's lists, from the knob
-// or the XDG base directory specification. What lies in them is decided by who writes it.
+// Where Kiln keeps files of its own: the folders of its cache and of a user's lists, from the
+// option or the XDG base directory specification. What lies in them is decided by who writes it.
 #include "base_internal.h"
 
 #include <stdio.h>
@@ -13,17 +13,17 @@ static bool is_absolute(const char *path)
 
 kiln_status kiln_cache_dir(const kiln_env *env, char *out_path, size_t capacity, kiln_error *err)
 {
-    const char *knob = kiln_config_string(env->config, KILN_KNOB_CACHE_DIR);
+    const char *option = kiln_config_string(env->config, KILN_KNOB_CACHE_DIR);
     const char *cache = kilni_base_getenv("XDG_CACHE_HOME");
     const char *home = kilni_base_getenv("HOME");
     int length = 0;
     if (capacity > 0) {
         out_path[0] = 0;
     }
-    if (strcmp(knob, "off") == 0) {
+    if (strcmp(option, "off") == 0) {
         return kiln_fail(err, FAILED_PRECONDITION, "the cache is off (cache-dir)");
-    } else if (knob[0] != 0) {
-        length = snprintf(out_path, capacity, "%s", knob);
+    } else if (option[0] != 0) {
+        length = snprintf(out_path, capacity, "%s", option);
     } else if (is_absolute(cache)) {
         length = snprintf(out_path, capacity, "%s/kiln", cache);
     } else if (is_absolute(home)) {

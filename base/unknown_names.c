@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What the user set and nobody reads: variables of the environment that are named as Kiln's but are
-// none, and modules in the LOG knob that say nothing. Each gets a warning; nothing fails.
+// none, and modules in the LOG option that say nothing. Each gets a warning; nothing fails.
 #define _GNU_SOURCE // environ
 #include "base_internal.h"
 
@@ -17,11 +17,11 @@ static const char *const others[] = {
 static const char *const modules[] = {"base", "cl_backend", "fusion_host", "ir",
                                       "onnx", "remote",     "runtime"};
 
-static bool is_knob(const char *name, size_t length)
+static bool is_option(const char *name, size_t length)
 {
     for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        const char *knob = kiln_knob_environment((kiln_knob)i);
-        if (strlen(knob) == length && memcmp(knob, name, length) == 0) {
+        const char *option = kiln_knob_environment((kiln_knob)i);
+        if (strlen(option) == length && memcmp(option, name, length) == 0) {
             return true;
         }
     }
@@ -44,9 +44,9 @@ void kiln_config_warn_environment(const kiln_env *env)
 {
     for (char **at = environ; at != NULL && *at != NULL; at++) {
         size_t length = strcspn(*at, "=");
-        if (strncmp(*at, "KILN_", 5) == 0 && !is_knob(*at, length) && !is_others(*at, length)) {
+        if (strncmp(*at, "KILN_", 5) == 0 && !is_option(*at, length) && !is_others(*at, length)) {
             kiln_log_write(env, KILN_LOG_WARN, "base",
-                           "the environment's %.*s is ignored: no knob has that name; `kiln "
+                           "the environment's %.*s is ignored: no option has that name; `kiln "
                            "config` lists them",
                            (int)(length < 80 ? length : 80), *at);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln config`: every knob with its value, where the value came from, and what it does.
+// `kiln config`: every option with its value, where the value came from, and what it does.
 // Precedence and checks are those of base/; nothing is changed here.
 
 #include "cli.h"
@@ -10,7 +10,7 @@ int cmd_config(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        NULL,     NULL, NULL, "Shows the knobs. Precedence: --set, environment, file, default.",
+        NULL,     NULL, NULL, "Shows the options. Precedence: --set, environment, file, default.",
         children, NULL, NULL};
     static const char *const origins[] = {"default", "file", "environment", "flag"};
     cli_device_options options = {0};
@@ -21,12 +21,13 @@ int cmd_config(int argc, char **argv)
         return cli_fail("config", &err);
     }
     const kiln_config *config = kiln_context_env(context)->config;
-    for (int knob = 0; knob < KILN_KNOB_COUNT; knob++) {
-        const char *value = kiln_config_string(config, (kiln_knob)knob);
-        printf("%-15s %-12s %-11s %s\n", kiln_knob_name((kiln_knob)knob),
-               value[0] != '\0' ? value : "-", origins[kiln_config_origin(config, (kiln_knob)knob)],
-               kiln_knob_environment((kiln_knob)knob));
-        printf("%15s %s\n", "", kiln_knob_help((kiln_knob)knob));
+    for (int option = 0; option < KILN_KNOB_COUNT; option++) {
+        const char *value = kiln_config_string(config, (kiln_knob)option);
+        printf("%-15s %-12s %-11s %s\n", kiln_knob_name((kiln_knob)option),
+               value[0] != '\0' ? value : "-",
+               origins[kiln_config_origin(config, (kiln_knob)option)],
+               kiln_knob_environment((kiln_knob)option));
+        printf("%15s %s\n", "", kiln_knob_help((kiln_knob)option));
     }
     cli_close_context(context);
     return CLI_OK;

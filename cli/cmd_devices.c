@@ -3,8 +3,8 @@
 // its facts.
 // The rows of dtypes are a word and names: what is stored, computed in, and computed in fast, and
 // what is made where no dtype is named (float, integer, bool).
-// What is a device and in which order they come is decided by the providers. The one that the knob
-// `device` names is marked; a name that is none of them is an error.
+// What is a device and in which order they come is decided by the providers. The one that the
+// option `device` names is marked; a name that is none of them is an error.
 
 #include "cli.h"
 
@@ -71,34 +71,34 @@ static void print_usage(kiln_device *device)
            kiln_dtype_name(kiln_device_default_dtype(device, KILN_KIND_BOOL)));
 }
 
-/// Whether the knob means this address: the same text, or its scheme alone for the first of it.
-static bool is_chosen(const char *knob, const char *address)
+/// Whether the option means this address: the same text, or its scheme alone for the first of it.
+static bool is_chosen(const char *option, const char *address)
 {
-    size_t length = strlen(knob);
-    bool scheme = length > 0 && strncmp(address, knob, length) == 0 &&
+    size_t length = strlen(option);
+    bool scheme = length > 0 && strncmp(address, option, length) == 0 &&
                   (strcmp(address + length, ":0") == 0 ||
-                   (knob[length - 1] == ':' && strcmp(address + length, "0") == 0));
-    return strcmp(knob, address) == 0 || scheme;
+                   (option[length - 1] == ':' && strcmp(address + length, "0") == 0));
+    return strcmp(option, address) == 0 || scheme;
 }
 
 /// Devices elsewhere and those that only compute for tests are not listed: the first are not asked,
 /// the others opened, so that a wrong name is told here.
-static kiln_status check_choice(kiln_context *context, const char *knob, bool found,
+static kiln_status check_choice(kiln_context *context, const char *option, bool found,
                                 kiln_error *err)
 {
-    if (knob[0] == '\0' || found) {
+    if (option[0] == '\0' || found) {
         return KILN_STATUS_OK;
     }
-    if (strstr(knob, "://") != NULL || strncmp(knob, "unix:", 5) == 0) {
-        printf("%-12s opened when none is named, by the knob device; not asked now\n", knob);
+    if (strstr(option, "://") != NULL || strncmp(option, "unix:", 5) == 0) {
+        printf("%-12s opened when none is named, by the option device; not asked now\n", option);
         return KILN_STATUS_OK;
     }
     kiln_device *device = NULL;
-    kiln_status status = kiln_device_open(context, knob, &device, err);
+    kiln_status status = kiln_device_open(context, option, &device, err);
     if (status != KILN_STATUS_OK) {
-        return kiln_error_context(err, "the knob device");
+        return kiln_error_context(err, "the option device");
     }
-    printf("%-12s %s (the knob device says it)\n", kiln_device_address(device),
+    printf("%-12s %s (the option device says it)\n", kiln_device_address(device),
            kiln_device_info_of(device)->name);
     kiln_device_release(device);
     return KILN_STATUS_OK;
@@ -117,7 +117,7 @@ int cmd_devices(int argc, char **argv)
     if (cli_open_context(&none, &context, &err) != KILN_STATUS_OK) {
         return cli_fail("devices", &err);
     }
-    const char *knob = kiln_config_string(kiln_context_env(context)->config, KILN_KNOB_DEVICE);
+    const char *option = kiln_config_string(kiln_context_env(context)->config, KILN_KNOB_DEVICE);
     bool found = false;
     int result = CLI_OK;
     char address[64];
@@ -125,9 +125,9 @@ int cmd_devices(int argc, char **argv)
     for (size_t i = 0; kiln_device_describe(context, i, address, line, &err) == KILN_STATUS_OK &&
                        result == CLI_OK;
          i++) {
-        bool chosen = is_chosen(knob, address);
+        bool chosen = is_chosen(option, address);
         found = found || chosen;
-        printf("%-12s %s%s\n", address, line, chosen ? " (the knob device says it)" : "");
+        printf("%-12s %s%s\n", address, line, chosen ? " (the option device says it)" : "");
         kiln_device *device = NULL;
         if (kiln_device_open(context, address, &device, &err) != KILN_STATUS_OK) {
             result = cli_fail("devices", &err);
@@ -139,7 +139,7 @@ int cmd_devices(int argc, char **argv)
         print_usage(device);
         kiln_device_release(device);
     }
-    if (result == CLI_OK && check_choice(context, knob, found, &err) != KILN_STATUS_OK) {
+    if (result == CLI_OK && check_choice(context, option, found, &err) != KILN_STATUS_OK) {
         result = cli_fail("devices", &err);
     }
     cli_close_context(context);

@@ -175,8 +175,13 @@ static void print_report(const model_run_report *report)
     char memory[32];
     printf("device: %s\n", report->device_name);
     printf("first run: %s", cli_format_ns(first, report->first_ns));
-    if (!report->remote) {
-        printf(", of it %s compiling", cli_format_ns(memory, report->build_ns));
+    if (report->built > 0) {
+        printf(", of it %s compiling %llu program%s", cli_format_ns(memory, report->build_ns),
+               (unsigned long long)report->built, report->built == 1 ? "" : "s");
+    }
+    if (report->loaded > 0) {
+        printf(", %llu program%s taken from the cache", (unsigned long long)report->loaded,
+               report->loaded == 1 ? "" : "s");
     }
     printf("\n");
     if (report->repeats > 0) {

@@ -54,7 +54,7 @@ static const struct argp_option options_table[] = {
      "make the devices one group, in their order, for all_reduce of their sessions", 0},
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
-    {"set", 's', "NAME=VALUE", 0, "set a knob (see `kiln config`); may be repeated", 0},
+    {"set", 's', "NAME=VALUE", 0, "set an option (see `kiln config`); may be repeated", 0},
     {0},
 };
 

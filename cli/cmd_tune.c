@@ -80,17 +80,17 @@ static kiln_status tune(model_session *session, uint64_t *out_measured, blocks *
     return status;
 }
 
-/// The knobs may forbid what this command is for.
+/// The options may forbid what this command is for.
 static kiln_status check_measures(const model_session *session, kiln_error *err)
 {
     const kiln_config *config = kiln_context_env(session->context)->config;
     if (strcmp(kiln_config_string(config, KILN_KNOB_TUNE), "off") == 0) {
         return kiln_fail(err, FAILED_PRECONDITION,
-                         "the knob tune is off, so nothing is measured; add --tune full");
+                         "the option tune is off, so nothing is measured; add --tune full");
     }
     if (kiln_config_bool(config, KILN_KNOB_DETERMINISTIC)) {
         return kiln_fail(err, FAILED_PRECONDITION,
-                         "the knob deterministic is 1, so nothing is measured");
+                         "the option deterministic is 1, so nothing is measured");
     }
     return KILN_STATUS_OK;
 }

@@ -4,28 +4,42 @@
 
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#ifdef KILN_WITH_ONNX
+#define IF_ONNX(...) __VA_ARGS__
+#else
+#define IF_ONNX(...)
+#endif
+#ifdef KILN_WITH_REMOTE
+#define IF_REMOTE(...) __VA_ARGS__
+#else
+#define IF_REMOTE(...)
+#endif
+#define IF_NOTHING(...) __VA_ARGS__
 
 static const cli_command commands[] = {
-#ifdef KILN_WITH_ONNX
-    {"run", "run an ONNX model on inputs from .npy files", cmd_run},
-    {"explain", "tell how a model is cut into blocks, and which fuser won each", cmd_explain},
-    {"tune", "measure the fused blocks of a model and keep the winners", cmd_tune},
-    {"check-onnx", "run ONNX backend test cases", cmd_check_onnx},
-#endif
-    {"devices", "list the devices and what they can do", cmd_devices},
-    {"plugin", "list the fusers that were found, and why each was taken or not", cmd_plugin},
-    {"replay", "run a recorded stream of operations, and compare with the reference", cmd_replay},
-    {"ops", "list the operators", cmd_ops},
-    {"cache", "show, clear or fill the cache on disk", cmd_cache},
-    {"config", "show the knobs with their values and where these come from", cmd_config},
-    {"coll", "list the algorithms of collectives, or check them on devices", cmd_coll},
-#ifdef KILN_WITH_REMOTE
-    {"serve", "offer devices to other machines over gRPC", cmd_serve},
-#endif
-    {"bench", "measure, each figure beside a peer's from the same run", cmd_bench},
+#define KILN_COMMAND(id, needs, name, summary) IF_##needs({name, summary, cmd_##id}, )
+#include "commands.def"
+#undef KILN_COMMAND
 };
+
+/// Lost output, on a full disk for one, is a failure of whatever command. At exit, because argp
+/// ends the process by itself behind --help.
+static void check_output(void)
+{
+    bool lost = ferror(stdout) != 0;
+    bool flushed = fflush(stdout) == 0;
+    if (lost || !flushed) {
+        fprintf(stderr, "kiln: standard output cannot be written%s%s\n", flushed ? "" : ": ",
+                flushed ? "" : strerror(errno));
+        _exit(CLI_FAILED);
+    }
+}
 
 static void print_help(FILE *file)
 {
@@ -39,6 +53,7 @@ static void print_help(FILE *file)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = CLI_USAGE;
+    (void)atexit(check_output);
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;

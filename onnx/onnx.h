@@ -71,7 +71,6 @@ KILN_API void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *
 /// Version of the operator set of `domain` ("" for the standard one) that the model uses; 0 when
 /// none. Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
-KILN_API size_t kiln_onnx_model_node_count(const kiln_onnx_model *model);
 
 // ---- sessions: a model on a device ----
 
@@ -192,18 +191,10 @@ typedef struct kiln_onnx_tensor_info {
     size_t bytes;
 } kiln_onnx_tensor_info;
 
-/// Opens such a file. Ownership: `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_info`
-/// points into it. Lifetime: until closed; `env` must outlive it. Thread: any. Errors: those of
-/// kiln_onnx_model_open.
-KILN_NODISCARD KILN_API kiln_status kiln_onnx_tensor_open(const kiln_env *env, const char *path,
-                                                          kiln_onnx_tensor_file **out_file,
-                                                          kiln_onnx_tensor_info *out_info,
-                                                          kiln_error *err);
-
 /// Opens a file that holds a value of `kind`: TENSOR, SEQUENCE or OPTIONAL. `*out_kind` is TENSOR
 /// (one item), SEQUENCE (its items), or OPTIONAL for an optional that holds nothing. Ownership:
 /// `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_items` belongs to it. Lifetime:
-/// until closed; `env` must outlive it. Thread: any. Errors: those of kiln_onnx_tensor_open;
+/// until closed; `env` must outlive it. Thread: any. Errors: those of kiln_onnx_model_open;
 /// UNIMPLEMENTED for maps and what is nested deeper.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path,
                                                          kiln_onnx_kind kind,

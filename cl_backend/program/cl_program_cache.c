@@ -151,7 +151,6 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
             KILN_STATUS_OK) {
         return false;
     }
-    uint64_t begin = kiln_time_ns();
     bool loaded = use_entry(backend, build, &entry, made, program);
     kiln_free(backend->env, entry.data);
     if (!loaded) {
@@ -169,7 +168,6 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
     program->storable = true;
     backend->stats.programs_loaded++;
     backend->counters.programs_ahead += made != NULL;
-    backend->stats.build_ns += kiln_time_ns() - begin;
     return true;
 }
 

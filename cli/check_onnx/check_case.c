@@ -184,8 +184,10 @@ static kiln_status compare_value(check_run *run, const kiln_onnx_value_info *inf
 {
     bool is_sequence = kind == KILN_ONNX_KIND_SEQUENCE;
     if (actual->kind != kind || (is_sequence && actual->n_items != count)) {
-        return kiln_fail(err, INTERNAL, "kind %d of %zu items, expected kind %d of %zu",
-                         (int)actual->kind, actual->n_items, (int)kind, count);
+        static const char *const names[] = {"nothing", "a tensor",    "a sequence",
+                                            "a map",   "an optional", "a sparse tensor"};
+        return kiln_fail(err, INTERNAL, "output '%s' is %s of %zu items, expected is %s of %zu",
+                         info->name, names[actual->kind], actual->n_items, names[kind], count);
     }
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {

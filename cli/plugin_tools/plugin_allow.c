@@ -43,8 +43,8 @@ int plugin_allow(int argc, char **argv)
     static const struct argp argp = {NULL,
                                      parse,
                                      "FILE...",
-                                     "Adds the SHA-256 of plugins to the list of the knob "
-                                     "plugin-allow; without the knob, to kiln/plugins.allow in "
+                                     "Adds the SHA-256 of plugins to the list of the option "
+                                     "plugin-allow; without the option, to kiln/plugins.allow in "
                                      "$XDG_CONFIG_HOME.",
                                      children,
                                      NULL,

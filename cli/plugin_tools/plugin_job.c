@@ -17,7 +17,7 @@ enum { MOST_IDS = 1 << 20 };
 
 // ---- a model's stream ----
 
-/// `kiln explain`, which needs no inputs, with the knob that records.
+/// `kiln explain`, which needs no inputs, with the option that records.
 static void run_model(const cli_device_options *options, const char *model, const char *folder)
 {
     char record[4200];

@@ -73,7 +73,7 @@ int plugin_list(int argc, char **argv)
         options_table,
         parse,
         NULL,
-        "Lists the fusers that were found beside libkiln and in the folders of the knob "
+        "Lists the fusers that were found beside libkiln and in the folders of the option "
         "plugin-path.",
         children,
         NULL,

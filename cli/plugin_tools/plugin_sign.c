@@ -77,7 +77,7 @@ int plugin_sign(int argc, char **argv)
                                      "--key FILE [PLUGIN...]",
                                      "Signs plugins: the signature of PLUGIN is PLUGIN.sig. With "
                                      "--new, or without a PLUGIN, prints the line that stands for "
-                                     "the key in the file of the knob plugin-keys.",
+                                     "the key in the file of the option plugin-keys.",
                                      children,
                                      NULL,
                                      NULL};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln plugin record -- COMMAND...`: runs a program with the knob `record` set, so that it writes
-// each kind of stream that it runs as a replayable file, and says what came of it.
+// `kiln plugin record -- COMMAND...`: runs a program with the option `record` set, so that it
+// writes each kind of stream that it runs as a replayable file, and says what came of it.
 
 #include "ir_replay.h"
 #include "plugin_cli.h"

@@ -80,7 +80,7 @@ static const kiln_explained_candidate *collect_verdicts(collector *c, uint32_t o
                                           .won = verdict->won,
                                           .measured_ns = verdict->measured_ns};
         if (verdict->ready) {
-            out->n_ops = s->len;
+            out->n_ops = s->n_ops;
             out->n_launches = s->launches;
             out->claimed_ns = s->claimed_ns;
             out->trust = s->trust;
@@ -120,14 +120,33 @@ static const char *class_name(kiln_op_class cls)
     return (size_t)cls < sizeof(names) / sizeof(names[0]) && names[cls] != NULL ? names[cls] : "";
 }
 
+/// The tensors that `refs` names, numbered as the explanation lists them, from 1.
+static const kiln_tensor_desc *numbered(collector *c, const kiln_tensor_desc *tensors,
+                                        const uint32_t *refs, size_t count)
+{
+    kiln_tensor_desc *copies = room(c, count, sizeof(*copies));
+    for (size_t i = 0; copies != NULL && refs != NULL && i < count; i++) {
+        copies[i] = tensors[i];
+        copies[i].id = refs[i] != KILNI_FUSE_NONE ? refs[i] + 1 : tensors[i].id;
+    }
+    return copies;
+}
+
 static void collect_op(collector *c, uint32_t op)
 {
     const kiln_op_record *record = &c->segment->ops[op];
     const kiln_op_info *info = kiln_op_info_of(record->op);
+    const uint32_t *inputs = collect_operands(c, op, 0, record->n_inputs);
+    const uint32_t *outputs = collect_operands(c, op, record->n_inputs, record->n_outputs);
+    kiln_op_record shown = *record;
+    shown.inputs = numbered(c, record->inputs, inputs, record->n_inputs);
+    shown.outputs = numbered(c, record->outputs, outputs, record->n_outputs);
     kiln_explained_op *out = &c->ops[op];
     kiln_string text;
     kiln_string_init(&text, c->engine->env);
-    kiln_ir_print_op(record, &text);
+    if (!c->failed) {
+        kiln_ir_print_op(&shown, &text);
+    }
     while (text.length > 0 && text.text[text.length - 1] == '\n') {
         text.length--;
     }
@@ -138,9 +157,8 @@ static void collect_op(collector *c, uint32_t op)
                                .step = KILNI_FUSE_NONE,
                                .n_inputs = record->n_inputs,
                                .n_outputs = record->n_outputs,
-                               .inputs = collect_operands(c, op, 0, record->n_inputs),
-                               .outputs =
-                                   collect_operands(c, op, record->n_inputs, record->n_outputs)};
+                               .inputs = inputs,
+                               .outputs = outputs};
     c->failed = c->failed || text.failed;
     kiln_string_fini(&text);
     if (out->block == KILNI_FUSE_NONE && record->op != KILN_OP_DROP) {

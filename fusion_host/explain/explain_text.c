@@ -53,9 +53,10 @@ static void put_candidate(const kiln_explained_candidate *candidate, kiln_string
     kiln_string_init(&line, out->env);
     if (candidate->ready) {
         kiln_string_printf(
-            &line, "    %-9s %s: %u ops, %u %s, %.1f us", candidate->won ? "winner" : "candidate",
-            fuser, candidate->n_ops, candidate->n_launches,
-            candidate->n_launches == 1 ? "launch" : "launches", candidate->predicted_ns / 1e3);
+            &line, "    %-9s %s: %u %s, %u %s, %.1f us", candidate->won ? "winner" : "candidate",
+            fuser, candidate->n_ops, candidate->n_ops == 1 ? "operation" : "operations",
+            candidate->n_launches, candidate->n_launches == 1 ? "launch" : "launches",
+            candidate->predicted_ns / 1e3);
         if (candidate->predicted_ns > candidate->claimed_ns * 1.01) {
             kiln_string_printf(&line, " (claims %.1f)", candidate->claimed_ns / 1e3);
         }

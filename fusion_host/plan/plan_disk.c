@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    FORMAT = 5, ///< of key and entry
+    FORMAT = 6, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -108,6 +108,7 @@ static void add_score(kiln_string *s, const kilni_fuse_score *score)
     kiln_string_append(s, (const char *)&score->floor_ns, sizeof(score->floor_ns));
     kilni_fuse_write_number(s, score->launches);
     kilni_fuse_write_number(s, score->len);
+    kilni_fuse_write_number(s, score->n_ops);
 }
 
 static void add_block(kiln_string *s, const kiln_fuse_engine *engine, const kilni_fuse_block *block)
@@ -401,6 +402,7 @@ static void read_score(reader *r, kilni_fuse_score *score)
     score->floor_ns = real(r);
     score->launches = below(r, UINT32_MAX);
     score->len = below(r, UINT32_MAX);
+    score->n_ops = below(r, UINT32_MAX);
     kilni_fuse_score_close(score);
 }
 

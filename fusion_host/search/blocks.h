@@ -17,7 +17,8 @@ typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     double adjusted_ns; ///< the claim as it is believed, not below the floor
     double benefit_ns;
     uint32_t launches;
-    uint32_t len;
+    uint32_t len; ///< with drops
+    uint32_t n_ops; ///< without them
 } kilni_fuse_score;
 
 double kilni_fuse_score_baseline(const kiln_device_info *device,

@@ -183,6 +183,7 @@ static void score(choice *c, const kilni_fuse_translation *input, int64_t claime
     }
     for (uint32_t i = 0; i < input->len; i++) {
         s->baseline_ns += kilni_fuse_score_baseline(device, recorded, input->view->ops[i]);
+        s->n_ops += recorded->ops[input->view->ops[i]].op != KILN_OP_DROP;
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
     s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + unfused_ns;

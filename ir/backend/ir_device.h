@@ -81,7 +81,7 @@ typedef struct kiln_backend_stats {
     uint64_t blas_calls; ///< matmuls that a BLAS library ran
     uint64_t programs_built; ///< from source
     uint64_t programs_loaded; ///< from the cache
-    uint64_t build_ns;
+    uint64_t build_ns; ///< in the compiler; loading from the cache is not among it
     uint64_t bytes_used; ///< held by tensors now
     uint64_t bytes_peak;
     uint64_t bytes_pooled; ///< held by the pool, used or not

@@ -18,7 +18,7 @@ typedef struct kiln_explained_candidate {
     const char *reason; ///< why it is no candidate, or did not win; "" of the winner
     bool ready; ///< it is a candidate
     bool won;
-    uint32_t n_ops; ///< drops among them
+    uint32_t n_ops; ///< without drops
     uint32_t n_launches;
     double claimed_ns; ///< by the fuser
     double trust; ///< by what its claims are multiplied; 0: 1
@@ -31,7 +31,7 @@ typedef struct kiln_explained_candidate {
 typedef struct kiln_explained_op {
     const char *name;
     const char *kind; ///< class
-    const char *text; ///< as the printer writes it
+    const char *text; ///< as the printer writes it; %n is tensor n - 1 of the explanation
     uint32_t block; ///< UINT32_MAX: alone
     uint32_t step; ///< the first that runs it; UINT32_MAX: none, as of a drop
     const uint32_t *inputs; ///< tensors

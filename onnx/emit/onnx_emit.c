@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One operation of ours: recorded on the device, or computed on the host by the reference evaluator
 // when all of its inputs are small constants. So shape arithmetic costs no kernel and no read, and
-// no operator of ONNX has to know about it. Decides also when a constant operand becomes a scalar
-// attribute.
-#include "onnx_session.h"
+// no operator of ONNX has to know about it.
+#include "onnx_run.h"
 
-#include <math.h>
 #include <string.h>
-
-static kilni_onnx_ref new_temp(kilni_onnx_call *call)
-{
-    kilni_onnx_ref value = kilni_onnx_value_new(&call->session->env);
-    if (value == NULL) {
-        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for a value");
-        return NULL;
-    }
-    value->next = call->temps;
-    call->temps = value;
-    return value;
-}
 
 // ---- on the device ----
 
@@ -59,7 +45,7 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
         return;
     }
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < op->n_outputs; i++) {
-        values[i] = new_temp(call);
+        values[i] = kilni_onnx_temp(call);
     }
     if (!kilni_onnx_ok(call)) {
         return;
@@ -77,12 +63,6 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
 }
 
 // ---- on the host ----
-
-static bool is_small_constant(const kilni_onnx_value *value)
-{
-    int64_t count = kiln_desc_count(&value->desc);
-    return value->constant && (value->host != NULL || count == 0) && count <= KILNI_ONNX_FOLD_ELEMS;
-}
 
 /* Copies inputs to the evaluator, runs, and reads the result into `value`. */
 static kiln_status evaluate(kiln_onnx_session *session, const kiln_op_record *op,
@@ -127,7 +107,7 @@ static kiln_status evaluate(kiln_onnx_session *session, const kiln_op_record *op
 static kilni_onnx_ref fold(kilni_onnx_call *call, const kiln_op_record *op,
                            const kilni_onnx_ref *inputs)
 {
-    kilni_onnx_ref value = new_temp(call);
+    kilni_onnx_ref value = kilni_onnx_temp(call);
     if (value == NULL) {
         return NULL;
     }
@@ -156,7 +136,7 @@ static bool folds(const kiln_op_record *op, const kilni_onnx_ref *inputs)
         return false;
     }
     for (uint32_t i = 0; i < op->n_inputs; i++) {
-        if (!is_small_constant(inputs[i])) {
+        if (!kilni_onnx_is_small(inputs[i])) {
             return false;
         }
     }
@@ -244,178 +224,4 @@ void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
         record(call, &call_of, inputs, out_values);
     }
     kiln_string_fini(&text);
-}
-
-// ---- scalar operands ----
-
-/* The operator with a scalar for b, and the one that takes its operands the other way round. */
-static const struct {
-    kiln_op op;
-    kiln_op scalar;
-    kiln_op swapped;
-} scalar_forms[] = {
-    {KILN_OP_ADD, KILN_OP_ADD_SCALAR, KILN_OP_ADD},
-    {KILN_OP_SUB, KILN_OP_SUB_SCALAR, KILN_OP_COUNT},
-    {KILN_OP_MUL, KILN_OP_MUL_SCALAR, KILN_OP_MUL},
-    {KILN_OP_DIV, KILN_OP_DIV_SCALAR, KILN_OP_COUNT},
-    {KILN_OP_REM, KILN_OP_REM_SCALAR, KILN_OP_COUNT},
-    {KILN_OP_POW, KILN_OP_POW_SCALAR, KILN_OP_COUNT},
-    {KILN_OP_MAXIMUM, KILN_OP_CLAMP_MIN, KILN_OP_MAXIMUM},
-    {KILN_OP_MINIMUM, KILN_OP_CLAMP_MAX, KILN_OP_MINIMUM},
-    {KILN_OP_EQUAL, KILN_OP_EQUAL_SCALAR, KILN_OP_EQUAL},
-    {KILN_OP_NOT_EQUAL, KILN_OP_NOT_EQUAL_SCALAR, KILN_OP_NOT_EQUAL},
-    {KILN_OP_LESS, KILN_OP_LESS_SCALAR, KILN_OP_GREATER},
-    {KILN_OP_LESS_EQUAL, KILN_OP_LESS_EQUAL_SCALAR, KILN_OP_GREATER_EQUAL},
-    {KILN_OP_GREATER, KILN_OP_GREATER_SCALAR, KILN_OP_LESS},
-    {KILN_OP_GREATER_EQUAL, KILN_OP_GREATER_EQUAL_SCALAR, KILN_OP_LESS_EQUAL},
-    {KILN_OP_BITWISE_AND, KILN_OP_BITWISE_AND_SCALAR, KILN_OP_BITWISE_AND},
-    {KILN_OP_BITWISE_OR, KILN_OP_BITWISE_OR_SCALAR, KILN_OP_BITWISE_OR},
-    {KILN_OP_BITWISE_XOR, KILN_OP_BITWISE_XOR_SCALAR, KILN_OP_BITWISE_XOR},
-    {KILN_OP_SHIFT_LEFT, KILN_OP_SHIFT_LEFT_SCALAR, KILN_OP_COUNT},
-    {KILN_OP_SHIFT_RIGHT, KILN_OP_SHIFT_RIGHT_SCALAR, KILN_OP_COUNT},
-};
-
-/* Whether b can be a number beside a: one constant element that does not change a's shape. A NaN
-   bound would be read differently by a clamp, and u64 does not fit the attribute. */
-bool kilni_onnx_is_number(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
-                          kiln_number *out_number)
-{
-    if (!kilni_onnx_ok(call) || !is_small_constant(b) || kiln_desc_count(&b->desc) != 1 ||
-        b->desc.rank > a->desc.rank || a->desc.dtype != b->desc.dtype ||
-        a->desc.dtype == KILN_DTYPE_U64 || a->desc.dtype == KILN_DTYPE_BOOL) {
-        return false;
-    }
-    *out_number = kilni_onnx_value_number(call, b);
-    return out_number->is_integer || !isnan(out_number->v.f);
-}
-
-static kilni_onnx_ref with_number(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
-                                  kiln_number number)
-{
-    const kiln_attr attr = kilni_onnx_a_number(number);
-    return kilni_onnx_emit(call, op, &x, 1, &attr, 1);
-}
-
-kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref a,
-                                 kilni_onnx_ref b)
-{
-    if (!kilni_onnx_ok(call) || a == NULL || b == NULL) {
-        KILNI_ONNX_FAIL(call, INTERNAL, "an operand is missing");
-        return NULL;
-    }
-    kiln_number number;
-    bool fold_all = is_small_constant(a) && is_small_constant(b);
-    for (size_t i = 0; !fold_all && i < sizeof(scalar_forms) / sizeof(scalar_forms[0]); i++) {
-        if (scalar_forms[i].op == op && kilni_onnx_is_number(call, a, b, &number)) {
-            return with_number(call, scalar_forms[i].scalar, a, number);
-        }
-        if (scalar_forms[i].swapped == op && kilni_onnx_is_number(call, b, a, &number)) {
-            return with_number(call, scalar_forms[i].scalar, b, number);
-        }
-    }
-    if (!fold_all && op == KILN_OP_SUB && kilni_onnx_is_number(call, b, a, &number)) {
-        /* c - x is -x + c, to the bit. */
-        return with_number(call, KILN_OP_ADD_SCALAR, kilni_onnx_unary(call, KILN_OP_NEG, b),
-                           number);
-    }
-    const kilni_onnx_ref inputs[] = {a, b};
-    return kilni_onnx_emit(call, op, inputs, 2, NULL, 0);
-}
-
-kilni_onnx_ref kilni_onnx_scalar(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x, double value)
-{
-    return with_number(call, op, x, kiln_f64(value));
-}
-
-kilni_onnx_ref kilni_onnx_scalar_int(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
-                                     int64_t value)
-{
-    return with_number(call, op, x, kiln_i64(value));
-}
-
-// ---- values that are no tensors ----
-
-kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count)
-{
-    if (count < 0 || count > KILNI_ONNX_MAX_ITEMS) {
-        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "a sequence of %lld items, the limit is %d",
-                        (long long)count, KILNI_ONNX_MAX_ITEMS);
-    }
-    kilni_onnx_ref value = kilni_onnx_ok(call) ? new_temp(call) : NULL;
-    if (value == NULL) {
-        return NULL;
-    }
-    value->form = KILNI_ONNX_SEQUENCE;
-    value->items = kiln_alloc_array(&call->session->env, (size_t)count + 1, sizeof(*value->items));
-    if (value->items == NULL) {
-        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for a sequence");
-        return NULL;
-    }
-    value->n_items = (uint32_t)count;
-    return value;
-}
-
-kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call)
-{
-    kilni_onnx_ref value = kilni_onnx_ok(call) ? new_temp(call) : NULL;
-    if (value != NULL) {
-        value->form = KILNI_ONNX_NOTHING;
-    }
-    return value;
-}
-
-// ---- constants ----
-
-kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
-                                  const int64_t *dims)
-{
-    kilni_onnx_ref value = kilni_onnx_ok(call) ? new_temp(call) : NULL;
-    if (value == NULL) {
-        return NULL;
-    }
-    value->desc.dtype = dtype;
-    value->desc.rank = (uint8_t)rank;
-    for (uint32_t i = 0; i < rank; i++) {
-        value->desc.dims[i] = dims[i];
-    }
-    size_t bytes = (size_t)kiln_desc_bytes(&value->desc);
-    value->owned = kiln_alloc(&call->session->env, bytes + 1);
-    if (value->owned == NULL) {
-        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
-        return NULL;
-    }
-    value->host = value->owned;
-    value->constant = true;
-    return value;
-}
-
-kilni_onnx_ref kilni_onnx_const_data(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
-                                     const int64_t *dims, const void *data)
-{
-    kilni_onnx_ref value = kilni_onnx_scratch(call, dtype, rank, dims);
-    size_t bytes = value == NULL ? 0 : (size_t)kiln_desc_bytes(&value->desc);
-    if (bytes > 0) {
-        memcpy(value->owned, data, bytes);
-    }
-    return value;
-}
-
-kilni_onnx_ref kilni_onnx_const_ints(kilni_onnx_call *call, const int64_t *values, uint32_t count)
-{
-    const int64_t dims[] = {count};
-    return kilni_onnx_const_data(call, KILN_DTYPE_I64, 1, dims, values);
-}
-
-kilni_onnx_ref kilni_onnx_const_int(kilni_onnx_call *call, int64_t value)
-{
-    return kilni_onnx_const_data(call, KILN_DTYPE_I64, 0, NULL, &value);
-}
-
-kilni_onnx_ref kilni_onnx_const_tensor(kilni_onnx_call *call, const kilni_onnx_tensor *tensor)
-{
-    kilni_onnx_ref value = NULL;
-    if (kilni_onnx_ok(call)) {
-        call->status = kilni_onnx_keep(call->session, tensor, &value, call->err);
-    }
-    return value;
 }

@@ -2,7 +2,7 @@
 // The operators of ours as functions over values: each packs its attributes in the order of its
 // schema. An operation that would change nothing (a cast to the same type, a reshape to the same
 // lengths) is not recorded.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // If and Loop. What decides about the way is a number on the host: read from the device when it is
 // not there already. Decides what a loop without a limit and a condition is (refused: it would not
 // end), and that each round counts as a node of the run.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 

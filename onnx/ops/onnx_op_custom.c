@@ -3,7 +3,7 @@
 // version that is not newer than the model's operator set of that domain. Attributes are turned
 // into those of its parameters; what they mean is the plugin's business. Where no plugin brings the
 // operator, onnx_plan.c refuses the node by name.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,8 +74,9 @@ static kiln_attr value_of(kilni_onnx_call *call, const kiln_custom_param *param,
         return floats_of(call, from, numbers);
     default:
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED,
-                        "attribute '%s' has type %d, which operators of plugins do not take",
-                        from->name, (int)from->type);
+                        "attribute '%s' is %s; operators of plugins take numbers, strings and "
+                        "lists of numbers",
+                        from->name, kilni_onnx_attr_type_name(from->type));
         return (kiln_attr){0};
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Scan: a graph over slices of its inputs, with states handed on and slices of outputs collected.
 // Decides how version 8 (an axis of batches, lengths for each) is a row of runs of version 9's.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // Sequences and optionals: lists of values on the host, whose tensors stay where they are.
 // Positions are host numbers. Decides that an optional with a value is that value, and that a
 // sequence is never changed: each operator makes a new list of the same tensors.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 static int64_t position(kilni_onnx_call *call, uint32_t input, int64_t fallback)
 {

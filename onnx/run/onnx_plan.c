@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Turns graphs and functions into plans: names to slots, nodes to rows of onnx_ops.def or to
+// Turns graphs and functions into plans: names to slots, nodes to rows of the operators or to
 // functions, and how often each value is read, so that a run can let go of it at its last use.
 // Decides what is an unknown operator. A branch (If) gets a plan of its own whose free names are
 // slots of the plan around it.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 
@@ -27,42 +27,6 @@ typedef struct builder {
 static kiln_status plan_body(builder *around, kiln_onnx_session *session, const void *key,
                              const kilni_onnx_graph *graph, const kilni_onnx_function *function,
                              kilni_onnx_plan **out_plan, kiln_error *err);
-
-static const kilni_onnx_row rows[] = {
-#define KILN_ONNX_OP(type, first, last, least, most, handler, op)                                  \
-    {#type, first, last, least, most, kilni_onnx_op_##handler, KILN_OP_##op},
-#include "onnx_ops.def"
-#undef KILN_ONNX_OP
-};
-
-/* Nodes of foreign domains that a plugin serves. */
-static const kilni_onnx_row custom_row = {
-    "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
-
-/* Standard operators that are not served, and why. */
-static const struct {
-    const char *op_type;
-    const char *reason;
-} refused[] = {
-#define KILN_ONNX_OP(type, first, last, least, most, handler, op)
-#define KILN_ONNX_REFUSED(type, reason) {#type, reason},
-#include "onnx_ops.def"
-#undef KILN_ONNX_OP
-};
-
-const kilni_onnx_row *kilni_onnx_find_row(const char *op_type, int64_t version, bool *out_known)
-{
-    *out_known = false;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (strcmp(rows[i].op_type, op_type) == 0) {
-            *out_known = true;
-            if (version >= rows[i].first && version <= rows[i].last) {
-                return &rows[i];
-            }
-        }
-    }
-    return NULL;
-}
 
 const kilni_onnx_plan *kilni_onnx_plan_find(const kiln_onnx_session *session, const void *key)
 {
@@ -217,11 +181,9 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
 {
     const char *domain = node->domain[0] == '\0' ? "ai.onnx" : node->domain;
     const char *type = node->op_type;
-    for (size_t i = 0; node->domain[0] == '\0' && i < sizeof(refused) / sizeof(refused[0]); i++) {
-        if (strcmp(refused[i].op_type, type) == 0) {
-            return kiln_fail(b->err, UNIMPLEMENTED, "operator %s is not supported: %s", type,
-                             refused[i].reason);
-        }
+    const char *why = node->domain[0] == '\0' ? b->session->operators->refusal(type) : NULL;
+    if (why != NULL) {
+        return kiln_fail(b->err, UNIMPLEMENTED, "operator %s is not supported: %s", type, why);
     }
     if (known && version > KILNI_ONNX_NEWEST_OPSET) {
         return kiln_fail(b->err, UNIMPLEMENTED,
@@ -274,14 +236,7 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
     }
     bool known = false;
     step->version = opset_of(b, node->domain);
-    if (node->domain[0] == '\0') {
-        step->row = kilni_onnx_find_row(node->op_type, step->version, &known);
-    } else {
-        const kiln_custom_op *op = NULL;
-        kiln_status status =
-            kilni_onnx_find_custom(b->session->device, node, step->version, &op, NULL);
-        step->row = status == KILN_STATUS_OK ? &custom_row : NULL;
-    }
+    step->row = b->session->operators->find(b->session->device, node, step->version, &known);
     return step->row != NULL ? check_inputs(b, node, step->row)
                              : unknown_operator(b, node, step->version, known);
 }

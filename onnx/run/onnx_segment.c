@@ -4,7 +4,7 @@
 // Decides when that pays (never inside a caller's capture, nor where rounds of a loop run into each
 // other; a model that reads nothing is its caller's to capture as a whole) and what two runs have
 // to have in common. What cannot be captured is recorded as ever.
-#include "onnx_session.h"
+#include "onnx_run.h"
 
 #include <string.h>
 
@@ -360,7 +360,8 @@ static bool keep_looked(kilni_onnx_segment *segment, const kilni_onnx_frame *fra
 
 /* Runs the steps on a copy of the frame between begin and end of a capture. */
 static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
-                                kilni_onnx_frame *copy, kiln_tensor **tensors, kiln_error *err)
+                                kilni_onnx_step_fn run_step, kilni_onnx_frame *copy,
+                                kiln_tensor **tensors, kiln_error *err)
 {
     kiln_device *device = frame->session->device;
     for (uint32_t i = 0; i < segment->n_ins; i++) {
@@ -376,7 +377,7 @@ static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_fr
     segment->hopeless = true;
     kiln_graph_fix_shapes(device);
     for (uint32_t i = segment->begin; status == KILN_STATUS_OK && i < segment->end; i++) {
-        status = kilni_onnx_run_step(copy, &frame->plan->steps[i], err);
+        status = run_step(copy, &frame->plan->steps[i], err);
     }
     if (status == KILN_STATUS_OK &&
         !(place_outs(segment, frame, copy, tensors) && keep_looked(segment, frame))) {
@@ -390,7 +391,8 @@ static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_fr
     return status;
 }
 
-static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
+static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
+                    kilni_onnx_step_fn run_step)
 {
     kiln_onnx_session *session = frame->session;
     kiln_error ignored = KILN_ERROR_INIT;
@@ -401,7 +403,7 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
     kiln_status status = copy_frame(frame, &copy, &ignored);
     session->capturing = true;
     if (status == KILN_STATUS_OK && tensors != NULL) {
-        (void)record_steps(segment, frame, &copy, tensors, &ignored);
+        (void)record_steps(segment, frame, run_step, &copy, tensors, &ignored);
     }
     session->capturing = false;
     session->steps_run = steps_run;
@@ -527,13 +529,13 @@ static kilni_onnx_segment *segment_from(const kilni_onnx_frame *frame, uint32_t 
     return NULL;
 }
 
-kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint32_t begin, uint32_t *out_end,
-                                   kiln_error *err)
+kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint32_t begin,
+                                   kilni_onnx_step_fn run_step, uint32_t *out_end, kiln_error *err)
 {
     *out_end = begin;
     kilni_onnx_segment *segment = segment_from(frame, begin);
     if (segment != NULL && segment->graph == NULL && !segment->hopeless) {
-        capture(segment, frame);
+        capture(segment, frame, run_step);
     }
     if (segment == NULL || segment->graph == NULL) {
         return KILN_STATUS_OK;

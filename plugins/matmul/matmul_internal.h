@@ -3,8 +3,9 @@
 #define KILN_PLUGINS_MATMUL_INTERNAL_H
 
 /// What the files of the matrix product's fuser share: which operations join (matmul_block.c), how
-/// the product is done (matmul_plan.c), its text (matmul_emit.c, the innermost loops in
-/// matmul_inner.c), the program around it (matmul_program.c) and what it costs (matmul_estimate.c).
+/// the product is done (matmul_plan.c), its text (matmul_emit.c, from pieces: matmul_operand.c,
+/// matmul_inner.c, matmul_finish.c), the program around it (matmul_program.c) and what it costs
+/// (matmul_estimate.c).
 
 #include "kf_chain.h"
 
@@ -133,6 +134,8 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
                   uint32_t fuser);
 /// Marks the values that the prologue of an operand computes.
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op);
+/// Is the operand packed once and kept?
+uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);
 /// Is an input of the epilogue laid out as the result is?
 uint32_t mm_is_linear(const mm_block *block, uint32_t value);
 /// Axis of `value` that axis `axis` of the result is; -1 when it has none there or one of extent 1.
@@ -202,8 +205,6 @@ void mm_formula_parts(kf_formula *f, const mm_plan *plan);
 /// share of work-items; of parts of the sum there are so many that it is whole in any case.
 void mm_formula_across(kf_formula *f, const mm_plan *plan);
 void mm_formula_chunk(kf_formula *f, const mm_plan *plan);
-/// Is the operand packed once and kept?
-uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);
 /// Bytes of a packed operand.
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
 /// Bytes of the sum's parts.

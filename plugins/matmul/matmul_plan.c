@@ -104,6 +104,20 @@ uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
     return 0;
 }
 
+uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
+{
+    const kf_chain *chain = &plan->block->chain;
+    for (uint32_t i = 0; i < plan->block->product; i++) {
+        for (uint32_t k = 0; k < chain->ops[i].n_numbers; k++) {
+            if (mm_makes(plan->block, operand, i) &&
+                chain->numbers[chain->ops[i].numbers[k]].is_scalar) {
+                return 0; // another number another time
+            }
+        }
+    }
+    return plan->form == MM_FORM_PACKED && operand->constant;
+}
+
 // ---- the batch as rows ----
 
 /// The left operand's batch and rows are one long axis in memory, the right one's are repeated.

@@ -205,20 +205,6 @@ void mm_formula_partial(kf_formula *f, const mm_plan *plan)
     kf_formula_imm_op(f, plan->compute_bytes, KF_INS_MUL);
 }
 
-uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
-{
-    const kf_chain *chain = &plan->block->chain;
-    for (uint32_t i = 0; i < plan->block->product; i++) {
-        for (uint32_t k = 0; k < chain->ops[i].n_numbers; k++) {
-            if (mm_makes(plan->block, operand, i) &&
-                chain->numbers[chain->ops[i].numbers[k]].is_scalar) {
-                return 0; // another number another time
-            }
-        }
-    }
-    return plan->form == MM_FORM_PACKED && operand->constant;
-}
-
 // ---- launches ----
 
 /// Work-items that pack an operand: of one step of terms of one tile or group of panels, of all of

@@ -243,9 +243,9 @@ def page_paths(tree):
 
 
 def environment_names(tree):
-    """What programs and scripts read of the environment is a knob, or base warns of it."""
-    knobs = read_if_there(tree, "base/config.def")
-    known = set(re.findall(r'"(KILN_\w+)"', knobs + read_if_there(tree, "base/unknown_names.c")))
+    """What programs and scripts read of the environment is an option, or base warns of it."""
+    options = read_if_there(tree, "base/config.def")
+    known = set(re.findall(r'"(KILN_\w+)"', options + read_if_there(tree, "base/unknown_names.c")))
     begins = tuple(name for name in known if name.endswith("_"))
     reads = re.compile(r'(?:getenv\("|environ(?:\.get\(|\[)"|\$\{?'
                        r"|\b(?:export|env) (?:KILN_\w+=\S* )*)(KILN_[A-Z_]+)")
@@ -253,7 +253,7 @@ def environment_names(tree):
     for name in tree.files:
         if name.endswith((".c", ".h", ".py", ".sh")) or name in ("dev", ".ci/run"):
             text = tree.read(name)
-            bad += [f"{name}:{structure.line_of(text, m.start(1))}: {m.group(1)} is no knob, and "
+            bad += [f"{name}:{structure.line_of(text, m.start(1))}: {m.group(1)} is no option, and "
                     "base/unknown_names.c does not know it" for m in reads.finditer(text)
                     if m.group(1) not in known and not m.group(1).startswith(begins)]
     return bad

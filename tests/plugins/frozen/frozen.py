@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The promise "a 1.x plugin loads in every 1.y host": sources of an earlier day, built with the headers of that
 day by every compiler here, are taken by today's host, win their block and pass its checks."""
+import hashlib
 import os
 import re
 import shutil
@@ -26,9 +27,29 @@ def build(compiler, source, plugin, *more):
     return built.stderr[:500] if built.returncode else None
 
 
+def draft(folder):
+    """Writes the files of the draft: those of 1.0 with the differences in draft.diff, to the byte as they were."""
+    with open(os.path.join(HERE, "draft.diff"), encoding="utf-8") as file:
+        parts = re.split(r"(?m)^file (\S+) from (\S+) sha256 (\w+)\n", file.read())[1:]
+    os.makedirs(folder)
+    for name, origin, digest, hunks in zip(*[iter(parts)] * 4):
+        with open(os.path.join(HERE, "1.0", origin), encoding="utf-8") as file:
+            old = file.read().splitlines(keepends=True)
+        new, at = [], 0
+        for first, count, lines in re.findall(r"(?m)^@@ -(\d+)(?:,(\d+))? \+\S+ @@.*\n((?:[-+].*\n)*)", hunks):
+            n_old = int(count or 1)
+            begin = int(first) - (n_old > 0)
+            new += old[at:begin] + [line[1:] for line in lines.splitlines(keepends=True) if line[0] == "+"]
+            at = begin + n_old
+        text = "".join(new + old[at:]).encode()
+        assert hashlib.sha256(text).hexdigest() == digest, f"{name} is not as it was written"
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(text)
+
+
 def problem(compiler, name, work):
     plugin = os.path.join(work, f"{compiler}-{os.path.basename(name)}.so")
-    failed = build(compiler, os.path.join(HERE, name), plugin)
+    failed = build(compiler, os.path.join(work if name.startswith("draft/") else HERE, name), plugin)
     if failed:
         return failed
     listed = run([KILN, "plugin", "list", "--plugin", plugin], work)
@@ -76,6 +97,7 @@ def layout_problem(kiln, work):
 def main():
     compilers = [c for c in ("gcc", "clang-14") if shutil.which(c)]
     with tempfile.TemporaryDirectory(prefix="kiln-frozen-") as work:
+        draft(os.path.join(work, "draft"))
         problems = {f"{name} by {c}": problem(c, name, work) for c in compilers for name in SAMPLES}
         problems["layout"] = layout_problem(KILN, work)
     for case, text in problems.items():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Knobs: precedence, types, the file's grammar, and every allocation failing once.
+// Options: precedence, types, the file's grammar, and every allocation failing once.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static void test_types(void)
         {"log", "loud", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"log", "=debug", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"log", "", 0, KILN_STATUS_INVALID_ARGUMENT},
-        {"no-such-knob", "1", 0, KILN_STATUS_NOT_FOUND},
+        {"no-such-option", "1", 0, KILN_STATUS_NOT_FOUND},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kiln_config *config = NULL;
@@ -110,9 +110,9 @@ static void test_types(void)
             kiln_config_set(config, cases[i].name, cases[i].value, KILN_ORIGIN_FLAG, &err);
         KILN_CHECK_INT(status, cases[i].status);
         KILN_CHECK(status == KILN_STATUS_OK || strstr(err.message, cases[i].name) != NULL);
-        for (int knob = 0; status == KILN_STATUS_OK && knob < KILN_KNOB_COUNT; knob++) {
-            if (strcmp(kiln_knob_name((kiln_knob)knob), cases[i].name) == 0) {
-                KILN_CHECK_INT(kiln_config_int(config, (kiln_knob)knob), cases[i].expected);
+        for (int option = 0; status == KILN_STATUS_OK && option < KILN_KNOB_COUNT; option++) {
+            if (strcmp(kiln_knob_name((kiln_knob)option), cases[i].name) == 0) {
+                KILN_CHECK_INT(kiln_config_int(config, (kiln_knob)option), cases[i].expected);
             }
         }
         kiln_config_destroy(config);
@@ -145,7 +145,7 @@ static void test_bad_files(void)
     kiln_config *config = NULL;
     kiln_error err = KILN_ERROR_INIT;
     check_bad_file("plugins = off\nnonsense\n", "kiln.conf:2");
-    check_bad_file("x = 1\n", "kiln.conf:1: no knob is named 'x'");
+    check_bad_file("x = 1\n", "kiln.conf:1: no option is named 'x'");
     check_bad_file("\n\ncache-limit = lots\n", "kiln.conf:3");
     char *line = malloc(6000);
     memset(line, 'a', 5999);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The cache folder: knob, XDG_CACHE_HOME, HOME, off, and paths that do not fit.
+// The cache folder: option, XDG_CACHE_HOME, HOME, off, and paths that do not fit.
 #include <stdlib.h>
 
 #include "base.h"
 #include "harness.h"
 
-static kiln_status cache_dir(const char *knob, const char *xdg, const char *home, char *out_path,
+static kiln_status cache_dir(const char *option, const char *xdg, const char *home, char *out_path,
                              size_t capacity)
 {
     kiln_env env = {.allocator = kiln_allocator_default()};
     KILN_CHECK_INT(kiln_config_create(&env.allocator, NULL, false, &env.config, NULL), 0);
-    KILN_CHECK_INT(kiln_config_set(env.config, "cache-dir", knob, KILN_ORIGIN_FLAG, NULL), 0);
+    KILN_CHECK_INT(kiln_config_set(env.config, "cache-dir", option, KILN_ORIGIN_FLAG, NULL), 0);
     setenv("XDG_CACHE_HOME", xdg, 1);
     setenv("HOME", home, 1);
     kiln_status status = kiln_cache_dir(&env, out_path, capacity, NULL);

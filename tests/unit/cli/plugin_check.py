@@ -52,7 +52,7 @@ SPOILED = {
     "negative": ("states", "est_ns is less than 0", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
                  "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, -3);\n"
                  "    kf_formula_op(&e->ns, KF_INS_MUL);"),
-    "composite": ("taste", "silu is recorded as", MINE, "{KF_OP_ADD, KF_OP_RELU}", "{KF_OP_ADD, KF_OP_SILU}"),
+    "composite": ("corpus", "silu is recorded as", MINE, "{KF_OP_ADD, KF_OP_RELU}", "{KF_OP_ADD, KF_OP_SILU}"),
     "empty ready": ("any-stream", "ready without a length", HEADER, "    state.ready = builder_is_ready(builder);",
                     "    state.ready = 1;"),
     "reopens": ("any-stream", "open again", HEADER, "for (i = 0; i < n && !builder_is_closed(builder); i++) {",
@@ -191,7 +191,7 @@ def takes_nothing():
     run = check(os.path.join(TEST_PLUGINS, "null.so"), "--level", "4")
     lines = run.stdout.splitlines()
     failed = [line.split()[2] for line in lines if line.startswith("FAIL")]
-    wanted = ["taste", "leaks", "quiet", "states", "batch", "clone", "reset", "closed", "finish", "newer", "unmapped", "same",
+    wanted = ["corpus", "leaks", "quiet", "states", "batch", "clone", "reset", "closed", "finish", "newer", "unmapped", "same",
               "cost", "results", "guards"]
     return None if failed == wanted and "was ready after none of" in run.stdout else run.stdout
 
@@ -199,7 +199,7 @@ def takes_nothing():
 def finds(chain):
     """One chain is taken, and is ready only at its end: it is found, whatever the seed."""
     for seed in range(1, 5):
-        run = check(os.path.join(TEST_PLUGINS, f"picky_{chain}.so"), "--only", "taste", "--seed", str(seed), "--timeout", "120")
+        run = check(os.path.join(TEST_PLUGINS, f"picky_{chain}.so"), "--only", "corpus", "--seed", str(seed), "--timeout", "120")
         if run.returncode != 0:
             return f"seed {seed}: {run.stdout}"
     return None

@@ -2,6 +2,7 @@
 """The command as a user types it: results, exit codes, and one clear line for everything that is wrong."""
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -40,6 +41,11 @@ def expect_error(run, *parts, code=1):
     assert len(run.stderr.strip().splitlines()) == 1, f"not one line: {run.stderr!r}"
 
 
+def commands():
+    """The names in the help of `kiln`."""
+    return re.findall(r"(?m)^  ([a-z-]+) ", kiln("--help").stdout)
+
+
 def write(folder, name, data):
     path = os.path.join(folder, name)
     with open(path, "wb") as file:
@@ -58,6 +64,20 @@ def run_prints_the_job():
     run = kiln("run", MODEL, "--input", INPUT)
     expect(run, 0, "predicted class: 3", "first run:", "repeated run:", "operations: ",
            "fused blocks", "kernels launched:", "peak of device memory:")
+
+
+@case
+def compiling_is_not_loading():
+    """What a second process takes from the cache was not compiled by it."""
+    with tempfile.TemporaryDirectory() as folder:
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_DEVICE": "opencl:0"}
+        run = kiln("run", MODEL, "--input", INPUT, **keep)
+        expect(run, 0)
+        cold = re.search(r"first run: .*, of it ([\d.]+) (ms|s) compiling (\d+) programs?\n", run.stdout)
+        assert cold, run.stdout
+        run = kiln("run", MODEL, "--input", INPUT, **keep)
+        expect(run, 0, f", {cold.group(3)} programs taken from the cache")
+        assert "compiling" not in run.stdout, run.stdout
 
 
 @case
@@ -149,11 +169,30 @@ def benches_name_their_cases():
 
 @case
 def help_everywhere():
-    for command in ("run", "devices", "plugin", "ops", "explain", "tune", "cache", "config",
-                    "check-onnx", "bench", "coll"):
-        expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
     expect(kiln("--help"), 0, "usage: kiln COMMAND")
+    assert {"run", "devices", "plugin", "ops", "explain", "tune", "cache", "config", "check-onnx", "bench", "coll",
+            "replay"} <= set(commands())
+    for command in commands():
+        expect(kiln(command, "--help"), 0, "Usage: kiln " + command)
     expect(kiln("--version"), 0, "kiln 0.")
+
+
+@case
+def lost_output_is_told():
+    """A full disk behind standard output: the job failed, whatever the command."""
+    told = [[name, "--help"] for name in commands()]
+    told += [["--help"], ["--version"], ["ops"], ["ops", "matmul"], ["config"], ["devices"], ["plugin", "list"],
+             ["plugin", "abi"], ["cache", "stat"], ["coll", "list"], ["run", MODEL, "--input", INPUT, *FAST],
+             ["explain", MODEL]]
+    for arguments in told:
+        with open("/dev/full", "w", encoding="ascii") as full:
+            run = subprocess.run([KILN, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                 timeout=300)
+        assert run.returncode == 1, f"{arguments}: rc {run.returncode}"
+        assert run.stderr.count("kiln: standard output cannot be written") == 1, f"{arguments}: {run.stderr!r}"
+    with open("/dev/full", "w", encoding="ascii") as full:
+        run = subprocess.run([KILN, "run"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
+    assert run.returncode == 2, "nothing was lost of what was wrong usage"
 
 
 @case
@@ -442,32 +481,32 @@ def allows_and_signs_plugins():
         with open(os.path.join(BUILD, "lib/kiln/plugins/elementwise.so"), "rb") as source:
             write(folder, "elementwise.so", source.read())
         os.chmod(plugin, 0o644)
-        knobs = {"KILN_PLUGIN_PATH": folder, "XDG_CONFIG_HOME": folder, "KILN_PLUGINS": "-/" + BUILD.strip("/")}
-        listed = lambda mode: kiln("plugin", "list", "--why", KILN_PLUGIN_MODE=mode, **knobs)
+        options = {"KILN_PLUGIN_PATH": folder, "XDG_CONFIG_HOME": folder, "KILN_PLUGINS": "-/" + BUILD.strip("/")}
+        listed = lambda mode: kiln("plugin", "list", "--why", KILN_PLUGIN_MODE=mode, **options)
         expect(listed("allowlist"), 0, "not in the list of plugin-allow; `kiln plugin allow FILE` adds it")
-        run = lambda mode: kiln("run", MODEL, "--input", INPUT, **knobs, KILN_PLUGIN_MODE=mode)
+        run = lambda mode: kiln("run", MODEL, "--input", INPUT, **options, KILN_PLUGIN_MODE=mode)
         expect_error(run("allowlist"), "elementwise.so", "`kiln plugin allow FILE` adds it", code=0)
         assert run("off").stderr == ""
-        expect(kiln("plugin", "allow", plugin, **knobs), 0, "is allowed")
-        expect(kiln("plugin", "allow", plugin, **knobs), 0, "was allowed before")
+        expect(kiln("plugin", "allow", plugin, **options), 0, "is allowed")
+        expect(kiln("plugin", "allow", plugin, **options), 0, "was allowed before")
         expect(listed("allowlist"), 0, "taken    org.kiln.elementwise")
         expect(listed("signed"), 0, "plugin-keys has no key")
         key = os.path.join(folder, "key.pem")
-        run = kiln("plugin", "sign", "--key", key, "--new", plugin, **knobs)
+        run = kiln("plugin", "sign", "--key", key, "--new", plugin, **options)
         expect(run, 0)
         assert len(run.stdout) == 65, run.stdout
-        assert kiln("plugin", "sign", "--key", key, **knobs).stdout == run.stdout
+        assert kiln("plugin", "sign", "--key", key, **options).stdout == run.stdout
         write(os.path.join(folder, "kiln"), "plugins.keys", run.stdout.encode())
         os.chmod(os.path.join(folder, "kiln", "plugins.keys"), 0o600)
         expect(listed("signed"), 0, "taken    org.kiln.elementwise")
         expect(listed("off"), 0, "plugin-mode is off")
-        expect_error(kiln("plugin", "sign", "--key", key, "--new", **knobs), "is there: it stays as it is")
-        assert kiln("plugin", "sign", plugin, **knobs).returncode != 0
-        assert kiln("plugin", "allow", **knobs).returncode != 0
+        expect_error(kiln("plugin", "sign", "--key", key, "--new", **options), "is there: it stays as it is")
+        assert kiln("plugin", "sign", plugin, **options).returncode != 0
+        assert kiln("plugin", "allow", **options).returncode != 0
 
 
 @case
-def bad_knobs():
+def bad_options():
     expect_error(kiln("run", MODEL, "--input", INPUT, "--set", "nonsense=1"), "nonsense")
     expect_error(kiln("config", "--set", "memory-budget=lots"), "memory-budget")
     expect_error(kiln("config", "--set", "memory-budget=-5"), "memory-budget", "-5")
@@ -536,7 +575,7 @@ def several_graphs_are_tuned_and_told():
 def lists_things():
     expect(kiln("devices"), 0, "opencl:0")
     expect(kiln("devices", "--verbose"), 0, "stores", "computes", "f32", "defaults      f32 i64 bool")
-    expect(kiln("devices", KILN_DEVICE="reference"), 0, "(the knob device says it)")
+    expect(kiln("devices", KILN_DEVICE="reference"), 0, "(the option device says it)")
     expect_error(kiln("devices", KILN_DEVICE="abacus"), "abacus")
     expect(kiln("ops"), 0, "matmul", "conv")
     expect(kiln("ops", "conv"), 0, "dilations")

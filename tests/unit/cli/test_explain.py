@@ -89,6 +89,7 @@ def check_whole(data):
         assert all(ops[o]["block"] == i for o in block["ops"])
         winners = [c for c in block["candidates"] if c["status"] == "winner"]
         assert len(winners) == 1 and winners[0]["fuser"] == block["fuser"], block["candidates"]
+        assert winners[0]["ops"] == sum(ops[o]["name"] != "drop" for o in block["ops"]), "drops are no operations"
         assert block["sources"] and all(len(s["text"]) > 20 for s in block["sources"])
         assert block["predicted_ns"] > 0 and block["baseline_ns"] > block["predicted_ns"]
     for i, op in enumerate(ops):
@@ -98,6 +99,8 @@ def check_whole(data):
             assert {c["fuser"] for c in op["candidates"]} == set(data["fusers"]), op
             assert all(c["status"] != "winner" and c["reason"] for c in op["candidates"]), op
             assert steps[op["step"]]["op"] == i
+        numbers = [int(n) for n in re.findall(r"%(\d+)", op["text"])]
+        assert numbers == [t + 1 for t in op["outputs"] + op["inputs"]], f"one number for a tensor: {op}"
         for t in op["outputs"] if op["name"] != "drop" else []:
             assert t is None or tensors[t]["made_by"] == i
     peak = max(s["live_bytes"] for s in steps)
@@ -315,8 +318,8 @@ def trace_of_a_run():
 
 
 @case
-def trace_by_a_knob():
-    path = file_of("knob.json")
+def trace_by_an_option():
+    path = file_of("option.json")
     kiln("run", DIGITS, "--input", INPUT, "--set", f"trace={path}", "--device", "reference", "--repeat", "1")
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]

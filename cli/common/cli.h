@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_CLI_H
+#define KILN_CLI_H
+
+/// What the subcommands of `kiln` share: the options that open a device, and how errors are told.
+/// Exit status: 0, 1 for a failed job, 2 for wrong usage. Results go to standard output; errors are
+/// one line on standard error.
+
+#include "kiln.h"
+
+#include <argp.h>
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary; ///< one line for help
+    int (*run)(int argc, char **argv);
+} cli_command;
+
+#define KILN_COMMAND(id, needs, name, summary) int cmd_##id(int argc, char **argv);
+#include "commands.def"
+#undef KILN_COMMAND
+int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/// Whether every device records the operator as simpler ones, so that no fuser ever sees it.
+bool cli_op_is_always_expanded(kiln_op op);
+/// Writes the names of the operators that a composite is recorded as, each once; "" for an
+/// operator that is no composite.
+void cli_op_expansion(kiln_op op, char *out_text, size_t capacity);
+
+/// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp
+/// among an argp's children with a cli_device_options as its input.
+typedef struct cli_device_options {
+    const char *device; ///< NULL: as configured, or the first
+    bool no_fusion;
+    const char *tune; ///< NULL: as configured
+    const char *tune_default; ///< when nobody configured it; NULL: its default
+    const char *check; ///< NULL: as configured
+    bool afresh; ///< forget the plugin failures that the cache remembers
+    const char *plugins[16];
+    size_t n_plugins;
+    const char *settings[32]; ///< NAME=VALUE
+    size_t n_settings;
+} cli_device_options;
+
+extern const struct argp cli_device_argp;
+
+/// For the parser of a command that takes exactly one file: stores it in `*path`. `which` completes
+/// the message "say ..." that is shown when there is none.
+error_t cli_parse_file(int key, char *text, struct argp_state *state, const char *which,
+                       const char **path);
+
+/// Opens a context with the settings and plugins of the options. While it is open, a signal from
+/// the user (such as Ctrl-C) ends the process without blaming the plugin that runs at that moment.
+kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
+                             kiln_error *err);
+void cli_close_context(kiln_context *context);
+kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
+                            kiln_device **out_device, kiln_error *err);
+
+/// Whether the device is behind a server. Then the server plans, fuses and compiles, and this
+/// process cannot show any of it.
+bool cli_is_remote(const kiln_device *device);
+/// Prints how many operations ran and, for a local device, in how many fused blocks.
+void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks);
+/// Fails for a device behind a server; the message tells the user to run `command` on the server's
+/// machine.
+kiln_status cli_check_local(const kiln_device *device, const char *command, kiln_error *err);
+
+/// Prints "kiln COMMAND: text" on standard error and returns the exit status.
+int cli_fail(const char *command, const kiln_error *err);
+int cli_usage(const char *command, const char *format, ...) KILN_PRINTF(2, 3);
+
+/// Both change a text that came from a model, a plugin or a file name, in place. `cli_make_utf8` is
+/// for JSON and XML: if the text is not UTF-8, its bytes beyond ASCII become question marks.
+/// `cli_make_shown` is for a terminal: control characters become question marks.
+void cli_make_utf8(char *text);
+void cli_make_shown(char *text);
+
+/// Builds the list "a, b and 3 more" for an error message, in the caller's buffer. Start with
+/// `cli_names names = {.text = buffer, .capacity = sizeof(buffer)}`, add the names, then call
+/// cli_names_end, which returns the text.
+typedef struct cli_names {
+    char *text;
+    size_t capacity;
+    size_t length;
+    unsigned more; ///< names that did not fit
+} cli_names;
+void cli_names_add(cli_names *names, const char *name);
+const char *cli_names_end(cli_names *names); ///< "none" for an empty list
+
+/// "1.23 ms", "4.5 MiB": written into a buffer of the caller.
+const char *cli_format_ns(char out_text[32], double ns);
+const char *cli_format_bytes(char out_text[32], double bytes);
+/// "[0,3]": the position of an element of a dense array. Any rank; a long text is cut.
+enum { CLI_INDEX_ROOM = 64 };
+const char *cli_format_index(char out_text[CLI_INDEX_ROOM], size_t rank, const int64_t *dims,
+                             size_t element);
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which operator a node is: the row of onnx_ops.def for its type and version, or the operator of a
+// plugin. The only place that lists the handlers of onnx_op_*.c.
+#include "onnx_run.h"
+
+#include <string.h>
+
+static const kilni_onnx_row rows[] = {
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)                                  \
+    {#type, first, last, least, most, kilni_onnx_op_##handler, KILN_OP_##op},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+/// Nodes of foreign domains that a plugin serves.
+static const kilni_onnx_row custom_row = {
+    "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
+
+/// Standard operators that are not served, and why.
+static const struct {
+    const char *op_type;
+    const char *reason;
+} refused[] = {
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)
+#define KILN_ONNX_REFUSED(type, reason) {#type, reason},
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+};
+
+static const kilni_onnx_row *find_standard(const char *op_type, int64_t version, bool *out_known)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(rows[i].op_type, op_type) == 0) {
+            *out_known = true;
+            if (version >= rows[i].first && version <= rows[i].last) {
+                return &rows[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+static const kilni_onnx_row *find(kiln_device *device, const kilni_onnx_node *node, int64_t version,
+                                  bool *out_known)
+{
+    const kiln_custom_op *op = NULL;
+    *out_known = false;
+    if (node->domain[0] == '\0') {
+        return find_standard(node->op_type, version, out_known);
+    }
+    kiln_status status = kilni_onnx_find_custom(device, node, version, &op, NULL);
+    return status == KILN_STATUS_OK ? &custom_row : NULL;
+}
+
+static const char *refusal(const char *op_type)
+{
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (strcmp(refused[i].op_type, op_type) == 0) {
+            return refused[i].reason;
+        }
+    }
+    return NULL;
+}
+
+const kilni_onnx_operators kilni_onnx_all_operators = {.find = find, .refusal = refusal};

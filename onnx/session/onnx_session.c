@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Sessions: a model on a device with its plans. Decides which operators the
+// plans may name. Runs are onnx_io.c's.
+#include "onnx_run.h"
+
+kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
+                                     kiln_onnx_session **out_session, kiln_error *err)
+{
+    *out_session = NULL;
+    kiln_onnx_session *session = kiln_alloc(&model->env, sizeof(*session));
+    if (session == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a session");
+    }
+    session->env = model->env;
+    session->model = model;
+    session->device = kiln_device_retain(device);
+    session->operators = &kilni_onnx_all_operators;
+    kiln_arena_init(&session->arena, &session->env);
+    const kiln_backend_provider *provider = kiln_ir_reference_provider();
+    kiln_status status =
+        provider->open(&session->env, "reference:0", &session->host, err, provider->user);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_plan_model(session, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kiln_onnx_session_destroy(session);
+        return status;
+    }
+    *out_session = session;
+    return KILN_STATUS_OK;
+}
+
+void kiln_onnx_session_destroy(kiln_onnx_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    kilni_onnx_segments_free(session);
+    for (uint32_t i = 0; i < session->kept_size; i++) {
+        kilni_onnx_release(&session->env, session->kept[i].value);
+    }
+    kiln_env env = session->env;
+    kiln_free(&env, session->kept);
+    kiln_arena_fini(&session->arena);
+    if (session->host != NULL) {
+        session->host->ops->close(session->host);
+    }
+    kiln_device_release(session->device);
+    kiln_free(&env, session);
+}
+
+void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trace_fn fn, void *user)
+{
+    session->trace = fn;
+    session->trace_user = user;
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_ONNX_IMPORT_H
+#define KILN_ONNX_IMPORT_H
+
+// What the importer's files share: values, the call of one node, and the small language in which
+// the operators are written (onnx_op_*.c). Every function of that language does nothing after the
+// first failure of its call and gives NULL, 0 or an empty list, so that an operator reads like a
+// formula. A value that a function returns belongs to the call and goes with it; what outlives the
+// call is given to kilni_onnx_out.
+
+#include "onnx_model.h"
+
+enum {
+    KILNI_ONNX_FOLD_ELEMS = 4096, ///< constants up to this size are computed on the host
+    KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
+    KILNI_ONNX_MAX_CALLS = 32, ///< functions and branches inside each other
+    KILNI_ONNX_MAX_ITEMS = 1 << 20, ///< of a sequence
+    KILNI_ONNX_NEWEST_OPSET = 21
+};
+
+typedef enum kilni_onnx_form {
+    KILNI_ONNX_TENSOR = 0,
+    KILNI_ONNX_SEQUENCE = 1, ///< of tensors; never changed once made
+    KILNI_ONNX_NOTHING = 2 ///< an optional without a value; one with a value is that value
+} kilni_onnx_form;
+
+/// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
+typedef struct kilni_onnx_value {
+    uint32_t refs;
+    kilni_onnx_form form;
+    bool constant; ///< the same in every run: may be computed with on the host
+    bool given; ///< an input of the run
+    bool looked; ///< its contents on the host decided about something
+    kiln_tensor_desc desc;
+    int32_t narrow; ///< ONNX's number of INT4 or UINT4, which i8 and u8 hold; 0: as the dtype says
+    kiln_tensor *tensor;
+    const void *host; ///< dense, at any address
+    void *owned; ///< `host` when it is ours to free
+    struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
+    uint32_t n_items;
+    struct kilni_onnx_value *next; ///< in the list of a call
+} kilni_onnx_value;
+
+typedef kilni_onnx_value *kilni_onnx_ref;
+
+struct kilni_onnx_frame;
+
+typedef struct kilni_onnx_row kilni_onnx_row;
+
+/// One node being turned into operations.
+typedef struct kilni_onnx_call {
+    kiln_onnx_session *session;
+    struct kilni_onnx_frame *frame;
+    const kilni_onnx_node *node;
+    const kilni_onnx_row *row;
+    int64_t version; ///< of the operator set
+    kilni_onnx_ref *inputs; ///< NULL where left out
+    kilni_onnx_ref *outputs;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    kilni_onnx_ref temps;
+    bool on_host; ///< contents that are no constant were computed with on the host
+    bool has_body; ///< its graphs' nodes computed the outputs
+    kiln_status status;
+    kiln_error *err;
+} kilni_onnx_call;
+
+/// A row of onnx_ops.def.
+struct kilni_onnx_row {
+    const char *op_type;
+    int32_t first; ///< versions of the operator set
+    int32_t last;
+    uint32_t least; ///< inputs, those that may be left out among them
+    uint32_t most;
+    void (*handler)(kilni_onnx_call *call);
+    kiln_op op; ///< of a row that is one operator; KILN_OP_COUNT otherwise
+};
+
+/// Which operators there are: those of onnx_ops.def and those of plugins.
+typedef struct kilni_onnx_operators {
+    /// The row that serves a node at a version, in static storage; NULL: none. `out_known` says
+    /// whether the operator is served at another version.
+    const kilni_onnx_row *(*find)(kiln_device *device, const kilni_onnx_node *node, int64_t version,
+                                  bool *out_known);
+    /// Why a standard operator is not served at any version; NULL: it is not among those.
+    const char *(*refusal)(const char *op_type);
+} kilni_onnx_operators;
+
+extern const kilni_onnx_operators kilni_onnx_all_operators;
+
+/// The plugin's operator for a node of a foreign domain, and the handler of such nodes.
+/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: NOT_FOUND.
+kiln_status kilni_onnx_find_custom(kiln_device *device, const kilni_onnx_node *node,
+                                   int64_t version, const kiln_custom_op **out_op, kiln_error *err);
+void kilni_onnx_op_custom(kilni_onnx_call *call);
+
+// ---- values ----
+
+kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env);
+kilni_onnx_ref kilni_onnx_retain(kilni_onnx_ref value);
+void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value);
+/// A value that goes with the call; NULL after failing.
+kilni_onnx_ref kilni_onnx_temp(kilni_onnx_call *call);
+/// Whether a value is a constant that the host computes with.
+bool kilni_onnx_is_small(const kilni_onnx_value *value);
+/// The value on the device, uploaded when it is not there yet. Borrowed.
+kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
+                                 kiln_tensor **out_tensor, kiln_error *err);
+
+// ---- inputs, outputs, failure ----
+
+/// The first failure of a call stays; later ones are consequences.
+#define KILNI_ONNX_FAIL(call, CODE, ...)                                                           \
+    do {                                                                                           \
+        if ((call)->status == KILN_STATUS_OK) {                                                    \
+            (void)kiln_fail((call)->err, CODE, __VA_ARGS__);                                       \
+            (call)->status = KILN_STATUS_##CODE;                                                   \
+        }                                                                                          \
+    } while (0)
+
+/// Says at which node a call failed: by its name, or by what it gives when it has none.
+/// Ownership: the caller's record. Lifetime: n/a. Thread: any. Errors: returns the record's code.
+kiln_status kilni_onnx_at_node(kiln_error *err, const kilni_onnx_node *node);
+
+static inline bool kilni_onnx_ok(const kilni_onnx_call *call)
+{
+    return call->status == KILN_STATUS_OK;
+}
+
+kilni_onnx_ref kilni_onnx_in(kilni_onnx_call *call, uint32_t index); ///< a tensor, required
+kilni_onnx_ref kilni_onnx_opt(kilni_onnx_call *call, uint32_t index); ///< NULL when left out
+/// A value of whatever form; a sequence. Required.
+kilni_onnx_ref kilni_onnx_in_any(kilni_onnx_call *call, uint32_t index);
+kilni_onnx_ref kilni_onnx_in_sequence(kilni_onnx_call *call, uint32_t index);
+void kilni_onnx_out(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref value);
+bool kilni_onnx_wants(const kilni_onnx_call *call,
+                      uint32_t index); ///< whether the output has a name
+
+/// Contents on the host, read from the device when need be, to compute with: the node counts as the
+/// host's then. NULL on failure or when there are no elements.
+const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value);
+
+typedef struct kilni_onnx_ints {
+    int64_t v[64];
+    uint32_t count;
+} kilni_onnx_ints;
+
+/// An integer value as numbers; at most 64. Axes and lengths are read so.
+kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref value);
+/// One element of an integer value.
+int64_t kilni_onnx_value_int_at(kilni_onnx_call *call, kilni_onnx_ref value, int64_t index);
+/// A value of one element as a number of its kind.
+kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value);
+
+// ---- attributes ----
+
+/// "a list of floats", for messages.
+const char *kilni_onnx_attr_type_name(kilni_onnx_attr_type type);
+/// NULL when absent; references of functions are resolved.
+const kilni_onnx_attr *kilni_onnx_attr_find(const kilni_onnx_call *call, const char *name);
+int64_t kilni_onnx_attr_int(kilni_onnx_call *call, const char *name, int64_t fallback);
+double kilni_onnx_attr_float(kilni_onnx_call *call, const char *name, double fallback);
+const char *kilni_onnx_attr_text(kilni_onnx_call *call, const char *name, const char *fallback);
+bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_ints *out_ints);
+/// An element type given as ONNX's number; NONE after failing when Kiln has it not.
+kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
+/// ONNX's number of a type of four bits; 0 for every other.
+static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
+{
+    bool narrow = onnx_type == KILNI_ONNX_TYPE_INT4 || onnx_type == KILNI_ONNX_TYPE_UINT4;
+    return narrow ? (int32_t)onnx_type : 0;
+}
+kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type);
+
+// ---- constants ----
+
+kilni_onnx_ref kilni_onnx_const_ints(kilni_onnx_call *call, const int64_t *values, uint32_t count);
+kilni_onnx_ref kilni_onnx_const_int(kilni_onnx_call *call, int64_t value); ///< rank 0
+kilni_onnx_ref kilni_onnx_const_data(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
+                                     const int64_t *dims, const void *data); ///< copied
+/// Zeroed memory on the host that goes with the call, to be filled through `owned`.
+kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
+                                  const int64_t *dims);
+kilni_onnx_ref kilni_onnx_const_tensor(kilni_onnx_call *call, const kilni_onnx_tensor *tensor);
+
+/// A sequence with room for `count` items, each NULL; the maker gives it holds.
+kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count);
+kilni_onnx_ref kilni_onnx_nothing(kilni_onnx_call *call);
+
+// ---- operations ----
+
+/// Records any operator of the table, or computes it on the host when its inputs are small
+/// constants.
+kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                               uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs);
+/// The same for an operator with several results: `out_values` has room for all of them.
+void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                          uint32_t n_inputs, const kiln_attr *attrs, uint32_t n_attrs,
+                          kilni_onnx_ref *out_values);
+/// An operator of a plugin, with attributes by name; `out_values` has room for all of its outputs.
+void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
+                            const kiln_custom_attr *attrs, size_t n_attrs,
+                            const kilni_onnx_ref *inputs, uint32_t n_inputs,
+                            kilni_onnx_ref *out_values);
+kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x);
+/// With broadcasting; a constant operand of one element becomes a scalar attribute.
+kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref a,
+                                 kilni_onnx_ref b);
+/// Whether b can be a scalar attribute of an operation on a.
+bool kilni_onnx_is_number(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                          kiln_number *out_number);
+kilni_onnx_ref kilni_onnx_scalar(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x, double value);
+kilni_onnx_ref kilni_onnx_scalar_int(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
+                                     int64_t value);
+kilni_onnx_ref kilni_onnx_clamp(kilni_onnx_call *call, kilni_onnx_ref x, double low, double high);
+kilni_onnx_ref kilni_onnx_where(kilni_onnx_call *call, kilni_onnx_ref mask, kilni_onnx_ref a,
+                                kilni_onnx_ref b);
+kilni_onnx_ref kilni_onnx_mask_fill(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref mask,
+                                    double value);
+/// The value itself when it has the dtype already.
+kilni_onnx_ref kilni_onnx_cast(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype);
+/// To one of ONNX's types, those of four bits among them: floats are rounded and bounded, integers
+/// keep their low bits.
+kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
+                                  int32_t narrow);
+kilni_onnx_ref kilni_onnx_reshape(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *dims,
+                                  uint32_t rank);
+kilni_onnx_ref kilni_onnx_expand(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *dims,
+                                 uint32_t rank);
+kilni_onnx_ref kilni_onnx_permute(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *axes,
+                                  uint32_t count);
+/// One axis from `start` to `end` by `step`.
+kilni_onnx_ref kilni_onnx_slice_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
+                                     int64_t start, int64_t end, int64_t step);
+kilni_onnx_ref kilni_onnx_slice(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *starts,
+                                const int64_t *ends, const int64_t *steps);
+kilni_onnx_ref kilni_onnx_reduce(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
+                                 const int64_t *axes, uint32_t count, bool keepdims);
+kilni_onnx_ref kilni_onnx_argreduce(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
+                                    int64_t axis, bool keepdims, bool last);
+kilni_onnx_ref kilni_onnx_with_axis(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
+                                    int64_t axis);
+/// SELECT or GATHER.
+kilni_onnx_ref kilni_onnx_indexed(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
+                                  kilni_onnx_ref indices, int64_t axis);
+kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
+                                 uint32_t count, int64_t axis);
+/// `padding`: all beginnings, then all ends.
+kilni_onnx_ref kilni_onnx_pad(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *padding,
+                              const char *mode, kiln_number value);
+kilni_onnx_ref kilni_onnx_matmul(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                                 bool transpose_a, bool transpose_b);
+/// x, weight and their zero points (NULL: 0) as the attributes of the node say, summed in i32.
+kilni_onnx_ref kilni_onnx_conv_integer(kilni_onnx_call *call, const kilni_onnx_ref given[4]);
+kilni_onnx_ref kilni_onnx_full(kilni_onnx_call *call, kiln_dtype dtype, const int64_t *dims,
+                               uint32_t rank, kiln_number value);
+kilni_onnx_ref kilni_onnx_arange(kilni_onnx_call *call, kiln_dtype dtype, int64_t count,
+                                 kiln_number start, kiln_number step);
+
+// ---- shapes ----
+
+/// 0 to rank - 1 from an axis that may be negative; fails otherwise. `rank` counts the positions.
+uint32_t kilni_onnx_axis(kilni_onnx_call *call, int64_t axis, uint32_t rank);
+/// Product of dims[first] up to before dims[end].
+int64_t kilni_onnx_span_of(const kiln_tensor_desc *desc, uint32_t first, uint32_t end);
+bool kilni_onnx_is_float(const kilni_onnx_value *value);
+/// Whether the device computes with a dtype.
+bool kilni_onnx_computes(const kilni_onnx_call *call, kiln_dtype dtype);
+
+// ---- attribute values for kilni_onnx_emit ----
+
+static inline kiln_attr kilni_onnx_a_none(void)
+{
+    return (kiln_attr){.type = KILN_ATTR_NONE};
+}
+
+static inline kiln_attr kilni_onnx_a_i64(int64_t value)
+{
+    return (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = value};
+}
+
+static inline kiln_attr kilni_onnx_a_f64(double value)
+{
+    return (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = value};
+}
+
+static inline kiln_attr kilni_onnx_a_bool(bool value)
+{
+    return (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = value};
+}
+
+static inline kiln_attr kilni_onnx_a_dtype(kiln_dtype value)
+{
+    return (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = (int64_t)value};
+}
+
+static inline kiln_attr kilni_onnx_a_ints(const int64_t *values, uint32_t count)
+{
+    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v.ints = values};
+}
+
+static inline kiln_attr kilni_onnx_a_number(kiln_number number)
+{
+    return number.is_integer ? kilni_onnx_a_i64(number.v.i) : kilni_onnx_a_f64(number.v.f);
+}
+
+// ---- the operators (onnx_op_*.c), one declaration for each handler of the table
+
+#define KILN_ONNX_OP(type, first, last, least, most, handler, op)                                  \
+    void kilni_onnx_op_##handler(kilni_onnx_call *call);
+#include "onnx_ops.def"
+#undef KILN_ONNX_OP
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The text that reads an operand: its strides, one vector with what the prologue makes of it, and
+// panels of it for the innermost loop.
+//
+// Packed operands, in the type of the sums: the right one as panels of `columns` columns, the left
+// one as panels of `rows` rows, both term by term. What lies past the end of rows and columns is
+// anything; past the end of the sum nothing is read.
+#include "matmul_internal.h"
+
+void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32])
+{
+    const kf_chain_value *v = &plan->block->chain.values[value];
+    if (axis < 0 || v->symbols[axis] == 0) {
+        snprintf(name, 32, "0");
+    } else if (mm_is_unit(plan->block, value, axis)) {
+        snprintf(name, 32, "1");
+    } else {
+        snprintf(name, 32, "t%u_%u", (unsigned)value, (unsigned)axis);
+    }
+}
+
+void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *stride,
+                  const char *count, const char *indent)
+{
+    const kf_chain *chain = &plan->block->chain;
+    kf_dtype dtype = kf_dtype_of(chain->values[operand->source].dtype);
+    kf_text_addf(text, "%sconst %s%u v%u = ", indent, dtype.compute, plan->width, operand->source);
+    if (stride != NULL) {
+        kf_text_addf(text, "part_%s(p, %s, ", dtype.name, stride);
+        if (count != NULL) {
+            kf_text_addf(text, "%s);\n", count);
+        } else {
+            kf_text_addf(text, "%u);\n", plan->width);
+        }
+    } else if (count != NULL) {
+        kf_text_addf(text, "%s >= %u ? load_%s(p) : part_%s(p, 1, %s);\n", count, plan->width,
+                     dtype.name, dtype.name, count);
+    } else {
+        kf_text_addf(text, "load_%s(p);\n", dtype.name);
+    }
+    for (uint32_t i = 0; i < plan->block->product; i++) {
+        if (mm_makes(plan->block, operand, i)) {
+            kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
+        }
+    }
+}
+
+// ---- panels ----
+
+/// Turns the vectors in `square`, one for each row, to `count` terms of all rows.
+static void emit_turn(kf_text *text, const mm_plan *plan, const char *count)
+{
+    kf_text_addf(text,
+                 "            for (int e = 0; e < %s; e++) {\n"
+                 "                for (int i = 0; i < %u; i++) {\n"
+                 "                    to[e * %u + i] = square[i * %u + e];\n"
+                 "                }\n"
+                 "            }\n",
+                 count, plan->rows, plan->rows, plan->width);
+}
+
+/// The same for whole vectors, in squares of 4 or 2 terms and rows where they are multiples of
+/// that.
+static void emit_turn_whole(kf_text *text, const mm_plan *plan, const char *width)
+{
+    static const char *const parts = "xyzw";
+    uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
+    if (plan->rows % side != 0) {
+        emit_turn(text, plan, width);
+        return;
+    }
+    for (uint32_t i = 0; i < plan->rows; i += side) {
+        kf_text_addf(text, "            for (int e = 0; e < %u; e += %u) {\n", plan->width, side);
+        for (uint32_t r = 0; r < side; r++) {
+            kf_text_addf(text, "                const %s%u r%u = vload%u(0, square + %u + e);\n",
+                         plan->type, side, r, side, (i + r) * plan->width);
+        }
+        for (uint32_t e = 0; e < side; e++) {
+            kf_text_addf(text, "                vstore%u((%s%u)(", side, plan->type, side);
+            for (uint32_t r = 0; r < side; r++) {
+                kf_text_addf(text, "%sr%u.%c", r == 0 ? "" : ", ", r, parts[e]);
+            }
+            kf_text_addf(text, "), 0, to + (e + %u) * %u + %u);\n", e, plan->rows, i);
+        }
+        kf_text_add(text, "            }\n");
+    }
+}
+
+void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
+{
+    const mm_operand *left = &plan->block->left;
+    char row[32], step[32], width[16];
+    mm_stride_name(plan, left->source, left->outer, row);
+    mm_stride_name(plan, left->source, left->inner, step);
+    const char *stride = strcmp(step, "1") == 0 ? NULL : step;
+    uint32_t w = plan->width;
+    snprintf(width, sizeof(width), "%u", w);
+    if (plan->fold) { // the rows of all batches lie one behind the other
+        snprintf(row, sizeof(row), "(long)k");
+    }
+    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
+    kf_text_addf(text,
+                 "    %s square[%u] __attribute__((aligned(64)));\n"
+                 "    for (int t = first; t < last; t += %u, to += %u) {\n"
+                 "        const int count = min(%u, last - t);\n"
+                 "        if (count == %u && (tile + 1) * %u <= m) {\n"
+                 "            __global const %s *line = a + tile * %u * %s + t * (long)%s;\n",
+                 plan->type, plan->rows * w, w, plan->rows * w, w, w, plan->rows, storage,
+                 plan->rows, row, step);
+    for (uint32_t i = 0; i < plan->rows; i++, kf_text_add(text, "            }\n")) {
+        kf_text_addf(text, "            {\n                __global const %s *p = line;\n",
+                     storage);
+        mm_emit_load(text, plan, left, stride, NULL, "                ");
+        kf_text_addf(text,
+                     "                PUT_OWN(v%u, square + %u);\n                line += %s;\n",
+                     left->value, i * w, row);
+    }
+    emit_turn_whole(text, plan, width);
+    kf_text_addf(text,
+                 "            continue;\n"
+                 "        }\n"
+                 "        for (int i = 0; i < %u; i++) {\n"
+                 "            const long row = min(tile * %u + i, (long)m - 1);\n"
+                 "            __global const %s *p = a + row * %s + t * (long)%s;\n",
+                 plan->rows, plan->rows, storage, row, step);
+    mm_emit_load(text, plan, left, stride, "count", "            ");
+    kf_text_addf(text,
+                 "            PUT_OWN(v%u, square + i * %u);\n"
+                 "        }\n"
+                 "        {\n",
+                 left->value, w);
+    emit_turn(text, plan, "count");
+    kf_text_add(text, "        }\n    }\n");
+}
+
+/// By vectors along the columns; `whole`: all of the panels' are there.
+static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *column,
+                              const char *step, uint32_t whole)
+{
+    const mm_operand *right = &plan->block->right;
+    const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
+    uint32_t w = plan->width;
+    kf_text_addf(text,
+                 "    for (int t = first; t < last; t++, to += %u) {\n"
+                 "        __global const %s *line = b + t * (long)%s + panel * %u * %s;\n"
+                 "        for (int j = 0; j < wide; j++, line += %u * (long)%s) {\n",
+                 plan->columns, storage, step, plan->columns, column, plan->columns, column);
+    for (uint32_t i = 0; i < plan->columns; i += w) {
+        kf_text_addf(text,
+                     "            {\n"
+                     "                __global const %s *p = line + %u * (long)%s;\n",
+                     storage, i, column);
+        if (!whole) {
+            kf_text_addf(text,
+                         "                const int count = (int)clamp(n - (panel + j) * %u - %u, "
+                         "(long)0, (long)%u);\n",
+                         plan->columns, i, w);
+        }
+        mm_emit_load(text, plan, right, strcmp(column, "1") == 0 ? NULL : column,
+                     whole ? NULL : "count", "                ");
+        kf_text_addf(text, "                PUT(v%u, to + j * far + %u);\n            }\n",
+                     right->value, i);
+    }
+    kf_text_add(text, "        }\n    }\n");
+}
+
+/// By vectors along the sum, which lies dense in memory: squares are turned in private memory.
+static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *column)
+{
+    const mm_operand *right = &plan->block->right;
+    uint32_t w = plan->width;
+    kf_text_addf(text,
+                 "    %s square[%u] __attribute__((aligned(64)));\n"
+                 "    for (int j = 0; j < wide * %u; j += %u) {\n"
+                 "        for (int t = first; t < last; t += %u) {\n"
+                 "            const int count = min(%u, last - t);\n"
+                 "            for (int e = 0; e < %u; e++) {\n"
+                 "                const long col = min(panel * %u + j + e, (long)n - 1);\n"
+                 "                __global const %s *p = b + col * %s + t;\n",
+                 plan->type, w * w, plan->columns, w, w, w, w, plan->columns,
+                 kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, column);
+    mm_emit_load(text, plan, right, NULL, "count", "                ");
+    kf_text_addf(text,
+                 "                PUT_OWN(v%u, square + e * %u);\n"
+                 "            }\n"
+                 "            for (int i = 0; i < count; i++) {\n"
+                 "                for (int e = 0; e < %u; e++) {\n"
+                 "                    to[j / %u * far + (t - first + i) * %u + j %% %u + e] = "
+                 "square[e * %u + i];\n"
+                 "                }\n"
+                 "            }\n"
+                 "        }\n"
+                 "    }\n",
+                 right->value, w, w, plan->columns, plan->columns, plan->columns, w);
+}
+
+void mm_emit_right_panels(kf_text *text, const mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    char column[32], step[32];
+    mm_stride_name(plan, right->source, right->outer, column);
+    mm_stride_name(plan, right->source, right->inner, step);
+    if (strcmp(column, "1") != 0 && strcmp(step, "1") == 0) {
+        emit_pack_turned(text, plan, column);
+    } else {
+        kf_text_addf(text, "    if ((panel + wide) * %u <= n) {\n", plan->columns);
+        emit_pack_columns(text, plan, column, step, 1);
+        kf_text_add(text, "    } else {\n");
+        emit_pack_columns(text, plan, column, step, 0);
+        kf_text_add(text, "    }\n");
+    }
+}
