@@ -23,13 +23,7 @@ extern "C" {
 
 typedef struct kiln_collective kiln_collective;
 
-/// A group of devices of one context, of whatever platforms, one rank each in the order given.
-/// `options` may be NULL; its `ranks` may be 0. collective.h says how a group fails, and offers
-/// groups whose ranks are not driven from one thread. Ownership: `*out_collective` is the caller's
-/// (kiln_collective_destroy, which waits for calls that were started: at most their deadline);
-/// devices are held. Lifetime: until destroyed. Thread: any. Errors:
-/// INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
-struct kiln_coll_group_options;
+struct kiln_coll_group_options; // collective.h
 
 /// Makes a group of devices of one context, of whatever platforms, one rank each in the order
 /// given. `options` may be NULL; its `ranks` may be 0. collective.h says how a group fails, and
