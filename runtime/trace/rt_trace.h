@@ -26,11 +26,24 @@ static inline kilni_trace *kilni_trace_of(const kiln_device *device)
     return atomic_load_explicit(&device->trace, memory_order_acquire);
 }
 
-/// The time when the device has a trace, else 0; and a span from such a time to now: nothing when
-/// it is 0. Any thread.
-uint64_t kilni_trace_now(const kiln_device *device);
-void kilni_trace_span(kiln_device *device, kilni_span_kind kind, const char *name,
-                      uint64_t start_ns);
+/// The time when the device has a trace, else 0. Any thread.
+static inline uint64_t kilni_trace_now(const kiln_device *device)
+{
+    return kilni_trace_of(device) != NULL ? kiln_time_ns() : 0;
+}
+
+/// Notes a span from `start_ns` to now. Any thread.
+void kilni_trace_note_span(kiln_device *device, kilni_span_kind kind, const char *name,
+                           uint64_t start_ns);
+
+/// The same from a time of kilni_trace_now: nothing when it is 0.
+static inline void kilni_trace_span(kiln_device *device, kilni_span_kind kind, const char *name,
+                                    uint64_t start_ns)
+{
+    if (start_ns != 0) {
+        kilni_trace_note_span(device, kind, name, start_ns);
+    }
+}
 
 /// Around each step of a plan; what is queued in between carries the step's number. Under the lock.
 typedef struct kilni_step_mark {

@@ -55,16 +55,11 @@ static void add_span(kilni_trace *trace, const kilni_span *span, const char *nam
     pthread_mutex_unlock(&trace->lock);
 }
 
-uint64_t kilni_trace_now(const kiln_device *device)
-{
-    return kilni_trace_of(device) != NULL ? kiln_time_ns() : 0;
-}
-
-void kilni_trace_span(kiln_device *device, kilni_span_kind kind, const char *name,
-                      uint64_t start_ns)
+void kilni_trace_note_span(kiln_device *device, kilni_span_kind kind, const char *name,
+                           uint64_t start_ns)
 {
     kilni_trace *trace = kilni_trace_of(device);
-    if (trace == NULL || start_ns == 0) {
+    if (trace == NULL) {
         return;
     }
     kilni_span span = {.kind = kind,
