@@ -15,14 +15,30 @@
 
 /// Words of templates, and what kernels call them. Longer ones stand before their beginnings.
 static const char *const words[][2] = {
-    {"as_$T", "AS_T"},     {"as_$U", "AS_U"},           {"as_$F", "AS_F"},
-    {"as_$I", "AS_I"},     {"convert_$M", "CONVERT_M"}, {"convert_$F", "CONVERT_F"},
-    {"vload$V", "VLOAD"},  {"vstore$V", "VSTORE"},      {"_$C", "_"},
-    {"$T", "T"},           {"$U", "U"},                 {"$M", "M"},
-    {"$F", "F"},           {"$I", "I"},                 {"$C", "C"},
-    {"$V", "KILN_V"},      {"$W", "K_WIDTH(D)"},        {"$0", "VALUE(0)"},
-    {"$1", "VALUE(1)"},    {"$s", "VALUE(s)"},          {"$t", "VALUE(t)"},
-    {"$a", "a"},           {"$b", "b"},                 {"$c", "c"},
+    {"as_$T", "AS_T"},
+    {"as_$U", "AS_U"},
+    {"as_$F", "AS_F"},
+    {"as_$I", "AS_I"},
+    {"convert_$M", "CONVERT_M"},
+    {"convert_$F", "CONVERT_F"},
+    {"vload$V", "VLOAD"},
+    {"vstore$V", "VSTORE"},
+    {"_$C", "_"},
+    {"$T", "T"},
+    {"$U", "U"},
+    {"$M", "M"},
+    {"$F", "F"},
+    {"$I", "I"},
+    {"$C", "C"},
+    {"$V", "KILN_V"},
+    {"$W", "K_WIDTH(D)"},
+    {"$0", "VALUE(0)"},
+    {"$1", "VALUE(1)"},
+    {"$s", "VALUE(s)"},
+    {"$t", "VALUE(t)"},
+    {"$a", "a"},
+    {"$b", "b"},
+    {"$c", "c"},
 };
 
 static void print_template(const char *text)
@@ -142,7 +158,7 @@ typedef struct operator_row {
 
 static const operator_row operators[] = {
 #define KILN_COMPOSITE(...) // recorded as others, with formulas of their own
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
     {#name, wire, KILN_CLASS_##cls, (uint32_t)KILN_ACCEPT_##accept},
 #include "ops.def"
 #undef KILN_OP

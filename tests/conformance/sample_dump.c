@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "ir.h"
+#include "samples.h"
 
 typedef struct dump {
     kiln_env env;
@@ -160,7 +161,7 @@ int main(void)
             d.dtype = (kiln_dtype)i;
             if ((kiln_dtype_kind_of(d.dtype) & info->accept) != 0) {
                 printf("pair|%s|%s\n", info->name, kiln_dtype_name(d.dtype));
-                info->samples((kiln_op)op, d.dtype, &sink);
+                kiln_samples_make((kiln_op)op, d.dtype, &sink);
             }
         }
     }
