@@ -209,8 +209,7 @@ static void fill_quantised(const kiln_tensor_desc *desc, unsigned char *data)
     }
     for (int64_t i = 0; i < l.scales; i++) {
         double value = 0.01 + (double)(next_random(&random) >> 40) * 0x1p-24;
-        store_float(value, scale,
-                             data + l.scales_at + i * (int64_t)kiln_dtype_size(scale));
+        store_float(value, scale, data + l.scales_at + i * (int64_t)kiln_dtype_size(scale));
     }
     if (l.global_at >= 0) {
         store_float(0.75, KILN_DTYPE_F32, data + l.global_at);
