@@ -9,7 +9,6 @@
 
 /// The objects and functions that ops.def names.
 #define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
-    extern const kiln_op_signature signature;                                                      \
     kiln_status shape(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err);     \
     kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
                                 const kiln_view *outputs, kiln_error *err);
