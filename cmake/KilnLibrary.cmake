@@ -72,8 +72,9 @@ endfunction()
 function(kiln_client_library)
     get_target_property(sources kiln_runtime SOURCES)
     get_target_property(folder kiln_runtime SOURCE_DIR)
-    list(TRANSFORM sources PREPEND ${folder}/)
+    list(TRANSFORM sources PREPEND ${folder}/ REGEX "^[^/]")
     add_library(kiln_runtime_client OBJECT ${sources})
+    add_dependencies(kiln_runtime_client kiln_runtime) # which makes the generated sources
     target_link_libraries(kiln_runtime_client PRIVATE kiln_options kiln_warnings)
     target_compile_definitions(kiln_runtime_client PRIVATE
         KILN_RUNTIME_REMOTE="libkiln_client.so.${PROJECT_VERSION_MAJOR}")

@@ -114,7 +114,8 @@ function(kiln_generated output)
     cmake_path(GET output PARENT_PATH folder)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(OUTPUT ${output}
-        COMMAND ${arg_TOOL} ${arg_ARGS} > ${output}
+        COMMAND ${arg_TOOL} ${arg_ARGS} > ${output}.new
+        COMMAND ${CMAKE_COMMAND} -E rename ${output}.new ${output}
         DEPENDS ${arg_TOOL} ${arg_DEPENDS}
         VERBATIM)
     if(NOT arg_COMMITTED)

@@ -27,7 +27,6 @@
 #include "ir_reference.h"
 #include "ir_replay.h"
 #include "ir_resample.h"
-#include "ir_samples.h"
 #include "ir_tensor.h"
 #include "ir_view.h"
 #include "ir_view_apply.h"

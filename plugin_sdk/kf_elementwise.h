@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // kf_elementwise.h: the meaning of every elementwise operator as OpenCL C (kf_elementwise.def), for
-// any fuser with an elementwise prologue or epilogue, so that fused results equal those of the
-// operators alone bit for bit.
+// any fuser with an elementwise prologue or epilogue. The operators' own kernels are built from the
+// same texts, so fused results equal theirs bit for bit.
 //   kf_ew_row_of         the row of an operator: operands, cost, expression for each kind of dtype
 //   kf_ew_template       writes an expression or helper for a dtype and a vector width
 //   kf_ew_helper_at      functions that expressions call; kf_ew_cast writes one conversion
@@ -113,7 +113,7 @@ typedef struct kf_ew_helper {
 // sin, cos and tan of floats by vectors: what is left of x after the nearest multiple of pi/2,
 // taken off in three parts (Cody and Waite 1980; the first step is exact), minimax polynomials of
 // our own for it and the quarter of the turn: 1.6 ulp, tan 2.5. Beyond 32768, and where FMA is not
-// fast, each lane by itself. The same steps as in cl_backend's elementwise.cl.
+// fast, each lane by itself.
 #define KF_EW_TURN_NEAR                                                                            \
     "    $T s = FMA(($T)(-1.95172339e-4f), z, ($T)(8.332178e-3f));\n"                              \
     "    s = FMA(FMA(s, z, ($T)(-0.166666552f)) * z, r, r);\n"                                     \
@@ -203,7 +203,7 @@ static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
         {"tan_", KF_EW_FLOAT32, KF_EW_TURN("tan", KF_EW_TAN_NEAR, "0", "x")},
         {"tan_", KF_EW_FLOAT64, KF_EW_EACH("tan_", "tan")},
         // x P(x^2) / Q(x^2), a minimax fit of our own to erf(x) / x on [0, 3.92]: 7 ulp; above it
-        // erf is 1 to the last bit. The same steps as in cl_backend's elementwise.cl.
+        // erf is 1 to the last bit.
         {"erf_", KF_EW_FLOAT32,
          KF_EW_FMA
          "static inline $T erf_$C($T x) {\n"

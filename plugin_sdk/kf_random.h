@@ -13,6 +13,8 @@
 //   random_bits(...)     32 bits for each element, of random_bernoulli (of every dtype) and
 //                        random_uniform (of f32)
 //   random_normals(...)  of mean 0 and deviation 1, of random_normal (of f32)
+//   KF_RANDOM_ROUNDS, KF_RANDOM_POLYNOMIALS  the steps themselves; the operators' own kernels are
+//                        built from them, too
 #ifndef KILN_PLUGIN_SDK_KF_RANDOM_H
 #define KILN_PLUGIN_SDK_KF_RANDOM_H
 
@@ -78,9 +80,25 @@ static inline void kf_random_turn(kf_text *text, const char *element, uint32_t f
     kf_text_add(text, ")");
 }
 
+// The generator's ten rounds on the words of counters; a and b are the key.
+#define KF_RANDOM_ROUNDS                                                                           \
+    "static inline void random_rounds($U *w, uint a, uint b) {\n"                                  \
+    "    for (int round = 0; round < 10; round++) {\n"                                             \
+    "        const $U high = mul_hi(w[0], ($U)(0xD2511F53u));\n"                                   \
+    "        const $U low = w[0] * 0xD2511F53u;\n"                                                 \
+    "        w[0] = mul_hi(w[2], ($U)(0xCD9E8D57u)) ^ w[1] ^ a;\n"                                 \
+    "        w[1] = w[2] * 0xCD9E8D57u;\n"                                                         \
+    "        w[2] = high ^ w[3] ^ b;\n"                                                            \
+    "        w[3] = low;\n"                                                                        \
+    "        a += 0x9E3779B9u;\n"                                                                  \
+    "        b += 0xBB67AE85u;\n"                                                                  \
+    "    }\n"                                                                                      \
+    "}\n"
+
 static inline void kf_random_words(kf_text *text, uint32_t lanes)
 {
     uint32_t i;
+    kf_random_template(text, KF_RANDOM_ROUNDS, lanes);
     kf_random_template(text,
                        "static inline void random_words($U *w, long i, ulong seed, uint stream, "
                        "ulong position) {\n"
@@ -95,68 +113,52 @@ static inline void kf_random_words(kf_text *text, uint32_t lanes)
     }
     kf_random_template(text,
                        ";\n"
-                       "    uint a = (uint)seed, b = (uint)(seed >> 32);\n"
                        "    w[0] = convert_$U(number);\n"
                        "    w[1] = (convert_$U(number >> 32) & 0xFFFFu) | "
                        "((uint)(position >> 32) << 16);\n"
                        "    w[2] = ($U)((uint)position);\n"
                        "    w[3] = ($U)(stream);\n"
-                       "    for (int round = 0; round < 10; round++) {\n"
-                       "        const $U high = mul_hi(w[0], ($U)(0xD2511F53u));\n"
-                       "        const $U low = w[0] * 0xD2511F53u;\n"
-                       "        w[0] = mul_hi(w[2], ($U)(0xCD9E8D57u)) ^ w[1] ^ a;\n"
-                       "        w[1] = w[2] * 0xCD9E8D57u;\n"
-                       "        w[2] = high ^ w[3] ^ b;\n"
-                       "        w[3] = low;\n"
-                       "        a += 0x9E3779B9u;\n"
-                       "        b += 0xBB67AE85u;\n"
-                       "    }\n"
+                       "    random_rounds(w, (uint)seed, (uint)(seed >> 32));\n"
                        "}\n",
                        lanes);
 }
 
 // Box and Muller: sqrt(-2 log u) and the two waves of an angle that is exact up to its last factor.
-// Polynomials of Cephes' logf, sinf and cosf (Moshier); the same steps as in cl_backend's
-// random.cl.
-static inline void kf_random_polynomials(kf_text *text, uint32_t lanes)
-{
-    kf_random_template(
-        text,
-        "static inline $F random_radius($U w) {\n"
-        "    const $F u = (convert_$F(w >> 9) + 0.5f) * 0x1p-23f;\n"
-        "    const $I e = (as_$I(u) - 0x3f3504f3) >> 23;\n"
-        "    const $F x = as_$F(as_$I(u) - (e << 23)) - 1.0f;\n"
-        "    const $F scale = convert_$F(e);\n"
-        "    const $F z = x * x;\n"
-        "    $F y = x * 7.0376836292e-2f - 1.1514610310e-1f;\n"
-        "    y = y * x + 1.1676998740e-1f;\n"
-        "    y = y * x - 1.2420140846e-1f;\n"
-        "    y = y * x + 1.4249322787e-1f;\n"
-        "    y = y * x - 1.6668057665e-1f;\n"
-        "    y = y * x + 2.0000714765e-1f;\n"
-        "    y = y * x - 2.4999993993e-1f;\n"
-        "    y = y * x + 3.3333331174e-1f;\n"
-        "    y = y * x * z;\n"
-        "    y += scale * -2.12194440e-4f;\n"
-        "    y -= 0.5f * z;\n"
-        "    return sqrt(-2.0f * (scale * 0.693359375f + (x + y)));\n"
-        "}\n"
-        "static inline void random_waves($U w, $F *cosine, $F *sine) {\n"
-        "    const $U turn = w >> 6;\n"
-        "    const $U nearest = (turn + (1u << 23)) >> 24;\n"
-        "    const $F rest = convert_$F(as_$I(turn - (nearest << 24))) + 0.5f;\n"
-        "    const $F x = rest * (0x1p-25f * 3.14159265358979f);\n"
-        "    const $F z = x * x;\n"
-        "    $F s = z * -1.9515295891e-4f + 8.3321608736e-3f;\n"
-        "    s = (s * z - 1.6666654611e-1f) * z * x + x;\n"
-        "    $F c = z * 2.443315711809948e-5f - 1.388731625493765e-3f;\n"
-        "    c = (c * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;\n"
-        "    const $I odd = as_$I((nearest & 1u) != 0u);\n"
-        "    *cosine = as_$F(as_$U(select(c, s, odd)) ^ (((nearest + 1u) & 2u) << 30));\n"
-        "    *sine = as_$F(as_$U(select(s, c, odd)) ^ ((nearest & 2u) << 30));\n"
-        "}\n",
-        lanes);
-}
+// Polynomials of Cephes' logf, sinf and cosf (Moshier).
+#define KF_RANDOM_POLYNOMIALS                                                                      \
+    "static inline $F random_radius($U w) {\n"                                                     \
+    "    const $F u = (convert_$F(w >> 9) + 0.5f) * 0x1p-23f;\n"                                   \
+    "    const $I e = (as_$I(u) - 0x3f3504f3) >> 23;\n"                                            \
+    "    const $F x = as_$F(as_$I(u) - (e << 23)) - 1.0f;\n"                                       \
+    "    const $F scale = convert_$F(e);\n"                                                        \
+    "    const $F z = x * x;\n"                                                                    \
+    "    $F y = x * 7.0376836292e-2f - 1.1514610310e-1f;\n"                                        \
+    "    y = y * x + 1.1676998740e-1f;\n"                                                          \
+    "    y = y * x - 1.2420140846e-1f;\n"                                                          \
+    "    y = y * x + 1.4249322787e-1f;\n"                                                          \
+    "    y = y * x - 1.6668057665e-1f;\n"                                                          \
+    "    y = y * x + 2.0000714765e-1f;\n"                                                          \
+    "    y = y * x - 2.4999993993e-1f;\n"                                                          \
+    "    y = y * x + 3.3333331174e-1f;\n"                                                          \
+    "    y = y * x * z;\n"                                                                         \
+    "    y += scale * -2.12194440e-4f;\n"                                                          \
+    "    y -= 0.5f * z;\n"                                                                         \
+    "    return sqrt(-2.0f * (scale * 0.693359375f + (x + y)));\n"                                 \
+    "}\n"                                                                                          \
+    "static inline void random_waves($U w, $F *cosine, $F *sine) {\n"                              \
+    "    const $U turn = w >> 6;\n"                                                                \
+    "    const $U nearest = (turn + (1u << 23)) >> 24;\n"                                          \
+    "    const $F rest = convert_$F(as_$I(turn - (nearest << 24))) + 0.5f;\n"                      \
+    "    const $F x = rest * (0x1p-25f * 3.14159265358979f);\n"                                    \
+    "    const $F z = x * x;\n"                                                                    \
+    "    $F s = z * -1.9515295891e-4f + 8.3321608736e-3f;\n"                                       \
+    "    s = (s * z - 1.6666654611e-1f) * z * x + x;\n"                                            \
+    "    $F c = z * 2.443315711809948e-5f - 1.388731625493765e-3f;\n"                              \
+    "    c = (c * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;\n"                         \
+    "    const $I odd = as_$I((nearest & 1u) != 0u);\n"                                            \
+    "    *cosine = as_$F(as_$U(select(c, s, odd)) ^ (((nearest + 1u) & 2u) << 30));\n"             \
+    "    *sine = as_$F(as_$U(select(s, c, odd)) ^ ((nearest & 2u) << 30));\n"                      \
+    "}\n"
 
 /// One function that gives a vector, `made` from the words of each block by `make`.
 static inline void kf_random_draw(kf_text *text, const char *name, const char *element,
@@ -227,7 +229,7 @@ static inline void kf_random_functions(kf_text *text, uint32_t kinds, uint32_t w
                      width, width, width, width, width, width);
     }
     if ((kinds & KF_RANDOM_NORMAL) != 0) {
-        kf_random_polynomials(text, lanes);
+        kf_random_template(text, KF_RANDOM_POLYNOMIALS, lanes);
         kf_random_draw(text, "normals", "float",
                        "    for (int pair = 0; pair < 4; pair += 2) {\n"
                        "        const $F r = random_radius(w[pair]);\n"

@@ -2,7 +2,8 @@
 // Writes what derives from the operator table: the builders (kiln_ops.h, kiln_ops.c), the operator
 // numbers for fusers (kiln_fuser_ops.h), the documentation (ops.md) and the golden list of
 // operators. Usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden, to standard output. The
-// files are committed; a test compares them with what this tool writes.
+// build compiles kiln_ops.c; the others are committed, and a test compares them with what this tool
+// writes.
 
 #include "base.h"
 #include "ir.h"

@@ -118,6 +118,10 @@
 #define K_U_i16 uint
 #define K_U_i32 uint
 #define K_U_i64 ulong
+#define K_U_f16 uint
+#define K_U_bf16 uint
+#define K_U_f32 uint
+#define K_U_f64 ulong
 
 // ---- bf16 ----
 

@@ -19,20 +19,13 @@ typedef union {
     float s[KILN_V];
 } floats;
 
-static inline void philox(U *w, uint2 key)
-{
-    for (int round = 0; round < 10; round++) {
-        const U high_a = mul_hi(w[0], (U)0xD2511F53u);
-        const U low_a = w[0] * 0xD2511F53u;
-        const U high_b = mul_hi(w[2], (U)0xCD9E8D57u);
-        const U low_b = w[2] * 0xCD9E8D57u;
-        w[0] = high_b ^ w[1] ^ key.x;
-        w[1] = low_b;
-        w[2] = high_a ^ w[3] ^ key.y;
-        w[3] = low_a;
-        key += (uint2)(0x9E3779B9u, 0xBB67AE85u);
-    }
-}
+#define AS_F(x) K_AS(float, x)
+#define AS_I(x) K_AS(int, x)
+#define AS_U(x) K_AS(uint, x)
+#define CONVERT_F(x) K_CONVERT(float, x)
+
+// random_rounds, random_radius and random_waves, which fusers have too.
+#include "random_formulas.cl"
 
 static inline ulong join(uint low, uint high)
 {
@@ -50,54 +43,7 @@ static inline ulong join(uint low, uint high)
 
 // ---- normal numbers ----
 
-#if KILN_DRAW == 3 && K_WIDTH(KILN_O) != 64
-
-// sqrt(-2 log u), u = (w >> 9 + 1/2) 2^-23. Logarithm: polynomial of Cephes' logf (Moshier) for
-// mantissas around 1.
-static inline F radius(U w)
-{
-    const F u = (K_CONVERT(float, w >> 9) + 0.5f) * 0x1p-23f;
-    const I e = (K_AS(int, u) - 0x3f3504f3) >> 23;
-    const F x = K_AS(float, K_AS(int, u) - (e << 23)) - 1.0f;
-    const F scale = K_CONVERT(float, e);
-    const F z = x * x;
-    F y = x * 7.0376836292e-2f - 1.1514610310e-1f;
-    y = y * x + 1.1676998740e-1f;
-    y = y * x - 1.2420140846e-1f;
-    y = y * x + 1.4249322787e-1f;
-    y = y * x - 1.6668057665e-1f;
-    y = y * x + 2.0000714765e-1f;
-    y = y * x - 2.4999993993e-1f;
-    y = y * x + 3.3333331174e-1f;
-    y = y * x * z;
-    y += scale * -2.12194440e-4f;
-    y -= 0.5f * z;
-    return sqrt(-2.0f * (scale * 0.693359375f + (x + y)));
-}
-
-// Cosine and sine of 2 pi (w >> 6 + 1/2) 2^-26: the angle is exact up to its last factor, and lies
-// within an eighth of a turn; polynomials of Cephes' cosf and sinf.
-static inline void waves(U w, F *cosine, F *sine)
-{
-    const U turn = w >> 6;
-    const U nearest = (turn + (1u << 23)) >> 24;
-    const F rest = K_CONVERT(float, K_AS(int, turn - (nearest << 24))) + 0.5f;
-    const F x = rest * (0x1p-25f * 3.14159265358979f);
-    const F z = x * x;
-    F s = z * -1.9515295891e-4f + 8.3321608736e-3f;
-    s = (s * z - 1.6666654611e-1f) * z * x + x;
-    F c = z * 2.443315711809948e-5f - 1.388731625493765e-3f;
-    c = (c * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
-    const I odd = K_AS(int, (nearest & 1u) != 0u);
-    const F near_cosine = select(c, s, odd);
-    const F near_sine = select(s, c, odd);
-    const U flip_cosine = ((nearest + 1u) & 2u) << 30;
-    const U flip_sine = (nearest & 2u) << 30;
-    *cosine = K_AS(float, K_AS(uint, near_cosine) ^ flip_cosine);
-    *sine = K_AS(float, K_AS(uint, near_sine) ^ flip_sine);
-}
-
-#elif KILN_DRAW == 3
+#if KILN_DRAW == 3 && K_WIDTH(KILN_O) == 64
 
 static inline void normal_pair(ulong a, ulong b, double *first, double *second)
 {
@@ -150,10 +96,10 @@ static inline void store_blocks(__global K_S(KILN_O) *out, long first_block, lon
 #if KILN_DRAW == 3 && K_WIDTH(KILN_O) != 64
     floats z[4];
     for (int pair = 0; pair < 2; pair++) {
-        const F r = radius(w[2 * pair].v);
+        const F r = random_radius(w[2 * pair].v);
         F cosine;
         F sine;
-        waves(w[2 * pair + 1].v, &cosine, &sine);
+        random_waves(w[2 * pair + 1].v, &cosine, &sine);
         z[2 * pair].v = a + (r * cosine) * b;
         z[2 * pair + 1].v = a + (r * sine) * b;
     }
@@ -203,7 +149,6 @@ __kernel void kiln_random(__global K_S(KILN_O) *out, long start, long count, lon
     const long blocks = (count + PER_BLOCK - 1) / PER_BLOCK;
     const long begin = (long)get_global_id(0) * each;
     const long end = step == 1 ? min(begin + each, blocks) : begin + 1;
-    const uint2 key = (uint2)((uint)seed, (uint)(seed >> 32));
     for (long block = begin; block < end; block += KILN_V) {
         words w[4];
         for (int k = 0; k < KILN_V; k++) {
@@ -214,7 +159,7 @@ __kernel void kiln_random(__global K_S(KILN_O) *out, long start, long count, lon
         w[2].v = (U)((uint)position);
         w[3].v = (U)(stream);
         U v[4] = {w[0].v, w[1].v, w[2].v, w[3].v};
-        philox(v, key);
+        random_rounds(v, (uint)seed, (uint)(seed >> 32));
         for (int k = 0; k < 4; k++) {
             w[k].v = v[k];
         }

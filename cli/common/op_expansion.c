@@ -3,7 +3,7 @@
 // from its first sample that expands. Attributes and dtypes may choose others.
 #include "cli.h"
 #include "ir_expand.h"
-#include "ir_samples.h"
+#include "samples.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,7 @@ void cli_op_expansion(kiln_op op, char *out_text, size_t capacity)
     for (size_t i = 0; info->decompose != NULL && i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
         unsigned kind = (unsigned)kiln_dtype_kind_of(dtypes[i]);
         if (out_text[0] == '\0' && (kind & (unsigned)info->accept) != 0) {
-            info->samples(op, dtypes[i], &sink);
+            kiln_samples_make(op, dtypes[i], &sink);
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The table of tolerances and the comparison that applies it. Where OpenCL 1.2 (section 7.4, full
-// profile) names an error bound for a function, that bound stands; what is computed exactly or only
-// moved has none; sums, products and rows are measured against the largest result, because their
-// error follows the terms.
+// The classes of tolerances that ops.def names, and the comparison that applies them. Where
+// OpenCL 1.2 (section 7.4, full profile) names an error bound for a function, that bound stands;
+// what is computed exactly or only moved has none; sums, products and rows are measured against the
+// largest result, because their error follows the terms.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -66,141 +66,16 @@ static const struct {
 };
 // clang-format on
 
-static const struct {
-    kiln_op op;
-    class is;
-} rows[] = {
-    {KILN_OP_RELU, CHOSEN},
-    {KILN_OP_MINIMUM, CHOSEN},
-    {KILN_OP_MAXIMUM, CHOSEN},
-    {KILN_OP_CLAMP, CHOSEN},
-    {KILN_OP_CLAMP_MIN, CHOSEN},
-    {KILN_OP_CLAMP_MAX, CHOSEN},
-    {KILN_OP_MIN, CHOSEN},
-    {KILN_OP_MAX, CHOSEN},
-    {KILN_OP_MAX_POOL, CHOSEN},
-    {KILN_OP_MAX_POOL_WITH_INDICES, CHOSEN},
-    {KILN_OP_ADAPTIVE_MAX_POOL, CHOSEN},
-    {KILN_OP_CUM_MAX, CHOSEN},
-    {KILN_OP_CUM_MIN, CHOSEN},
-    {KILN_OP_SORT, CHOSEN},
-    {KILN_OP_SCATTER, UPDATED},
-    {KILN_OP_SCATTER_ND, UPDATED},
-    {KILN_OP_SELECT_ASSIGN, UPDATED},
-    {KILN_OP_EMBEDDING_BACKWARD, UPDATED},
-    {KILN_OP_LOG1P, WITHIN_2},
-    {KILN_OP_RSQRT, WITHIN_2},
-    {KILN_OP_RECIP, WITHIN_2_5},
-    {KILN_OP_DIV, WITHIN_2_5},
-    {KILN_OP_DIV_SCALAR, WITHIN_2_5},
-    {KILN_OP_EXP, WITHIN_3},
-    {KILN_OP_EXPM1, WITHIN_3},
-    {KILN_OP_LOG, WITHIN_3},
-    {KILN_OP_SQRT, WITHIN_3},
-    {KILN_OP_SIN, WITHIN_4},
-    {KILN_OP_COS, WITHIN_4},
-    {KILN_OP_SINH, WITHIN_4},
-    {KILN_OP_COSH, WITHIN_4},
-    {KILN_OP_ASIN, WITHIN_4},
-    {KILN_OP_ACOS, WITHIN_4},
-    {KILN_OP_ASINH, WITHIN_4},
-    {KILN_OP_ACOSH, WITHIN_4},
-    {KILN_OP_HYPOT, WITHIN_4},
-    {KILN_OP_RANDOM_NORMAL, WITHIN_4},
-    {KILN_OP_TAN, WITHIN_5},
-    {KILN_OP_TANH, WITHIN_5},
-    {KILN_OP_ATAN, WITHIN_5},
-    {KILN_OP_ATANH, WITHIN_5},
-    {KILN_OP_ATAN2, WITHIN_6},
-    {KILN_OP_SIGMOID, WITHIN_8},
-    {KILN_OP_ERF, WITHIN_16},
-    {KILN_OP_POW, WITHIN_16},
-    {KILN_OP_POW_SCALAR, WITHIN_16},
-    {KILN_OP_AVG_POOL, TERMS_16},
-    {KILN_OP_COL2IM, TERMS_16},
-    {KILN_OP_MAX_POOL_BACKWARD, TERMS_16},
-    {KILN_OP_AVG_POOL_BACKWARD, TERMS_16},
-    {KILN_OP_ADAPTIVE_AVG_POOL, TERMS_16},
-    {KILN_OP_ADAPTIVE_AVG_POOL_BACKWARD, TERMS_16},
-    {KILN_OP_SUM, TERMS_64},
-    {KILN_OP_MEAN, TERMS_64},
-    {KILN_OP_INTERPOLATE, TERMS_64},
-    {KILN_OP_INTERPOLATE_BACKWARD, TERMS_64},
-    {KILN_OP_CONV_BIAS_BACKWARD, TERMS_64},
-    {KILN_OP_LINEAR_BIAS_BACKWARD, TERMS_64},
-    {KILN_OP_FFT, TERMS_64},
-    {KILN_OP_RFFT, TERMS_64},
-    {KILN_OP_IRFFT, TERMS_64},
-    {KILN_OP_CUM_SUM, TERMS_64},
-    {KILN_OP_CROSS, PRODUCTS_4},
-    {KILN_OP_MATMUL, PRODUCTS_64},
-    {KILN_OP_CONV, PRODUCTS_64},
-    {KILN_OP_CONV_TRANSPOSE, PRODUCTS_64},
-    {KILN_OP_CONV_X_BACKWARD, PRODUCTS_64},
-    {KILN_OP_CONV_WEIGHT_BACKWARD, PRODUCTS_64},
-    {KILN_OP_CONV_TRANSPOSE_X_BACKWARD, PRODUCTS_64},
-    {KILN_OP_CONV_TRANSPOSE_WEIGHT_BACKWARD, PRODUCTS_64},
-    {KILN_OP_LINEAR, PRODUCTS_64},
-    {KILN_OP_LINEAR_X_BACKWARD, PRODUCTS_64},
-    {KILN_OP_LINEAR_WEIGHT_BACKWARD, PRODUCTS_64},
-    {KILN_OP_EINSUM, PRODUCTS_64},
-    {KILN_OP_SOFTMAX, ROWS_16},
-    {KILN_OP_LOG_SOFTMAX, ROWS_16},
-    {KILN_OP_BATCH_NORM, ROWS_16},
-    {KILN_OP_GELU, ROWS_16},
-    {KILN_OP_SOFTMIN, ROWS_16},
-    {KILN_OP_SOFTMAX_BACKWARD, ROWS_16},
-    {KILN_OP_LOG_SOFTMAX_BACKWARD, ROWS_16},
-    {KILN_OP_PRELU, ROWS_16},
-    {KILN_OP_HARD_SIGMOID, ROWS_16},
-    {KILN_OP_LOG_SIGMOID, ROWS_16},
-    {KILN_OP_GELU_BACKWARD, ROWS_16},
-    {KILN_OP_SIGMOID_BACKWARD, ROWS_16},
-    {KILN_OP_LOG_SIGMOID_BACKWARD, ROWS_16},
-    {KILN_OP_SILU, ROWS_16},
-    {KILN_OP_SOFTPLUS, ROWS_16},
-    {KILN_OP_ELU, ROWS_16},
-    {KILN_OP_MISH, ROWS_16},
-    {KILN_OP_HARD_SWISH, ROWS_16},
-    {KILN_OP_PROD, ROWS_64},
-    {KILN_OP_GRID_SAMPLE, ROWS_64},
-    {KILN_OP_ROI_ALIGN, ROWS_64},
-    {KILN_OP_DEFORM_IM2COL, ROWS_64},
-    {KILN_OP_DEFORM_IM2COL_BACKWARD, ROWS_64},
-    {KILN_OP_DEFORM_CONV, ROWS_64},
-    {KILN_OP_DEFORM_CONV_BACKWARD, ROWS_64},
-    {KILN_OP_LP_POOL, ROWS_64},
-    {KILN_OP_MATMUL_QUANTIZED, ROWS_64},
-    {KILN_OP_LINEAR_QUANTIZED, ROWS_64},
-    {KILN_OP_CUSTOM, ROWS_64}, // of what a plugin computes nothing is known
-    {KILN_OP_LAYER_NORM, ROWS_64},
-    {KILN_OP_RMS_NORM, ROWS_64},
-    {KILN_OP_GROUP_NORM, ROWS_64},
-    {KILN_OP_INSTANCE_NORM, ROWS_64},
-    {KILN_OP_LAYER_NORM_BACKWARD, ROWS_64},
-    {KILN_OP_RMS_NORM_BACKWARD, ROWS_64},
-    {KILN_OP_GROUP_NORM_BACKWARD, ROWS_64},
-    {KILN_OP_INSTANCE_NORM_BACKWARD, ROWS_64},
-    {KILN_OP_BATCH_NORM_TRAIN, ROWS_64},
-    {KILN_OP_BATCH_NORM_BACKWARD, ROWS_64},
-    {KILN_OP_ATTENTION, ROWS_64},
-    {KILN_OP_LSTM, ROWS_64},
-    {KILN_OP_GRU, ROWS_64},
-    {KILN_OP_RNN, ROWS_64},
-    {KILN_OP_CTC_LOSS, ROWS_64},
-    {KILN_OP_CTC_LOSS_BACKWARD, ROWS_64},
-    {KILN_OP_DET, ROWS_64},
-    {KILN_OP_CUM_PROD, ROWS_64},
+static const uint8_t classes_of_operators[KILN_OP_COUNT] = {
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+    [KILN_OP_##id] = tol,
+#include "ops.def"
+#undef KILN_OP
 };
 
 static class class_of(kiln_op op)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (rows[i].op == op) {
-            return rows[i].is;
-        }
-    }
-    return EXACT;
+    return (unsigned)op < (unsigned)KILN_OP_COUNT ? (class)classes_of_operators[op] : EXACT;
 }
 
 kiln_tolerance kiln_tolerance_of(kiln_op op, kiln_dtype dtype)

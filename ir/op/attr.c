@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reads attributes of a record by key. Decides how an absent attribute gets the fallback of its
 // schema and how a number becomes an integer, a float or one element of a dtype. What attributes an
-// operator has is op_signature*.c; whether their types are right is infer.c.
+// operator has is ops.def; whether their types are right is infer.c.
 #include <math.h>
 #include <string.h>
 

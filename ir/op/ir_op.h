@@ -19,7 +19,7 @@ extern "C" {
 
 /// Dense numbers, in memory only. Permanent numbers: kiln_op_info.wire.
 typedef enum kiln_op {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
     KILN_OP_##id,
 #include "ops.def"
 #undef KILN_OP
@@ -116,9 +116,6 @@ typedef kiln_status (*kiln_reference_fn)(const kiln_op_record *call, const struc
 struct kiln_expander;
 typedef void (*kiln_decompose_fn)(struct kiln_expander *expander);
 
-struct kiln_sample_sink;
-typedef void (*kiln_samples_fn)(kiln_op op, kiln_dtype dtype, struct kiln_sample_sink *sink);
-
 /// A row of the table.
 typedef struct kiln_op_info {
     const char *name;
@@ -131,7 +128,6 @@ typedef struct kiln_op_info {
     const kiln_op_signature *signature;
     kiln_shape_fn shape;
     kiln_reference_fn reference;
-    kiln_samples_fn samples;
     kiln_decompose_fn decompose; ///< of a composite, see kiln_ir_expand; else NULL
     const char *doc;
 } kiln_op_info;

@@ -4,22 +4,20 @@
 
 /// What the table names, and what operators read of their attributes.
 
-#include "ir_samples.h"
+#include "ir_op.h"
 #include "ir_view.h"
 
 /// The objects and functions that ops.def names.
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
-    extern const kiln_op_signature signature;                                                      \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
     kiln_status shape(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err);     \
     kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
-                                const kiln_view *outputs, kiln_error *err);                        \
-    void samples(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
+                                const kiln_view *outputs, kiln_error *err);
 #include "ops.def"
 #undef KILN_OP
 
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc)
-#define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape,        \
-                       samples, doc)                                                               \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)
+#define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol,   \
+                       doc)                                                                        \
     void kiln_decompose_##name(struct kiln_expander *expander);
 #include "ops.def"
 #undef KILN_OP

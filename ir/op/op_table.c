@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Turns ops.def and attrs.def into tables and lookups. Decides nothing: rows, numbers and names
-// stand in the .def files, signatures in op_signature*.c. The reverse lookups by number are
-// switches, so that a number used twice does not compile; a row whose functions are missing does
-// not link.
+// stand in the .def files; tools/gen_signatures reads the signatures. The reverse lookups by number
+// are switches, so that a number used twice does not compile; a row whose functions are missing
+// does not link.
+#include <math.h>
 #include <string.h>
 
 #include "op_internal.h"
 
+#include "op_signatures.inc"
+
 // clang-format off
 static const kiln_op_info op_rows[KILN_OP_COUNT] = {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
     [KILN_OP_##id] = {#name, wire, since, KILN_CLASS_##cls, n_out, KILN_ACCEPT_##accept,           \
-                      KILN_RESULT_##result, &signature, shape, kiln_ref_##name, samples, NULL, doc},
-#define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape,        \
-                       samples, doc)                                                               \
+                      KILN_RESULT_##result, &signatures[SIGNATURE_OF_##id], shape,                 \
+                      kiln_ref_##name, NULL, doc},
+#define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol,   \
+                       doc)                                                                        \
     [KILN_OP_##id] = {#name, wire, since, KILN_CLASS_##cls, n_out, KILN_ACCEPT_##accept,           \
-                      KILN_RESULT_##result, &signature, shape, kiln_ref_##name, samples,           \
-                      kiln_decompose_##name, doc},
+                      KILN_RESULT_##result, &signatures[SIGNATURE_OF_##id], shape,                 \
+                      kiln_ref_##name, kiln_decompose_##name, doc},
 #include "ops.def"
 #undef KILN_OP
 };
 // clang-format on
 
 enum { ///< a row with a number that does not fit, or too many outputs, does not compile
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
     CHECK_##id = 1 / ((wire) > 0 && (wire) < 65536 && (since) > 0 && (n_out) <= KILN_MAX_OUTPUTS),
 #include "ops.def"
 #undef KILN_OP
@@ -47,7 +51,7 @@ kiln_op kiln_op_from_name(const char *name)
 kiln_op kiln_op_from_wire(uint16_t number)
 {
     switch (number) {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, samples, doc) \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
     case wire:                                                                                     \
         return KILN_OP_##id;
 #include "ops.def"

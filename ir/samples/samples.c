@@ -187,6 +187,12 @@ static uint64_t fill_int(const kilni_sample_tensor *tensor, kiln_dtype dtype, in
     }
 }
 
+static void store_float(double value, kiln_dtype dtype, void *out_element)
+{
+    kiln_attr number = kilni_attr_f64(value);
+    (void)kiln_number_store(&number, dtype, out_element);
+}
+
 /* Any values; scales as ordinary numbers. */
 static void fill_quantised(const kiln_tensor_desc *desc, unsigned char *data)
 {
@@ -203,11 +209,10 @@ static void fill_quantised(const kiln_tensor_desc *desc, unsigned char *data)
     }
     for (int64_t i = 0; i < l.scales; i++) {
         double value = 0.01 + (double)(next_random(&random) >> 40) * 0x1p-24;
-        kilni_ir_store_float(value, scale,
-                             data + l.scales_at + i * (int64_t)kiln_dtype_size(scale));
+        store_float(value, scale, data + l.scales_at + i * (int64_t)kiln_dtype_size(scale));
     }
     if (l.global_at >= 0) {
-        kilni_ir_store_float(0.75, KILN_DTYPE_F32, data + l.global_at);
+        store_float(0.75, KILN_DTYPE_F32, data + l.global_at);
     }
 }
 
@@ -223,7 +228,7 @@ static void fill_tensor(const kilni_sample_tensor *tensor, const kiln_tensor_des
     }
     for (int64_t i = 0; i < count; i++, data += size) {
         if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_FLOAT) {
-            kilni_ir_store_float(fill_float(tensor, desc->dtype, i, &random), desc->dtype, data);
+            store_float(fill_float(tensor, desc->dtype, i, &random), desc->dtype, data);
         } else {
             uint64_t bits = fill_int(tensor, desc->dtype, i, &random);
             memcpy(data, &bits, size);

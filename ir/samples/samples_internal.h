@@ -4,7 +4,8 @@
 
 /// How samples*.c say a sample call: shapes, what fills them, attributes.
 
-#include "op_internal.h"
+#include "ir.h"
+#include "samples.h"
 
 typedef enum kilni_fill {
     KILNI_FILL_SPECIAL = 0, ///< every special value of the dtype first, then ordinary ones
@@ -43,5 +44,14 @@ int64_t kilni_special_count(kiln_dtype dtype);
 
 /// Scalars that are values of every number dtype's kind: `index` 0, 1, ...; NONE past the last.
 kiln_attr kilni_sample_number(kiln_dtype dtype, unsigned index);
+
+#define KILN_SAMPLES(id, function)                                                                 \
+    void function(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
+#include "samples.def"
+#undef KILN_SAMPLES
+void kiln_samples_unary(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
+void kiln_samples_binary(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
+void kiln_samples_scalar(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
+void kiln_samples_reduce(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink);
 
 #endif

@@ -160,7 +160,7 @@ kiln_status kiln_shape_batch_norm(const kiln_op_record *call, kiln_tensor_desc *
         if (input->rank != 1 || input->dims[0] != x->dims[1]) {
             return kiln_fail(err, INVALID_ARGUMENT,
                              "batch_norm: %s has the shape %s, x of shape %s needs [%" PRId64 "]",
-                             kiln_signature_batch_norm.inputs[i],
+                             kiln_op_info_of(KILN_OP_BATCH_NORM)->signature->inputs[i],
                              kilni_ir_desc_text(input, text[1]), kilni_ir_desc_text(x, text[0]),
                              x->dims[1]);
         }

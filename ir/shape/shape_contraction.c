@@ -15,7 +15,7 @@ static kiln_status matmul_operand(const kiln_op_record *call, unsigned index, ui
     bool transpose = kiln_op_attr_i64(call, key) != 0;
     if (x->rank == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "matmul: input %s has rank 0",
-                         kiln_signature_matmul.inputs[index]);
+                         kiln_op_info_of(KILN_OP_MATMUL)->signature->inputs[index]);
     }
     if (x->rank == 1) {
         *out_batch = 0;
@@ -23,7 +23,7 @@ static kiln_status matmul_operand(const kiln_op_record *call, unsigned index, ui
         *out_second = index == 0 ? 0 : KILN_MAX_RANK;
         return transpose ? kiln_fail(err, INVALID_ARGUMENT,
                                      "matmul: input %s has rank 1 and cannot be transposed",
-                                     kiln_signature_matmul.inputs[index])
+                                     kiln_op_info_of(KILN_OP_MATMUL)->signature->inputs[index])
                          : KILN_STATUS_OK;
     }
     *out_batch = x->rank - 2u;

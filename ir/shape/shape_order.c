@@ -59,7 +59,8 @@ kiln_status kiln_shape_cross(const kiln_op_record *call, kiln_tensor_desc *outpu
             char text[KILNI_IR_SHAPE_TEXT];
             status =
                 kiln_fail(err, INVALID_ARGUMENT, "cross: %s of shape %s needs length 3 at axis %u",
-                          kiln_signature_cross.inputs[i], kilni_ir_desc_text(x, text), axis);
+                          kiln_op_info_of(KILN_OP_CROSS)->signature->inputs[i],
+                          kilni_ir_desc_text(x, text), axis);
         }
     }
     return status;

@@ -11,6 +11,7 @@
 
 #include "harness.h"
 #include "ir.h"
+#include "samples.h"
 
 enum { GRAD = 100, OUTPUT = 50, MAX_POINTS = 10 };
 
@@ -332,7 +333,7 @@ static bool run_pair(trial *t, const pair *p, double spoil)
         return false;
     }
     kiln_sample_sink sink = {.env = &t->env, .take = take_sample, .user = t};
-    kiln_op_info_of(p->forward)->samples(p->forward, KILN_DTYPE_F64, &sink);
+    kiln_samples_make(p->forward, KILN_DTYPE_F64, &sink);
     t->backend->ops->close(t->backend);
     return true;
 }

@@ -16,6 +16,7 @@
 #include "harness.h"
 #include "ir.h"
 #include "layout.h"
+#include "samples.h"
 #ifdef KILN_TEST_WITH_CL
 #include "cl_backend.h"
 #endif
@@ -327,7 +328,7 @@ static void test_op(void)
             continue;
         }
         kiln_sample_sink sink = {.env = &env, .take = take_sample, .user = cover};
-        info->samples(op, dtype, &sink);
+        kiln_samples_make(op, dtype, &sink);
         KILN_CHECK(cover->samples > 0);
         if (cover->failures > MAX_REPORTS) {
             KILN_FAIL("%s %s: %u of %u runs fail", info->name, kiln_dtype_name(dtype),

@@ -6,8 +6,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir.h"
+#include "samples.h"
 
 typedef struct dump {
     kiln_env env;
@@ -141,7 +143,17 @@ static void take_sample(const kiln_op_record *record, const void *const *data, v
     }
 }
 
-int main(void)
+/// With arguments: only the operators of these names.
+static bool is_wanted(const char *name, int argc, char **argv)
+{
+    bool found = argc < 2;
+    for (int i = 1; i < argc && !found; i++) {
+        found = strcmp(argv[i], name) == 0;
+    }
+    return found;
+}
+
+int main(int argc, char **argv)
 {
     dump d = {.env = {.allocator = kiln_allocator_default()}};
     kiln_sample_sink sink = {&d.env, take_sample, &d};
@@ -155,12 +167,12 @@ int main(void)
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         // What plugins bring is judged where they are: tests of operators in unit/ and plugin
         // check.
-        bool own = info->n_outputs > 0 && op != KILN_OP_CUSTOM;
+        bool own = info->n_outputs > 0 && op != KILN_OP_CUSTOM && is_wanted(info->name, argc, argv);
         for (int i = 1; own && i < KILN_DTYPE_LIMIT; i++) {
             d.dtype = (kiln_dtype)i;
             if ((kiln_dtype_kind_of(d.dtype) & info->accept) != 0) {
                 printf("pair|%s|%s\n", info->name, kiln_dtype_name(d.dtype));
-                info->samples((kiln_op)op, d.dtype, &sink);
+                kiln_samples_make((kiln_op)op, d.dtype, &sink);
             }
         }
     }

@@ -46,7 +46,7 @@ def owners(tree):
     """basename -> set of (folder, file, is public)."""
     found = {}
     public = {os.path.basename(n) for n in tree.public_headers()}
-    public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])} | {"bench.h"}
+    public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])} | {"bench.h", "samples.h"}
     for name in tree.sources(".h", ".def", ".inc", ".cl", ".c"):
         base = os.path.basename(name)
         found.setdefault(base, set()).add((unit_of(name), name, base in public))

@@ -6,6 +6,7 @@
 
 #include "cl_trial.h"
 #include "ir.h"
+#include "samples.h"
 
 const kiln_device_type cl_trial_forms[CL_TRIAL_FORMS] = {KILN_DEVICE_CPU, KILN_DEVICE_GPU};
 
@@ -94,5 +95,5 @@ void cl_trial_take(const kiln_op_record *record, const void *const *data, void *
 void cl_trial_samples(cl_trial *t, kiln_op op, kiln_dtype dtype)
 {
     kiln_sample_sink sink = {.env = &t->f.env, .take = cl_trial_take, .user = t};
-    kiln_op_info_of(op)->samples(op, dtype, &sink);
+    kiln_samples_make(op, dtype, &sink);
 }

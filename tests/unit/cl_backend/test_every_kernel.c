@@ -9,6 +9,7 @@
 
 #include "cl_trial.h"
 #include "exec_internal.h"
+#include "samples.h"
 
 enum { MAX_KERNELS = 160, MOST_ELEMENTS = 320 };
 
@@ -166,10 +167,10 @@ static void run_samples(size_t form, kiln_op op)
     kiln_env env = {.allocator = kiln_allocator_default()};
     choice c = {.form = form};
     kiln_sample_sink sink = {.env = &env, .take = weigh, .user = &c};
-    info->samples(op, dtype, &sink);
+    kiln_samples_make(op, dtype, &sink);
     c.seen = 0;
     sink.take = take_chosen;
-    info->samples(op, dtype, &sink);
+    kiln_samples_make(op, dtype, &sink);
 }
 
 // ---- what no small sample reaches ----

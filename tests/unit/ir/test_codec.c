@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph_support.h"
+#include "samples.h"
 
 static kiln_error err;
 
@@ -82,7 +83,7 @@ static void test_all_samples(void)
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
         for (int d = 1; d < KILN_DTYPE_LIMIT; d++) {
             if ((kiln_dtype_kind_of((kiln_dtype)d) & info->accept) != 0) {
-                info->samples((kiln_op)op, (kiln_dtype)d, &sink);
+                kiln_samples_make((kiln_op)op, (kiln_dtype)d, &sink);
             }
         }
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir_support.h"
+#include "samples.h"
 
 enum { MAX_VALUES = 4096 };
 
@@ -135,7 +136,7 @@ static sweep sweep_of(kiln_op op)
     test_env_init(&env);
     sweep self = {.env = &env.env};
     kiln_sample_sink sink = {&env.env, check_sample, &self};
-    kiln_op_info_of(op)->samples(op, KILN_DTYPE_F32, &sink);
+    kiln_samples_make(op, KILN_DTYPE_F32, &sink);
     KILN_CHECK_INT(env.live, 0);
     return self;
 }

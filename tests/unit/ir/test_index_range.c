@@ -6,6 +6,7 @@
 
 #include "ir_support.h"
 #include "reference_internal.h"
+#include "samples.h"
 
 /* Operands to which any value is fine, and why. */
 static bool is_free(kiln_op op, size_t input)
@@ -133,7 +134,7 @@ static void test_every_index_operand_has_a_range(void)
             some_free = some_free || is_free((kiln_op)op, i);
         }
         kiln_sample_sink sink = {&env.env, look, &l};
-        info->samples((kiln_op)op, KILN_DTYPE_F32, &sink);
+        kiln_samples_make((kiln_op)op, KILN_DTYPE_F32, &sink);
         if (l.t.looked == 0 || (l.t.missing > 0) != some_free) {
             KILN_FAIL("%s: %u index operands, %u without a range", info->name, l.t.looked,
                       l.t.missing);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir_support.h"
+#include "samples.h"
 
 typedef struct tally {
     unsigned calls;
@@ -52,7 +53,7 @@ static tally tally_of(kiln_op op, kiln_dtype dtype)
     tally t = {0};
     test_env_init(&env);
     kiln_sample_sink sink = {&env.env, count_sample, &t};
-    kiln_op_info_of(op)->samples(op, dtype, &sink);
+    kiln_samples_make(op, dtype, &sink);
     KILN_CHECK_INT(env.live, 0);
     return t;
 }
