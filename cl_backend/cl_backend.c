@@ -213,6 +213,20 @@ static kiln_status backend_read(kiln_backend *base, kiln_buffer *given, size_t o
     return backend_read_end(base, pending, err);
 }
 
+static const kiln_backend_queue_ops cl_queue_ops = {
+    .struct_size = sizeof(kiln_backend_queue_ops),
+    .open_auxiliary = kiln_cl_open_lane,
+    .marker = kiln_cl_mark,
+    .user_event = kiln_cl_gate,
+    .event_signal = kiln_cl_event_signal,
+    .event_after = kiln_cl_event_after,
+    .event_wait = kiln_cl_event_wait,
+    .event_destroy = kiln_cl_event_destroy,
+    .write = kiln_cl_write,
+    .map = kiln_cl_map,
+    .unmap = kiln_cl_unmap,
+};
+
 static const kiln_backend_ops cl_ops = {
     .struct_size = sizeof(kiln_backend_ops),
     .scheme = "opencl",
@@ -257,6 +271,7 @@ static const kiln_backend_ops cl_ops = {
     .asked = kilni_cl_asked,
     .set_budget = kilni_cl_set_budget,
     .reset_peaks = kilni_cl_reset_peaks,
+    .queues = &cl_queue_ops,
 };
 
 bool kiln_cl_is(const kiln_backend *backend)

@@ -53,7 +53,7 @@ KILN_API void kiln_cl_counters_get(kiln_backend *backend, kiln_cl_counters *out_
 /// sync.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_measure(kiln_backend *backend, kiln_error *err);
 
-enum { KILN_CL_MAP_READ = 1u, KILN_CL_MAP_WRITE = 2u };
+enum { KILN_CL_MAP_READ = KILN_MAP_READ, KILN_CL_MAP_WRITE = KILN_MAP_WRITE };
 
 /// Host pointer to bytes of a buffer, after the work queued so far; on devices that share the
 /// host's memory nothing is copied. The buffer must not be used in between. Ownership: the pointer
@@ -71,8 +71,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_unmap(kiln_backend *backend, kiln_bu
 /// (kiln_cl_event_destroy). Lifetime: until destroyed; the backend must outlive it. Thread: mark
 /// and gate under the backend's lock; signal and destroy from any. Errors: RESOURCE_EXHAUSTED,
 /// DEVICE_LOST.
-typedef struct kiln_cl_event kiln_cl_event;
-typedef void (*kiln_cl_event_fn)(kiln_status status, void *user);
+typedef kiln_event kiln_cl_event;
 KILN_NODISCARD KILN_API kiln_status kiln_cl_mark(kiln_backend *backend, kiln_cl_event **out_event,
                                                  kiln_error *err);
 KILN_NODISCARD KILN_API kiln_status kiln_cl_gate(kiln_backend *backend, kiln_cl_event **out_event,
@@ -83,7 +82,7 @@ KILN_API void kiln_cl_event_destroy(kiln_cl_event *event);
 /// Calls `done` once when a marker is reached or its work failed, on a thread of the driver: it
 /// must be short and must not call this backend. Ownership: `user` stays the caller's. Lifetime:
 /// until called. Thread: any. Errors: RESOURCE_EXHAUSTED; then `done` is not called.
-KILN_NODISCARD KILN_API kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done,
+KILN_NODISCARD KILN_API kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_event_fn done,
                                                         void *user, kiln_error *err);
 
 /// Waits on the calling thread until a marker is reached.

@@ -67,14 +67,15 @@ function(kiln_libraries)
     endif()
 endfunction()
 
-# Makes libkiln_client.so: Kiln with remote devices and without OpenCL. The runtime is compiled once more, without
-# the backend; the rest is the same objects.
+# Makes libkiln_client.so: Kiln with remote devices and without OpenCL. All but two files of the runtime are the same
+# objects.
 function(kiln_client_library)
-    get_target_property(sources kiln_runtime SOURCES)
+    get_target_property(sources kiln_runtime KILN_CLIENT_SOURCES)
     get_target_property(folder kiln_runtime SOURCE_DIR)
-    list(TRANSFORM sources PREPEND ${folder}/ REGEX "^[^/]")
+    list(JOIN sources "|" others)
+    string(REPLACE "." "[.]" others "/(${others}).")
+    list(TRANSFORM sources PREPEND ${folder}/)
     add_library(kiln_runtime_client OBJECT ${sources})
-    add_dependencies(kiln_runtime_client kiln_runtime) # which makes the generated sources
     target_link_libraries(kiln_runtime_client PRIVATE kiln_options kiln_warnings)
     target_compile_definitions(kiln_runtime_client PRIVATE
         KILN_RUNTIME_REMOTE="libkiln_client.so.${PROJECT_VERSION_MAJOR}")
@@ -85,7 +86,9 @@ function(kiln_client_library)
     kiln_collect(objects libs base ir fusion_host collective remote_grpc)
     get_target_property(runtime_libs kiln_runtime KILN_LIBS)
     kiln_shared(kiln_client kiln_client
-        OBJECTS ${objects} $<TARGET_OBJECTS:kiln_runtime_client> LIBS ${libs} ${runtime_libs})
+        OBJECTS ${objects} $<FILTER:$<TARGET_OBJECTS:kiln_runtime>,EXCLUDE,${others}>
+            $<TARGET_OBJECTS:kiln_runtime_client>
+        LIBS ${libs} ${runtime_libs})
     target_include_directories(kiln_client INTERFACE
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/kiln>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

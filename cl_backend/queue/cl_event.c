@@ -7,7 +7,7 @@
 #include "cl_queue.h"
 #include "cl_state.h"
 
-struct kiln_cl_event {
+struct kiln_event {
     kilni_cl_backend *backend;
     cl_event event;
     bool is_user; ///< and not signalled
@@ -15,7 +15,7 @@ struct kiln_cl_event {
 
 typedef struct after_call {
     kilni_cl_backend *backend;
-    kiln_cl_event_fn done;
+    kiln_event_fn done;
     void *user;
 } after_call;
 
@@ -128,7 +128,7 @@ static void CL_CALLBACK event_passed(cl_event event, cl_int code, void *user)
     atomic_fetch_sub(&call.backend->flight.callbacks, 1); // the backend may be gone from here on
 }
 
-kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_cl_event_fn done, void *user,
+kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_event_fn done, void *user,
                                 kiln_error *err)
 {
     kilni_cl_backend *backend = event->backend;

@@ -9,6 +9,7 @@
 
 #include "ir_device.h"
 #include "ir_program.h"
+#include "ir_queue.h"
 #include "ir_view.h"
 #include "ir_view_apply.h"
 
@@ -50,7 +51,6 @@ typedef struct kiln_device_span {
     char name[64]; ///< kernel, or kind of transfer
 } kiln_device_span;
 
-typedef struct kiln_backend kiln_backend;
 typedef struct kiln_pending kiln_pending; ///< a read on its way; each backend defines its own
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
 
@@ -170,6 +170,8 @@ typedef struct kiln_backend_ops {
     /// (KILN_FEATURE_COMPILER) and refuse; with `ask`, what had to be known is found out: a device
     /// that refuses loses the feature, and then gets KILN_FEATURE_PREPARED.
     bool (*compiles)(kiln_backend *backend, bool ask);
+    /// Also optional: NULL where the host does all that is queued, or another host has the queues.
+    const kiln_backend_queue_ops *queues;
 } kiln_backend_ops;
 
 struct kiln_backend { ///< first member of every backend

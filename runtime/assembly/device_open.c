@@ -5,13 +5,10 @@
 #include "rt_assembly.h"
 #include "rt_context.h"
 #include "rt_device.h"
+#include "rt_local.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#ifndef KILN_RUNTIME_REMOTE
-#define KILN_RUNTIME_REMOTE "libkiln_remote.so.0"
-#endif
 
 static const kiln_backend_provider *find_provider(kiln_context *context, const char *address)
 {
@@ -39,7 +36,7 @@ static kiln_status load_remote(kiln_context *context, kiln_error *err)
             const kiln_backend_provider *(*get)(void);
         } found;
         status =
-            kilni_library_symbol(context, KILN_RUNTIME_REMOTE, symbols[i], &found.address, err);
+            kilni_library_symbol(context, kilni_remote_library(), symbols[i], &found.address, err);
         if (status == KILN_STATUS_OK) {
             status = kiln_context_add_provider(context, found.get(), err);
         }

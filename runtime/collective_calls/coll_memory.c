@@ -15,12 +15,6 @@
 #include "rt_place.h"
 #include "rt_tensor.h"
 
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-
-#include <string.h>
-#endif
-
 static const size_t kept_staging_bytes = 256u << 20;
 
 static kiln_device *device_of(kiln_coll_memory *memory)
@@ -88,14 +82,10 @@ static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
 // Where the backend maps, a mapping is the device's memory or the driver's copy of it; elsewhere it
 // is a copy of ours, filled by a read and brought back by an upload.
 
-static bool is_opencl(kiln_coll_memory *memory)
+/// The queues of the device, or NULL.
+static const kiln_backend_queue_ops *queues_of(kiln_coll_memory *memory)
 {
-#ifdef KILN_RUNTIME_CL
-    return kiln_cl_is(backend_of(memory));
-#else
-    (void)memory;
-    return false;
-#endif
+    return backend_of(memory)->ops->queues;
 }
 
 /// Where the device's memory is the host's. Elsewhere the backend's own staging, which is pinned,
@@ -103,7 +93,7 @@ static bool is_opencl(kiln_coll_memory *memory)
 static bool maps(kiln_coll_memory *memory)
 {
     kiln_backend *backend = backend_of(memory);
-    return is_opencl(memory) &&
+    return queues_of(memory) != NULL &&
            (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
 }
 
@@ -163,25 +153,16 @@ static void drop_staging(kilni_device_memory *self, size_t most_bytes)
 static kiln_status map_shared(kiln_coll_memory *memory, const kiln_coll_area *area,
                               kiln_coll_access access, void **out_pointer, kiln_error *err)
 {
-#ifdef KILN_RUNTIME_CL
-    uint32_t flags = access == KILN_COLL_READ ? KILN_CL_MAP_READ : KILN_CL_MAP_WRITE;
-    return kiln_cl_map(backend_of(memory), (kiln_buffer *)area->buffer, (size_t)area->offset,
-                       kiln_coll_area_bytes(area), flags, out_pointer, err);
-#else
-    (void)memory, (void)area, (void)access, (void)out_pointer;
-    return kiln_fail(err, INTERNAL, "this build maps no device memory");
-#endif
+    uint32_t flags = access == KILN_COLL_READ ? KILN_MAP_READ : KILN_MAP_WRITE;
+    return queues_of(memory)->map(backend_of(memory), (kiln_buffer *)area->buffer,
+                                  (size_t)area->offset, kiln_coll_area_bytes(area), flags,
+                                  out_pointer, err);
 }
 
 static kiln_status unmap_shared(kiln_coll_memory *memory, const kiln_coll_area *area, void *pointer,
                                 kiln_error *err)
 {
-#ifdef KILN_RUNTIME_CL
-    return kiln_cl_unmap(backend_of(memory), (kiln_buffer *)area->buffer, pointer, err);
-#else
-    (void)memory, (void)area, (void)pointer;
-    return kiln_fail(err, INTERNAL, "this build maps no device memory");
-#endif
+    return queues_of(memory)->unmap(backend_of(memory), (kiln_buffer *)area->buffer, pointer, err);
 }
 
 /// Reads an area, or, with NULL, waits for all work: where the backend can, without the lock
@@ -259,7 +240,7 @@ static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *t
                                const kiln_coll_area *source, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
-    if (!is_opencl(memory) && backend->ops->read_begin != NULL) {
+    if (queues_of(memory) == NULL && backend->ops->read_begin != NULL) {
         return copy_far(memory, target, source, err);
     }
     lock(memory);
@@ -454,7 +435,6 @@ static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area 
 
 // ---- the end of work ----
 
-#ifdef KILN_RUNTIME_CL
 typedef struct after_call {
     const kiln_env *env;
     kiln_coll_done_fn done;
@@ -475,17 +455,17 @@ static void pass_on(kiln_status status, void *user)
 
 static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error *err)
 {
-    kiln_cl_event *event = NULL;
+    kiln_event *event = NULL;
     after_call *call = kiln_alloc(from.env, sizeof(*call));
     if (call == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to wait for a device");
     }
     *call = from;
     kilni_dependencies_retain(call->dependencies);
-    kiln_status status = kiln_cl_mark(backend, &event, err);
+    kiln_status status = backend->ops->queues->marker(backend, &event, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_cl_event_after(event, pass_on, call, err);
-        kiln_cl_event_destroy(event);
+        status = backend->ops->queues->event_after(event, pass_on, call, err);
+        backend->ops->queues->event_destroy(event);
     }
     if (status != KILN_STATUS_OK) {
         kilni_dependencies_release(call->dependencies);
@@ -493,21 +473,18 @@ static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error
     }
     return status;
 }
-#endif
 
 /// Of what was queued on the device: calls start under its lock.
 static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                                 kiln_error *err)
 {
     kiln_device *device = device_of(memory);
-#ifdef KILN_RUNTIME_CL
     if (kilni_device_gates(device)) {
         const after_call call = {&device->context->env, done, user,
                                  ((kilni_device_memory *)memory)->starting};
         return after_mark(device->backend, call, err);
     }
-#endif
-    (void)device, (void)err; // the call's work stands behind earlier work, and fails with it
+    // The call's work stands behind earlier work, and fails with it.
     done(KILN_STATUS_OK, user);
     return KILN_STATUS_OK;
 }
@@ -516,15 +493,13 @@ static kiln_status memory_finish(kiln_coll_memory *memory, kiln_coll_done_fn don
                                  kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-#ifdef KILN_RUNTIME_CL
-    if (is_opencl(memory)) {
+    if (queues_of(memory) != NULL) {
         const after_call call = {&device_of(memory)->context->env, done, user, NULL};
         lock(memory);
         status = after_mark(backend_of(memory), call, err);
         unlock(memory);
         return status;
     }
-#endif
     status = read_back(memory, NULL, NULL, err);
     if (status == KILN_STATUS_OK) {
         done(KILN_STATUS_OK, user);
@@ -585,7 +560,6 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 
 // ---- pieces of long calls ----
 
-#ifdef KILN_RUNTIME_CL
 /// The out auxiliary queue's lock is held while a read is queued, never while it is waited for.
 static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t bytes,
                                 void **out_host, kiln_error *err)
@@ -644,8 +618,9 @@ static kiln_status memory_put(kiln_coll_memory *memory, const kiln_coll_area *ar
                               const void *host, kiln_error *err)
 {
     lock(memory);
-    kiln_status status = kiln_cl_write(backend_of(memory), (kiln_buffer *)area->buffer,
-                                       (size_t)area->offset, host, kiln_coll_area_bytes(area), err);
+    kiln_status status =
+        queues_of(memory)->write(backend_of(memory), (kiln_buffer *)area->buffer,
+                                 (size_t)area->offset, host, kiln_coll_area_bytes(area), err);
     unlock(memory);
     return status;
 }
@@ -653,9 +628,9 @@ static kiln_status memory_put(kiln_coll_memory *memory, const kiln_coll_area *ar
 static kiln_status memory_mark(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket,
                                kiln_error *err)
 {
-    kiln_cl_event *event = NULL;
+    kiln_event *event = NULL;
     lock(memory);
-    kiln_status status = kiln_cl_mark(backend_of(memory), &event, err);
+    kiln_status status = queues_of(memory)->marker(backend_of(memory), &event, err);
     unlock(memory);
     *out_ticket = (kiln_coll_ticket *)event;
     return status;
@@ -664,13 +639,12 @@ static kiln_status memory_mark(kiln_coll_memory *memory, kiln_coll_ticket **out_
 static kiln_status memory_reached(kiln_coll_memory *memory, kiln_coll_ticket *ticket,
                                   kiln_error *err)
 {
-    kiln_cl_event *event = (kiln_cl_event *)ticket;
-    (void)memory;
-    kiln_status status = kiln_cl_event_wait(event, err);
-    kiln_cl_event_destroy(event);
+    const kiln_backend_queue_ops *queues = queues_of(memory);
+    kiln_event *event = (kiln_event *)ticket;
+    kiln_status status = queues->event_wait(event, err);
+    queues->event_destroy(event);
     return status;
 }
-#endif
 
 /// The last of its member; perhaps long after the group, and then also the last of the device.
 static void memory_close(kiln_coll_memory *base)
@@ -684,9 +658,7 @@ static void memory_close(kiln_coll_memory *base)
     pthread_mutex_unlock(&device->lock);
     kiln_coll_host_memory_destroy(memory->host);
     drop_staging(memory, 0);
-#ifdef KILN_RUNTIME_CL
     drop_stages(memory);
-#endif
     kiln_free(&context->env, memory);
     kiln_device_release(device);
     kilni_context_release(context);
@@ -707,7 +679,6 @@ static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
 static const kiln_coll_memory_ops copying_ops = {COMMON, .name = "device, copying",
                                                  .write = memory_write};
 
-#ifdef KILN_RUNTIME_CL
 static const kiln_coll_memory_ops streaming_ops = {COMMON,
                                                    .name = "device, streaming",
                                                    .write = memory_write,
@@ -717,15 +688,12 @@ static const kiln_coll_memory_ops streaming_ops = {COMMON,
                                                    .put = memory_put,
                                                    .mark = memory_mark,
                                                    .reached = memory_reached};
-#endif
 
 static const kiln_coll_memory_ops *choose_ops(kiln_coll_memory *memory)
 {
-#ifdef KILN_RUNTIME_CL
     if (kilni_device_gates(device_of(memory)) && !maps(memory)) {
         return &streaming_ops;
     }
-#endif
     return maps(memory) ? &memory_ops : &copying_ops;
 }
 

@@ -7,15 +7,13 @@
 #include "rt_aux_queues.h"
 #include "rt_device.h"
 
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-
 static kiln_status open_queue(kiln_device *device, kilni_aux_queue *aux_queue, kiln_error *err)
 {
     if (aux_queue->backend != NULL) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = kiln_cl_open_lane(device->backend, &aux_queue->backend, err);
+    kiln_status status =
+        device->backend->ops->queues->open_auxiliary(device->backend, &aux_queue->backend, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_init(&aux_queue->lock, NULL);
     }
@@ -26,22 +24,13 @@ kiln_status kilni_aux_queues_open(kiln_device *device, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&device->lock);
-    if (kiln_cl_is(device->backend)) {
+    if (device->backend->ops->queues != NULL) {
         status = open_queue(device, &device->in, err);
-    }
-    if (status == KILN_STATUS_OK && kiln_cl_is(device->backend)) {
-        status = open_queue(device, &device->out, err);
+        status = status == KILN_STATUS_OK ? open_queue(device, &device->out, err) : status;
     }
     pthread_mutex_unlock(&device->lock);
     return status;
 }
-#else
-kiln_status kilni_aux_queues_open(kiln_device *device, kiln_error *err)
-{
-    (void)device, (void)err;
-    return KILN_STATUS_OK;
-}
-#endif
 
 static void close_queue(kilni_aux_queue *aux_queue)
 {

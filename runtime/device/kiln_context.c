@@ -5,11 +5,8 @@
 
 #define _GNU_SOURCE // dladdr, realpath
 #include "rt_context.h"
+#include "rt_local.h"
 #include "rt_trace.h"
-
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-#endif
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -63,9 +60,9 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->groups_lock, NULL);
     pthread_cond_init(&context->groups_changed, NULL);
-#ifdef KILN_RUNTIME_CL
-    context->providers[context->n_providers++] = kiln_cl_provider();
-#endif
+    if (kilni_local_provider() != NULL) {
+        context->providers[context->n_providers++] = kilni_local_provider();
+    }
     context->providers[context->n_providers++] = kiln_ir_reference_provider();
     context->providers[context->n_providers++] = kiln_ir_null_provider();
     if (options->ignore_environment == 0) {

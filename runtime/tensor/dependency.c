@@ -9,10 +9,6 @@
 #include "rt_device.h"
 #include "rt_place.h"
 
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-#endif
-
 kilni_future *kilni_future_create(kiln_device *device)
 {
     kilni_future *future = kiln_alloc(&device->context->env, sizeof(*future));
@@ -40,14 +36,10 @@ static kilni_future *retain(kilni_future *future)
     return future;
 }
 
-void kilni_gate_open(struct kiln_cl_event *gate)
+void kilni_gate_open(const kiln_backend_queue_ops *queues, kiln_event *gate)
 {
-#ifdef KILN_RUNTIME_CL
-    kiln_cl_event_signal(gate, KILN_STATUS_OK); // failures go by futures: they say whose it is
-    kiln_cl_event_destroy(gate);
-#else
-    (void)gate;
-#endif
+    queues->event_signal(gate, KILN_STATUS_OK); // failures go by futures: they say whose it is
+    queues->event_destroy(gate);
 }
 
 void kilni_future_end(kilni_future *future, const kiln_error *result)
@@ -56,11 +48,11 @@ void kilni_future_end(kilni_future *future, const kiln_error *result)
     future->error = *result;
     future->ended = true;
     pthread_cond_broadcast(&future->changed);
-    struct kiln_cl_event *gate = future->gate;
+    kiln_event *gate = future->gate;
     future->gate = NULL;
     pthread_mutex_unlock(&future->lock);
     if (gate != NULL) {
-        kilni_gate_open(gate);
+        kilni_gate_open(future->queues, gate);
     }
     kilni_future_release(future);
 }

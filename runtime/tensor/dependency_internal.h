@@ -16,7 +16,8 @@ struct kilni_future {
     pthread_cond_t changed;
     bool ended;
     kiln_error error; ///< code 0: it is there
-    struct kiln_cl_event *gate;
+    kiln_event *gate; ///< a user event that work waits for, or NULL
+    const kiln_backend_queue_ops *queues; ///< of the backend that the gate is of
 };
 
 /// Never changes; shared by all memory that depends on the same futures.
@@ -29,7 +30,7 @@ struct kilni_dependencies {
 
 /// True when it has ended; `out_error` then gets its result. Any thread.
 bool kilni_future_has_ended(kilni_future *future, kiln_error *out_error);
-/// Opens a gate in a device's queue, and frees it.
-void kilni_gate_open(struct kiln_cl_event *gate);
+/// Opens a gate in a queue, and frees it. Any thread.
+void kilni_gate_open(const kiln_backend_queue_ops *queues, kiln_event *gate);
 
 #endif

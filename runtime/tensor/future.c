@@ -14,10 +14,6 @@
 
 #include <time.h>
 
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-#endif
-
 // ---- waiting on the device ----
 
 static void await_end(kilni_future *future)
@@ -29,16 +25,16 @@ static void await_end(kilni_future *future)
     pthread_mutex_unlock(&future->lock);
 }
 
-#ifdef KILN_RUNTIME_CL
 /// Work queued from now on waits for the future.
 static kiln_status gate_one(kiln_device *device, kilni_future *future, kiln_error *err)
 {
     kiln_error error = KILN_ERROR_INIT;
-    struct kiln_cl_event *gate = NULL;
+    const kiln_backend_queue_ops *queues = device->backend->ops->queues;
+    kiln_event *gate = NULL;
     if (future->gated || kilni_future_has_ended(future, &error)) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = kiln_cl_gate(device->backend, &gate, err);
+    kiln_status status = queues->user_event(device->backend, &gate, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -46,9 +42,10 @@ static kiln_status gate_one(kiln_device *device, kilni_future *future, kiln_erro
     pthread_mutex_lock(&future->lock);
     bool late = future->ended;
     future->gate = late ? NULL : gate;
+    future->queues = queues;
     pthread_mutex_unlock(&future->lock);
     if (late) {
-        kilni_gate_open(gate);
+        kilni_gate_open(queues, gate);
     }
     return KILN_STATUS_OK;
 }
@@ -65,19 +62,15 @@ static kiln_status gate_all(kiln_device *device, kilni_dependencies *dependencie
     }
     return status;
 }
-#endif
 
 kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err)
 {
     kilni_dependencies *dependencies = kilni_dependencies_retain(kilni_place_dependencies(place));
-#ifdef KILN_RUNTIME_CL
     if (dependencies != NULL && kilni_device_gates(device)) {
         kiln_status status = gate_all(device, dependencies, err);
         kilni_dependencies_release(dependencies);
         return status;
     }
-#endif
-    (void)err;
     // A device whose work is done by the host waits where that is done. Others may use it
     // meanwhile.
     if (dependencies != NULL) {

@@ -15,10 +15,6 @@
 #include "rt_place.h"
 #include "rt_tensor.h"
 
-#ifdef KILN_RUNTIME_CL
-#include "cl_backend.h"
-#endif
-
 enum { STAGES = 2 };
 static const size_t chunk_bytes = 4u << 20;
 
@@ -71,7 +67,6 @@ struct kilni_mover {
 
 // ---- earlier work ----
 
-#ifdef KILN_RUNTIME_CL
 /// An end's earlier work is done, or has failed, which the transfer will find out. On a thread of
 /// the driver.
 static void end_is_ready(kiln_status status, void *user)
@@ -84,30 +79,25 @@ static void end_is_ready(kiln_status status, void *user)
     pthread_cond_broadcast(&mover->changed);
     pthread_mutex_unlock(&mover->lock);
 }
-#endif
 
 /// Lets the move begin only when what is queued on the device by now is done. Without that the
 /// transfer itself would wait. Under the device's lock.
 static void wait_for_work(kiln_device *device, move *self)
 {
-#ifdef KILN_RUNTIME_CL
-    kiln_cl_event *event = NULL;
-    if (!kiln_cl_is(device->backend) ||
-        kiln_cl_mark(device->backend, &event, NULL) != KILN_STATUS_OK) {
+    const kiln_backend_queue_ops *queues = device->backend->ops->queues;
+    kiln_event *event = NULL;
+    if (queues == NULL || queues->marker(device->backend, &event, NULL) != KILN_STATUS_OK) {
         return;
     }
     pthread_mutex_lock(&self->mover->lock);
     self->waits++;
     pthread_mutex_unlock(&self->mover->lock);
-    if (kiln_cl_event_after(event, end_is_ready, self, NULL) != KILN_STATUS_OK) {
+    if (queues->event_after(event, end_is_ready, self, NULL) != KILN_STATUS_OK) {
         pthread_mutex_lock(&self->mover->lock);
         self->waits--;
         pthread_mutex_unlock(&self->mover->lock);
     }
-    kiln_cl_event_destroy(event);
-#else
-    (void)device, (void)self;
-#endif
+    queues->event_destroy(event);
 }
 
 /// Under the mover's lock.
@@ -312,36 +302,32 @@ static kiln_status read_chunk(kilni_mover *mover, move *current, chunk *part, ki
 static kiln_status map_source(move *current, unsigned char **out_data, kiln_error *err)
 {
     *out_data = NULL;
-#ifdef KILN_RUNTIME_CL
     kiln_backend *backend = current->source->backend;
-    bool is_shared = kiln_cl_is(backend) &&
+    bool is_shared = backend->ops->queues != NULL &&
                      (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if (is_shared) {
         void *data = NULL;
         const kiln_view *view = &current->input.view;
         const way from = lock_source(current);
-        kiln_status status = kiln_cl_map(from.backend, view->buffer, (size_t)view->offset_bytes,
-                                         current->bytes, KILN_CL_MAP_READ, &data, err);
+        kiln_status status =
+            backend->ops->queues->map(from.backend, view->buffer, (size_t)view->offset_bytes,
+                                      current->bytes, KILN_MAP_READ, &data, err);
         unlock_way(&from);
         *out_data = data;
         return status;
     }
-#endif
-    (void)current, (void)err;
     return KILN_STATUS_OK;
 }
 
 static kiln_status unmap_source(move *current, void *data, kiln_error *err)
 {
-#ifdef KILN_RUNTIME_CL
     if (data != NULL) {
         const way from = lock_source(current); // any queue of the context may unmap
-        kiln_status status = kiln_cl_unmap(from.backend, current->input.view.buffer, data, err);
+        kiln_status status =
+            from.backend->ops->queues->unmap(from.backend, current->input.view.buffer, data, err);
         unlock_way(&from);
         return status;
     }
-#endif
-    (void)current, (void)data, (void)err;
     return KILN_STATUS_OK;
 }
 
