@@ -211,7 +211,7 @@ static kiln_status create_job(kiln_context *context, const char *name, kiln_devi
 static kiln_status start_locked(kiln_context *context, const char *name,
                                 kiln_device *const *devices, size_t count,
                                 const kiln_gradsync_options *options, kiln_gradsync **out_job,
-                                kiln_gradsync **out_old, kiln_error *err)
+                                bool *out_made, kiln_gradsync **out_old, kiln_error *err)
 {
     kiln_gradsync **link = find_link(context, name);
     kiln_gradsync *found = *link;
@@ -229,6 +229,7 @@ static kiln_status start_locked(kiln_context *context, const char *name,
         job->next = found != NULL ? found->next : NULL;
         *link = job;
         *out_old = found;
+        *out_made = true;
         *out_job = kiln_gradsync_retain(job);
     }
     return status;
@@ -264,9 +265,10 @@ static kiln_status check_start(const kiln_context *context, const char *name,
 kiln_status kilni_gradsync_begin(kiln_context *context, const char *name,
                                  kiln_device *const *devices, size_t count,
                                  const kiln_gradsync_options *options, kiln_gradsync **out_job,
-                                 kiln_error *err)
+                                 bool *out_made, kiln_error *err)
 {
     *out_job = NULL;
+    *out_made = false;
     if (context == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
     }
@@ -278,7 +280,8 @@ kiln_status kilni_gradsync_begin(kiln_context *context, const char *name,
     kiln_status status = check_start(context, name, devices, count, &settled, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&context->lock);
-        status = start_locked(context, name, devices, count, &settled, out_job, &old, err);
+        status =
+            start_locked(context, name, devices, count, &settled, out_job, out_made, &old, err);
         pthread_mutex_unlock(&context->lock);
     }
     kiln_gradsync_release(old);

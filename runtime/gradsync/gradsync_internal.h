@@ -104,11 +104,12 @@ kilni_param *kilni_param_find(const kilni_epoch *epoch, kiln_param_id id);
 kilni_param *kilni_param_need(kiln_gradsync *job, kilni_epoch *epoch, kiln_param_id id);
 void kilni_epochs_drop_old(kiln_gradsync *job);
 
-/// kiln_gradsync_start without the group; and the end of a job that cannot have one.
+/// kiln_gradsync_start without the group, and whether the job is new; and the end of a new job that
+/// cannot have a group.
 kiln_status kilni_gradsync_begin(kiln_context *context, const char *name,
                                  kiln_device *const *devices, size_t count,
                                  const kiln_gradsync_options *options, kiln_gradsync **out_job,
-                                 kiln_error *err);
+                                 bool *out_made, kiln_error *err);
 void kilni_gradsync_discard(kiln_gradsync *job);
 
 /// Starts the reductions of an epoch that can be; with `flush` also of small parameters that would

@@ -97,8 +97,10 @@ kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
                                 const kiln_gradsync_options *options, kiln_gradsync **out_job,
                                 kiln_error *err)
 {
-    kiln_status status = kilni_gradsync_begin(context, name, devices, count, options, out_job, err);
-    if (status == KILN_STATUS_OK && (*out_job)->over_mpi) {
+    bool made = false; // an open job of the name has its group, or had its failure
+    kiln_status status =
+        kilni_gradsync_begin(context, name, devices, count, options, out_job, &made, err);
+    if (status == KILN_STATUS_OK && made && (*out_job)->over_mpi) {
         status = open_whole_group(*out_job, err);
     }
     if (status != KILN_STATUS_OK && *out_job != NULL) {
