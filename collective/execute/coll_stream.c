@@ -367,8 +367,8 @@ static kiln_status compute(stream *self, size_t first, size_t end, kilni_coll_ra
     return status;
 }
 
-/// Waits until the device is past a piece: its sender gets its stage back, and the feeder goes on.
-static kiln_status finish_piece(stream *self, incoming *piece, progress to, kiln_error *err)
+/// Waits until the device is past a piece: its sender gets its stage back.
+static kiln_status end_piece(stream *self, incoming *piece, kiln_error *err)
 {
     kiln_coll_memory *memory = self->run->memory;
     kiln_coll_transport *transport = self->run->transport;
@@ -381,6 +381,13 @@ static kiln_status finish_piece(stream *self, incoming *piece, progress to, kiln
     if (piece->message.handle != NULL) {
         transport->ops->release(transport, &piece->message);
     }
+    return status;
+}
+
+/// The same for a piece that was computed: the feeder goes on.
+static kiln_status finish_piece(stream *self, incoming *piece, progress to, kiln_error *err)
+{
+    kiln_status status = end_piece(self, piece, err);
     if (status == KILN_STATUS_OK) {
         to.elems = piece->end;
         advance(self, &self->worker, to);
@@ -417,14 +424,14 @@ out:
 }
 
 /// After a failure the device may still read what a piece brought.
-static void drop_pieces(stream *self, incoming *pieces, progress group)
+static void drop_pieces(stream *self, incoming *pieces)
 {
     kiln_coll_memory *memory = self->run->memory;
     for (int i = 0; i < DEPTH; i++) {
         if (pieces[i].message.handle != NULL && pieces[i].ticket == NULL) {
             (void)memory->ops->mark(memory, &pieces[i].ticket, NULL);
         }
-        (void)finish_piece(self, &pieces[i], group, NULL);
+        (void)end_piece(self, &pieces[i], NULL);
     }
 }
 
@@ -452,7 +459,7 @@ static kiln_status take_in(stream *self, progress group, kiln_error *err)
     }
 out:
     if (status != KILN_STATUS_OK) {
-        drop_pieces(self, pieces, group);
+        drop_pieces(self, pieces);
     }
     return status;
 }
