@@ -400,7 +400,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     kilni_cl_pool_init(backend);
     kilni_cl_sub_buffers_init(backend);
     kilni_cl_compiler_recall(backend);
-    kilni_cl_device_calibrate(backend);
+    kilni_cl_device_calibrate(backend, request->queue == NULL);
     *out_backend = &backend->base;
     return KILN_STATUS_OK;
 }

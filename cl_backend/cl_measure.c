@@ -149,12 +149,12 @@ static void leave_no_trace(kilni_cl_backend *backend)
     backend->counters = (kiln_cl_counters){0};
 }
 
-void kilni_cl_device_calibrate(kilni_cl_backend *backend)
+void kilni_cl_device_calibrate(kilni_cl_backend *backend, bool may_measure)
 {
     kiln_error err = KILN_ERROR_INIT;
     kilni_cl_speeds stored = recall(backend);
     use(backend, &stored);
-    if (!kilni_cl_speeds_doubtful(&stored) || !is_wanted(backend)) {
+    if (!may_measure || !kilni_cl_speeds_doubtful(&stored) || !is_wanted(backend)) {
         return;
     }
     if (kiln_cl_measure(&backend->base, &err) != KILN_STATUS_OK) {

@@ -32,7 +32,8 @@ kilni_cl_speeds kilni_cl_speeds_merge(const kilni_cl_speeds *stored, const kilni
 /// Whether the next process measures again.
 bool kilni_cl_speeds_doubtful(const kilni_cl_speeds *speeds);
 
-/// Takes what is stored; measures where that is missing or doubtful, and wanted.
-void kilni_cl_device_calibrate(kilni_cl_backend *backend);
+/// Takes what is stored; where that is missing or doubtful, and wanted, measures if it may: not on
+/// an auxiliary queue or a program's own, where other work is under way.
+void kilni_cl_device_calibrate(kilni_cl_backend *backend, bool may_measure);
 
 #endif
