@@ -23,10 +23,16 @@ function(kiln_rooms out)
     set(${out} ${rooms} PARENT_SCOPE)
 endfunction()
 
-# kiln_hot(SOURCES ROOMS): -O3 for the sources that lie in one of the rooms.
+# kiln_hot(SOURCES ROOMS): -O3 for the sources that lie in one of the rooms, those that the build makes included.
 function(kiln_hot sources rooms)
+    foreach(room IN LISTS rooms)
+        if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${room})
+            message(FATAL_ERROR "HOT names ${room}, which is no folder of ${CMAKE_CURRENT_SOURCE_DIR}")
+        endif()
+    endforeach()
     foreach(source IN LISTS sources)
         cmake_path(GET source PARENT_PATH room)
+        string(REPLACE "${CMAKE_CURRENT_BINARY_DIR}" "" room "${room}")
         if(NOT room)
             set(room .)
         endif()
