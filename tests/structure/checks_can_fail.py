@@ -96,6 +96,7 @@ VIOLATIONS = {
         walk.DOCUMENT: walk.TITLE + "\n\n1. `a.c`: `one` and\n2. `b.c`: `two`\n",
         "ir/a.c": C_HEAD + "void one(void)\n{\n}\n",
         "runtime/b.c": C_HEAD + "void two(void)\n{\n}\n"}, "one does not lead to two"),
+    "unfinished merge": (source_rules.merged, {"docs/a.md": "a\n<<<<" "<<< HEAD\nb\n"}, "mark of a merge"),
     "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
     "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},
                         "arena.c"),

@@ -192,6 +192,18 @@ def cmake_rules(tree):
     return bad
 
 
+def merged(tree):
+    """No file has marks of a merge that nobody finished."""
+    mark = re.compile(r"(?m)^(?:<{7} |>{7} )")
+    bad = []
+    for name in tree.files:
+        if name.endswith((".c", ".h", ".def", ".cl", ".py", ".md", ".txt", ".cmake", ".sh")):
+            text = tree.read(name)
+            bad += [f"{name}:{structure.line_of(text, m.start())}: mark of a merge"
+                    for m in mark.finditer(text)]
+    return bad
+
+
 def formatted_text(tree):
     """Tabs, spaces at line ends, lines beyond 100 columns, a missing last newline."""
     bad = []
@@ -257,7 +269,7 @@ def read_if_there(tree, name):
     return tree.read(name) if name in tree.files else ""
 
 
-CHECKS = (spdx, unique_basenames, contracts, short_headers, banned_calls, unfinished, file_comments,
+CHECKS = (merged, spdx, unique_basenames, contracts, short_headers, banned_calls, unfinished, file_comments,
           orphans, cmake_rules, formatted_text, page_columns, page_paths,
           environment_names)
 
