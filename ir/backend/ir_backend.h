@@ -178,6 +178,13 @@ struct kiln_backend { ///< first member of every backend
     const kiln_backend_ops *ops;
 };
 
+/// The queues of a backend; NULL where it has none, or was built before there were any.
+static inline const kiln_backend_queue_ops *kiln_backend_queues(const kiln_backend *backend)
+{
+    bool has = backend->ops->struct_size > offsetof(kiln_backend_ops, queues);
+    return has ? backend->ops->queues : NULL;
+}
+
 /// Whether this composite is recorded as simpler operations on this backend: always for class
 /// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
 KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);

@@ -85,7 +85,7 @@ static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
 /// The queues of the device, or NULL.
 static const kiln_backend_queue_ops *queues_of(kiln_coll_memory *memory)
 {
-    return backend_of(memory)->ops->queues;
+    return kiln_backend_queues(backend_of(memory));
 }
 
 /// Where the device's memory is the host's. Elsewhere the backend's own staging, which is pinned,
@@ -462,10 +462,10 @@ static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error
     }
     *call = from;
     kilni_dependencies_retain(call->dependencies);
-    kiln_status status = backend->ops->queues->marker(backend, &event, err);
+    kiln_status status = kiln_backend_queues(backend)->marker(backend, &event, err);
     if (status == KILN_STATUS_OK) {
-        status = backend->ops->queues->event_after(event, pass_on, call, err);
-        backend->ops->queues->event_destroy(event);
+        status = kiln_backend_queues(backend)->event_after(event, pass_on, call, err);
+        kiln_backend_queues(backend)->event_destroy(event);
     }
     if (status != KILN_STATUS_OK) {
         kilni_dependencies_release(call->dependencies);

@@ -12,8 +12,8 @@ static kiln_status open_queue(kiln_device *device, kilni_aux_queue *aux_queue, k
     if (aux_queue->backend != NULL) {
         return KILN_STATUS_OK;
     }
-    kiln_status status =
-        device->backend->ops->queues->open_auxiliary(device->backend, &aux_queue->backend, err);
+    kiln_status status = kiln_backend_queues(device->backend)
+                             ->open_auxiliary(device->backend, &aux_queue->backend, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_init(&aux_queue->lock, NULL);
     }
@@ -24,7 +24,7 @@ kiln_status kilni_aux_queues_open(kiln_device *device, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&device->lock);
-    if (device->backend->ops->queues != NULL) {
+    if (kiln_backend_queues(device->backend) != NULL) {
         status = open_queue(device, &device->in, err);
         status = status == KILN_STATUS_OK ? open_queue(device, &device->out, err) : status;
     }

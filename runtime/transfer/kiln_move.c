@@ -84,7 +84,7 @@ static void end_is_ready(kiln_status status, void *user)
 /// transfer itself would wait. Under the device's lock.
 static void wait_for_work(kiln_device *device, move *self)
 {
-    const kiln_backend_queue_ops *queues = device->backend->ops->queues;
+    const kiln_backend_queue_ops *queues = kiln_backend_queues(device->backend);
     kiln_event *event = NULL;
     if (queues == NULL || queues->marker(device->backend, &event, NULL) != KILN_STATUS_OK) {
         return;
@@ -303,15 +303,15 @@ static kiln_status map_source(move *current, unsigned char **out_data, kiln_erro
 {
     *out_data = NULL;
     kiln_backend *backend = current->source->backend;
-    bool is_shared = backend->ops->queues != NULL &&
+    bool is_shared = kiln_backend_queues(backend) != NULL &&
                      (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if (is_shared) {
         void *data = NULL;
         const kiln_view *view = &current->input.view;
         const way from = lock_source(current);
-        kiln_status status =
-            backend->ops->queues->map(from.backend, view->buffer, (size_t)view->offset_bytes,
-                                      current->bytes, KILN_MAP_READ, &data, err);
+        kiln_status status = kiln_backend_queues(backend)->map(
+            from.backend, view->buffer, (size_t)view->offset_bytes, current->bytes, KILN_MAP_READ,
+            &data, err);
         unlock_way(&from);
         *out_data = data;
         return status;
@@ -323,8 +323,8 @@ static kiln_status unmap_source(move *current, void *data, kiln_error *err)
 {
     if (data != NULL) {
         const way from = lock_source(current); // any queue of the context may unmap
-        kiln_status status =
-            from.backend->ops->queues->unmap(from.backend, current->input.view.buffer, data, err);
+        kiln_status status = kiln_backend_queues(from.backend)
+                                 ->unmap(from.backend, current->input.view.buffer, data, err);
         unlock_way(&from);
         return status;
     }
