@@ -45,7 +45,7 @@ KILN_API void kiln_cl_counters_get(kiln_backend *backend, kiln_cl_counters *out_
 
 /// Measures copy bandwidth and launch cost, puts them into the device's info and keeps them in the
 /// store; takes some 50 ms. Opening uses what is stored; a GPU that was never measured is then, a
-/// processor only with the knob `tune`; else there is an estimate by the type of device. Figures
+/// processor only with the option `tune`; else there is an estimate by the type of device. Figures
 /// that no device has are not believed. While the runs behind a figure are more than 15 percent
 /// apart, up to four processes measure it, and a newer one takes its place only where it is better
 /// by half; all others read the same.

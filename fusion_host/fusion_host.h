@@ -58,7 +58,7 @@ typedef struct kiln_fuse_plugin_info {
 /// order, and loads what may be loaded. A bad plugin never makes this fail. Ownership:
 /// `*out_registry` is the caller's (kiln_fuse_registry_destroy). Lifetime: longer than its engines;
 /// `env` longer still. Libraries stay loaded for the process. Thread: any. Errors:
-/// INVALID_ARGUMENT for a misspelt knob `plugin-mode`, RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT for a misspelt option `plugin-mode`, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status
 kiln_fuse_registry_create(const kiln_env *env, const kiln_fuse_registry_options *options,
                           kiln_fuse_registry **out_registry, kiln_error *err);

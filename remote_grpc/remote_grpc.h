@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 /// Opens "grpc://HOST:PORT/DEVICE", "grpcs://..." (TLS) and "unix:PATH#DEVICE": a session with the
-/// server there. Port and device may be left out (3000, 0). The knobs remote-... say who the client
-/// is and how long it tries. Ownership: static storage. Lifetime: the process. Thread: any.
+/// server there. Port and device may be left out (3000, 0). The options remote-... say who the
+/// client is and how long it tries. Ownership: static storage. Lifetime: the process. Thread: any.
 /// Errors: of open: UNAVAILABLE (nobody answers), FAILED_PRECONDITION (another protocol),
 /// DEADLINE_EXCEEDED, UNAUTHENTICATED, NOT_FOUND (the device).
 KILN_API const struct kiln_backend_provider *kiln_rpc_provider(void);

@@ -13,7 +13,7 @@ typedef struct kilni_cl_compiler {
     bool doubted; ///< it has none, as a process before noted
 } kilni_cl_compiler;
 
-/// Sets what compiles and the features that follow, from the device and the knob `compiler`.
+/// Sets what compiles and the features that follow, from the device and the option `compiler`.
 kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err);
 bool kilni_cl_compiler_refuses(cl_int code);
 /// The device has refused: it has no compiler from now on, and the next process asks it first.

@@ -29,7 +29,7 @@ static void describe_device(kilni_rpc_client *self)
     self->info.fingerprint = kiln_hash_bytes(self->name, strlen(self->name));
 }
 
-/// "grpc" or "grpc:" alone is the address that the knob names.
+/// "grpc" or "grpc:" alone is the address that the option names.
 static const char *default_address(const kiln_env *env, const char *address)
 {
     size_t length = strcspn(address, ":");

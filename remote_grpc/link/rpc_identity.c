@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Secrets from the system's randomness, files with texts in PEM, and the identity that the knobs
+// Secrets from the system's randomness, files with texts in PEM, and the identity that the options
 // remote-* name. What TLS makes of it is rpc_channel.c's and rpc_listener.c's.
 
 #include "rpc_identity.h"

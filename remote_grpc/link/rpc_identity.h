@@ -28,7 +28,7 @@ typedef struct kilni_rpc_identity {
     char *token;
 } kilni_rpc_identity;
 
-/// The identity that the knobs remote-ca, remote-cert, remote-key and remote-token-file name.
+/// The identity that the options remote-ca, remote-cert, remote-key and remote-token-file name.
 kiln_status kilni_rpc_identity_load(const kiln_env *env, kilni_rpc_identity *out_identity,
                                     kiln_error *err);
 void kilni_rpc_identity_fini(const kiln_env *env, kilni_rpc_identity *identity);

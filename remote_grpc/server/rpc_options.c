@@ -123,7 +123,7 @@ void kilni_rpc_server_renew(kiln_rpc_server *server)
     kiln_free(server->env, tokens);
 }
 
-/// Towards other servers: as the knobs say, and where they are silent as towards clients.
+/// Towards other servers: as the options say, and where they are silent as towards clients.
 static kiln_status load_self(kiln_rpc_server *server, kiln_error *err)
 {
     kilni_rpc_identity *self = &server->self;

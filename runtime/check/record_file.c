@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Streams into files: what a program lets run, segment by segment, as replayable files in the
-// folder that the knob `record` names. Each kind of stream (operators and what they are told,
+// folder that the option `record` names. Each kind of stream (operators and what they are told,
 // dtypes, extents, strides) is written once by a process, before it runs, with its inputs; large
 // inputs of floats go without their elements, which a replay invents.
 

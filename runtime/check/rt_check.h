@@ -21,9 +21,9 @@ kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block);
 bool kilni_check_end(kilni_check *check);
 
 /// The deadline of launches that nobody has seen end yet. `begin` waits for what was queued before,
-/// so that only the launch counts; 0: this one is not watched (it ships, the knob says so, or what
-/// was queued before does not end soon). `wait` comes after the launch. False: it did not end, the
-/// device is given up, the fuser put away; `err` says all of it.
+/// so that only the launch counts; 0: this one is not watched (it ships, the option says so, or
+/// what was queued before does not end soon). `wait` comes after the launch. False: it did not end,
+/// the device is given up, the fuser put away; `err` says all of it.
 uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block);
 bool kilni_watchdog_wait(const kilni_run *run, const kiln_plan_block *block, const char *kernel,
                          uint64_t deadline_ns, kiln_error *err);
@@ -61,7 +61,8 @@ kiln_status kilni_check_make_stream(kilni_check *check, kiln_error *err);
 /// words; gives true when a result is not what the reference says, or a guard word is gone.
 bool kilni_check_stream(const kilni_run *run, const kiln_replay *replay);
 
-/// Writes what is about to run into the knob `record`'s folder, unless its like was written before.
+/// Writes what is about to run into the option `record`'s folder, unless its like was written
+/// before.
 void kilni_record_file(const kilni_run *run);
 
 /// The program is wrong as check->text says: the smallest stream that shows it goes to a file, the

@@ -15,7 +15,7 @@
 #include <time.h>
 
 static const uint64_t estimates = 1000; ///< a launch may take so many of them
-static const uint64_t limits = 60; ///< but not more than so many times the knob's
+static const uint64_t limits = 60; ///< but not more than so many times the option's
 static const uint64_t earlier_ns = 1000000000; ///< for what was queued before
 static const uint64_t spin_ns = 200000;
 

@@ -18,8 +18,8 @@ typedef struct kiln_context kiln_context;
 
 typedef struct kiln_context_options {
     uint32_t struct_size;
-    uint32_t ignore_environment; ///< 1: knobs from the environment are not read
-    const char *config_path; ///< file of knobs, or NULL
+    uint32_t ignore_environment; ///< 1: options from the environment are not read
+    const char *config_path; ///< file of options, or NULL
     const kiln_allocator *allocator; ///< NULL: the C library's
     kiln_log_fn log; ///< NULL: silence
     void *log_user;

@@ -39,13 +39,13 @@ typedef struct kilni_check kilni_check;
 
 /// What rooms above the executor do around its work. All under the lock.
 typedef struct kilni_run_hooks {
-    /// Only with knob `record`: writes down what is about to run.
+    /// Only with option `record`: writes down what is about to run.
     void (*before_run)(const kilni_run *run);
-    /// Only with knob `tune`: measures who runs the block fastest. True: never to be asked again.
+    /// Only with option `tune`: measures who runs the block fastest. True: never to be asked again.
     bool (*before_block)(const kilni_run *run, uint32_t block, kilni_scores *scores);
     void (*scores_free)(kilni_scores *scores, const kiln_env *env);
-    /// Only with knob `check`: runs the block's program in the shadow of its operations, which run
-    /// one by one between the two. NULL: not now. `end` is false when the program is wrong.
+    /// Only with option `check`: runs the block's program in the shadow of its operations, which
+    /// run one by one between the two. NULL: not now. `end` is false when the program is wrong.
     kilni_check *(*shadow_begin)(const kilni_run *run, uint32_t block);
     bool (*shadow_end)(kilni_check *check);
     /// Of blocks that nobody has seen end: a deadline for the launch, or 0. `after` is false when
@@ -53,7 +53,7 @@ typedef struct kilni_run_hooks {
     uint64_t (*before_launch)(const kilni_run *run, const kiln_plan_block *block);
     bool (*after_launch)(const kilni_run *run, const kiln_plan_block *block, const char *kernel,
                          uint64_t deadline_ns, kiln_error *err);
-    /// Only with knob `check`: looks at the indices of an operation that runs alone.
+    /// Only with option `check`: looks at the indices of an operation that runs alone.
     void (*before_op)(const kilni_run *run, uint32_t op);
     /// Operations that several devices take part in: whether the device's server runs it, for the
     /// group is not of this process; and this device's part of it.

@@ -22,7 +22,7 @@ struct kiln_tensor {
     bool held; ///< the user's last release has not been seen under the lock
     bool shared; ///< queued on more than one stream: its last use is not known
     bool pending; ///< counted in the device's bytes_pending
-    bool pending_free; ///< counted in its bytes_doomed
+    bool pending_free; ///< counted in its bytes pending to be freed
     bool captured; ///< stands for a value of a graph: never placed itself
     bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
     kiln_tensor_desc desc; ///< dtype, rank and dims never change, the id only with the value

@@ -71,14 +71,14 @@ typedef struct kilni_step_time {
 /// What the steps of a plan took. False without a trace. Waits. Under the lock.
 bool kilni_trace_times(kiln_device *device, const kiln_plan *plan, kilni_step_time *out_times);
 
-/// The context's trace, made now when the knob asks for one; NULL: none.
+/// The context's trace, made now when the option asks for one; NULL: none.
 kilni_trace *kilni_context_trace(kiln_context *context);
 
 /// From now on the device is part of it; no longer, when it closes. Under the lock.
 void kilni_trace_join(kiln_device *device, kilni_trace *trace);
 void kilni_trace_leave(kiln_device *device);
 
-/// Writes the trace that the knob asked for, and forgets it.
+/// Writes the trace that the option asked for, and forgets it.
 void kilni_trace_end(kiln_context *context);
 void kilni_trace_destroy(kilni_trace *trace);
 

@@ -6,7 +6,7 @@
 
 #include "rt_run.h"
 
-typedef enum kilni_tune { ///< knob `tune`
+typedef enum kilni_tune { ///< option `tune`
     KILNI_TUNE_OFF = 0,
     KILNI_TUNE_LAZY = 1,
     KILNI_TUNE_FULL = 2

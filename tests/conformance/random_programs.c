@@ -4,7 +4,8 @@
 // operators must agree between fused and unfused bit for bit, what only moves bits with the
 // reference, too, NaNs included: every eighth program is such. Everything must agree with the
 // reference within a bound that follows from the table of tolerances and the values at hand. Every
-// other program runs fused wherever a fuser takes it, whatever its estimate (the knob fuse-slower).
+// other program runs fused wherever a fuser takes it, whatever its estimate (the option
+// fuse-slower).
 // --programs=N and --seed=S run more or others; a failure names the seed that repeats it alone.
 // --choices=N measures of N programs instead whether blocks got the fastest candidate.
 #include <math.h>

@@ -21,7 +21,7 @@ static const char *plugin_path(const char *name)
     return path;
 }
 
-/// `knobs`: names and values, then NULL.
+/// `options`: names and values, then NULL.
 static bool open_in(fixture *f, const char *address, const char *const *plugins,
                     const char *const *knobs)
 {

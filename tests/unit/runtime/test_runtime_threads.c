@@ -195,7 +195,7 @@ static kiln_tensor *unseen(fixture *f, kiln_tensor *x, int number)
     return a;
 }
 
-/// A knob is for what is opened afterwards; an open device searches meanwhile, with the list of
+/// A option is for what is opened afterwards; an open device searches meanwhile, with the list of
 /// plugins that there was.
 static void test_knobs_while_searching(void)
 {
