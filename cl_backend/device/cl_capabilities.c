@@ -4,6 +4,7 @@
 // it. What the driver does not say is left 0: unknown.
 
 #include "cl_capabilities.h"
+#include "cl_query.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,27 +24,6 @@ typedef struct name_version { ///< cl_name_version of OpenCL 3.0
     cl_uint version; ///< major in the upper 10 bits, minor in the 10 after them
     char name[64];
 } name_version;
-
-static uint64_t number_of(const kilni_cl_backend *backend, cl_device_info what)
-{
-    uint64_t number = 0; // little-endian: a shorter value fills the low bytes
-    return clGetDeviceInfo(backend->device, what, sizeof(number), &number, NULL) == CL_SUCCESS
-               ? number
-               : 0;
-}
-
-static bool has(const kilni_cl_backend *backend, const char *extension)
-{
-    const char *all = backend->info.extensions;
-    size_t length = strlen(extension);
-    for (const char *at = strstr(all, extension); at != NULL; at = strstr(at + 1, extension)) {
-        bool begins = at == all || at[-1] == ' ';
-        if (begins && (at[length] == ' ' || at[length] == '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /// The newest OpenCL C. Devices of OpenCL 3.0 list what they take; others name one.
 static uint32_t c_version(const kilni_cl_backend *backend)
@@ -75,13 +55,13 @@ static uint32_t subgroup_size(const kilni_cl_backend *backend)
 {
     size_t sizes[16] = {0};
     size_t bytes = 0, largest = 0;
-    if (has(backend, "cl_nv_device_attribute_query")) {
-        return (uint32_t)number_of(backend, WARP_SIZE_NV);
+    if (kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query")) {
+        return (uint32_t)kilni_cl_device_number(backend->device, WARP_SIZE_NV);
     }
-    if (has(backend, "cl_amd_device_attribute_query")) {
-        return (uint32_t)number_of(backend, WAVEFRONT_WIDTH_AMD);
+    if (kilni_cl_has_extension(backend->info.extensions, "cl_amd_device_attribute_query")) {
+        return (uint32_t)kilni_cl_device_number(backend->device, WAVEFRONT_WIDTH_AMD);
     }
-    if (has(backend, "cl_intel_required_subgroup_size") &&
+    if (kilni_cl_has_extension(backend->info.extensions, "cl_intel_required_subgroup_size") &&
         clGetDeviceInfo(backend->device, SUB_GROUP_SIZES_INTEL, sizeof(sizes), sizes, &bytes) ==
             CL_SUCCESS) {
         for (size_t i = 0; i < bytes / sizeof(sizes[0]); i++) {
@@ -93,15 +73,25 @@ static uint32_t subgroup_size(const kilni_cl_backend *backend)
 
 static uint32_t features(const kilni_cl_backend *backend)
 {
-    uint64_t single = number_of(backend, CL_DEVICE_SINGLE_FP_CONFIG);
-    bool groups = has(backend, "cl_khr_subgroups") || has(backend, "cl_intel_subgroups") ||
-                  (backend->info.cl_version >= 210 && number_of(backend, MAX_NUM_SUB_GROUPS) > 0);
+    uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
+    bool groups = kilni_cl_has_extension(backend->info.extensions, "cl_khr_subgroups") ||
+                  kilni_cl_has_extension(backend->info.extensions, "cl_intel_subgroups") ||
+                  (backend->info.cl_version >= 210 &&
+                   kilni_cl_device_number(backend->device, MAX_NUM_SUB_GROUPS) > 0);
     uint32_t all = 0;
-    all |= has(backend, "cl_khr_int64_base_atomics") ? KILN_FEATURE_INT64_ATOMICS : 0;
-    all |= has(backend, "cl_ext_float_atomics") ? KILN_FEATURE_FLOAT_ATOMICS : 0;
-    all |= has(backend, "cl_khr_command_buffer") ? KILN_FEATURE_COMMAND_BUFFER : 0;
+    all |= kilni_cl_has_extension(backend->info.extensions, "cl_khr_int64_base_atomics")
+               ? KILN_FEATURE_INT64_ATOMICS
+               : 0;
+    all |= kilni_cl_has_extension(backend->info.extensions, "cl_ext_float_atomics")
+               ? KILN_FEATURE_FLOAT_ATOMICS
+               : 0;
+    all |= kilni_cl_has_extension(backend->info.extensions, "cl_khr_command_buffer")
+               ? KILN_FEATURE_COMMAND_BUFFER
+               : 0;
     all |= groups ? KILN_FEATURE_SUBGROUPS : 0;
-    all |= number_of(backend, CL_DEVICE_IMAGE_SUPPORT) != 0 ? KILN_FEATURE_IMAGES : 0;
+    all |= kilni_cl_device_number(backend->device, CL_DEVICE_IMAGE_SUPPORT) != 0
+               ? KILN_FEATURE_IMAGES
+               : 0;
     all |= (single & CL_FP_DENORM) != 0 ? KILN_FEATURE_DENORMALS : 0;
     all |=
         (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0 ? KILN_FEATURE_ROUNDED_DIVIDE_SQRT : 0;
@@ -121,15 +111,16 @@ static uint64_t nvidia_f64_share(uint64_t major, uint64_t minor)
 static void set_rates(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
-    uint64_t f32 = number_of(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-    uint64_t f16 = number_of(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
-    uint64_t f64 = number_of(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE);
-    bool nvidia = has(backend, "cl_nv_device_attribute_query");
+    uint64_t f32 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    uint64_t f16 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
+    uint64_t f64 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE);
+    bool nvidia = kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query");
     bool processor = info->type == KILN_DEVICE_CPU && f32 != 0;
     if ((info->features & KILN_FEATURE_FP64) != 0 && nvidia) {
         info->flops_f64 =
-            info->flops_f32 / nvidia_f64_share(number_of(backend, CAPABILITY_MAJOR_NV),
-                                               number_of(backend, CAPABILITY_MINOR_NV));
+            info->flops_f32 /
+            nvidia_f64_share(kilni_cl_device_number(backend->device, CAPABILITY_MAJOR_NV),
+                             kilni_cl_device_number(backend->device, CAPABILITY_MINOR_NV));
     } else if ((info->features & KILN_FEATURE_FP64) != 0 && processor) {
         info->flops_f64 = info->flops_f32 * f64 / f32;
     }
@@ -146,7 +137,8 @@ void kilni_cl_device_capabilities(kilni_cl_backend *backend)
     info->features |= features(backend);
     info->cl_c_version = c_version(backend);
     info->subgroup_size = subgroup_size(backend);
-    info->cache_line_bytes = (uint32_t)number_of(backend, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE);
+    info->cache_line_bytes =
+        (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE);
     if (clGetDeviceInfo(backend->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(items), items,
                         NULL) == CL_SUCCESS) {
         for (int i = 0; i < 3; i++) {

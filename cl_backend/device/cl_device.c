@@ -10,6 +10,7 @@
 #include "cl_capabilities.h"
 #include "cl_device.h"
 #include "cl_error.h"
+#include "cl_query.h"
 #include "cl_state.h"
 #include "cl_workers.h"
 
@@ -328,27 +329,6 @@ static const char *platform_text(kilni_cl_backend *backend, cl_platform_info wha
     return text;
 }
 
-static uint64_t device_number(const kilni_cl_backend *backend, cl_device_info what)
-{
-    uint64_t number = 0; // little-endian: a shorter value fills the low bytes
-    if (clGetDeviceInfo(backend->device, what, sizeof(number), &number, NULL) != CL_SUCCESS) {
-        return 0;
-    }
-    return number;
-}
-
-static bool has_extension(const kiln_device_info *info, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = strstr(info->extensions, name); at != NULL;
-         at = strstr(at + length, name)) {
-        if (at[length] == ' ' || at[length] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 // "OpenCL 1.2 ..." gives 120.
 static uint32_t parse_version(const char *text)
 {
@@ -371,11 +351,12 @@ static uint32_t device_features(const kilni_cl_backend *backend)
     const kiln_device_info *info = &backend->info;
     size_t il_length = 0;
     uint32_t features = KILN_FEATURE_PROGRAMS;
-    features |= has_extension(info, "cl_khr_fp16") ? KILN_FEATURE_FP16 : 0;
-    features |= has_extension(info, "cl_khr_fp64") ? KILN_FEATURE_FP64 : 0;
+    features |= kilni_cl_has_extension(info->extensions, "cl_khr_fp16") ? KILN_FEATURE_FP16 : 0;
+    features |= kilni_cl_has_extension(info->extensions, "cl_khr_fp64") ? KILN_FEATURE_FP64 : 0;
     features |= info->type == KILN_DEVICE_ACCELERATOR ? KILN_FEATURE_SINGLE_WORK_ITEM : 0;
-    features |=
-        device_number(backend, CL_DEVICE_HOST_UNIFIED_MEMORY) ? KILN_FEATURE_UNIFIED_MEMORY : 0;
+    features |= kilni_cl_device_number(backend->device, CL_DEVICE_HOST_UNIFIED_MEMORY)
+                    ? KILN_FEATURE_UNIFIED_MEMORY
+                    : 0;
     clGetDeviceInfo(backend->device, KILNI_CL_DEVICE_IL_VERSION, 0, NULL, &il_length);
     features |= il_length > 1 ? KILN_FEATURE_IL_SPIRV : 0;
     return features;
@@ -388,9 +369,9 @@ enum { NV_CAPABILITY_MAJOR = 0x4000, NV_CAPABILITY_MINOR = 0x4001 }; // cl_nv_de
 static uint64_t gpu_lanes(const kilni_cl_backend *backend)
 {
     uint64_t major = 0, minor = 0;
-    if (has_extension(&backend->info, "cl_nv_device_attribute_query")) {
-        major = device_number(backend, NV_CAPABILITY_MAJOR);
-        minor = device_number(backend, NV_CAPABILITY_MINOR);
+    if (kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query")) {
+        major = kilni_cl_device_number(backend->device, NV_CAPABILITY_MAJOR);
+        minor = kilni_cl_device_number(backend->device, NV_CAPABILITY_MINOR);
     }
     bool half = (major == 6 && minor == 0) || major == 7 || (major == 8 && minor == 0);
     return major == 3 ? 192 : major >= 5 && !half ? 128 : 64;
@@ -399,7 +380,8 @@ static uint64_t gpu_lanes(const kilni_cl_backend *backend)
 static void estimate_speeds(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
-    uint64_t hertz = device_number(backend, CL_DEVICE_MAX_CLOCK_FREQUENCY) * 1000000;
+    uint64_t hertz =
+        kilni_cl_device_number(backend->device, CL_DEVICE_MAX_CLOCK_FREQUENCY) * 1000000;
     uint64_t lanes = info->vector_bytes / 4;
     switch (info->type) {
     case KILN_DEVICE_GPU:
@@ -458,19 +440,22 @@ static void read_numbers(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
     info->type = device_type(backend->device);
-    info->vendor_id = (uint32_t)device_number(backend, CL_DEVICE_VENDOR_ID);
-    info->compute_units = (uint32_t)device_number(backend, CL_DEVICE_MAX_COMPUTE_UNITS);
-    uint64_t width = device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    info->vendor_id = (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_VENDOR_ID);
+    info->compute_units =
+        (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_MAX_COMPUTE_UNITS);
+    uint64_t width = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     info->vector_bytes = width >= 4 ? (uint32_t)width * 4 : 16;
-    info->memory_align = (uint32_t)device_number(backend, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    info->memory_bytes = device_number(backend, CL_DEVICE_GLOBAL_MEM_SIZE);
-    info->max_alloc_bytes = device_number(backend, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    info->local_bytes = device_number(backend, CL_DEVICE_LOCAL_MEM_SIZE);
-    uint64_t cache = device_number(backend, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+    info->memory_align =
+        (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    info->memory_bytes = kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->max_alloc_bytes = kilni_cl_device_number(backend->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    info->local_bytes = kilni_cl_device_number(backend->device, CL_DEVICE_LOCAL_MEM_SIZE);
+    uint64_t cache = kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     info->cache_bytes =
         info->type == KILN_DEVICE_CPU ? cache_share(cache, info->compute_units) : cache;
-    info->max_work_group = device_number(backend, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    info->max_parameter_bytes = device_number(backend, CL_DEVICE_MAX_PARAMETER_SIZE);
+    info->max_work_group = kilni_cl_device_number(backend->device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    info->max_parameter_bytes =
+        kilni_cl_device_number(backend->device, CL_DEVICE_MAX_PARAMETER_SIZE);
 }
 
 kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err)
@@ -497,7 +482,7 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     estimate_speeds(backend);
     kilni_cl_device_capabilities(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
-    uint64_t single = device_number(backend, CL_DEVICE_SINGLE_FP_CONFIG);
+    uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
     backend->compiler.exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
                                           ? "-cl-fp32-correctly-rounded-divide-sqrt "
                                           : "";
