@@ -19,11 +19,14 @@ extern "C" {
 #if defined(__GNUC__)
 #define KILN_API __attribute__((visibility("default")))
 #define KILN_NODISCARD __attribute__((warn_unused_result))
+/// A call that the running program rarely reaches: compilers move the way to it out of the hot code.
+#define KILN_COLD __attribute__((cold))
 #define KILN_PRINTF(format_index, first_index)                                                     \
     __attribute__((format(printf, format_index, first_index)))
 #else
 #define KILN_API
 #define KILN_NODISCARD
+#define KILN_COLD
 #define KILN_PRINTF(format_index, first_index)
 #endif
 
@@ -59,12 +62,14 @@ KILN_API const char *kiln_status_name(kiln_status status);
 /// through kiln_fail. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: returns
 /// `code`.
 KILN_API kiln_status kiln_error_set(kiln_error *err, kiln_status code, const char *file, int line,
-                                    const char *format, ...) KILN_PRINTF(5, 6);
+                                    const char *format, ...) KILN_COLD
+    KILN_PRINTF(5, 6);
 
 /// Puts "text: " before the message that is in `err`; the cause stays. Returns err's code.
 /// Ownership: `err` is the caller's, may be NULL. Lifetime: n/a. Thread: any. Errors: none of its
 /// own.
-KILN_API kiln_status kiln_error_context(kiln_error *err, const char *format, ...) KILN_PRINTF(2, 3);
+KILN_API kiln_status kiln_error_context(kiln_error *err, const char *format, ...) KILN_COLD
+    KILN_PRINTF(2, 3);
 
 /// Fills `err` with code, place and text, and is the code: `return kiln_fail(err, NOT_FOUND, "…")`.
 #ifdef __clang_analyzer__ // which cannot know that the call returns its code
@@ -225,7 +230,7 @@ KILN_API void kiln_free(const kiln_env *env, void *pointer);
 /// Says something to the log when the level of `module` lets it through.
 /// Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module,
-                             const char *format, ...) KILN_PRINTF(4, 5);
+                             const char *format, ...) KILN_COLD KILN_PRINTF(4, 5);
 KILN_API bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *module);
 
 /// Warns of variables of the environment that are named KILN_* and are no option; of modules that
