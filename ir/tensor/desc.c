@@ -10,58 +10,35 @@
 
 bool kilni_ir_add(int64_t a, int64_t b, int64_t *out_sum)
 {
-    if ((b > 0 && a > INT64_MAX - b) || (b < 0 && a < INT64_MIN - b)) {
-        return false;
-    }
-    *out_sum = a + b;
-    return true;
+    return !__builtin_add_overflow(a, b, out_sum);
 }
 
 bool kilni_ir_sub(int64_t a, int64_t b, int64_t *out_difference)
 {
-    if ((b < 0 && a > INT64_MAX + b) || (b > 0 && a < INT64_MIN + b)) {
-        return false;
-    }
-    *out_difference = a - b;
-    return true;
-}
-
-static uint64_t magnitude(int64_t value)
-{
-    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    return !__builtin_sub_overflow(a, b, out_difference);
 }
 
 bool kilni_ir_mul(int64_t a, int64_t b, int64_t *out_product)
 {
-    uint64_t size_a = magnitude(a);
-    uint64_t size_b = magnitude(b);
-    bool negative = (a < 0) != (b < 0);
-    uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
-    bool small = (size_a | size_b) >> 31 == 0; // the usual case needs no division
-    if (!small && size_b != 0 && size_a > limit / size_b) {
-        return false;
-    }
-    uint64_t product = size_a * size_b;
-    *out_product = negative && product != 0 ? -(int64_t)(product - 1) - 1 : (int64_t)product;
-    return true;
+    return !__builtin_mul_overflow(a, b, out_product);
 }
 
 int64_t kiln_desc_count(const kiln_tensor_desc *desc)
 {
     int64_t count = 1;
+    bool fits = true;
     bool empty = false;
     for (unsigned i = 0; i < desc->rank; i++) {
         if (desc->dims[i] < 0) {
             return -1;
         }
         empty = empty || desc->dims[i] == 0;
+        fits = fits && kilni_ir_mul(count, desc->dims[i], &count);
     }
-    for (unsigned i = 0; i < desc->rank && !empty; i++) {
-        if (!kilni_ir_mul(count, desc->dims[i], &count)) {
-            return -1;
-        }
+    if (empty) {
+        return 0;
     }
-    return empty ? 0 : count;
+    return fits ? count : -1;
 }
 
 bool kiln_desc_same_shape(const kiln_tensor_desc *a, const kiln_tensor_desc *b)
