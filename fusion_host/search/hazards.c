@@ -41,8 +41,7 @@ bool kilni_fuse_hazards_learn(kilni_fuse_hazards *hazards, const kilni_fuse_reco
     hazards->n_units = 0;
     hazards->feeds = 0;
     hazards->spent = false;
-    hazards->begin_ns = kiln_time_ns();
-    hazards->overdue = false;
+    hazards->counted_ns = kiln_time_ns(); // what the program did since then is not the search's
     return true;
 }
 
@@ -54,7 +53,7 @@ void kilni_fuse_hazards_forget(kilni_fuse_hazards *hazards)
     hazards->n_units = 0;
     hazards->feeds = 0;
     hazards->spent = false;
-    hazards->begin_ns = kiln_time_ns();
+    hazards->taken_ns = 0;
     hazards->overdue = false;
 }
 

@@ -287,12 +287,14 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
 bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
 {
     uint64_t most = engine->search_ns * (1 + hazards->n_ops / engine->max_segment);
-    uint64_t taken = most == 0 ? 0 : kiln_time_ns() - hazards->begin_ns;
-    if (taken > most && !hazards->overdue) {
+    uint64_t now = most == 0 ? 0 : kiln_time_ns();
+    hazards->taken_ns += most == 0 ? 0 : now - hazards->counted_ns;
+    hazards->counted_ns = now;
+    if (hazards->taken_ns > most && !hazards->overdue) {
         hazards->overdue = true;
         kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
                        "search of %u operations stopped after %llu ms: the rest runs unfused",
-                       hazards->n_ops, (unsigned long long)(taken / 1000000));
+                       hazards->n_ops, (unsigned long long)(hazards->taken_ns / 1000000));
     }
     return hazards->overdue;
 }
@@ -378,5 +380,6 @@ kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_en
         scan(engine, hazards, i, trial, end);
         position->finished = position->finished && trial->finished;
     }
+    (void)kilni_fuse_overdue(engine, hazards); // the last operation shown took time too
     return status;
 }

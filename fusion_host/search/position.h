@@ -58,7 +58,8 @@ typedef struct kilni_fuse_hazards {
     uint32_t reached_capacity;
     uint64_t feeds; ///< operations shown so far
     bool spent; ///< no more may be shown
-    uint64_t begin_ns; ///< of the search
+    uint64_t counted_ns; ///< when the time that the search takes was last counted
+    uint64_t taken_ns; ///< by the search, over all operations as they were recorded
     bool overdue; ///< it took longer than it may
 } kilni_fuse_hazards;
 
@@ -95,9 +96,10 @@ void kilni_fuse_position_init(kilni_fuse_position *position);
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Stops the trials: the recorded segment under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
-/// Lets the fusers take from operations [seed, end) until all are finished.
-/// Whether the search took longer than it may; engine->search_ns.
+/// Counts the time since the last call and says whether the search took longer than it may;
+/// engine->search_ns.
 bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);
+/// Lets the fusers take from operations [seed, end) until all are finished.
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
                                      kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,
                                      kiln_error *err);

@@ -413,29 +413,38 @@ static void test_many_variants(void)
     fixture_close(&f);
 }
 
-enum { CHAINS = 20 };
+enum { CHAINS = 20, SLOW_OPS = 24 };
 
-/* How many of CHAINS blocks a slow fuser gets in a search of so many milliseconds. */
-static uint32_t blocks_within(uint32_t search_ms, bool deterministic)
+/* A slow fuser, and searches that may take so many milliseconds. */
+static bool slow_open(fuse_fixture *f, uint32_t search_ms, bool deterministic,
+                      kiln_config **out_config)
 {
     static const char *const plugins[] = {"evil_slow", NULL};
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     kiln_allocator allocator = kiln_allocator_default();
+    options.search_ms = search_ms;
+    KILN_CHECK_INT(kiln_config_create(&allocator, NULL, false, out_config, NULL), 0);
+    if (!fixture_open(f, plugins)) {
+        return false;
+    }
+    kiln_fuse_stream_destroy(f->stream);
+    kiln_fuse_engine_destroy(f->engine);
+    KILN_CHECK_INT(kiln_config_set(*out_config, "deterministic", deterministic ? "1" : "0",
+                                   KILN_ORIGIN_FLAG, NULL),
+                   0);
+    f->env.config = *out_config;
+    KILN_CHECK_INT(kiln_fuse_engine_create(f->registry, &f->device, &options, &f->engine, NULL), 0);
+    KILN_CHECK_INT(kiln_fuse_stream_create(f->engine, false, &f->stream, NULL), 0);
+    return true;
+}
+
+/* How many of CHAINS blocks a slow fuser gets in a search of so many milliseconds. */
+static uint32_t blocks_within(uint32_t search_ms, bool deterministic)
+{
     kiln_config *config = NULL;
     fuse_fixture f;
     uint32_t n_blocks = 0;
-    options.search_ms = search_ms;
-    KILN_CHECK_INT(kiln_config_create(&allocator, NULL, false, &config, NULL), 0);
-    if (fixture_open(&f, plugins)) {
-        kiln_fuse_stream_destroy(f.stream);
-        kiln_fuse_engine_destroy(f.engine);
-        KILN_CHECK_INT(kiln_config_set(config, "deterministic", deterministic ? "1" : "0",
-                                       KILN_ORIGIN_FLAG, NULL),
-                       0);
-        f.env.config = config;
-        KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &f.device, &options, &f.engine, NULL),
-                       0);
-        KILN_CHECK_INT(kiln_fuse_stream_create(f.engine, false, &f.stream, NULL), 0);
+    if (slow_open(&f, search_ms, deterministic, &config)) {
         for (int i = 0; i < CHAINS; i++) {
             kiln_tensor_desc x = fixture_vector(&f, 100000);
             kiln_tensor_desc a = fixture_op(&f, KILN_OP_NEG, &x, NULL);
@@ -459,6 +468,34 @@ static void test_a_search_ends_in_time(void)
     KILN_CHECK(blocks_within(1, false) < CHAINS);
     KILN_CHECK_INT(blocks_within(1, true), CHAINS);
     KILN_CHECK_INT(blocks_within(0, false), CHAINS);
+}
+
+/* Of SLOW_OPS operations in a row, asked for after each: how many have run before the end. */
+static uint32_t ran_while_recording(uint32_t search_ms)
+{
+    kiln_config *config = NULL;
+    fuse_fixture f;
+    uint32_t ran = 0;
+    if (slow_open(&f, search_ms, /*deterministic=*/false, &config)) {
+        kiln_tensor_desc x = fixture_vector(&f, 100000);
+        for (int i = 0; i < SLOW_OPS; i++) {
+            x = fixture_op(&f, KILN_OP_RELU, &x, NULL);
+            const kiln_fuse_segment *segment = fixture_next(&f, false);
+            ran += segment != NULL ? segment->plan->n_ops : 0;
+            fixture_done(&f, segment);
+        }
+        fixture_done(&f, fixture_next(&f, true));
+    }
+    fixture_close(&f);
+    kiln_config_destroy(config);
+    return ran;
+}
+
+/* The search of a program that is being recorded is one search: its time adds up. */
+static void test_a_search_while_recording_ends_in_time(void)
+{
+    KILN_CHECK(ran_while_recording(3) > 0);
+    KILN_CHECK_INT(ran_while_recording(0), 0);
 }
 
 static void test_deterministic_scores_need_no_measurement(void)
@@ -900,6 +937,7 @@ KILN_TEST_MAIN(
     KILN_TEST(test_load_order_never_changes_the_winner), KILN_TEST(test_ties_break_by_name),
     KILN_TEST(test_larger_savings_win_over_a_shorter_block), KILN_TEST(test_claims_are_floored),
     KILN_TEST(test_many_variants), KILN_TEST(test_a_search_ends_in_time),
+    KILN_TEST(test_a_search_while_recording_ends_in_time),
     KILN_TEST(test_deterministic_scores_need_no_measurement), KILN_TEST(test_fuse_slower),
     KILN_TEST(test_no_claim_is_the_roofline), KILN_TEST(test_estimates_that_are_no_times),
     KILN_TEST(test_sizes_are_no_strike), KILN_TEST(test_one_operation_is_not_worth_a_block),
