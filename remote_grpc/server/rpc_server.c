@@ -13,14 +13,20 @@
 
 enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 1000 };
 
-/// How many calls run at a time besides sessions: those that show a token where one is asked for,
-/// and those that need none, which cannot take the places of the others.
-enum { OTHER_CALLS = 64, OPEN_CALLS = 32 };
+/// Kinds of calls; each has places of its own, so that none can keep the others out.
+typedef enum call_kind {
+    CALL_TRUSTED, ///< whoever calls has shown a token, where one is asked for
+    CALL_OPEN, ///< anybody may call, and the answer comes at once
+    CALL_WATCH ///< anybody may call, and the answer stays open
+} call_kind;
+
+/// How many calls of a kind run at a time, those of CALL_TRUSTED besides sessions.
+enum { TRUSTED_CALLS = 64, OPEN_CALLS = 32, WATCH_CALLS = 32 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
     kilni_rpc_stream *stream;
-    bool is_open; ///< anybody may make this call
+    call_kind kind;
     pthread_t thread;
     atomic_bool done;
     kilni_rpc_worker *next;
@@ -220,6 +226,8 @@ static bool is_health(const kilni_rpc_stream *stream)
     return strncmp(kilni_rpc_method(stream), "/grpc.health.", 13) == 0;
 }
 
+static const char watch_method[] = "/grpc.health.v1.Health/Watch";
+
 static bool may_call(kiln_rpc_server *server, const kilni_rpc_stream *stream)
 {
     pthread_mutex_lock(&server->lock);
@@ -242,7 +250,7 @@ static void dispatch(kiln_rpc_server *server, kilni_rpc_stream *stream)
         kilni_rpc_serve_fetch(server->env, server->session.exposures, stream);
     } else if (strcmp(method, "/grpc.health.v1.Health/Check") == 0) {
         kilni_rpc_serve_check(server->env, &server->health, stream);
-    } else if (strcmp(method, "/grpc.health.v1.Health/Watch") == 0) {
+    } else if (strcmp(method, watch_method) == 0) {
         kilni_rpc_serve_watch(server->env, &server->health, &server->stopping, stream);
     } else if (strcmp(method, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo") == 0 ||
                strcmp(method, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo") ==
@@ -261,15 +269,35 @@ static void *work(void *pointer)
     return NULL;
 }
 
-/// Joins the threads that have ended, or all of them. Gives how many are left, open ones or others.
-static uint32_t reap(kiln_rpc_server *server, bool all, bool is_open)
+static call_kind kind_of(kiln_rpc_server *server, const kilni_rpc_stream *stream)
+{
+    if (strcmp(kilni_rpc_method(stream), watch_method) == 0) {
+        return CALL_WATCH;
+    }
+    return is_health(stream) || !may_call(server, stream) ? CALL_OPEN : CALL_TRUSTED;
+}
+
+static uint32_t most_of(const kiln_rpc_server *server, call_kind kind)
+{
+    switch (kind) {
+    case CALL_WATCH:
+        return WATCH_CALLS;
+    case CALL_OPEN:
+        return OPEN_CALLS;
+    default:
+        return server->max_sessions + TRUSTED_CALLS;
+    }
+}
+
+/// Joins the threads that have ended, or all of them. Gives how many of the kind are left.
+static uint32_t reap(kiln_rpc_server *server, bool all, call_kind kind)
 {
     uint32_t left = 0;
     kilni_rpc_worker **link = &server->workers;
     while (*link != NULL) {
         kilni_rpc_worker *self = *link;
         if (!all && !atomic_load(&self->done)) {
-            left += self->is_open == is_open;
+            left += self->kind == kind;
             link = &self->next;
             continue;
         }
@@ -283,9 +311,8 @@ static uint32_t reap(kiln_rpc_server *server, bool all, bool is_open)
 static void start_worker(kiln_rpc_server *server, kilni_rpc_stream *stream)
 {
     kilni_rpc_worker *fresh = NULL;
-    bool is_open = is_health(stream) || !may_call(server, stream);
-    uint32_t most = is_open ? OPEN_CALLS : server->max_sessions + OTHER_CALLS;
-    if (reap(server, /*all=*/false, is_open) >= most) {
+    call_kind kind = kind_of(server, stream);
+    if (reap(server, /*all=*/false, kind) >= most_of(server, kind)) {
         refuse(stream, KILN_STATUS_RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
         return;
     }
@@ -293,7 +320,7 @@ static void start_worker(kiln_rpc_server *server, kilni_rpc_stream *stream)
     if (fresh != NULL) {
         fresh->server = server;
         fresh->stream = stream;
-        fresh->is_open = is_open;
+        fresh->kind = kind;
         atomic_init(&fresh->done, false);
         if (pthread_create(&fresh->thread, NULL, work, fresh) == 0) {
             fresh->next = server->workers;
@@ -461,7 +488,7 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     kilni_rpc_exposures_stop(server->session.exposures);
     kilni_rpc_listener_shutdown(server->listener);
     (void)pthread_join(server->acceptor, NULL);
-    (void)reap(server, /*all=*/true, /*is_open=*/false);
+    (void)reap(server, /*all=*/true, CALL_TRUSTED);
     (void)pthread_join(server->housekeeper, NULL);
     for (kilni_rpc_session *each; (each = take_waiting(server, UINT64_MAX)) != NULL;) {
         kilni_rpc_session_destroy(each, NULL);

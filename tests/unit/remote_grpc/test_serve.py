@@ -289,7 +289,7 @@ def case_grace_is_kept(_):
 
 
 def case_open_calls_have_places_of_their_own(folder):
-    """However many calls without a token stay, those with one come through."""
+    """However many calls without a token stay, those with one come through, and so do short ones."""
     tokens = os.path.join(folder, "tokens")
     with open(tokens, "w", encoding="ascii") as file:
         file.write("token\n")
@@ -303,6 +303,7 @@ def case_open_calls_have_places_of_their_own(folder):
                 codes.append(error.code())
         assert len(codes) >= 150 and set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
         assert compute(server.address, {"KILN_REMOTE_TOKEN_FILE": tokens}) == "2 4 6\n"
+        assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20) == b"\x08\x01"
         for watch in watches:
             watch.cancel()
 
