@@ -23,7 +23,8 @@ function(kiln_rooms out)
     set(${out} ${rooms} PARENT_SCOPE)
 endfunction()
 
-# kiln_hot(SOURCES ROOMS): -O3 for the sources that lie in one of the rooms, those that the build makes included.
+# kiln_hot(SOURCES ROOMS): -O3 for the sources that lie in one of the rooms or below, those that the build makes
+# included.
 function(kiln_hot sources rooms)
     foreach(room IN LISTS rooms)
         if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${room})
@@ -36,9 +37,11 @@ function(kiln_hot sources rooms)
         if(NOT room)
             set(room .)
         endif()
-        if(room IN_LIST rooms)
-            set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-        endif()
+        foreach(hot IN LISTS rooms)
+            if("${room}/" MATCHES "^${hot}/")
+                set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+            endif()
+        endforeach()
     endforeach()
 endfunction()
 

@@ -45,6 +45,8 @@ function(kiln_test name)
     cmake_path(GET name FILENAME file)
     set(target test_exe_${id})
     add_executable(${target} ${arg_SOURCES})
+    kiln_rooms(rooms ${arg_SOURCES})
+    target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${rooms})
     list(TRANSFORM arg_DEPS PREPEND kiln_ OUTPUT_VARIABLE dep_targets)
     kiln_optimise(${target} O0)
     target_link_libraries(${target} PRIVATE kiln_options kiln_warnings kiln_test_support

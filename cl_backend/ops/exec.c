@@ -25,12 +25,6 @@ bool kilni_cl_has_kernel(kiln_op op)
     return kilni_exec_launcher(op) != NULL;
 }
 
-bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
-{
-    bool norm = record->op == KILN_OP_LAYER_NORM || record->op == KILN_OP_RMS_NORM;
-    return !norm || kilni_exec_norm_pays(backend, record);
-}
-
 static const char *op_name(const kiln_op_record *record)
 {
     const kiln_op_info *info = kiln_op_info_of(record->op);

@@ -34,9 +34,6 @@ kilni_exec_fn kilni_exec_launcher(kiln_op op);
 #include "kernels.def"
 #undef KILN_KERNEL
 
-/// Of layer_norm and rms_norm: few long rows are better off as reductions over the whole device.
-bool kilni_exec_norm_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
-
 // ---- devices and numbers ----
 
 /// Whether kernels take the block form: one work-item for a block of work, explicit vectors, no

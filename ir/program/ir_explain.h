@@ -24,7 +24,7 @@ typedef struct kiln_explained_candidate {
     double trust; ///< by what its claims are multiplied; 0: 1
     double floor_ns; ///< roofline
     double predicted_ns; ///< as believed
-    double saved_ns; ///< against the operations alone, predicted
+    double saved_ns; ///< against the unfused operations, predicted
     double measured_ns;
 } kiln_explained_candidate;
 
@@ -38,7 +38,7 @@ typedef struct kiln_explained_op {
     const uint32_t *outputs;
     uint32_t n_inputs;
     uint32_t n_outputs;
-    const kiln_explained_candidate *candidates; ///< of an operation alone: each fuser's reason
+    const kiln_explained_candidate *candidates; ///< of an unfused operation: each fuser's reason
     uint32_t n_candidates;
 } kiln_explained_op;
 
@@ -47,7 +47,7 @@ typedef struct kiln_explained_block {
     const uint32_t *ops;
     uint32_t n_ops;
     double predicted_ns;
-    double baseline_ns; ///< predicted of its operations alone
+    double baseline_ns; ///< predicted of its unfused operations
     double alone_ns; ///< measured
     const char *failure; ///< why its program does not run; NULL when it does
     const kiln_program *program;
@@ -74,7 +74,7 @@ typedef struct kiln_explained_tensor {
 
 typedef struct kiln_explained_step {
     uint32_t block; ///< or UINT32_MAX
-    uint32_t op; ///< of an operation alone, or UINT32_MAX
+    uint32_t op; ///< of an unfused operation, or UINT32_MAX
     const char *kernel; ///< of a block's launch, or NULL
     uint64_t live_bytes; ///< while it runs, without buffers that are written in place
     double measured_ns; ///< median of `runs`; 0: not measured

@@ -2,6 +2,7 @@
 // Launches norm.cl: layer_norm, rms_norm, and the derivatives of softmax and log_softmax. Decides
 // how rows are spread over work-items, and which normalisations are better off as reductions over
 // the whole device. Rows that do not lie dense become so in scratch memory.
+#include "exec.h"
 #include "exec_internal.h"
 
 #include <string.h>
@@ -114,8 +115,11 @@ kiln_status kilni_exec_norm(kilni_exec *exec)
     return status == KILN_STATUS_OK ? rows_launch(exec, &r) : status;
 }
 
-bool kilni_exec_norm_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
+bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
 {
+    if (record->op != KILN_OP_LAYER_NORM && record->op != KILN_OP_RMS_NORM) {
+        return true;
+    }
     const kiln_tensor_desc *x = &record->inputs[0];
     int64_t axis = kiln_op_attr_i64(record, KILN_KEY_AXIS);
     int64_t count = 1;
