@@ -5,6 +5,7 @@
 #include "gradsync_internal.h"
 #include "rt_assembly.h"
 #include "rt_aux_queues.h"
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_check_state.h"
 #include "rt_collective.h"
@@ -17,7 +18,6 @@
 #include "rt_memory_account.h"
 #include "rt_moves.h"
 #include "rt_persistent_temps.h"
-#include "rt_place.h"
 #include "rt_record.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
@@ -104,7 +104,7 @@ void kilni_device_free(kiln_device *device)
         device->tensors.free = tensor->next_free;
         kiln_free(&context->env, tensor);
     }
-    kiln_free(&context->env, device->execution.places);
+    kiln_free(&context->env, device->execution.bindings);
     kiln_free(&context->env, device->check.recorded);
     kiln_free(&context->env, device->check.index_places);
     kiln_free(&context->env, device->full);

@@ -2,6 +2,7 @@
 // Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory
 // back. Decides which failures a sync reports, and that each is reported once.
 
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
@@ -9,7 +10,6 @@
 #include "rt_execute.h"
 #include "rt_memory_account.h"
 #include "rt_moves.h"
-#include "rt_place.h"
 #include "rt_record.h"
 #include "rt_streams.h"
 

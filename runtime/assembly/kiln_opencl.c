@@ -5,10 +5,10 @@
 #include "kiln_opencl.h"
 
 #include "rt_assembly.h"
+#include "rt_binding.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_execute.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
@@ -85,31 +85,32 @@ static kiln_status lend_locked(kiln_tensor *tensor, struct _cl_mem **out_mem, si
                                struct _cl_event **out_ready, kiln_error *err)
 {
     kiln_device *device = tensor->device;
-    kilni_place dense = {0};
+    kilni_binding dense = {0};
     void *mem = NULL;
     void *event = NULL;
     kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(tensor, err);
+        status = kilni_tensor_bind(tensor, err);
     }
-    if (status == KILN_STATUS_OK && !kiln_view_is_contiguous(&tensor->place.view)) {
+    if (status == KILN_STATUS_OK && !kiln_view_is_contiguous(&tensor->binding.view)) {
         // From now on the tensor lies where it can be lent.
-        status = kilni_place_dense(device, &tensor->desc, &tensor->place, &dense, err);
+        status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &dense, err);
         if (status == KILN_STATUS_OK) {
-            kilni_place_clear(device, &tensor->place);
-            tensor->place = dense;
+            kilni_binding_clear(device, &tensor->binding);
+            tensor->binding = dense;
         }
     }
-    if (status == KILN_STATUS_OK && tensor->place.storage == NULL) {
+    if (status == KILN_STATUS_OK && tensor->binding.storage == NULL) {
         status = kiln_fail(err, INVALID_ARGUMENT, "a tensor without elements has no memory");
     }
     if (status == KILN_STATUS_OK) {
-        status = kiln_cl_buffer_lend(device->backend, tensor->place.view.buffer, &mem, &event, err);
+        status =
+            kiln_cl_buffer_lend(device->backend, tensor->binding.view.buffer, &mem, &event, err);
     }
     if (status == KILN_STATUS_OK) {
-        tensor->place.storage->foreign = true;
+        tensor->binding.storage->foreign = true;
         *out_mem = mem;
-        *out_offset = (size_t)tensor->place.view.offset_bytes;
+        *out_offset = (size_t)tensor->binding.view.offset_bytes;
         *out_ready = event;
     }
     return status;

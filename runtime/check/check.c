@@ -4,6 +4,7 @@
 // wrong: a guard word, an input, an element beyond what the judge allows (judge.c of ir). What then
 // happens is check_report.c.
 
+#include "rt_binding.h"
 #include "rt_block_sample.h"
 #include "rt_check.h"
 #include "rt_check_state.h"
@@ -12,7 +13,6 @@
 #include "rt_device.h"
 #include "rt_execute.h"
 #include "rt_guards.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
@@ -55,28 +55,28 @@ static bool is_listed(const kilni_check *check, uint32_t slot)
 static kiln_status save_input(kilni_check *check, uint32_t slot, kiln_error *err)
 {
     kiln_device *device = check->run->device;
-    const kilni_place *place = check->run->places[slot];
+    const kilni_binding *binding = check->run->bindings[slot];
     kilni_check_input *input = &check->inputs[check->n_inputs++];
     int64_t end = 0;
-    *input = (kilni_check_input){.place = place, .slot = slot};
-    if (!place->placed || kilni_place_status(place, NULL) != KILN_STATUS_OK) {
+    *input = (kilni_check_input){.binding = binding, .slot = slot};
+    if (!binding->bound || kilni_binding_status(binding, NULL) != KILN_STATUS_OK) {
         return kiln_fail(err, FAILED_PRECONDITION, "an input has no value yet");
     }
-    if (place->storage == NULL) {
+    if (binding->storage == NULL) {
         return KILN_STATUS_OK;
     }
-    if (kiln_dtype_kind_of(place->view.dtype) == KILN_KIND_QUANT) {
+    if (kiln_dtype_kind_of(binding->view.dtype) == KILN_KIND_QUANT) {
         end = kiln_desc_bytes(&check->run->segment->tensors[slot]);
     } else {
-        kiln_view_extent(&place->view, &input->begin, &end);
+        kiln_view_extent(&binding->view, &input->begin, &end);
     }
     input->bytes = (size_t)(end - input->begin);
     input->raw = kiln_arena_alloc(&check->arena, input->bytes + 1);
     if (input->raw == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to save an input");
     }
-    return device->backend->ops->read(device->backend, place->storage->buffer, (size_t)input->begin,
-                                      input->raw, input->bytes, err);
+    return device->backend->ops->read(device->backend, binding->storage->buffer,
+                                      (size_t)input->begin, input->raw, input->bytes, err);
 }
 
 static kiln_status save_inputs(kilni_check *check, const kilni_sample *sample, kiln_error *err)
@@ -123,7 +123,7 @@ static kiln_status list_outputs(kilni_check *check, const kilni_sample *sample, 
 
 // ---- what came of it ----
 
-static kiln_status read_output(kilni_check *check, const kilni_place *place, uint32_t slot,
+static kiln_status read_output(kilni_check *check, const kilni_binding *binding, uint32_t slot,
                                void **out_data, kiln_error *err)
 {
     const kiln_tensor_desc *desc = &check->run->segment->tensors[slot];
@@ -131,7 +131,7 @@ static kiln_status read_output(kilni_check *check, const kilni_place *place, uin
     if (*out_data == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a result");
     }
-    return kilni_place_read(check->run->device, desc, place, *out_data, err);
+    return kilni_binding_read(check->run->device, desc, binding, *out_data, err);
 }
 
 static void name_damage(kilni_check *check, const kilni_sample *sample,
@@ -145,7 +145,7 @@ static void name_damage(kilni_check *check, const kilni_sample *sample,
     }
     snprintf(what, sizeof(what), "temporary %u", damage->number - copies);
     for (uint32_t i = 0; i < check->block->n_tensors; i++) {
-        if (damage->place == &sample->scratch[i]) {
+        if (damage->binding == &sample->scratch[i]) {
             snprintf(what, sizeof(what), "%s %%%u", sample->made[i] ? "result" : "input",
                      check->block->tensors[i] + 1);
         }
@@ -169,7 +169,7 @@ static kiln_status check_inputs(kilni_check *check, const kilni_sample *sample, 
         if (now == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at an input");
         }
-        kiln_buffer *buffer = input->place->storage->buffer;
+        kiln_buffer *buffer = input->binding->storage->buffer;
         status = ops->read(device->backend, buffer, (size_t)input->begin, now, input->bytes, err);
         if (status == KILN_STATUS_OK && memcmp(now, input->raw, input->bytes) != 0) {
             snprintf(check->text, sizeof(check->text), "it writes into input %%%u",
@@ -292,9 +292,9 @@ static kiln_status compare(kilni_check *check, kiln_error *err)
         char text[160] = "";
         void *alone = NULL;
         size_t bytes = (size_t)kiln_desc_bytes(&check->run->segment->tensors[slot]);
-        status = kilni_place_status(check->run->places[slot], err);
+        status = kilni_binding_status(check->run->bindings[slot], err);
         if (status == KILN_STATUS_OK) {
-            status = read_output(check, check->run->places[slot], slot, &alone, err);
+            status = read_output(check, check->run->bindings[slot], slot, &alone, err);
         }
         if (status != KILN_STATUS_OK || memcmp(alone, check->fused[i], bytes) == 0) {
             continue;

@@ -2,10 +2,10 @@
 // What the check runs for itself, between guard words, is put aside: the device's figures and its
 // failure are afterwards as they were before.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_device.h"
 #include "rt_guards.h"
-#include "rt_place.h"
 
 kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards)
 {

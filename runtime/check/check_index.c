@@ -4,11 +4,11 @@
 // Decides when operands are read back, which costs a wait: at the first run of each operation of
 // each plan, or at every run.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_check_state.h"
 #include "rt_context.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 
@@ -31,10 +31,10 @@ static uint64_t key_of(const kilni_run *run, uint32_t op, size_t input)
     return kiln_hash64(words, sizeof(words), 0) | 1;
 }
 
-static uint32_t find(const kilni_index_places *places, uint64_t key)
+static uint32_t find(const kilni_index_places *bindings, uint64_t key)
 {
     uint32_t at = (uint32_t)(key >> 32) % (MOST_PLACES * 2);
-    while (places->keys[at] != 0 && places->keys[at] != key) {
+    while (bindings->keys[at] != 0 && bindings->keys[at] != key) {
         at = (at + 1) % (MOST_PLACES * 2);
     }
     return at;
@@ -47,14 +47,15 @@ static bool is_new(kiln_device *device, uint64_t key)
         device->check.index_places =
             kiln_alloc(&device->context->env, sizeof(*device->check.index_places));
     }
-    kilni_index_places *places = device->check.index_places;
-    return places != NULL && places->count < MOST_PLACES && places->keys[find(places, key)] == 0;
+    kilni_index_places *bindings = device->check.index_places;
+    return bindings != NULL && bindings->count < MOST_PLACES &&
+           bindings->keys[find(bindings, key)] == 0;
 }
 
-static void remember(kilni_index_places *places, uint64_t key)
+static void remember(kilni_index_places *bindings, uint64_t key)
 {
-    places->keys[find(places, key)] = key;
-    places->count++;
+    bindings->keys[find(bindings, key)] = key;
+    bindings->count++;
 }
 
 static int64_t value_at(const void *data, kiln_dtype dtype, int64_t i)
@@ -97,8 +98,8 @@ static void report(const kilni_run *run, uint32_t op, size_t input, const void *
     const kiln_op_record *record = &run->segment->ops[op];
     const kiln_op_info *info = kiln_op_info_of(record->op);
     const kiln_tensor_desc *desc = &record->inputs[input];
-    char place[160], more[64] = "";
-    write_place(desc, first, place, sizeof(place));
+    char binding[160], more[64] = "";
+    write_place(desc, first, binding, sizeof(binding));
     if (outside > 1) {
         snprintf(more, sizeof(more), ", and %" PRId64 " more of %" PRId64, outside - 1,
                  kiln_desc_count(desc));
@@ -107,7 +108,7 @@ static void report(const kilni_run *run, uint32_t op, size_t input, const void *
     kiln_log_write(
         &run->device->context->env, KILN_LOG_WARN, "runtime",
         "%s (operation %u): %s[%s] is %" PRId64 ", outside %" PRId64 " to %" PRId64 "%s: %s",
-        info->name, op, info->signature->inputs[input], place, value_at(data, desc->dtype, first),
+        info->name, op, info->signature->inputs[input], binding, value_at(data, desc->dtype, first),
         range->first[first % range->n], range->last[first % range->n], more, range->otherwise);
 }
 
@@ -123,7 +124,7 @@ static kiln_status look(const kilni_run *run, uint32_t op, size_t input,
     if (data == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at indices");
     }
-    kiln_status status = kilni_place_read(device, desc, run->places[tensor->slot], data, err);
+    kiln_status status = kilni_binding_read(device, desc, run->bindings[tensor->slot], data, err);
     if (status == KILN_STATUS_OK) {
         int64_t first = 0;
         int64_t outside = count_outside(desc, data, range, &first);

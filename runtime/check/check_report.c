@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A program was found to be wrong: its block is reduced to the smallest stream that is still wrong
 // and written as a replayable file into the cache's folder, the engine bans the program and strikes
-// its fuser, and the log gets one line. The user's results are those of the operations alone.
+// its fuser, and the log gets one line. The user's results are those of the unfused operations.
 
 #include "rt_check.h"
 #include "rt_execute.h"

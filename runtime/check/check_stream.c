@@ -3,12 +3,12 @@
 // device beside the program, planned by the engine as any other, between guard words. This is what
 // a wrong block is reduced with.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_execute.h"
 #include "rt_guards.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 
@@ -19,7 +19,7 @@
 /* The elements in row-major order, from the bytes that were saved. */
 static void gather(const kilni_check_input *input, const kiln_tensor_desc *desc, unsigned char *out)
 {
-    const kiln_view *view = &input->place->view;
+    const kiln_view *view = &input->binding->view;
     size_t size = kiln_dtype_size(desc->dtype);
     int64_t count = kiln_desc_count(desc);
     int64_t index[KILN_MAX_RANK] = {0};
@@ -39,7 +39,7 @@ static kiln_status describe_input(kilni_check *check, const kilni_check_input *i
                                   const kiln_tensor_desc *desc, kiln_replay_input *out,
                                   kiln_error *err)
 {
-    const kiln_view *view = &input->place->view;
+    const kiln_view *view = &input->binding->view;
     size_t bytes = (size_t)kiln_desc_bytes(desc);
     bool packed = kiln_dtype_kind_of(desc->dtype) == KILN_KIND_QUANT;
     unsigned char *data = kiln_arena_alloc(&check->arena, bytes + 1);
@@ -154,10 +154,10 @@ typedef struct beside {
     const kilni_run *run;
     const kiln_env *env;
     const kiln_replay *replay;
-    kiln_tensor *tensors; ///< stand for the stream's: only slot and place are used
+    kiln_tensor *tensors; ///< stand for the stream's: only slot and binding are used
     uint64_t *ids;
     size_t n_tensors;
-    kilni_place **places;
+    kilni_binding **bindings;
     kiln_fuse_stream *queue;
     kiln_judge *judge;
     bool wrong;
@@ -181,9 +181,9 @@ static kiln_status make_room(beside *b, kiln_error *err)
     }
     b->tensors = kiln_alloc_array(b->env, count, sizeof(*b->tensors));
     b->ids = kiln_alloc_array(b->env, count, sizeof(*b->ids));
-    b->places = kiln_alloc_array(b->env, count, sizeof(kilni_place *));
+    b->bindings = kiln_alloc_array(b->env, count, sizeof(kilni_binding *));
     const void **data = kiln_alloc_array(b->env, count, sizeof(*data));
-    kiln_status status = b->tensors != NULL && b->ids != NULL && b->places != NULL && data != NULL
+    kiln_status status = b->tensors != NULL && b->ids != NULL && b->bindings != NULL && data != NULL
                              ? KILN_STATUS_OK
                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to run a stream");
     for (size_t i = 0; i < b->replay->n_inputs && status == KILN_STATUS_OK; i++) {
@@ -203,8 +203,8 @@ static kiln_status place_inputs(beside *b, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < n_inputs && status == KILN_STATUS_OK; i++) {
         b->ids[b->n_tensors] = descs[i].id;
-        status = kilni_replay_place(b->run->device, &descs[i], &b->replay->inputs[i],
-                                    &b->tensors[b->n_tensors++].place, err);
+        status = kilni_replay_bind(b->run->device, &descs[i], &b->replay->inputs[i],
+                                   &b->tensors[b->n_tensors++].binding, err);
     }
     return status;
 }
@@ -212,19 +212,19 @@ static kiln_status place_inputs(beside *b, kiln_error *err)
 /* What fusers may rely on, as recording says it. */
 static void set_facts(kiln_tensor_desc *desc, const kiln_tensor *token)
 {
-    const kilni_place *place = &token->place;
+    const kilni_binding *binding = &token->binding;
     desc->flags &= KILN_TENSOR_CONST;
-    if (!place->placed) {
+    if (!binding->bound) {
         return;
     }
-    bool dense = kiln_view_is_contiguous(&place->view);
-    bool first = place->view.offset_bytes == 0;
+    bool dense = kiln_view_is_contiguous(&binding->view);
+    bool first = binding->view.offset_bytes == 0;
     desc->flags |= KILN_TENSOR_PLACED;
     desc->flags |= dense ? KILN_TENSOR_CONTIGUOUS : 0;
     desc->flags |= dense && first ? KILN_TENSOR_ZERO_OFFSET : 0;
     desc->align_log2 = first ? 7 : 0;
     while (!first && desc->align_log2 < 7 &&
-           (place->view.offset_bytes >> desc->align_log2 & 1) == 0) {
+           (binding->view.offset_bytes >> desc->align_log2 & 1) == 0) {
         desc->align_log2++;
     }
 }
@@ -257,12 +257,12 @@ static kiln_status run_segments(beside *b, kiln_error *err)
         for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
             kiln_tensor *tensor = segment->tokens[i];
             tensor->slot = i;
-            b->places[i] = &tensor->place;
+            b->bindings[i] = &tensor->binding;
         }
         const kilni_run run = {.device = b->run->device,
                                .engine = b->run->engine,
                                .segment = segment,
-                               .places = b->places};
+                               .bindings = b->bindings};
         kilni_plan_run(&run);
         kiln_fuse_stream_done(b->queue, segment);
         status = kiln_fuse_stream_next(b->queue, /*drain=*/true, &segment, err);
@@ -278,17 +278,17 @@ static kiln_status judge_outputs(beside *b, kiln_error *err)
     const uint64_t *outputs = kiln_ir_graph_outputs(b->replay->graph, &n_outputs);
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < n_outputs && status == KILN_STATUS_OK && !b->wrong; i++) {
-        const kilni_place *place = &token_of(b, outputs[i])->place;
+        const kilni_binding *binding = &token_of(b, outputs[i])->binding;
         char text[160];
-        if (place->storage == NULL || !kiln_view_is_contiguous(&place->view)) {
+        if (binding->storage == NULL || !kiln_view_is_contiguous(&binding->view)) {
             continue; // nothing in it, or a view of an input: no kernel wrote it
         }
         int64_t begin = 0, end = 0;
-        kiln_view_extent(&place->view, &begin, &end);
+        kiln_view_extent(&binding->view, &begin, &end);
         void *data = kiln_alloc(b->env, (size_t)(end - begin) + 1);
         status = data == NULL
                      ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a result")
-                     : device->backend->ops->read(device->backend, place->view.buffer,
+                     : device->backend->ops->read(device->backend, binding->view.buffer,
                                                   (size_t)begin, data, (size_t)(end - begin), err);
         if (status == KILN_STATUS_OK) {
             b->wrong = !kiln_judge_output(b->judge, i, data, NULL, text, sizeof(text));
@@ -305,13 +305,13 @@ static kiln_status look_at_inputs(beside *b, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < b->replay->n_inputs && status == KILN_STATUS_OK && !b->wrong; i++) {
         const kiln_replay_input *input = &b->replay->inputs[i];
-        const kilni_place *place = &b->tensors[i].place;
-        if (input->strided || place->storage == NULL) {
+        const kilni_binding *binding = &b->tensors[i].binding;
+        if (input->strided || binding->storage == NULL) {
             continue;
         }
         void *now = kiln_alloc(b->env, input->bytes + 1);
         status = now == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at an input")
-                             : device->backend->ops->read(device->backend, place->storage->buffer,
+                             : device->backend->ops->read(device->backend, binding->storage->buffer,
                                                           0, now, input->bytes, err);
         b->wrong = status == KILN_STATUS_OK && memcmp(now, input->data, input->bytes) != 0;
         kiln_free(b->env, now);
@@ -349,7 +349,7 @@ bool kilni_check_stream(const kilni_run *run, const kiln_replay *replay)
     kilni_aside aside = kilni_aside_begin(device, guards);
     kiln_status status = run_shadow(&b, guards, &err);
     for (size_t i = 0; i < b.n_tensors; i++) {
-        kilni_place_clear(device, &b.tensors[i].place);
+        kilni_binding_clear(device, &b.tensors[i].binding);
     }
     kiln_fuse_stream_destroy(b.queue);
     kilni_aside_end(device, &aside);
@@ -357,6 +357,6 @@ bool kilni_check_stream(const kilni_run *run, const kiln_replay *replay)
     kiln_judge_destroy(b.judge);
     kiln_free(b.env, b.tensors);
     kiln_free(b.env, b.ids);
-    kiln_free(b.env, (void *)b.places);
+    kiln_free(b.env, (void *)b.bindings);
     return status == KILN_STATUS_OK && b.wrong;
 }

@@ -3,12 +3,12 @@
 // words, as a part of a larger buffer. Decides where they are and finds the first that is gone; who
 // wrote it is the check's to say.
 
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_guards.h"
 #include "rt_layout.h"
 #include "rt_memory_account.h"
-#include "rt_place.h"
 
 enum { GUARD_BYTES = 4096 };
 
@@ -16,7 +16,7 @@ static const unsigned char word[4] = {0x4b, 0x69, 0x6c, 0x6e}; // "Kiln": no sma
 
 typedef struct guarded {
     kiln_buffer *whole;
-    const kilni_place *place; ///< what it was allocated for
+    const kilni_binding *binding; ///< what it was allocated for
     size_t bytes;
     size_t front; ///< guard bytes before it
     struct guarded *next;
@@ -68,7 +68,7 @@ static kiln_status write_words(kilni_guards *guards, const guarded *g, kiln_erro
     return status;
 }
 
-static kiln_status alloc_guarded(kilni_allocator *self, size_t bytes, const kilni_place *place,
+static kiln_status alloc_guarded(kilni_allocator *self, size_t bytes, const kilni_binding *binding,
                                  kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_guards *guards = (kilni_guards *)self;
@@ -82,7 +82,7 @@ static kiln_status alloc_guarded(kilni_allocator *self, size_t bytes, const kiln
     if (g == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for guard words");
     }
-    *g = (guarded){.place = place, .bytes = bytes, .front = GUARD_BYTES};
+    *g = (guarded){.binding = binding, .bytes = bytes, .front = GUARD_BYTES};
     *guards->last = g;
     guards->last = &g->next;
     kiln_status status =
@@ -158,7 +158,7 @@ bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage)
                 backend->ops->read(backend, g->whole, at, now, sizeof(now), NULL) ==
                     KILN_STATUS_OK &&
                 find_damage(guards, now, side == 0, &distance)) {
-                *out_damage = (kilni_guard_damage){g->place, number, side == 0, distance};
+                *out_damage = (kilni_guard_damage){g->binding, number, side == 0, distance};
                 return true;
             }
         }

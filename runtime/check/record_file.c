@@ -4,11 +4,11 @@
 // dtypes, extents, strides) is written once by a process, before it runs, with its inputs; large
 // inputs of floats go without their elements, which a replay invents.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 
@@ -39,13 +39,13 @@ static uint32_t slot_of(const kilni_run *run, uint32_t op, size_t operand)
 static uint64_t add_tensor(uint64_t hash, const kilni_run *run, uint32_t slot)
 {
     const kiln_tensor_desc *desc = &run->segment->tensors[slot];
-    const kilni_place *place = run->places[slot];
+    const kilni_binding *binding = run->bindings[slot];
     const uint64_t facts[] = {slot, (uint64_t)desc->dtype, desc->scheme};
     size_t bytes = desc->rank * sizeof(desc->dims[0]);
     hash = kiln_hash64(facts, sizeof(facts), hash);
     hash = kiln_hash64(desc->dims, bytes, hash);
-    bool lies = place->placed && place->fault == NULL && place->view.rank == desc->rank;
-    return lies ? kiln_hash64(place->view.strides, bytes, hash) : hash;
+    bool lies = binding->bound && binding->fault == NULL && binding->view.rank == desc->rank;
+    return lies ? kiln_hash64(binding->view.strides, bytes, hash) : hash;
 }
 
 static uint64_t add_attr(uint64_t hash, const kiln_attr *attr)
@@ -154,7 +154,7 @@ static kiln_status append_op(taping *t, uint32_t op, kiln_error *err)
     return kiln_ir_graph_append(t->graph, &record, err);
 }
 
-static kiln_status take_data(taping *t, const kiln_tensor_desc *desc, const kilni_place *place,
+static kiln_status take_data(taping *t, const kiln_tensor_desc *desc, const kilni_binding *binding,
                              kiln_replay_input *out, kiln_error *err)
 {
     size_t bytes = (size_t)kiln_desc_bytes(desc);
@@ -168,24 +168,25 @@ static kiln_status take_data(taping *t, const kiln_tensor_desc *desc, const kiln
     }
     out->data = data;
     out->bytes = bytes;
-    return bytes == 0 ? KILN_STATUS_OK : kilni_place_read(t->run->device, desc, place, data, err);
+    return bytes == 0 ? KILN_STATUS_OK
+                      : kilni_binding_read(t->run->device, desc, binding, data, err);
 }
 
 static kiln_status take_input(taping *t, uint32_t slot, kiln_replay_input *out, kiln_error *err)
 {
-    const kilni_place *place = t->run->places[slot];
+    const kilni_binding *binding = t->run->bindings[slot];
     kiln_tensor_desc desc = t->run->segment->tensors[slot];
     *out = (kiln_replay_input){0};
-    if (!place->placed || kilni_place_status(place, NULL) != KILN_STATUS_OK) {
+    if (!binding->bound || kilni_binding_status(binding, NULL) != KILN_STATUS_OK) {
         return kiln_fail(err, FAILED_PRECONDITION, "an input has no value");
     }
     if (kiln_dtype_kind_of(desc.dtype) != KILN_KIND_QUANT && kiln_desc_count(&desc) > 0) {
-        const kiln_view *view = &place->view;
+        const kiln_view *view = &binding->view;
         out->strided = view->offset_bytes != 0 || !kiln_view_is_contiguous(view);
         out->offset = view->offset_bytes / (int64_t)kiln_dtype_size(desc.dtype);
         memcpy(out->strides, view->strides, desc.rank * sizeof(out->strides[0]));
     }
-    return take_data(t, &desc, place, out, err);
+    return take_data(t, &desc, binding, out, err);
 }
 
 static kiln_status set_io(taping *t, kiln_replay_input *memory, kiln_error *err)

@@ -3,10 +3,10 @@
 // operations are recorded as a program would, drops included. What is fused is then up to the
 // device. The files are ir's; comparing is whoever asked for it.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_context.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 
 #include <inttypes.h>
@@ -45,16 +45,17 @@ static void scatter(const kiln_tensor_desc *desc, const kiln_replay_input *input
     }
 }
 
-kiln_status kilni_replay_place(kiln_device *device, const kiln_tensor_desc *desc,
-                               const kiln_replay_input *input, kilni_place *place, kiln_error *err)
+kiln_status kilni_replay_bind(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kiln_replay_input *input, kilni_binding *binding,
+                              kiln_error *err)
 {
     const kiln_env *env = &device->context->env;
     size_t size = kiln_dtype_size(desc->dtype);
     int64_t length = input->strided ? span_of(desc, input) * (int64_t)size : kiln_desc_bytes(desc);
     const kiln_tensor_desc memory = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {length}};
     unsigned char *bytes = NULL;
-    kiln_status status = kilni_place_alloc(device, &memory, place, err);
-    place->view = kiln_view_dense(desc, place->view.buffer);
+    kiln_status status = kilni_binding_alloc(device, &memory, binding, err);
+    binding->view = kiln_view_dense(desc, binding->view.buffer);
     if (status != KILN_STATUS_OK || length == 0) {
         return status;
     }
@@ -65,10 +66,10 @@ kiln_status kilni_replay_place(kiln_device *device, const kiln_tensor_desc *desc
                              (long long)length);
         }
         scatter(desc, input, bytes);
-        place->view.offset_bytes = input->offset * (int64_t)size;
-        memcpy(place->view.strides, input->strides, desc->rank * sizeof(input->strides[0]));
+        binding->view.offset_bytes = input->offset * (int64_t)size;
+        memcpy(binding->view.strides, input->strides, desc->rank * sizeof(input->strides[0]));
     }
-    status = device->backend->ops->upload(device->backend, place->view.buffer, 0,
+    status = device->backend->ops->upload(device->backend, binding->view.buffer, 0,
                                           bytes != NULL ? bytes : input->data, (size_t)length, err);
     kiln_free(env, bytes);
     return status;
@@ -86,7 +87,7 @@ static kiln_status make_strided(kiln_device *handle, const kiln_tensor_desc *fro
     }
     pthread_mutex_lock(&device->lock);
     kiln_tensor *tensor = kilni_tensor_new(handle, &desc);
-    status = tensor != NULL ? kilni_replay_place(device, &desc, input, &tensor->place, err)
+    status = tensor != NULL ? kilni_replay_bind(device, &desc, input, &tensor->binding, err)
                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor");
     pthread_mutex_unlock(&device->lock);
     if (status != KILN_STATUS_OK) {

@@ -31,7 +31,7 @@ void kilni_check_indices(const kilni_run *run, uint32_t op);
 
 /// What the files of the check share.
 typedef struct kilni_check_input { ///< the bytes of an input that the block must leave as they are
-    const kilni_place *place;
+    const kilni_binding *binding;
     uint32_t slot;
     int64_t begin; ///< in its buffer
     size_t bytes;
@@ -83,7 +83,8 @@ kilni_aside kilni_aside_begin(kiln_device *device, kilni_guards *guards);
 void kilni_aside_end(kiln_device *device, const kilni_aside *aside);
 
 /// An input of a replay in memory of the device, as it lay when it was recorded.
-kiln_status kilni_replay_place(kiln_device *device, const kiln_tensor_desc *desc,
-                               const kiln_replay_input *input, kilni_place *place, kiln_error *err);
+kiln_status kilni_replay_bind(kiln_device *device, const kiln_tensor_desc *desc,
+                              const kiln_replay_input *input, kilni_binding *binding,
+                              kiln_error *err);
 
 #endif

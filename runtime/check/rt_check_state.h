@@ -24,7 +24,7 @@ typedef enum kilni_check_mode { ///< option `check`
     KILNI_CHECK_ALWAYS = 2
 } kilni_check_mode;
 
-/// Says which index operands of an operation that is about to run alone have values outside their
+/// Says which index operands of an operation that is about to run unfused have values outside their
 /// range.
 typedef struct kilni_index_places kilni_index_places;
 

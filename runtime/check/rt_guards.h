@@ -18,7 +18,7 @@ kilni_allocator *kilni_guards_allocator(kilni_guards *guards);
 
 /// The first thing whose guard words were written, after a sync. False: none.
 typedef struct kilni_guard_damage {
-    const kilni_place *place;
+    const kilni_binding *binding;
     uint32_t number; ///< in the order of allocation
     bool before; ///< the bytes before it, not those behind it
     uint32_t distance_bytes; ///< of the nearest one

@@ -4,9 +4,9 @@
 // asking. Decides which launches are, how long they may take, and what is said and remembered of
 // one that does not end. The device is lost to the process then.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_run.h"
 
 #include <inttypes.h>

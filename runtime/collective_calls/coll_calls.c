@@ -6,12 +6,12 @@
 
 #include "coll_memory.h"
 #include "rt_attrs.h"
+#include "rt_binding.h"
 #include "rt_collective.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_execute.h"
-#include "rt_place.h"
 #include "rt_record.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
@@ -29,14 +29,14 @@ typedef struct rank_start {
 } rank_start;
 
 static kiln_status lend_place(kiln_device *device, kilni_rank_call *call,
-                              const kiln_tensor_desc *desc, const kilni_place *place,
+                              const kiln_tensor_desc *desc, const kilni_binding *binding,
                               kiln_error *err)
 {
-    if (kiln_view_is_contiguous(&place->view)) {
-        kilni_place_share(&call->input, place, &place->view);
+    if (kiln_view_is_contiguous(&binding->view)) {
+        kilni_binding_share(&call->input, binding, &binding->view);
         return KILN_STATUS_OK;
     }
-    return kilni_place_dense(device, desc, place, &call->input, err);
+    return kilni_binding_dense(device, desc, binding, &call->input, err);
 }
 
 /// Hands a prepared call to the rank's worker. Nothing waits. Under the device's lock.
@@ -53,7 +53,7 @@ static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *inp
     call.tag = kiln_hash64(input->dims, input->rank * sizeof(input->dims[0]), input->rank);
     call.input = (kiln_coll_buffer *)prepared->input.view.buffer;
     call.input_offset = (uint64_t)prepared->input.view.offset_bytes;
-    if (prepared->output.placed) {
+    if (prepared->output.bound) {
         call.output = (kiln_coll_buffer *)prepared->output.view.buffer;
         call.output_offset = (uint64_t)prepared->output.view.offset_bytes;
     }
@@ -139,26 +139,27 @@ static kiln_status await_input(const call_plan *plan, uint32_t rank, kiln_error 
 static kiln_status lend_input(kiln_device *device, kilni_rank_call *call, kiln_tensor *input,
                               kiln_error *err)
 {
-    kiln_status status = kilni_tensor_place(input, err);
-    return status == KILN_STATUS_OK ? lend_place(device, call, &input->desc, &input->place, err)
+    kiln_status status = kilni_tensor_bind(input, err);
+    return status == KILN_STATUS_OK ? lend_place(device, call, &input->desc, &input->binding, err)
                                     : status;
 }
 
-/// The call will bring the value of what lies at `place`.
+/// The call will bring the value of what lies in `binding`.
 static kiln_status expect_output(kiln_device *device, kilni_rank_call *call,
-                                 const kilni_place *place, kiln_error *err)
+                                 const kilni_binding *binding, kiln_error *err)
 {
     call->future = kilni_future_create(device);
     if (call->future == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
-    kilni_place_share(&call->output, place, &place->view);
-    bool followed = place->storage == NULL || kilni_storage_expect(place->storage, call->future);
+    kilni_binding_share(&call->output, binding, &binding->view);
+    bool followed =
+        binding->storage == NULL || kilni_storage_expect(binding->storage, call->future);
     kilni_future_release(call->future); // of the two holds the storage has its own
     return followed ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
 }
 
-/// A tensor that is placed and waits for its value.
+/// A tensor that is bound and waits for its value.
 static kiln_status make_output(kiln_device *device, kilni_rank_call *call,
                                const kiln_tensor_desc *desc, kiln_tensor **out_tensor,
                                kiln_error *err)
@@ -168,9 +169,9 @@ static kiln_status make_output(kiln_device *device, kilni_rank_call *call,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
     }
     *out_tensor = tensor;
-    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    kiln_status status = kilni_binding_alloc(device, &tensor->desc, &tensor->binding, err);
     if (status == KILN_STATUS_OK) {
-        status = expect_output(device, call, &tensor->place, err);
+        status = expect_output(device, call, &tensor->binding, err);
     }
     tensor->unresolved = status == KILN_STATUS_OK;
     return status;
@@ -185,16 +186,16 @@ static kiln_status take_in_place(kiln_device *device, kilni_rank_call *call, kil
     if (tensor->pins > 0) { // what other threads recorded with it sees the value before
         KILN_TRY(out, status, kilni_device_drain(device, err));
     }
-    kilni_storage *storage = tensor->place.storage;
+    kilni_storage *storage = tensor->binding.storage;
     if (storage != NULL && call->input.storage == storage &&
         (storage->refs > 2 || storage->foreign)) { // the tensor and this call
-        kilni_place_clear(device, &call->input);
+        kilni_binding_clear(device, &call->input);
         KILN_TRY(out, status,
-                 kilni_place_dense(device, &tensor->desc, &tensor->place, &call->input, err));
+                 kilni_binding_dense(device, &tensor->desc, &tensor->binding, &call->input, err));
     }
     KILN_TRY(out, status, expect_output(device, call, &call->input, err));
-    kilni_place_clear(device, &tensor->place);
-    kilni_place_share(&tensor->place, &call->output, &call->output.view);
+    kilni_binding_clear(device, &tensor->binding);
+    kilni_binding_share(&tensor->binding, &call->output, &call->output.view);
     tensor->unresolved = true;
 out:
     return status;
@@ -210,7 +211,7 @@ static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_ra
     KILN_TRY(out, status, await_input(plan, rank, err));
     KILN_TRY(out, status, lend_input(device, call, plan->inputs[rank], err));
     // What the input depends on by now, not what the output will.
-    call->depends = kilni_dependencies_retain(kilni_place_dependencies(&call->input));
+    call->depends = kilni_dependencies_retain(kilni_binding_dependencies(&call->input));
     if (plan->out_tensors == NULL) {
         KILN_TRY(out, status, take_in_place(device, call, plan->inputs[rank], err));
     } else if (describe_output(plan, plan->collective->first + rank, &desc)) {
@@ -312,8 +313,8 @@ static kiln_status run(call_plan *plan, kiln_error *err)
 
 /// The member's part of a recorded all-reduce. Under the device's lock.
 static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
-                                  const kiln_tensor_desc *desc, const kilni_place *input,
-                                  kilni_place *output, kiln_error *err)
+                                  const kiln_tensor_desc *desc, const kilni_binding *input,
+                                  kilni_binding *output, kiln_error *err)
 {
     kilni_rank_call *call = kiln_alloc(&device->context->env, sizeof(*call));
     kiln_status status = KILN_STATUS_OK;
@@ -322,9 +323,9 @@ static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
     }
     kilni_device_sweep(device);
     KILN_TRY(out, status, lend_place(device, call, desc, input, err));
-    call->depends = kilni_dependencies_retain(kilni_place_dependencies(&call->input));
-    if (!output->placed) {
-        KILN_TRY(out, status, kilni_place_alloc(device, desc, output, err));
+    call->depends = kilni_dependencies_retain(kilni_binding_dependencies(&call->input));
+    if (!output->bound) {
+        KILN_TRY(out, status, kilni_binding_alloc(device, desc, output, err));
     }
     KILN_TRY(out, status, expect_output(device, call, output, err));
     KILN_TRY(out, status, start_rank(how, desc, call, err));
@@ -362,13 +363,13 @@ static kiln_status find_rank(kiln_device *device, const kiln_op_record *record, 
 }
 
 bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *record,
-                                const kilni_place *input)
+                                const kilni_binding *input)
 {
     if (strcmp(device->backend->ops->scheme, "grpc") != 0) {
         return false;
     }
     if (record->op == KILN_OP_COLLECTIVE_SYNC) { // of what no call of this process brings
-        return kilni_place_dependencies(input) == NULL;
+        return kilni_binding_dependencies(input) == NULL;
     }
     kiln_collective *known = kilni_collective_enter(device->context, record->attrs[1].v.i);
     if (known != NULL) {
@@ -378,18 +379,19 @@ bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *recor
 }
 
 kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *record,
-                                     const kilni_place *input, kilni_place *output, kiln_error *err)
+                                     const kilni_binding *input, kilni_binding *output,
+                                     kiln_error *err)
 {
     rank_start how;
     if (record->op == KILN_OP_COLLECTIVE_SYNC) {
         bool open = false;
-        kilni_place_share(output, input, &input->view);
+        kilni_binding_share(output, input, &input->view);
         if (kilni_device_gates(device)) {
-            return kilni_place_gate(device, output, err);
+            return kilni_binding_gate(device, output, err);
         }
         // Recording has waited; a graph cannot. Nor may the lock be given up here: what a run has
         // in the device would be another's.
-        (void)kilni_dependencies_status(kilni_place_dependencies(input), &open, NULL);
+        (void)kilni_dependencies_status(kilni_binding_dependencies(input), &open, NULL);
         return !open ? KILN_STATUS_OK
                      : kiln_fail(err, FAILED_PRECONDITION, "%s cannot wait for a call in its queue",
                                  device->address);
@@ -459,7 +461,7 @@ static kiln_status submit_rank(const call_plan *plan, uint32_t rank, kiln_error 
 {
     kiln_device *device = plan->collective->ranks[rank].memory->device;
     pthread_mutex_lock(&device->lock);
-    kiln_status status = kilni_tensor_place(plan->out_tensors[rank], err);
+    kiln_status status = kilni_tensor_bind(plan->out_tensors[rank], err);
     pthread_mutex_unlock(&device->lock);
     return status;
 }

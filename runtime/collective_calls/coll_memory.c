@@ -9,10 +9,10 @@
 #include "coll_memory.h"
 #include "rt_attrs.h"
 #include "rt_aux_queues.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 
 static const size_t kept_staging_bytes = 256u << 20;
@@ -549,8 +549,8 @@ static void memory_give_up(kiln_coll_memory *memory, void *event, const kiln_err
 
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result)
 {
-    kilni_place_clear(device, &call->input);
-    kilni_place_clear(device, &call->output);
+    kilni_binding_clear(device, &call->input);
+    kilni_binding_clear(device, &call->output);
     kilni_dependencies_release(call->depends);
     if (call->future != NULL) {
         kilni_future_end(call->future, result);

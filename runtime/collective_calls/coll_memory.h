@@ -6,8 +6,8 @@
 /// coll_calls.c (calls on tensors) share.
 
 #include "collective.h"
+#include "rt_binding.h"
 #include "rt_device.h"
-#include "rt_place.h"
 
 typedef struct kilni_staging { ///< of the host, for a mapping
     void *data;
@@ -20,8 +20,8 @@ typedef struct kilni_staging { ///< of the host, for a mapping
 /// whatever becomes of the tensors.
 typedef struct kilni_rank_call {
     kilni_ended ended; ///< comes first
-    kilni_place input; ///< shares the input's buffer, or has a dense copy of it
-    kilni_place output;
+    kilni_binding input; ///< shares the input's buffer, or has a dense copy of it
+    kilni_binding output;
     kilni_future *future; ///< of the output; NULL: this rank has none
     kilni_dependencies *depends; ///< what the input's value depended on before the call
 } kilni_rank_call;

@@ -3,9 +3,9 @@
 // queue, or waits where the device has none. Decides when a result counts as resolved.
 
 #include "coll_memory.h"
+#include "rt_binding.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 
 /// The call begins, if it only was recorded, and the device's queue waits for its end.
@@ -16,11 +16,11 @@ static kiln_status resolve_locked(kiln_tensor *tensor, kiln_error *err)
                          "the tensor stands for a value of a graph; call kiln_collective_sync, "
                          "which records the wait");
     }
-    kiln_status status = kilni_tensor_place(tensor, err);
+    kiln_status status = kilni_tensor_bind(tensor, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_place_gate(tensor->device, &tensor->place, err);
+        status = kilni_binding_gate(tensor->device, &tensor->binding, err);
     }
-    return status == KILN_STATUS_OK ? kilni_place_status(&tensor->place, err) : status;
+    return status == KILN_STATUS_OK ? kilni_binding_status(&tensor->binding, err) : status;
 }
 
 kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err)
@@ -33,10 +33,10 @@ kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err)
     if (tensor->unresolved) {
         status = resolve_locked(tensor, err);
         // Else nothing waits for the value yet, and this call can be repeated.
-        tensor->unresolved =
-            status != KILN_STATUS_OK && kilni_place_status(&tensor->place, NULL) == KILN_STATUS_OK;
-    } else if (tensor->place.placed) {
-        status = kilni_place_status(&tensor->place, err);
+        tensor->unresolved = status != KILN_STATUS_OK &&
+                             kilni_binding_status(&tensor->binding, NULL) == KILN_STATUS_OK;
+    } else if (tensor->binding.bound) {
+        status = kilni_binding_status(&tensor->binding, err);
     }
     pthread_mutex_unlock(&tensor->device->lock);
     return status;
@@ -46,8 +46,8 @@ bool kiln_collective_ended(const kiln_tensor *tensor)
 {
     bool open = false;
     pthread_mutex_lock(&tensor->device->lock);
-    if (tensor->place.placed) {
-        (void)kilni_dependencies_status(kilni_place_dependencies(&tensor->place), &open, NULL);
+    if (tensor->binding.bound) {
+        (void)kilni_dependencies_status(kilni_binding_dependencies(&tensor->binding), &open, NULL);
     } else {
         open = tensor->unresolved;
     }

@@ -4,7 +4,7 @@
 
 /// How much memory tensors have, and who gives some back when it is short.
 
-#include "rt_place.h"
+#include "rt_binding.h"
 
 /// Gives memory back that nothing uses now. False: there was nothing. Under the lock.
 typedef bool (*kilni_reclaim_fn)(kiln_device *device);
@@ -18,7 +18,7 @@ typedef struct kilni_reclaimers {
 
 /// Gives memory to tensors instead of the backend's pool.
 typedef struct kilni_allocator {
-    kiln_status (*alloc)(struct kilni_allocator *self, size_t bytes, const kilni_place *place,
+    kiln_status (*alloc)(struct kilni_allocator *self, size_t bytes, const kilni_binding *binding,
                          kiln_buffer **out_buffer, kiln_error *err);
 } kilni_allocator;
 

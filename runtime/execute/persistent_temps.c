@@ -4,19 +4,19 @@
 // which is held while it is compared with, and by the numbers that the launch gets: it sees no
 // more. They go when nobody else holds the weights, and when memory is short.
 
+#include "rt_binding.h"
 #include "rt_device.h"
 #include "rt_persistent_temps.h"
-#include "rt_place.h"
 
 /// Memory of a layout is the same at each run, whatever is in it.
-static bool is_planned(const kilni_place *place)
+static bool is_planned(const kilni_binding *binding)
 {
-    return place->storage != NULL && place->storage->planned;
+    return binding->storage != NULL && binding->storage->planned;
 }
 
 bool kilni_persistent_temp_serves(const kilni_persistent_temp *kept, const kilni_temp_origin *from)
 {
-    if (!kept->temp.placed || kept->numbers.low != from->numbers.low ||
+    if (!kept->temp.bound || kept->numbers.low != from->numbers.low ||
         kept->numbers.high != from->numbers.high || kept->n_sources != from->n_sources) {
         return false;
     }
@@ -61,7 +61,7 @@ static void unlink_kept(kiln_device *device, kilni_persistent_temp *kept)
 }
 
 void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
-                               const kilni_place *temp, const kilni_temp_origin *from)
+                               const kilni_binding *temp, const kilni_temp_origin *from)
 {
     kilni_persistent_temp_clear(device, kept);
     bool keeps = from->n_sources <= KILNI_TEMP_SOURCES;
@@ -72,12 +72,12 @@ void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
         return;
     }
     for (uint32_t i = 0; i < from->n_sources; i++) {
-        kilni_place_share(&kept->sources[i], from->sources[i], &from->sources[i]->view);
+        kilni_binding_share(&kept->sources[i], from->sources[i], &from->sources[i]->view);
         if (kept->sources[i].storage != NULL) {
             kept->sources[i].storage->kept++;
         }
     }
-    kilni_place_share(&kept->temp, temp, &temp->view);
+    kilni_binding_share(&kept->temp, temp, &temp->view);
     kept->n_sources = from->n_sources;
     kept->numbers = from->numbers;
     link_kept(device, kept);
@@ -85,7 +85,7 @@ void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
 
 void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kept)
 {
-    if (kept->temp.placed) {
+    if (kept->temp.bound) {
         unlink_kept(device, kept);
     }
     for (uint32_t i = 0; i < kept->n_sources; i++) {
@@ -93,9 +93,9 @@ void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kep
         if (storage != NULL && storage->kept > 0) { // 0: it is being forgotten
             storage->kept--;
         }
-        kilni_place_clear(device, &kept->sources[i]);
+        kilni_binding_clear(device, &kept->sources[i]);
     }
-    kilni_place_clear(device, &kept->temp);
+    kilni_binding_clear(device, &kept->temp);
     kept->n_sources = 0;
 }
 

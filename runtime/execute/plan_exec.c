@@ -4,6 +4,7 @@
 // launched: its operations run one by one. The parts are in plan_op.c and plan_launch.c.
 
 #include "plan_internal.h"
+#include "rt_binding.h"
 #include "rt_check_state.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
@@ -11,7 +12,6 @@
 #include "rt_execute.h"
 #include "rt_layout.h"
 #include "rt_persistent_temps.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_trace.h"
 #include "rt_tune.h"
@@ -141,9 +141,9 @@ static void run_block_unfused(const kilni_block_view *view)
         uint32_t op = block->ops[at];
         const kiln_op_record *record = &view->run->segment->ops[op];
         for (size_t i = 0; i < record->n_outputs; i++) {
-            kilni_place_clear(
+            kilni_binding_clear(
                 view->run->device,
-                view->run->places[kilni_plan_operand_slot(view->run, op, record->n_inputs + i)]);
+                view->run->bindings[kilni_plan_operand_slot(view->run, op, record->n_inputs + i)]);
         }
         kilni_plan_run_op(view->run, NULL, op);
     }
@@ -169,9 +169,9 @@ typedef struct block_run {
 static void drop_temps(const kilni_run *run, block_run *current)
 {
     for (uint32_t i = 0; i < current->temps.count; i++) {
-        kilni_place_clear(run->device, &current->temps.places[i]);
+        kilni_binding_clear(run->device, &current->temps.bindings[i]);
     }
-    kiln_free(&run->device->context->env, current->temps.places);
+    kiln_free(&run->device->context->env, current->temps.bindings);
     current->temps = (kilni_temp_list){0};
 }
 
@@ -236,7 +236,7 @@ static kiln_status made_from(const block_run *current, uint32_t temp, int64_t by
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
             if (out_from->n_sources < KILNI_TEMP_SOURCES) {
                 out_from->sources[out_from->n_sources] =
-                    current->view.run->places[kilni_plan_slot_of(&current->view, arg->ref)];
+                    current->view.run->bindings[kilni_plan_slot_of(&current->view, arg->ref)];
             }
             out_from->n_sources++;
         }
@@ -260,14 +260,14 @@ static bool place_kept(block_run *current, uint32_t temp, kilni_persistent_temp 
         }
         kilni_persistent_temp_set(device, kept, &other->temp, from);
     }
-    kilni_place_share(&current->temps.places[temp], &kept->temp, &kept->temp.view);
+    kilni_binding_share(&current->temps.bindings[temp], &kept->temp, &kept->temp.view);
     return true;
 }
 
 static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, kiln_error *err)
 {
     kilni_persistent_temp *kept = kept_of(current, temp);
-    kilni_place *place = &current->temps.places[temp];
+    kilni_binding *binding = &current->temps.bindings[temp];
     kilni_temp_origin from = {0};
     kiln_status status =
         kept != NULL ? made_from(current, temp, bytes, &from, err) : KILN_STATUS_OK;
@@ -275,10 +275,10 @@ static kiln_status place_temp(block_run *current, uint32_t temp, int64_t bytes, 
         return status;
     }
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_U8, .rank = 1, .dims = {bytes}};
-    if (kilni_layout_place_temp(current->view.run, current->block, temp, &desc, place)) {
+    if (kilni_layout_place_temp(current->view.run, current->block, temp, &desc, binding)) {
         return KILN_STATUS_OK;
     }
-    return kilni_place_alloc(current->view.run->device, &desc, place, err);
+    return kilni_binding_alloc(current->view.run->device, &desc, binding, err);
 }
 
 /// Enqueues a launch; one whose block has not been seen to end before is waited for.
@@ -307,7 +307,7 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
     const kiln_program_temp *t = &current->view.block->program->temps[temp];
     kilni_temp_origin from = {0};
     kilni_persistent_temp *kept = kept_of(current, temp);
-    const kilni_place *place = &current->temps.places[temp];
+    const kilni_binding *binding = &current->temps.bindings[temp];
     if ((t->flags & KILN_TEMP_PERSISTENT) == 0) {
         return KILN_STATUS_OK;
     }
@@ -319,7 +319,7 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
         }
         return (kiln_status)fault->error.code;
     }
-    if (kept != NULL && kept->temp.placed && kept->temp.storage == place->storage) {
+    if (kept != NULL && kept->temp.bound && kept->temp.storage == binding->storage) {
         return kilni_plan_follow_launch(&current->view, launch, &current->dependencies, err);
     }
     bool hung = false;
@@ -328,10 +328,10 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
         status = kilni_plan_follow_launch(&current->view, launch, &current->dependencies, err);
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
-        status = made_from(current, temp, place->view.dims[0], &from, err);
+        status = made_from(current, temp, binding->view.dims[0], &from, err);
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
-        kilni_persistent_temp_set(current->view.run->device, kept, place, &from);
+        kilni_persistent_temp_set(current->view.run->device, kept, binding, &from);
     }
     return status;
 }
@@ -343,9 +343,9 @@ static kiln_status alloc_temps(block_run *current, kiln_error *err)
     if (program->n_temps == 0) {
         return KILN_STATUS_OK;
     }
-    current->temps.places =
-        kiln_alloc_array(&device->context->env, program->n_temps, sizeof(kilni_place));
-    if (current->temps.places == NULL) {
+    current->temps.bindings =
+        kiln_alloc_array(&device->context->env, program->n_temps, sizeof(kilni_binding));
+    if (current->temps.bindings == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for temporaries");
     }
     current->temps.count = program->n_temps;
@@ -431,11 +431,11 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
         state->told = true;
     }
     current->unfused = true;
-    drop_temps(run, current); // the operations alone may need the memory
+    drop_temps(run, current); // the unfused operations may need the memory
     run_block_unfused(&current->view);
 }
 
-/// Compares the block with its operations alone, in checked mode: the results are theirs then.
+/// Compares the block with its unfused operations, in checked mode: the results are theirs then.
 static void check_block(const kilni_run *run, uint32_t index, block_run *current)
 {
     kilni_block_state *state = current->view.block->state;
@@ -450,7 +450,7 @@ static void check_block(const kilni_run *run, uint32_t index, block_run *current
     state->checked = true;
     count_block(run, current);
     current->unfused = true;
-    drop_temps(run, current); // the operations alone may need the memory
+    drop_temps(run, current); // the unfused operations may need the memory
     run_block_unfused(&current->view);
     state->failed = !device->hooks->shadow_end(check);
     state->told = state->failed; // with what is wrong
@@ -475,7 +475,7 @@ static bool enter_block(const kilni_run *run, uint32_t block, block_run *current
     return !current->unfused;
 }
 
-/// An operation alone; one that is a step of a block runs only while the block does.
+/// An unfused operation; one that is a step of a block runs only while the block does.
 static void run_host_step(const kilni_run *run, const kiln_plan_step *step, block_run *current)
 {
     uint32_t block = step->block;
@@ -534,8 +534,8 @@ static bool is_made_before(const kilni_run *run, const kiln_plan_block *block, u
     return false;
 }
 
-/// Whether the block's operations can still run alone: only what dies is written over, and it loses
-/// its place with that.
+/// Whether the block's operations can still run unfused: only what dies is written over, and it
+/// loses its place with that.
 static bool inputs_are_whole(const block_run *current)
 {
     const kilni_run *run = current->view.run;
@@ -544,7 +544,7 @@ static bool inputs_are_whole(const block_run *current)
         uint32_t op = block->ops[at];
         for (size_t i = 0; i < run->segment->ops[op].n_inputs; i++) {
             uint32_t slot = kilni_plan_operand_slot(run, op, i);
-            if (!is_made_before(run, block, at, slot) && !run->places[slot]->placed) {
+            if (!is_made_before(run, block, at, slot) && !run->bindings[slot]->bound) {
                 return false;
             }
         }
@@ -623,7 +623,7 @@ static void run_steps(const kilni_run *run)
             kilni_trace_step_end(run, i, current.mark);
         }
         for (uint32_t k = 0; k < step->n_dies; k++) {
-            kilni_place_clear(run->device, run->places[step->dies[k]]);
+            kilni_binding_clear(run->device, run->bindings[step->dies[k]]);
         }
     }
     block_end(run, &current);

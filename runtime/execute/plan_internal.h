@@ -2,17 +2,17 @@
 #ifndef KILN_RUNTIME_PLAN_INTERNAL_H
 #define KILN_RUNTIME_PLAN_INTERNAL_H
 
-/// What the three files that run plans share: operations alone (plan_op.c), launches of a block
+/// What the three files that run plans share: unfused operations (plan_op.c), launches of a block
 /// (plan_launch.c), and blocks and steps (plan_exec.c).
 
+#include "rt_binding.h"
 #include "rt_execute.h"
 #include "rt_persistent_temps.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 #include "rt_tune.h"
 
-// ---- one operation alone (plan_op.c) ----
+// ---- one unfused operation (plan_op.c) ----
 
 static inline uint32_t kilni_plan_operand_slot(const kilni_run *run, uint32_t op, size_t operand)
 {
@@ -22,14 +22,15 @@ static inline uint32_t kilni_plan_operand_slot(const kilni_run *run, uint32_t op
 /// Is it the tensor's last use?
 bool kilni_plan_is_dying(const kiln_plan_step *step, uint32_t slot);
 /// Whether `source` may be overwritten by a result like `desc`: nobody else sees its memory.
-bool kilni_plan_can_reuse(const kilni_place *source, const kiln_tensor_desc *desc);
+bool kilni_plan_can_reuse(const kilni_binding *source, const kiln_tensor_desc *desc);
 /// Gives `target` the memory of `source`, seen with the target's dtype.
-void kilni_plan_reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc);
+void kilni_plan_reuse(kilni_binding *target, const kilni_binding *source,
+                      const kiln_tensor_desc *desc);
 /// Keeps the device's first failure.
 void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause);
 /// The fault of a value that came from elsewhere and failed on its way; NULL otherwise. The
-/// place's from then on.
-kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_place *place);
+/// binding's from then on.
+kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_binding *binding);
 /// Runs it, or fails its results with what its inputs failed with. `step`: NULL in a block.
 void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op);
 
@@ -49,7 +50,7 @@ typedef struct kilni_block_state {
     kiln_built *built;
     bool failed; ///< never tried again
     bool tuned; ///< measured, or never to be
-    bool checked; ///< compared with its operations alone
+    bool checked; ///< compared with its unfused operations
     bool told; ///< that it runs unfused
     bool proven; ///< all of its launches have been seen to end
     uint32_t shortages; ///< tries in a row for which memory was short
@@ -73,7 +74,7 @@ typedef struct kilni_block_view {
 } kilni_block_view;
 
 typedef struct kilni_temp_list {
-    kilni_place *places;
+    kilni_binding *bindings;
     uint32_t count;
 } kilni_temp_list;
 
@@ -101,7 +102,7 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view,
 kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
                                      const kiln_program_launch *launch,
                                      kilni_dependencies **dependencies, kiln_error *err);
-/// Fails all that a launch would write; without a fault those without elements get their places.
+/// Fails all that a launch would write; without a fault those without elements get their bindings.
 void kilni_plan_each_written(const kilni_block_view *view, const kiln_program_launch *launch,
                              kilni_fault *fault);
 

@@ -3,11 +3,11 @@
 // what its results depend on.
 
 #include "plan_internal.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_layout.h"
-#include "rt_place.h"
 #include "rt_run.h"
 
 #include <string.h>
@@ -139,7 +139,7 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
     const kilni_run *run = view->run;
     uint32_t slot = kilni_plan_slot_of(view, ref);
     const kiln_tensor_desc *desc = &run->segment->tensors[slot];
-    if (step != NULL && kilni_layout_place(run, slot, desc, run->places[slot])) {
+    if (step != NULL && kilni_layout_place(run, slot, desc, run->bindings[slot])) {
         return KILN_STATUS_OK;
     }
     bool in_place = (view->block->program->flags & KILN_PROGRAM_IN_PLACE_SAFE) != 0;
@@ -147,16 +147,16 @@ static kiln_status place_written(const kilni_block_view *view, const kiln_plan_s
         in_place && step != NULL ? candidates_of(view, step, launch) : NULL;
     for (uint32_t i = candidates != NULL ? candidates->first[ref] : 0;
          candidates != NULL && i < candidates->first[ref + 1]; i++) {
-        const kilni_place *source = run->places[candidates->slots[i]];
+        const kilni_binding *source = run->bindings[candidates->slots[i]];
         if (kilni_plan_can_reuse(source, desc)) {
-            kilni_plan_reuse(run->places[slot], source, desc);
-            kilni_layout_note(run, slot, run->places[slot]);
+            kilni_plan_reuse(run->bindings[slot], source, desc);
+            kilni_layout_note(run, slot, run->bindings[slot]);
             return KILN_STATUS_OK;
         }
     }
-    kiln_status status = kilni_place_alloc(run->device, desc, run->places[slot], err);
+    kiln_status status = kilni_binding_alloc(run->device, desc, run->bindings[slot], err);
     if (status == KILN_STATUS_OK && step != NULL) {
-        kilni_layout_note(run, slot, run->places[slot]);
+        kilni_layout_note(run, slot, run->bindings[slot]);
     }
     return status;
 }
@@ -169,34 +169,34 @@ static kiln_status set_arg(const kilni_block_view *view, const kiln_plan_step *s
 {
     const kilni_run *run = view->run;
     int64_t value = 0;
-    const kilni_place *place = NULL;
+    const kilni_binding *binding = NULL;
     if (arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_OFFSET ||
         arg->kind == KILN_ARG_STRIDE) {
         uint32_t slot = kilni_plan_slot_of(view, arg->ref);
-        kilni_place *target = run->places[slot];
-        if (!target->placed) {
+        kilni_binding *target = run->bindings[slot];
+        if (!target->bound) {
             kiln_status status = place_written(view, step, launch, arg->ref, err);
             if (status != KILN_STATUS_OK) {
                 return status;
             }
         }
-        place = target;
+        binding = target;
     }
     switch (arg->kind) {
     case KILN_ARG_TENSOR:
-        *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER, .buffer = place->view.buffer};
+        *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER, .buffer = binding->view.buffer};
         return KILN_STATUS_OK;
     case KILN_ARG_TEMP:
         *out_arg = (kiln_launch_arg){.kind = KILN_VALUE_BUFFER,
-                                     .buffer = temps->places[arg->ref].view.buffer};
+                                     .buffer = temps->bindings[arg->ref].view.buffer};
         return KILN_STATUS_OK;
     case KILN_ARG_OFFSET: // a tensor that failed has no view: its block fails before it is launched
-        value = place->fault != NULL || place->view.buffer == NULL
+        value = binding->fault != NULL || binding->view.buffer == NULL
                     ? 0
-                    : place->view.offset_bytes / (int64_t)kiln_dtype_size(place->view.dtype);
+                    : binding->view.offset_bytes / (int64_t)kiln_dtype_size(binding->view.dtype);
         break;
     case KILN_ARG_STRIDE:
-        value = place->view.strides[arg->axis];
+        value = binding->view.strides[arg->axis];
         break;
     case KILN_ARG_DIM:
         value = view->symbols[arg->ref];
@@ -325,9 +325,9 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view, const kiln_pro
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0 &&
-            kilni_plan_fault_of(view->run, view->run->places[kilni_plan_slot_of(view, arg->ref)]) !=
-                NULL) {
-            return view->run->places[kilni_plan_slot_of(view, arg->ref)]->fault;
+            kilni_plan_fault_of(view->run,
+                                view->run->bindings[kilni_plan_slot_of(view, arg->ref)]) != NULL) {
+            return view->run->bindings[kilni_plan_slot_of(view, arg->ref)]->fault;
         }
     }
     return NULL;
@@ -342,15 +342,16 @@ kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
     for (uint32_t i = 0; i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_READ) != 0) {
-            const kilni_place *place = view->run->places[kilni_plan_slot_of(view, arg->ref)];
-            followed = followed &&
-                       kilni_dependencies_add(dependencies, env, kilni_place_dependencies(place));
+            const kilni_binding *binding = view->run->bindings[kilni_plan_slot_of(view, arg->ref)];
+            followed = followed && kilni_dependencies_add(dependencies, env,
+                                                          kilni_binding_dependencies(binding));
         }
     }
     for (uint32_t i = 0; *dependencies != NULL && i < launch->n_args; i++) {
         const kiln_program_arg *arg = &launch->args[i];
         if (arg->kind == KILN_ARG_TENSOR && (arg->access & KILN_ACCESS_WRITE) != 0) {
-            kilni_storage *storage = view->run->places[kilni_plan_slot_of(view, arg->ref)]->storage;
+            kilni_storage *storage =
+                view->run->bindings[kilni_plan_slot_of(view, arg->ref)]->storage;
             followed = followed && kilni_storage_await(storage, env, *dependencies);
         }
     }
@@ -368,13 +369,13 @@ void kilni_plan_each_written(const kilni_block_view *view, const kiln_program_la
             continue;
         }
         uint32_t slot = kilni_plan_slot_of(view, arg->ref);
-        kilni_place *place = view->run->places[slot];
+        kilni_binding *binding = view->run->bindings[slot];
         if (fault != NULL) {
-            kilni_place_fail(view->run->device, place, fault);
-        } else if (!place->placed) {
+            kilni_binding_fail(view->run->device, binding, fault);
+        } else if (!binding->bound) {
             // No elements, so no memory, so no failure.
-            (void)kilni_place_alloc(view->run->device, &view->run->segment->tensors[slot], place,
-                                    &err);
+            (void)kilni_binding_alloc(view->run->device, &view->run->segment->tensors[slot],
+                                      binding, &err);
         }
     }
 }

@@ -4,13 +4,13 @@
 // last use this is). Failures stay with the tensors that they reach.
 
 #include "plan_internal.h"
+#include "rt_binding.h"
 #include "rt_check_state.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_execute.h"
 #include "rt_layout.h"
-#include "rt_place.h"
 #include "rt_run.h"
 
 #include <string.h>
@@ -25,9 +25,9 @@ bool kilni_plan_is_dying(const kiln_plan_step *step, uint32_t slot)
     return false;
 }
 
-bool kilni_plan_can_reuse(const kilni_place *source, const kiln_tensor_desc *desc)
+bool kilni_plan_can_reuse(const kilni_binding *source, const kiln_tensor_desc *desc)
 {
-    if (!source->placed || source->storage == NULL || source->storage->refs != 1 ||
+    if (!source->bound || source->storage == NULL || source->storage->refs != 1 ||
         source->storage->foreign || source->storage->planned || source->view.offset_bytes != 0 ||
         !kiln_view_is_contiguous(&source->view) ||
         kiln_dtype_size(source->view.dtype) != kiln_dtype_size(desc->dtype) ||
@@ -37,10 +37,11 @@ bool kilni_plan_can_reuse(const kilni_place *source, const kiln_tensor_desc *des
     return memcmp(source->view.dims, desc->dims, desc->rank * sizeof(desc->dims[0])) == 0;
 }
 
-void kilni_plan_reuse(kilni_place *target, const kilni_place *source, const kiln_tensor_desc *desc)
+void kilni_plan_reuse(kilni_binding *target, const kilni_binding *source,
+                      const kiln_tensor_desc *desc)
 {
     kiln_view view = kiln_view_dense(desc, source->storage->buffer);
-    kilni_place_share(target, source, &view);
+    kilni_binding_share(target, source, &view);
 }
 
 void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause)
@@ -50,15 +51,15 @@ void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause)
     }
 }
 
-// ---- one operation alone ----
+// ---- one unfused operation ----
 
 static void fail_outputs(const kilni_run *run, uint32_t op, kilni_fault *fault)
 {
     const kiln_op_record *record = &run->segment->ops[op];
     for (size_t i = 0; i < record->n_outputs; i++) {
-        kilni_place_fail(run->device,
-                         run->places[kilni_plan_operand_slot(run, op, record->n_inputs + i)],
-                         fault);
+        kilni_binding_fail(run->device,
+                           run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs + i)],
+                           fault);
     }
 }
 
@@ -68,20 +69,20 @@ static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step
     const kiln_op_record *record = &run->segment->ops[op];
     const kiln_tensor_desc *desc = &record->outputs[output];
     uint32_t target_slot = kilni_plan_operand_slot(run, op, record->n_inputs + output);
-    kilni_place *target = run->places[target_slot];
+    kilni_binding *target = run->bindings[target_slot];
     if (step != NULL && kilni_layout_place(run, target_slot, desc, target)) {
         return KILN_STATUS_OK;
     }
     bool elementwise = kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE;
     for (size_t i = 0; elementwise && i < record->n_inputs; i++) {
         uint32_t slot = kilni_plan_operand_slot(run, op, i);
-        if (kilni_plan_is_dying(step, slot) && kilni_plan_can_reuse(run->places[slot], desc)) {
-            kilni_plan_reuse(target, run->places[slot], desc);
+        if (kilni_plan_is_dying(step, slot) && kilni_plan_can_reuse(run->bindings[slot], desc)) {
+            kilni_plan_reuse(target, run->bindings[slot], desc);
             kilni_layout_note(run, target_slot, target);
             return KILN_STATUS_OK;
         }
     }
-    kiln_status status = kilni_place_alloc(run->device, desc, target, err);
+    kiln_status status = kilni_binding_alloc(run->device, desc, target, err);
     if (status == KILN_STATUS_OK && step != NULL) {
         kilni_layout_note(run, target_slot, target);
     }
@@ -128,23 +129,23 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     kiln_view outputs[KILN_MAX_OUTPUTS];
     const kiln_op_record *record = &run->segment->ops[op];
     for (size_t i = 0; i < record->n_inputs; i++) {
-        inputs[i] = run->places[kilni_plan_operand_slot(run, op, i)]->view;
+        inputs[i] = run->bindings[kilni_plan_operand_slot(run, op, i)]->view;
     }
-    kilni_place *first = run->places[kilni_plan_operand_slot(run, op, record->n_inputs)];
+    kilni_binding *first = run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs)];
     uint32_t slot = kilni_plan_operand_slot(run, op, 0);
     if (kilni_collective_is(record) &&
-        !run->device->hooks->collective_is_served(run->device, record, run->places[slot])) {
+        !run->device->hooks->collective_is_served(run->device, record, run->bindings[slot])) {
         if (record->op == KILN_OP_ALL_REDUCE && kilni_plan_is_dying(step, slot) &&
-            kilni_plan_can_reuse(run->places[slot], &record->outputs[0])) {
-            kilni_plan_reuse(first, run->places[slot], &record->outputs[0]);
+            kilni_plan_can_reuse(run->bindings[slot], &record->outputs[0])) {
+            kilni_plan_reuse(first, run->bindings[slot], &record->outputs[0]);
         }
-        return run->device->hooks->collective(run->device, record, run->places[slot], first, err);
+        return run->device->hooks->collective(run->device, record, run->bindings[slot], first, err);
     }
     const kiln_device_info *device = kiln_device_info_of(run->device);
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_VIEW &&
         (device->features & KILN_FEATURE_OWN_VIEWS) == 0 &&
         kiln_view_apply(record, &inputs[0], &outputs[0])) {
-        kilni_place_share(first, run->places[kilni_plan_operand_slot(run, op, 0)], &outputs[0]);
+        kilni_binding_share(first, run->bindings[kilni_plan_operand_slot(run, op, 0)], &outputs[0]);
         return KILN_STATUS_OK;
     }
     for (size_t i = 0; i < record->n_outputs; i++) {
@@ -152,23 +153,24 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
         if (status != KILN_STATUS_OK) {
             return status;
         }
-        outputs[i] = run->places[kilni_plan_operand_slot(run, op, record->n_inputs + i)]->view;
+        outputs[i] = run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs + i)]->view;
     }
     return ask_backend(run, step, record, inputs, outputs, err);
 }
 
-kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_place *place)
+kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_binding *binding)
 {
-    if (place->fault != NULL || kilni_place_dependencies(place) == NULL) {
-        return place->fault;
+    if (binding->fault != NULL || kilni_binding_dependencies(binding) == NULL) {
+        return binding->fault;
     }
     kiln_error err = KILN_ERROR_INIT;
-    if (kilni_dependencies_status(kilni_place_dependencies(place), NULL, &err) != KILN_STATUS_OK) {
+    if (kilni_dependencies_status(kilni_binding_dependencies(binding), NULL, &err) !=
+        KILN_STATUS_OK) {
         kilni_fault *fault = kilni_fault_create(run->device, &err);
-        kilni_place_fail(run->device, place, fault);
+        kilni_binding_fail(run->device, binding, fault);
         kilni_fault_release(run->device, fault);
     }
-    return place->fault;
+    return binding->fault;
 }
 
 /// Results depend on what the inputs depend on.
@@ -177,10 +179,10 @@ static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *
     const kiln_op_record *record = &run->segment->ops[op];
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_dependencies *dependencies =
-            kilni_place_dependencies(run->places[kilni_plan_operand_slot(run, op, i)]);
+            kilni_binding_dependencies(run->bindings[kilni_plan_operand_slot(run, op, i)]);
         for (size_t k = 0; dependencies != NULL && k < record->n_outputs; k++) {
-            const kilni_place *target =
-                run->places[kilni_plan_operand_slot(run, op, record->n_inputs + k)];
+            const kilni_binding *target =
+                run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs + k)];
             if (!kilni_storage_await(target->storage, &run->device->context->env, dependencies)) {
                 return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
             }
@@ -197,12 +199,12 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
     }
     kiln_error err = KILN_ERROR_INIT;
     for (size_t i = 0; i < record->n_inputs; i++) {
-        kilni_place *place = run->places[kilni_plan_operand_slot(run, op, i)];
-        if (kilni_plan_fault_of(run, place) != NULL) {
-            fail_outputs(run, op, place->fault);
+        kilni_binding *binding = run->bindings[kilni_plan_operand_slot(run, op, i)];
+        if (kilni_plan_fault_of(run, binding) != NULL) {
+            fail_outputs(run, op, binding->fault);
             return;
         }
-        if (!place->placed) {
+        if (!binding->bound) {
             (void)kiln_fail(&err, INTERNAL, "%s: input %zu has no value",
                             kiln_op_info_of(record->op)->name, i);
         }

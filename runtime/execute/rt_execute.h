@@ -53,18 +53,18 @@ typedef struct kilni_run_hooks {
     uint64_t (*before_launch)(const kilni_run *run, const kiln_plan_block *block);
     bool (*after_launch)(const kilni_run *run, const kiln_plan_block *block, const char *kernel,
                          uint64_t deadline_ns, kiln_error *err);
-    /// Only with option `check`: looks at the indices of an operation that runs alone.
+    /// Only with option `check`: looks at the indices of an operation that runs unfused.
     void (*before_op)(const kilni_run *run, uint32_t op);
     /// Operations that several devices take part in: whether the device's server runs it, for the
     /// group is not of this process; and this device's part of it.
     bool (*collective_is_served)(kiln_device *device, const kiln_op_record *record,
-                                 const kilni_place *input);
+                                 const kilni_binding *input);
     kiln_status (*collective)(kiln_device *device, const kiln_op_record *record,
-                              const kilni_place *input, kilni_place *output, kiln_error *err);
+                              const kilni_binding *input, kilni_binding *output, kiln_error *err);
 } kilni_run_hooks;
 
-/// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the places. Under
-/// the lock.
+/// Runs a plan: evaluates formulas, assigns buffers, enqueues. Failures stay with the bindings.
+/// Under the lock.
 void kilni_plan_run(const kilni_run *run);
 
 /// The block's program could not be built or launched.

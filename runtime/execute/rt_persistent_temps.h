@@ -4,12 +4,12 @@
 
 /// Temporaries that plans keep from run to run (persistent_temps.c).
 
-#include "rt_place.h"
+#include "rt_binding.h"
 
 /// What the executor keeps from run to run. All under the device's lock.
 typedef struct kilni_execution {
-    kilni_place **places; ///< of the segment that runs
-    size_t places_capacity;
+    kilni_binding **bindings; ///< of the segment that runs
+    size_t bindings_capacity;
     struct kilni_persistent_temp *kept; ///< temporaries that plans keep
 } kilni_execution;
 
@@ -20,19 +20,19 @@ enum { KILNI_TEMP_SOURCES = 8 };
 typedef struct kilni_temp_origin {
     kiln_hash128 numbers; ///< of all that its launch sees beside memory, and of its own size
     uint32_t n_sources; ///< more than there is room for: not kept
-    kilni_place *sources[KILNI_TEMP_SOURCES];
+    kilni_binding *sources[KILNI_TEMP_SOURCES];
 } kilni_temp_origin;
 
 /// A PERSISTENT temporary and the constants that it was made from. These are held, so that memory
 /// at the same address is the same memory. All under the device's lock.
 typedef struct kilni_persistent_temp {
-    kilni_place temp; ///< placed: there is one
+    kilni_binding temp; ///< bound: there is one
     kiln_hash128 program; ///< whose temporary it is: other plans with this program share it
     uint32_t number; ///< of the temporary
     struct kilni_persistent_temp *next; ///< of the device's
     struct kilni_persistent_temp *before;
     kiln_hash128 numbers;
-    kilni_place sources[KILNI_TEMP_SOURCES];
+    kilni_binding sources[KILNI_TEMP_SOURCES];
     uint32_t n_sources;
 } kilni_persistent_temp;
 
@@ -45,7 +45,7 @@ const kilni_persistent_temp *kilni_persistent_temp_find(const kiln_device *devic
 
 /// Keeps the temporary instead of what was kept before; not with too many sources.
 void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
-                               const kilni_place *temp, const kilni_temp_origin *from);
+                               const kilni_binding *temp, const kilni_temp_origin *from);
 void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kept);
 
 /// Drops what was made from this memory, which nobody else holds any more.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs what streams have queued, segment after segment: asks for a plan, gives the tensors of the
-// segment places, and lets go of what was pinned. Running a plan is plan_exec.c's.
+// segment bindings, and lets go of what was pinned. Running a plan is plan_exec.c's.
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_engines.h"
 #include "rt_execute.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
@@ -22,20 +22,20 @@ void kilni_segment_unpin(const kiln_fuse_segment *segment)
     }
 }
 
-static kiln_status reserve_places(kiln_device *device, size_t count, kiln_error *err)
+static kiln_status reserve_bindings(kiln_device *device, size_t count, kiln_error *err)
 {
-    if (count <= device->execution.places_capacity) {
+    if (count <= device->execution.bindings_capacity) {
         return KILN_STATUS_OK;
     }
     size_t capacity = count * 2;
-    kilni_place **places = kiln_realloc(&device->context->env, device->execution.places,
-                                        device->execution.places_capacity * sizeof(*places),
-                                        capacity * sizeof(*places));
-    if (places == NULL) {
+    kilni_binding **bindings = kiln_realloc(&device->context->env, device->execution.bindings,
+                                            device->execution.bindings_capacity * sizeof(*bindings),
+                                            capacity * sizeof(*bindings));
+    if (bindings == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu tensors of a segment", count);
     }
-    device->execution.places = places;
-    device->execution.places_capacity = capacity;
+    device->execution.bindings = bindings;
+    device->execution.bindings_capacity = capacity;
     return KILN_STATUS_OK;
 }
 
@@ -45,8 +45,8 @@ static void lose_segment(kiln_device *device, const kiln_fuse_segment *segment)
     for (uint32_t i = 0; i < segment->plan->n_tensors; i++) {
         kiln_tensor *tensor = segment->tokens[i];
         kilni_tensor_unpend(tensor);
-        if (!tensor->place.placed) {
-            kilni_place_fail(device, &tensor->place, &device->faults.no_memory);
+        if (!tensor->binding.bound) {
+            kilni_binding_fail(device, &tensor->binding, &device->faults.no_memory);
         }
     }
 }
@@ -101,7 +101,7 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
         if (status != KILN_STATUS_OK || segment == NULL) {
             return status;
         }
-        status = reserve_places(device, segment->plan->n_tensors, err);
+        status = reserve_bindings(device, segment->plan->n_tensors, err);
         if (status != KILN_STATUS_OK) {
             lose_segment(device, segment);
             kilni_segment_unpin(segment);
@@ -112,12 +112,12 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
             kiln_tensor *tensor = segment->tokens[i];
             tensor->slot = i;
             kilni_tensor_unpend(tensor);
-            device->execution.places[i] = &tensor->place;
+            device->execution.bindings[i] = &tensor->binding;
         }
         kilni_run run = {.device = device,
                          .engine = stream->engine,
                          .segment = segment,
-                         .places = device->execution.places};
+                         .bindings = device->execution.bindings};
         device->memory.persistent = stream->persistent > 0;
         uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What capturing, binding and carrying all need of a graph and its tensors. Decides which tensors a
-// graph takes, and that their values are there before it does.
+// What capturing, specialisation and carrying all need of a graph and its tensors. Decides which
+// tensors a graph takes, and that their values are there before it does.
 
-#include "binding_internal.h"
+#include "graph_parts.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_execute.h"
@@ -56,13 +56,13 @@ kiln_status kilni_graph_place_inputs(kiln_device *device, kiln_tensor *const *te
                              "input %zu stands for a value of a captured graph", i);
         }
         kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
-        if (!tensor->place.placed && stream != NULL) {
+        if (!tensor->binding.bound && stream != NULL) {
             kiln_status status = kilni_stream_run(stream, /*drain=*/true, err);
             if (status != KILN_STATUS_OK) {
                 return status;
             }
         }
-        if (!tensor->place.placed) {
+        if (!tensor->binding.bound) {
             return kiln_fail(err, INTERNAL, "input %zu has no value", i);
         }
     }
@@ -76,5 +76,5 @@ kiln_device *kilni_graph_device(const kiln_graph *graph)
 
 const kiln_fuse_segment *kilni_graph_segment(const kiln_graph *graph)
 {
-    return graph->bindings->segment;
+    return graph->specialisations->segment;
 }

@@ -3,9 +3,9 @@
 // which inputs a run may write over: those that nobody but the caller holds, mentions or gave
 // twice; the others keep their values, and the caller gets tensors of the next ones instead.
 
-#include "binding_internal.h"
+#include "graph_parts.h"
+#include "rt_binding.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
 
@@ -85,17 +85,17 @@ kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err)
 /// How often the capture mentions each input that is carried: its tensors have these pins from it.
 static void count_pins(kiln_graph *graph)
 {
-    const kilni_graph_binding *bound = graph->bindings;
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        ((kiln_tensor *)bound->segment->tokens[i])->slot = UINT32_MAX;
+    const kilni_graph_specialisation *spec = graph->specialisations;
+    for (uint32_t i = 0; i < spec->n_tensors; i++) {
+        ((kiln_tensor *)spec->segment->tokens[i])->slot = UINT32_MAX;
     }
     for (uint32_t k = 0; k < graph->n_carries; k++) {
-        bound->inputs[graph->carries[k].input]->slot = k;
+        spec->inputs[graph->carries[k].input]->slot = k;
     }
-    for (uint32_t op = 0; op < bound->segment->plan->n_ops; op++) {
-        const kiln_op_record *record = &bound->segment->ops[op];
+    for (uint32_t op = 0; op < spec->segment->plan->n_ops; op++) {
+        const kiln_op_record *record = &spec->segment->ops[op];
         for (size_t i = 0; i < record->n_inputs; i++) {
-            uint32_t slot = ((const kiln_tensor *)bound->segment->operands[op][i])->slot;
+            uint32_t slot = ((const kiln_tensor *)spec->segment->operands[op][i])->slot;
             if (slot != UINT32_MAX) {
                 graph->carries[slot].pins++;
             }
@@ -129,7 +129,7 @@ kiln_status kilni_carry_adopt(kiln_graph *graph, kiln_tensor *const *next, kiln_
 
 void kilni_carry_count(kiln_graph *graph)
 {
-    if (graph->n_carries > 0 && graph->bindings->segment != NULL) {
+    if (graph->n_carries > 0 && graph->specialisations->segment != NULL) {
         count_pins(graph);
     }
 }
@@ -139,8 +139,8 @@ void kilni_carry_count(kiln_graph *graph)
 /// Whether the caller's hold is all that there is of the tensor, beside the capture's own.
 static bool is_alone(const kiln_graph *graph, const kilni_carry *carry, const kiln_tensor *tensor)
 {
-    bool captured = graph->bindings->inputs[carry->input] == tensor;
-    return !carry->passed_on && tensor->place.fault == NULL &&
+    bool captured = graph->specialisations->inputs[carry->input] == tensor;
+    return !carry->passed_on && tensor->binding.fault == NULL &&
            atomic_load(&tensor->refs) == (captured ? 2u : 1u) &&
            tensor->pins == (captured ? carry->pins : 0);
 }
@@ -164,12 +164,12 @@ static void refuse_twins(kiln_graph *graph, kiln_tensor *const *tensors)
     }
 }
 
-kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_binding *bound,
+kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_specialisation *spec,
                                 kiln_tensor *const *tensors, kiln_error *err)
 {
     for (uint32_t k = 0; k < graph->n_carries; k++) {
         kilni_carry *carry = &graph->carries[k];
-        const kiln_tensor *next = bound->outputs[graph->n_outputs + k];
+        const kiln_tensor *next = spec->outputs[graph->n_outputs + k];
         carry->in_place = is_alone(graph, carry, tensors[carry->input]) &&
                           kiln_desc_same_shape(&tensors[carry->input]->desc, &next->desc);
     }
@@ -180,7 +180,7 @@ kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_binding *bo
             continue;
         }
         carry->other = kilni_tensor_new(tensors[carry->input]->handle,
-                                        &bound->outputs[graph->n_outputs + k]->desc);
+                                        &spec->outputs[graph->n_outputs + k]->desc);
         if (carry->other == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
@@ -192,22 +192,22 @@ void kilni_carry_take(kiln_graph *graph, kiln_tensor *const *tensors)
 {
     for (uint32_t k = 0; k < graph->n_carries; k++) {
         if (graph->carries[k].in_place) {
-            kilni_place_clear(graph->device, &tensors[graph->carries[k].input]->place);
+            kilni_binding_clear(graph->device, &tensors[graph->carries[k].input]->binding);
         }
     }
 }
 
-void kilni_carry_give(kiln_graph *graph, uint32_t k, const kilni_place *place,
+void kilni_carry_give(kiln_graph *graph, uint32_t k, const kilni_binding *binding,
                       kiln_tensor **tensors)
 {
     kilni_carry *carry = &graph->carries[k];
     kiln_tensor **tensor = &tensors[carry->input];
     if (carry->in_place) {
-        kilni_tensor_renew(*tensor, place);
+        kilni_tensor_renew(*tensor, binding);
         return;
     }
     kiln_tensor *before = *tensor;
-    kilni_tensor_settle(carry->other, place);
+    kilni_tensor_settle(carry->other, binding);
     *tensor = carry->other;
     carry->other = before;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Graphs: what a thread records between begin and end is one segment that is kept, and described.
-// Running it, for these shapes and others, is graph_binding.c's.
+// Running it, for these shapes and others, is graph_specialisation.c's.
 
-#include "binding_internal.h"
+#include "graph_parts.h"
 #include "kiln_explained.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
@@ -103,7 +103,7 @@ static kiln_status check_outputs(const kilni_stream *stream, kiln_tensor *const 
 {
     for (size_t i = 0; i < n_outputs; i++) {
         bool captured_here = outputs[i]->captured && outputs[i]->stream == stream->id;
-        if (!captured_here && !outputs[i]->place.placed) {
+        if (!captured_here && !outputs[i]->binding.bound) {
             return kiln_fail(err, INVALID_ARGUMENT, "output %zu was not captured", i);
         }
     }
@@ -160,7 +160,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     if (status == KILN_STATUS_OK && graph == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
     }
-    kiln_tensor **orphans = NULL; // inputs of a capture that no binding took over
+    kiln_tensor **orphans = NULL; // inputs of a capture that no specialisation took over
     kiln_tensor **carried = NULL;
     pthread_mutex_lock(&device->lock);
     if (status == KILN_STATUS_OK) {
@@ -192,10 +192,10 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         stream->inputs = NULL;
         stream->carried = NULL;
         unlist(device, stream);
-        status = kilni_graph_binding_create(device, stream, &graph->bindings, err);
-        if (graph->bindings != NULL) {
-            graph->bindings->inputs = inputs;
-            graph->bindings->outputs = hold_results(graph, outputs, carried);
+        status = kilni_graph_specialisation_create(device, stream, &graph->specialisations, err);
+        if (graph->specialisations != NULL) {
+            graph->specialisations->inputs = inputs;
+            graph->specialisations->outputs = hold_results(graph, outputs, carried);
             kilni_carry_count(graph);
         } else {
             orphans = inputs;
@@ -206,7 +206,8 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         kilni_graph_release_all(device, orphans, graph->n_inputs);
         kilni_graph_release_all(device, carried, graph->n_inputs);
     }
-    if (status == KILN_STATUS_OK && (graph->bindings == NULL || graph->bindings->outputs == NULL)) {
+    if (status == KILN_STATUS_OK &&
+        (graph->specialisations == NULL || graph->specialisations->outputs == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's outputs");
     }
     if (status != KILN_STATUS_OK) {
@@ -239,10 +240,10 @@ void kiln_graph_destroy(kiln_graph *graph)
         return;
     }
     kiln_device *device = graph->device;
-    while (graph->bindings != NULL) {
-        kilni_graph_binding *bound = graph->bindings;
-        graph->bindings = bound->next;
-        kilni_graph_binding_free(graph, bound);
+    while (graph->specialisations != NULL) {
+        kilni_graph_specialisation *spec = graph->specialisations;
+        graph->specialisations = spec->next;
+        kilni_graph_specialisation_free(graph, spec);
     }
     kiln_free(kilni_graph_env(device), graph->input_of);
     kiln_free(kilni_graph_env(device), graph->carry_of);
@@ -255,12 +256,12 @@ void kiln_graph_destroy(kiln_graph *graph)
 
 static uint64_t count_open(const kiln_graph *graph)
 {
-    const kiln_fuse_segment *segment = graph->bindings->segment;
+    const kiln_fuse_segment *segment = graph->specialisations->segment;
     kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
     uint64_t count = 0;
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_blocks; i++) {
-        count += kiln_fuse_contenders(graph->bindings->stream->engine, segment->plan, i, known,
-                                      KILN_FUSE_MAX_CONTENDERS) > 0;
+        count += kiln_fuse_contenders(graph->specialisations->stream->engine, segment->plan, i,
+                                      known, KILN_FUSE_MAX_CONTENDERS) > 0;
     }
     return count;
 }
@@ -269,7 +270,7 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
 {
     kiln_graph_info info = {.struct_size = out_info->struct_size};
     pthread_mutex_lock(&graph->device->lock);
-    const kiln_fuse_segment *segment = graph->bindings->segment;
+    const kiln_fuse_segment *segment = graph->specialisations->segment;
     for (uint32_t i = 0; segment != NULL && i < segment->plan->n_ops; i++) {
         info.ops += kiln_op_info_of(segment->ops[i].op)->cls != KILN_CLASS_CONTROL;
     }
@@ -295,21 +296,20 @@ void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
 /// Which tensors are inputs and outputs of the graph, and what its steps took.
 static void complete(kiln_graph *graph, kiln_explanation *out)
 {
-    const kilni_graph_binding *bound = graph->bindings;
+    const kilni_graph_specialisation *spec = graph->specialisations;
     for (uint32_t i = 0; i < out->n_tensors; i++) {
-        const kiln_tensor *tensor = bound->segment->tokens[i];
+        const kiln_tensor *tensor = spec->segment->tokens[i];
         for (size_t k = 0; k < graph->n_inputs; k++) {
-            out->tensors[i].input =
-                bound->inputs[k] == tensor ? (uint32_t)k : out->tensors[i].input;
+            out->tensors[i].input = spec->inputs[k] == tensor ? (uint32_t)k : out->tensors[i].input;
         }
         for (size_t k = 0; k < graph->n_outputs; k++) {
             out->tensors[i].output =
-                bound->outputs[k] == tensor ? (uint32_t)k : out->tensors[i].output;
+                spec->outputs[k] == tensor ? (uint32_t)k : out->tensors[i].output;
         }
     }
     kilni_step_time *times =
         kiln_alloc_array(kilni_graph_env(graph->device), out->n_steps + 1u, sizeof(*times));
-    if (times != NULL && kilni_trace_times(graph->device, bound->segment->plan, times)) {
+    if (times != NULL && kilni_trace_times(graph->device, spec->segment->plan, times)) {
         uint64_t first = UINT64_MAX;
         for (uint32_t i = 0; i < out->n_steps; i++) {
             first = times[i].runs > 0 && times[i].start_ns < first ? times[i].start_ns : first;
@@ -332,9 +332,9 @@ kiln_status kiln_graph_explained(kiln_graph *graph, kiln_explanation *out_explan
     kiln_status status = KILN_STATUS_OK;
     *out_explanation = (kiln_explanation){0};
     pthread_mutex_lock(&device->lock);
-    if (graph->bindings->segment != NULL) {
-        status = kiln_fuse_explain_collect(graph->bindings->stream->engine,
-                                           graph->bindings->segment, out_explanation, err);
+    if (graph->specialisations->segment != NULL) {
+        status = kiln_fuse_explain_collect(graph->specialisations->stream->engine,
+                                           graph->specialisations->segment, out_explanation, err);
         if (status == KILN_STATUS_OK) {
             complete(graph, out_explanation);
         }

@@ -91,7 +91,7 @@ enum {
 };
 
 /// Writes what was decided for the graph and why: blocks, candidates, scores, winners, and why
-/// operations were left alone. `flags` are KILN_EXPLAIN_* bits. The caller frees `*out_text` with
+/// operations were left unfused. `flags` are KILN_EXPLAIN_* bits. The caller frees `*out_text` with
 /// kiln_text_free.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags,
                                                        char **out_text, kiln_error *err);

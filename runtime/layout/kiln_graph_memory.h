@@ -42,7 +42,7 @@ typedef enum kiln_memory_home {
 typedef enum kiln_memory_kind {
     KILN_MEMORY_TENSOR = 1,
     KILN_MEMORY_TEMPORARY = 2, ///< of a fused program
-    KILN_MEMORY_SCRATCH = 3 ///< of an operation alone: known after the first run
+    KILN_MEMORY_SCRATCH = 3 ///< of an unfused operation: known after the first run
 } kiln_memory_kind;
 
 typedef struct kiln_graph_memory_value {

@@ -11,7 +11,7 @@
 /// For those who show plans: kiln_graph_memory_get and kiln_graph_memory_value (kiln.h).
 
 #include "rt_arena.h"
-#include "rt_place.h"
+#include "rt_binding.h"
 #include "rt_run.h"
 
 #define KILNI_NO_VALUE UINT32_MAX
@@ -37,7 +37,7 @@ typedef struct kilni_object {
 } kilni_object;
 
 /// What is written by a step: a tensor with its views, a temporary of a program, or one of an
-/// operation alone.
+/// unfused operation.
 typedef struct kilni_value {
     uint32_t object;
     uint32_t slot; ///< of the segment; of temporaries KILNI_NO_VALUE
@@ -52,7 +52,7 @@ typedef struct kilni_value {
     kilni_storage storage; ///< in the arena, or inside a result
 } kilni_value;
 
-/// A temporary that an operation alone asked for in an earlier run.
+/// A temporary that an unfused operation asked for in an earlier run.
 typedef struct kilni_scratch {
     uint32_t step;
     uint64_t bytes;
@@ -67,7 +67,7 @@ struct kilni_layout {
     uint32_t *value_of; ///< per tensor of the segment
     uint32_t *temps_of; ///< per block: the value of its first temporary
     uint32_t *scratch_of; ///< per step and one more: the first value of its temporaries
-    kiln_buffer **loans; ///< per temporary of operations alone
+    kiln_buffer **loans; ///< per temporary of unfused operations
     kilni_value *values;
     uint32_t n_values;
     kilni_object *objects;
@@ -81,7 +81,7 @@ struct kilni_layout {
     uint64_t all_bytes; ///< of all values
     bool bound;
     bool idle; ///< there is nothing to decide
-    bool settled; ///< what operations alone ask for is known
+    bool settled; ///< what unfused operations ask for is known
     kilni_scratch *learned;
     uint32_t n_learned;
     uint32_t learned_capacity;

@@ -21,8 +21,8 @@ typedef struct packing {
     kilni_object *objects;
     uint32_t *order; ///< numbers of the arena's objects
     uint32_t n_order;
-    uint32_t *placed; ///< those that have an offset, by offset
-    uint32_t n_placed;
+    uint32_t *bound; ///< those that have an offset, by offset
+    uint32_t n_bound;
     uint32_t *guests; ///< those inside results
     uint32_t n_guests;
     uint32_t hosts[MAX_HOSTS];
@@ -97,8 +97,8 @@ static void place_at_offset(packing *p, uint32_t number)
     kilni_object *object = &p->objects[number];
     uint64_t bytes = round_up(object->bytes, p->align);
     uint64_t end = 0, best = 0, best_gap = UINT64_MAX;
-    for (uint32_t i = 0; i < p->n_placed; i++) {
-        const kilni_object *other = &p->objects[p->placed[i]];
+    for (uint32_t i = 0; i < p->n_bound; i++) {
+        const kilni_object *other = &p->objects[p->bound[i]];
         if (!meet(object, other)) {
             continue;
         }
@@ -112,16 +112,16 @@ static void place_at_offset(packing *p, uint32_t number)
     }
     object->offset = best_gap != UINT64_MAX ? best : end;
     p->length = object->offset + bytes > p->length ? object->offset + bytes : p->length;
-    uint32_t at = p->n_placed++;
-    for (; at > 0 && p->objects[p->placed[at - 1]].offset > object->offset; at--) {
-        p->placed[at] = p->placed[at - 1];
+    uint32_t at = p->n_bound++;
+    for (; at > 0 && p->objects[p->bound[at - 1]].offset > object->offset; at--) {
+        p->bound[at] = p->bound[at - 1];
     }
-    p->placed[at] = number;
+    p->bound[at] = number;
 }
 
 static void pack(packing *p, bool inside)
 {
-    p->n_placed = p->n_guests = 0;
+    p->n_bound = p->n_guests = 0;
     p->length = 0;
     for (uint32_t i = 0; i < p->n_order; i++) {
         kilni_object *object = &p->objects[p->order[i]];
@@ -191,12 +191,12 @@ static void pack_best(packing *p, sort_key *keys)
 static void pass_over(packing *p, uint32_t step)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < p->n_placed; i++) {
-        if (p->objects[p->placed[i]].last >= step) {
-            p->placed[kept++] = p->placed[i];
+    for (uint32_t i = 0; i < p->n_bound; i++) {
+        if (p->objects[p->bound[i]].last >= step) {
+            p->bound[kept++] = p->bound[i];
         }
     }
-    p->n_placed = kept;
+    p->n_bound = kept;
 }
 
 /// Each into a gap between those that live when it begins.
@@ -217,24 +217,24 @@ static void pack_in_time(packing *p, sort_key *keys)
                              .number = p->order[i]};
     }
     qsort(keys, p->n_order, sizeof(*keys), compare);
-    for (p->n_placed = 0; p->n_placed < p->n_order; p->n_placed++) {
-        p->placed[p->n_placed] = keys[p->n_placed].number;
+    for (p->n_bound = 0; p->n_bound < p->n_order; p->n_bound++) {
+        p->bound[p->n_bound] = keys[p->n_bound].number;
     }
 }
 
 /// Objects at the same offset and as long share a window.
 static void share_windows(packing *p)
 {
-    for (uint32_t i = 1; i < p->n_placed; i++) {
+    for (uint32_t i = 1; i < p->n_bound; i++) {
         for (uint32_t k = i; k-- > 0;) {
-            const kilni_object *before = &p->objects[p->placed[k]];
-            kilni_object *object = &p->objects[p->placed[i]];
+            const kilni_object *before = &p->objects[p->bound[k]];
+            kilni_object *object = &p->objects[p->bound[i]];
             if (before->offset != object->offset) {
                 break;
             }
             if (before->bytes == object->bytes) {
                 object->shared = true;
-                object->host = before->shared ? before->host : p->placed[k];
+                object->host = before->shared ? before->host : p->bound[k];
                 break;
             }
         }
@@ -248,10 +248,10 @@ bool kilni_layout_pack(kilni_layout *layout, uint64_t align)
     size_t n = (size_t)layout->n_objects + 1;
     kiln_arena_init(&memory, &layout->device->context->env);
     p.order = kiln_arena_alloc(&memory, n * sizeof(*p.order));
-    p.placed = kiln_arena_alloc(&memory, n * sizeof(*p.placed));
+    p.bound = kiln_arena_alloc(&memory, n * sizeof(*p.bound));
     p.guests = kiln_arena_alloc(&memory, n * sizeof(*p.guests));
     sort_key *keys = kiln_arena_alloc(&memory, n * sizeof(*keys));
-    bool room = p.order != NULL && p.placed != NULL && p.guests != NULL && keys != NULL;
+    bool room = p.order != NULL && p.bound != NULL && p.guests != NULL && keys != NULL;
     for (uint32_t i = 0; room && i < layout->n_objects; i++) {
         if (layout->objects[i].home == KILNI_HOME_ARENA && !layout->values[i].took) {
             p.order[p.n_order++] = i;

@@ -6,11 +6,11 @@
 
 #include "memory_internal.h"
 #include "rt_arena.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_execute.h"
 #include "rt_layout.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 
@@ -458,11 +458,11 @@ static bool reserve(maker *m, kiln_arena *scratch, uint64_t **out_live)
 static void start(maker *m)
 {
     for (uint32_t i = 0; i < m->plan->n_tensors; i++) {
-        const kilni_place *place = m->run->places[i];
+        const kilni_binding *binding = m->run->bindings[i];
         m->death[i] = m->root[i] = m->layout->value_of[i] = KILNI_NO_VALUE;
-        m->known[i] = place->placed;
-        m->views[i] = place->placed && place->fault == NULL
-                          ? place->view
+        m->known[i] = binding->bound;
+        m->views[i] = binding->bound && binding->fault == NULL
+                          ? binding->view
                           : kiln_view_dense(&m->run->segment->tensors[i], NULL);
     }
     for (uint32_t i = 0; i < m->plan->n_blocks; i++) {

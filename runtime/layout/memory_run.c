@@ -5,11 +5,11 @@
 
 #include "memory_internal.h"
 #include "rt_arena.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_layout.h"
 #include "rt_memory_account.h"
-#include "rt_place.h"
 #include "rt_run.h"
 
 #include <string.h>
@@ -310,9 +310,9 @@ void kilni_layout_end(const kilni_run *run)
     kilni_layout *layout = run->layout;
     for (uint32_t i = 0; i < layout->n_objects; i++) {
         if (layout->objects[i].held != NULL) {
-            kilni_place hold = {.placed = true, .storage = layout->objects[i].held};
+            kilni_binding hold = {.bound = true, .storage = layout->objects[i].held};
             layout->objects[i].held = NULL;
-            kilni_place_clear(run->device, &hold);
+            kilni_binding_clear(run->device, &hold);
         }
     }
     run->device->counts.values_planned += layout->n_planned;
@@ -323,19 +323,19 @@ void kilni_layout_end(const kilni_run *run)
 /// The buffer of a result, made before it is written, for what lies in it until then.
 static kiln_buffer *buffer_of_host(const kilni_run *run, kilni_object *host)
 {
-    kilni_place place = {0};
+    kilni_binding binding = {0};
     kiln_error err = KILN_ERROR_INIT;
     const kiln_tensor_desc desc = {
         .dtype = KILN_DTYPE_U8, .rank = 1, .dims = {(int64_t)host->bytes}};
     if (host->held == NULL &&
-        kilni_place_alloc(run->device, &desc, &place, &err) == KILN_STATUS_OK) {
-        host->held = place.storage;
+        kilni_binding_alloc(run->device, &desc, &binding, &err) == KILN_STATUS_OK) {
+        host->held = binding.storage;
     }
     return host->held != NULL ? host->held->buffer : NULL;
 }
 
 static bool place_value(const kilni_run *run, kilni_value *value, const kiln_tensor_desc *desc,
-                        kilni_place *target)
+                        kilni_binding *target)
 {
     kilni_object *object = &run->layout->objects[value->object];
     kilni_storage *storage = &value->storage;
@@ -356,19 +356,19 @@ static bool place_value(const kilni_run *run, kilni_value *value, const kiln_ten
     storage->refs++;
     target->storage = storage;
     target->view = kiln_view_dense(desc, storage->buffer);
-    target->placed = true;
+    target->bound = true;
     return true;
 }
 
 bool kilni_layout_place(const kilni_run *run, uint32_t slot, const kiln_tensor_desc *desc,
-                        kilni_place *target)
+                        kilni_binding *target)
 {
     uint32_t number = run->layout != NULL ? run->layout->value_of[slot] : KILNI_NO_VALUE;
     return number != KILNI_NO_VALUE && place_value(run, &run->layout->values[number], desc, target);
 }
 
 bool kilni_layout_place_temp(const kilni_run *run, uint32_t block, uint32_t temp,
-                             const kiln_tensor_desc *desc, kilni_place *target)
+                             const kiln_tensor_desc *desc, kilni_binding *target)
 {
     uint32_t base = run->layout != NULL ? run->layout->temps_of[block] : KILNI_NO_VALUE;
     return base != KILNI_NO_VALUE &&
@@ -376,20 +376,20 @@ bool kilni_layout_place_temp(const kilni_run *run, uint32_t block, uint32_t temp
            place_value(run, &run->layout->values[base + temp], desc, target);
 }
 
-void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_place *place)
+void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_binding *binding)
 {
     uint32_t number = run->layout != NULL ? run->layout->value_of[slot] : KILNI_NO_VALUE;
-    if (number == KILNI_NO_VALUE || place->storage == NULL) {
+    if (number == KILNI_NO_VALUE || binding->storage == NULL) {
         return;
     }
     kilni_object *object = &run->layout->objects[run->layout->values[number].object];
     if (object->home == KILNI_HOME_RESULT && object->held == NULL) {
-        object->held = place->storage;
-        place->storage->refs++;
+        object->held = binding->storage;
+        binding->storage->refs++;
     }
 }
 
-// ---- temporaries of operations alone ----
+// ---- temporaries of unfused operations ----
 
 void kilni_layout_lend(const kilni_run *run, uint32_t step)
 {

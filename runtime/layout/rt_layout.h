@@ -41,12 +41,12 @@ kilni_layout *kilni_layout_find(const kilni_run *run);
 
 /// Gives a value its memory. False: the pool has to, and `note` is told what it gave.
 bool kilni_layout_place(const kilni_run *run, uint32_t slot, const kiln_tensor_desc *desc,
-                        kilni_place *target);
+                        kilni_binding *target);
 bool kilni_layout_place_temp(const kilni_run *run, uint32_t block, uint32_t temp,
-                             const kiln_tensor_desc *desc, kilni_place *target);
-void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_place *place);
+                             const kiln_tensor_desc *desc, kilni_binding *target);
+void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_binding *binding);
 
-/// Before and after an operation alone is executed, in a run with a layout.
+/// Before and after an unfused operation is executed, in a run with a layout.
 void kilni_layout_lend(const kilni_run *run, uint32_t step);
 void kilni_layout_learn(const kilni_run *run, uint32_t step);
 

@@ -5,14 +5,14 @@
 /// A plan with the tensors that it runs on.
 
 #include "rt_arena.h"
-#include "rt_place.h"
+#include "rt_binding.h"
 
-/// A segment with the places of its tensors, in the order of the plan's numbers.
+/// A segment with the bindings of its tensors, in the order of the plan's numbers.
 typedef struct kilni_run {
     kiln_device *device;
     kiln_fuse_engine *engine;
     const kiln_fuse_segment *segment;
-    kilni_place **places;
+    kilni_binding **bindings;
     kilni_layout *layout; ///< NULL: the pool gives all memory
 } kilni_run;
 

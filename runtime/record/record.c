@@ -88,8 +88,8 @@ static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_e
                          "%s cannot wait for a call in its queue, so a graph on it cannot have one",
                          device->address);
     }
-    KILN_TRY(out, status, kilni_tensor_place(tensor, err));
-    status = kilni_place_gate(device, &tensor->place, err);
+    KILN_TRY(out, status, kilni_tensor_bind(tensor, err));
+    status = kilni_binding_gate(device, &tensor->binding, err);
 out:
     return status;
 }

@@ -26,7 +26,7 @@ typedef struct prepared_op {
 /// A value that another stream has yet to compute is computed first.
 static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
 {
-    if (tensor->place.placed || (tensor->stream == stream->id && tensor->pins > 0)) {
+    if (tensor->binding.bound || (tensor->stream == stream->id && tensor->pins > 0)) {
         return KILN_STATUS_OK;
     }
     if (tensor->captured) {

@@ -4,10 +4,10 @@
 // only what a set has to remember. Who waits, and where, is future.c's.
 
 #include "dependency_internal.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 
 kilni_future *kilni_future_create(kiln_device *device)
 {
@@ -178,13 +178,13 @@ bool kilni_storage_expect(kilni_storage *storage, kilni_future *future)
     return done;
 }
 
-kiln_status kilni_place_status(const kilni_place *place, kiln_error *err)
+kiln_status kilni_binding_status(const kilni_binding *binding, kiln_error *err)
 {
-    if (place->fault != NULL) {
+    if (binding->fault != NULL) {
         if (err != NULL) {
-            *err = place->fault->error;
+            *err = binding->fault->error;
         }
-        return (kiln_status)place->fault->error.code;
+        return (kiln_status)binding->fault->error.code;
     }
-    return kilni_dependencies_status(kilni_place_dependencies(place), NULL, err);
+    return kilni_dependencies_status(kilni_binding_dependencies(binding), NULL, err);
 }

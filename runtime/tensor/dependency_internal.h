@@ -5,8 +5,8 @@
 /// What is inside a value under way and a dependency set: for dependency.c, which keeps them, and
 /// future.c, which waits for them.
 
+#include "rt_binding.h"
 #include "rt_device.h"
-#include "rt_place.h"
 
 struct kilni_future {
     atomic_uint refs;

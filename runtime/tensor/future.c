@@ -7,9 +7,9 @@
 // that comes later reaches that too.
 
 #include "dependency_internal.h"
+#include "rt_binding.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 
 #include <time.h>
@@ -63,9 +63,10 @@ static kiln_status gate_all(kiln_device *device, kilni_dependencies *dependencie
     return status;
 }
 
-kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err)
+kiln_status kilni_binding_gate(kiln_device *device, const kilni_binding *binding, kiln_error *err)
 {
-    kilni_dependencies *dependencies = kilni_dependencies_retain(kilni_place_dependencies(place));
+    kilni_dependencies *dependencies =
+        kilni_dependencies_retain(kilni_binding_dependencies(binding));
     if (dependencies != NULL && kilni_device_gates(device)) {
         kiln_status status = gate_all(device, dependencies, err);
         kilni_dependencies_release(dependencies);
@@ -110,7 +111,7 @@ static bool await(kiln_tensor *tensor, uint64_t deadline_ns)
     tensor->future = NULL;
     if (error.code != KILN_STATUS_OK) {
         kilni_fault *fault = kilni_fault_create(device, &error);
-        kilni_place_fail(device, &tensor->place, fault);
+        kilni_binding_fail(device, &tensor->binding, fault);
         kilni_fault_release(device, fault);
     }
     kilni_future_release(future);

@@ -2,10 +2,10 @@
 // Memory beyond the pool: staging memory of the host, tensors in the caller's memory, and handles,
 // which are a tensor's memory without the tensor.
 
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 
 // ---- staging ----
@@ -64,10 +64,10 @@ kiln_status kilni_tensor_around(kiln_device *handle, const kiln_tensor_desc *des
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
     }
     *storage = (kilni_storage){.refs = 1, .buffer = buffer, .foreign = true};
-    tensor->place.storage = storage;
-    tensor->place.view = kiln_view_dense(desc, buffer);
-    tensor->place.view.offset_bytes = offset_bytes;
-    tensor->place.placed = true;
+    tensor->binding.storage = storage;
+    tensor->binding.view = kiln_view_dense(desc, buffer);
+    tensor->binding.view.offset_bytes = offset_bytes;
+    tensor->binding.bound = true;
     *out_tensor = tensor;
     return KILN_STATUS_OK;
 }
@@ -94,13 +94,13 @@ static kiln_status wrap(kiln_device *handle, const kiln_tensor_desc *desc, const
     status = backend->ops->wrap_host(backend, lent->memory, (size_t)kiln_desc_bytes(desc),
                                      lent->release, lent->user, &buffer, &refused);
     if (status == KILN_STATUS_OK) {
-        tensor->place.storage->buffer = buffer;
-        tensor->place.view.buffer = buffer;
+        tensor->binding.storage->buffer = buffer;
+        tensor->binding.view.buffer = buffer;
         *out_tensor = tensor;
         return status;
     }
-    kiln_free(&kilni_core(handle)->context->env, tensor->place.storage);
-    tensor->place = (kilni_place){0};
+    kiln_free(&kilni_core(handle)->context->env, tensor->binding.storage);
+    tensor->binding = (kilni_binding){0};
     kilni_tensor_release(tensor);
     if (status != KILN_STATUS_UNIMPLEMENTED && err != NULL) {
         *err = refused;
@@ -148,7 +148,7 @@ struct kiln_handle {
     kiln_device *device; ///< held
     kiln_handle_kind kind;
     kiln_tensor_desc desc;
-    kilni_place place;
+    kilni_binding binding;
 };
 
 static const char *kind_name(kiln_handle_kind kind)
@@ -191,12 +191,12 @@ kiln_status kiln_tensor_to_handle(kiln_tensor *tensor, kiln_handle_kind kind,
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(tensor, err);
+        status = kilni_tensor_bind(tensor, err);
     }
     if (status == KILN_STATUS_OK) {
         handle->kind = kind;
         handle->desc = tensor->desc;
-        kilni_place_share(&handle->place, &tensor->place, &tensor->place.view);
+        kilni_binding_share(&handle->binding, &tensor->binding, &tensor->binding.view);
         handle->device = kiln_device_retain(device);
     }
     pthread_mutex_unlock(&device->lock);
@@ -223,7 +223,7 @@ kiln_status kiln_tensor_from_handle(const kiln_handle *handle, kiln_handle_kind 
     pthread_mutex_lock(&device->lock);
     kiln_tensor *tensor = kilni_tensor_new(device, &handle->desc);
     if (tensor != NULL) {
-        kilni_place_share(&tensor->place, &handle->place, &handle->place.view);
+        kilni_binding_share(&tensor->binding, &handle->binding, &handle->binding.view);
     }
     pthread_mutex_unlock(&device->lock);
     *out_tensor = tensor;
@@ -233,7 +233,7 @@ kiln_status kiln_tensor_from_handle(const kiln_handle *handle, kiln_handle_kind 
 
 const kiln_view *kiln_handle_view(const kiln_handle *handle)
 {
-    return &handle->place.view;
+    return &handle->binding.view;
 }
 
 void kiln_handle_release(kiln_handle *handle)
@@ -243,7 +243,7 @@ void kiln_handle_release(kiln_handle *handle)
     }
     kiln_device *device = handle->device;
     pthread_mutex_lock(&device->lock);
-    kilni_place_clear(device, &handle->place);
+    kilni_binding_clear(device, &handle->binding);
     pthread_mutex_unlock(&device->lock);
     kiln_free(&device->context->env, handle);
     kiln_device_release(device);

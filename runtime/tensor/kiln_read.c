@@ -3,16 +3,16 @@
 // it lies. A read takes its place in the order when it is called; whoever waits does so without the
 // device's lock, so that others go on recording.
 
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 #include "rt_trace.h"
 
 struct kiln_request {
     kiln_device *device; ///< held
-    kilni_place place; ///< what is read: kept, so that nothing is written over it
+    kilni_binding binding; ///< what is read: kept, so that nothing is written over it
     kiln_pending *pending; ///< NULL when there is nothing to wait for
     bool waited; ///< `pending` has been
     kiln_error result;
@@ -26,22 +26,22 @@ static kiln_status take_place(kiln_request *request, kiln_tensor *tensor, kiln_e
     kiln_device *device = tensor->device;
     kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(tensor, err);
+        status = kilni_tensor_bind(tensor, err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    if (kiln_view_is_contiguous(&tensor->place.view)) {
-        kilni_place_share(&request->place, &tensor->place, &tensor->place.view);
+    if (kiln_view_is_contiguous(&tensor->binding.view)) {
+        kilni_binding_share(&request->binding, &tensor->binding, &tensor->binding.view);
         return KILN_STATUS_OK;
     }
-    return kilni_place_dense(device, &tensor->desc, &tensor->place, &request->place, err);
+    return kilni_binding_dense(device, &tensor->desc, &tensor->binding, &request->binding, err);
 }
 
 static kiln_status begin_bytes(kiln_request *request, void *out_data, size_t bytes, kiln_error *err)
 {
     kiln_backend *backend = request->device->backend;
-    const kiln_view *view = &request->place.view;
+    const kiln_view *view = &request->binding.view;
     size_t offset = (size_t)view->offset_bytes;
     if (bytes == 0) {
         return KILN_STATUS_OK;
@@ -61,7 +61,7 @@ static kiln_status begin(kiln_request *request, kiln_tensor *tensor, void *out_d
         status = begin_bytes(request, out_data, bytes, err);
     }
     if (status != KILN_STATUS_OK) {
-        kilni_place_clear(request->device, &request->place);
+        kilni_binding_clear(request->device, &request->binding);
     }
     return status;
 }
@@ -86,9 +86,9 @@ static void end(kiln_request *request)
         request->pending = NULL;
     }
     if (request->result.code == KILN_STATUS_OK) { // what it waited for may have failed meanwhile
-        request->result.code = (int32_t)kilni_place_status(&request->place, &request->result);
+        request->result.code = (int32_t)kilni_binding_status(&request->binding, &request->result);
     }
-    kilni_place_clear(request->device, &request->place);
+    kilni_binding_clear(request->device, &request->binding);
     kilni_device_sweep(request->device);
 }
 
@@ -246,7 +246,7 @@ void kiln_request_destroy(kiln_request *request)
 
 struct kiln_mapping {
     kiln_device *device; ///< held
-    kilni_place place;
+    kilni_binding binding;
     const void *data;
     void *copy; ///< where the device's memory is not the host's
 };
@@ -259,18 +259,18 @@ static kiln_status map_locked(kiln_mapping *mapping, kiln_tensor *tensor, size_t
     const kiln_backend_ops *ops = device->backend->ops;
     kiln_request request = {.device = device};
     kiln_status status = take_place(&request, tensor, err);
-    mapping->place = request.place;
+    mapping->binding = request.binding;
     if (status == KILN_STATUS_OK) {
         status = kilni_device_wait(device, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_place_status(&mapping->place, err);
+        status = kilni_binding_status(&mapping->binding, err);
     }
     if (status != KILN_STATUS_OK || ops->map == NULL || bytes == 0) {
         return status;
     }
     kiln_error refused = KILN_ERROR_INIT;
-    const kiln_view *view = &mapping->place.view;
+    const kiln_view *view = &mapping->binding.view;
     status = ops->map(device->backend, view->buffer, (size_t)view->offset_bytes, bytes,
                       &mapping->data, &refused);
     if (status == KILN_STATUS_UNIMPLEMENTED) {
@@ -325,9 +325,9 @@ void kiln_mapping_release(kiln_mapping *mapping)
     kiln_device *device = mapping->device;
     pthread_mutex_lock(&device->lock);
     if (mapping->copy == NULL && mapping->data != NULL) {
-        device->backend->ops->unmap(device->backend, mapping->place.view.buffer, mapping->data);
+        device->backend->ops->unmap(device->backend, mapping->binding.view.buffer, mapping->data);
     }
-    kilni_place_clear(device, &mapping->place);
+    kilni_binding_clear(device, &mapping->binding);
     pthread_mutex_unlock(&device->lock);
     kiln_free(&device->context->env, mapping->copy);
     kiln_free(&device->context->env, mapping);

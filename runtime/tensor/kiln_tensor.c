@@ -4,11 +4,11 @@
 // recorded as the tensor's last use.
 
 #include "rt_attrs.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_memory_account.h"
-#include "rt_place.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
 
@@ -37,7 +37,7 @@ void kilni_tensor_unhold(kiln_device *device)
     }
 }
 
-/// What a record that was used before starts with; the view follows from `placed`.
+/// What a record that was used before starts with; the view follows from `bound`.
 static void clear(kiln_tensor *tensor)
 {
     tensor->pins = 0;
@@ -48,9 +48,9 @@ static void clear(kiln_tensor *tensor)
     tensor->shared = tensor->pending = tensor->pending_free = false;
     tensor->captured = tensor->unresolved = false;
     tensor->param = 0;
-    tensor->place.placed = tensor->place.described = false;
-    tensor->place.storage = NULL;
-    tensor->place.fault = NULL;
+    tensor->binding.bound = tensor->binding.described = false;
+    tensor->binding.storage = NULL;
+    tensor->binding.fault = NULL;
 }
 
 kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
@@ -82,21 +82,21 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
     return tensor;
 }
 
-void kilni_tensor_settle(kiln_tensor *tensor, const kilni_place *place)
+void kilni_tensor_settle(kiln_tensor *tensor, const kilni_binding *binding)
 {
-    if (place->fault != NULL) {
-        kilni_place_fail(tensor->device, &tensor->place, place->fault);
+    if (binding->fault != NULL) {
+        kilni_binding_fail(tensor->device, &tensor->binding, binding->fault);
     } else {
-        kilni_place_share(&tensor->place, place, &place->view);
+        kilni_binding_share(&tensor->binding, binding, &binding->view);
     }
 }
 
-void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place)
+void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding)
 {
     tensor->desc.id = next_id(tensor->device);
     tensor->desc.flags = 0;
     tensor->param = 0;
-    kilni_tensor_settle(tensor, place);
+    kilni_tensor_settle(tensor, binding);
 }
 
 static void free_tensor(kiln_tensor *tensor)
@@ -104,7 +104,7 @@ static void free_tensor(kiln_tensor *tensor)
     kiln_device *device = tensor->device;
     kilni_future_release(tensor->future);
     tensor->future = NULL;
-    kilni_place_clear(device, &tensor->place);
+    kilni_binding_clear(device, &tensor->binding);
     kilni_tensor_unpend(tensor);
     kilni_tensor_unpend_free(tensor);
     device->tensors.live--;
@@ -175,7 +175,7 @@ kiln_tensor *kiln_retain(kiln_tensor *tensor)
 static void let_go(kiln_tensor *tensor)
 {
     kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
-    bool outside = stream != NULL && stream->capturing && tensor->place.placed;
+    bool outside = stream != NULL && stream->capturing && tensor->binding.bound;
     if (stream != NULL && !tensor->shared && !outside) {
         // Without memory for the record the tensor only lives until the queue has run.
         (void)kilni_tensor_drop(tensor, stream, /*err=*/NULL);
@@ -313,25 +313,26 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
 {
     size_t bytes = kiln_tensor_bytes(tensor);
     device->memory.persistent = kilni_device_persists(device);
-    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    kiln_status status = kilni_binding_alloc(device, &tensor->desc, &tensor->binding, err);
     if (status == KILN_STATUS_RESOURCE_EXHAUSTED) { // what waits in queues may hold memory
         kilni_relieve(device);
-        status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+        status = kilni_binding_alloc(device, &tensor->desc, &tensor->binding, err);
     }
     device->memory.persistent = false;
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }
     if (data != NULL) {
-        return device->backend->ops->upload(device->backend, tensor->place.storage->buffer, 0, data,
-                                            bytes, err);
+        return device->backend->ops->upload(device->backend, tensor->binding.storage->buffer, 0,
+                                            data, bytes, err);
     }
     // Zeros are made on the device.
     const kiln_attr attrs[] = {kilni_attr_ints(tensor->desc.dims, tensor->desc.rank),
                                kilni_attr_dtype(tensor->desc.dtype), kilni_attr_i64(0)};
     const kiln_op_record record = {
         .op = KILN_OP_FULL, .n_outputs = 1, .n_attrs = 3, .outputs = &tensor->desc, .attrs = attrs};
-    return device->backend->ops->execute(device->backend, &record, NULL, &tensor->place.view, err);
+    return device->backend->ops->execute(device->backend, &record, NULL, &tensor->binding.view,
+                                         err);
 }
 
 static kiln_status create(kiln_device *handle, const kiln_tensor_desc *desc, const void *data,
@@ -405,22 +406,22 @@ uint64_t kiln_tensor_scheme(const kiln_tensor *tensor)
     return tensor->desc.scheme;
 }
 
-kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err)
+kiln_status kilni_tensor_bind(kiln_tensor *tensor, kiln_error *err)
 {
     if (tensor->captured) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the tensor stands for a value of a captured graph; run the graph");
     }
     kilni_stream *stream = kilni_stream_find(tensor->device, tensor->stream);
-    if (!tensor->place.placed && stream != NULL) {
+    if (!tensor->binding.bound && stream != NULL) {
         kiln_status status = kilni_run_queued(stream, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
     }
-    if (!tensor->place.placed) {
+    if (!tensor->binding.bound) {
         return kiln_fail(err, INTERNAL, "the plan gave no value to tensor %llu",
                          (unsigned long long)tensor->desc.id);
     }
-    return kilni_place_status(&tensor->place, err);
+    return kilni_binding_status(&tensor->binding, err);
 }

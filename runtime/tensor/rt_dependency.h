@@ -5,7 +5,7 @@
 /// What a value depends on (dependency.c) and who waits for it (future.c). All under the device's
 /// lock but where a function says otherwise.
 
-#include "rt_place.h"
+#include "rt_binding.h"
 
 /// With two holds: the tensor's and the bringer's. NULL: no memory.
 kilni_future *kilni_future_create(kiln_device *device);
@@ -40,12 +40,12 @@ void kilni_dependencies_release(kilni_dependencies *dependencies);
 kiln_status kilni_dependencies_status(const kilni_dependencies *dependencies, bool *out_open,
                                       kiln_error *err);
 
-/// The place's fault, or the failure of what its value depends on, as far as it is known.
-kiln_status kilni_place_status(const kilni_place *place, kiln_error *err);
+/// The binding's fault, or the failure of what its value depends on, as far as it is known.
+kiln_status kilni_binding_status(const kilni_binding *binding, kiln_error *err);
 
-/// Makes what is done on the device from now on wait for what the place's value depends on: by a
+/// Makes what is done on the device from now on wait for what the binding's value depends on: by a
 /// gate in its queue, or, on a device without (kilni_device_gates), here and now, with the lock
 /// given up meanwhile.
-kiln_status kilni_place_gate(kiln_device *device, const kilni_place *place, kiln_error *err);
+kiln_status kilni_binding_gate(kiln_device *device, const kilni_binding *binding, kiln_error *err);
 
 #endif

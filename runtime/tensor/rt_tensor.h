@@ -23,15 +23,15 @@ struct kiln_tensor {
     bool shared; ///< queued on more than one stream: its last use is not known
     bool pending; ///< counted in the device's bytes_pending
     bool pending_free; ///< counted in its bytes pending to be freed
-    bool captured; ///< stands for a value of a graph: never placed itself
+    bool captured; ///< stands for a value of a graph: never bound itself
     bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
     kiln_tensor_desc desc; ///< dtype, rank and dims never change, the id only with the value
     uint64_t bytes; ///< of its elements
     kiln_param_id param; ///< 0: stands for no parameter
-    kilni_place place;
+    kilni_binding binding;
 };
 
-/// A queued result is counted, and no longer: it was placed, dropped, or will never be computed.
+/// A queued result is counted, and no longer: it was bound, dropped, or will never be computed.
 static inline void kilni_tensor_pend(kiln_tensor *tensor)
 {
     tensor->pending = true;
@@ -49,7 +49,7 @@ static inline void kilni_tensor_unpend(kiln_tensor *tensor)
 /// A tensor with memory is dropped, and gone.
 static inline void kilni_tensor_pend_free(kiln_tensor *tensor)
 {
-    if (!tensor->pending_free && tensor->place.placed) {
+    if (!tensor->pending_free && tensor->binding.bound) {
         tensor->pending_free = true;
         tensor->device->memory.pending_free += tensor->bytes;
     }
@@ -71,7 +71,7 @@ kiln_status kilni_tensor_around(kiln_device *handle, const kiln_tensor_desc *des
                                 kiln_buffer *buffer, int64_t offset_bytes, kiln_tensor **out_tensor,
                                 kiln_error *err);
 
-/// A tensor without a place, with one hold of the user. Under the lock. NULL: no memory.
+/// A tensor without a binding, with one hold of the user. Under the lock. NULL: no memory.
 kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc);
 void kilni_tensor_pin(kiln_tensor *tensor, kilni_stream *stream);
 void kilni_tensor_unpin(kiln_tensor *tensor);
@@ -83,10 +83,10 @@ void kilni_tensor_disown(kiln_tensor *tensor);
 /// Records the tensor's last use on the stream that queued it. Under the lock.
 kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err);
 
-/// Gives a tensor that nobody else mentions the value, or the fault, at `place`; `renew` makes it
+/// Gives a tensor that nobody else mentions the value, or the fault, in `binding`; `renew` makes it
 /// another tensor in the same record.
-void kilni_tensor_settle(kiln_tensor *tensor, const kilni_place *place);
-void kilni_tensor_renew(kiln_tensor *tensor, const kilni_place *place);
+void kilni_tensor_settle(kiln_tensor *tensor, const kilni_binding *binding);
+void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding);
 
 /// One hold of the user's on a tensor is over, for who has the lock and holds the device otherwise.
 void kilni_tensor_unhold(kiln_device *device);
@@ -97,21 +97,22 @@ void kilni_tensor_release(kiln_tensor *tensor);
 /// The first of `count` ids that no other tensor of the process has. Any thread.
 uint64_t kilni_tensor_ids(uint64_t count);
 
-/// Runs what the tensor needs, so that it has a place. Its fault, when it has one. Under the lock.
-kiln_status kilni_tensor_place(kiln_tensor *tensor, kiln_error *err);
+/// Runs what the tensor needs, so that it has a binding. Its fault, when it has one. Under the
+/// lock.
+kiln_status kilni_tensor_bind(kiln_tensor *tensor, kiln_error *err);
 
 /// The tensor's description with the facts about its memory.
 static inline void kilni_tensor_snapshot(kiln_tensor *tensor, kiln_tensor_desc *out_desc)
 {
     *out_desc = tensor->desc;
-    if (!tensor->place.placed) {
+    if (!tensor->binding.bound) {
         return;
     }
-    if (!tensor->place.described) {
-        kilni_place_describe(&tensor->place);
+    if (!tensor->binding.described) {
+        kilni_binding_describe(&tensor->binding);
     }
-    out_desc->flags |= tensor->place.flags;
-    out_desc->align_log2 = tensor->place.align_log2;
+    out_desc->flags |= tensor->binding.flags;
+    out_desc->align_log2 = tensor->binding.align_log2;
 }
 
 #endif

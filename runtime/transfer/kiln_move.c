@@ -8,11 +8,11 @@
 
 #include "rt_attrs.h"
 #include "rt_aux_queues.h"
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_moves.h"
-#include "rt_place.h"
 #include "rt_tensor.h"
 
 enum { STAGES = 2 };
@@ -35,8 +35,8 @@ typedef struct move {
     kilni_moving coming; ///< and at the target
     bool leaves_by_aux_queue; ///< the reader's
     bool comes_by_aux_queue; ///< the writer's, then the reader's
-    kilni_place input;
-    kilni_place output;
+    kilni_binding input;
+    kilni_binding output;
     kilni_future *future;
     size_t bytes;
     struct move *next;
@@ -399,7 +399,7 @@ static kiln_status carry_out(kilni_mover *mover, move *current, kiln_error *err)
     mover->failure = (kiln_error)KILN_ERROR_INIT;
     pthread_mutex_unlock(&mover->lock);
     pthread_mutex_lock(&current->source->lock); // what it was computed from has come, or failed
-    kiln_status status = kilni_place_status(&current->input, err);
+    kiln_status status = kilni_binding_status(&current->input, err);
     pthread_mutex_unlock(&current->source->lock);
     status = status == KILN_STATUS_OK ? pass_directly(current, &done, err) : status;
     if (status == KILN_STATUS_OK && !done) {
@@ -422,11 +422,11 @@ static void finish(kilni_mover *mover, move *ended, const kiln_error *result)
     kiln_device *source = ended->source;
     kiln_device *target = ended->target;
     pthread_mutex_lock(&source->lock);
-    kilni_place_clear(source, &ended->input);
+    kilni_binding_clear(source, &ended->input);
     leave(source, &ended->leaving);
     pthread_mutex_unlock(&source->lock);
     pthread_mutex_lock(&target->lock);
-    kilni_place_clear(target, &ended->output);
+    kilni_binding_clear(target, &ended->output);
     kilni_future_end(ended->future, result);
     leave(target, &ended->coming);
     kiln_free(mover->env, ended);
@@ -538,12 +538,12 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(tensor, err);
+        status = kilni_tensor_bind(tensor, err);
     }
-    if (status == KILN_STATUS_OK && kiln_view_is_contiguous(&tensor->place.view)) {
-        kilni_place_share(&self->input, &tensor->place, &tensor->place.view);
+    if (status == KILN_STATUS_OK && kiln_view_is_contiguous(&tensor->binding.view)) {
+        kilni_binding_share(&self->input, &tensor->binding, &tensor->binding.view);
     } else if (status == KILN_STATUS_OK) {
-        status = kilni_place_dense(device, &tensor->desc, &tensor->place, &self->input, err);
+        status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &self->input, err);
     }
     if (status == KILN_STATUS_OK) {
         status = device->backend->ops->flush(device->backend, err);
@@ -552,7 +552,7 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
         enter(device, &self->leaving);
         wait_for_work(device, self);
     } else {
-        kilni_place_clear(device, &self->input);
+        kilni_binding_clear(device, &self->input);
     }
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -574,7 +574,7 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
     }
     tensor->param = param;
     *out_tensor = tensor;
-    kiln_status status = kilni_place_alloc(device, &tensor->desc, &tensor->place, err);
+    kiln_status status = kilni_binding_alloc(device, &tensor->desc, &tensor->binding, err);
     if (status != KILN_STATUS_OK || self == NULL) {
         return status;
     }
@@ -583,7 +583,7 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a move");
     }
     tensor->future = self->future;
-    kilni_place_share(&self->output, &tensor->place, &tensor->place.view);
+    kilni_binding_share(&self->output, &tensor->binding, &tensor->binding.view);
     enter(device, &self->coming);
     wait_for_work(device, self);
     return KILN_STATUS_OK;
@@ -629,7 +629,7 @@ static kiln_status start_move(kiln_tensor *tensor, kiln_device *device, kiln_ten
             await_ends(mover, self);
             pthread_mutex_unlock(&mover->lock);
             pthread_mutex_lock(&self->source->lock);
-            kilni_place_clear(self->source, &self->input);
+            kilni_binding_clear(self->source, &self->input);
             leave(self->source, &self->leaving);
             pthread_mutex_unlock(&self->source->lock);
         }
@@ -675,7 +675,7 @@ kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor
     pthread_mutex_lock(&tensor->device->lock);
     kiln_status status = kilni_await_futures(tensor->device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_place(tensor, err);
+        status = kilni_tensor_bind(tensor, err);
     }
     pthread_mutex_unlock(&tensor->device->lock);
     return status == KILN_STATUS_OK ? receive(device, tensor, NULL, out_tensor, err) : status;

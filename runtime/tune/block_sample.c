@@ -4,11 +4,11 @@
 // sample is a small plan, run by plan_exec.c like any other. What it is for (times, a check) is the
 // caller's business.
 
+#include "rt_binding.h"
 #include "rt_block_sample.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_execute.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 
@@ -30,11 +30,11 @@ uint32_t kilni_shadow_number(const kilni_sample *t, uint32_t slot)
 }
 
 /// Only memory that nobody else sees, from its beginning, is overwritten by a block.
-static bool can_die(const kilni_place *place)
+static bool can_die(const kilni_binding *binding)
 {
-    return place->placed && place->storage != NULL && place->storage->refs == 1 &&
-           !place->storage->foreign && place->view.offset_bytes == 0 &&
-           kiln_view_is_contiguous(&place->view);
+    return binding->bound && binding->storage != NULL && binding->storage->refs == 1 &&
+           !binding->storage->foreign && binding->view.offset_bytes == 0 &&
+           kiln_view_is_contiguous(&binding->view);
 }
 
 static void see_tensors(kilni_sample *t)
@@ -54,13 +54,13 @@ static void see_tensors(kilni_sample *t)
         for (uint32_t k = 0; plan->steps[i].block == t->index && k < plan->steps[i].n_dies; k++) {
             uint32_t number = kilni_shadow_number(t, plan->steps[i].dies[k]);
             if (number != UINT32_MAX && !t->made[number]) {
-                t->dying[number] = can_die(t->run->places[plan->steps[i].dies[k]]);
+                t->dying[number] = can_die(t->run->bindings[plan->steps[i].dies[k]]);
             }
         }
     }
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
         if (t->made[i] || t->dying[i]) {
-            t->places[t->block->tensors[i]] = &t->scratch[i];
+            t->bindings[t->block->tensors[i]] = &t->scratch[i];
         }
     }
 }
@@ -116,7 +116,7 @@ kiln_status kilni_shadow_fused(const kilni_sample *t, kilni_small_plan *c,
     return KILN_STATUS_OK;
 }
 
-/// Which step of the operations alone touches the tensor last.
+/// Which step of the unfused operations touches the tensor last.
 static uint32_t last_touch(const kilni_sample *t, const kilni_small_plan *c, uint32_t slot)
 {
     for (uint32_t step = c->plan.n_steps; step > 0; step--) {
@@ -175,7 +175,7 @@ kiln_status kilni_shadow_alone(const kilni_sample *t, kilni_small_plan *c, kiln_
 void kilni_shadow_clear(kilni_sample *t)
 {
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
-        kilni_place_clear(t->run->device, &t->scratch[i]);
+        kilni_binding_clear(t->run->device, &t->scratch[i]);
     }
 }
 
@@ -193,24 +193,24 @@ int64_t kilni_shadow_dying_bytes(const kilni_sample *t)
 static void drop_spare(kilni_sample *t)
 {
     for (uint32_t i = 0; i < t->n_spare * t->block->n_tensors; i++) {
-        kilni_place_clear(t->run->device, &t->spare[i]);
+        kilni_binding_clear(t->run->device, &t->spare[i]);
     }
     kiln_free(t->env, t->spare);
     t->spare = NULL;
     t->n_spare = 0;
 }
 
-static kiln_status copy_set(const kilni_sample *t, kilni_place *to, kiln_error *err)
+static kiln_status copy_set(const kilni_sample *t, kilni_binding *to, kiln_error *err)
 {
     const kiln_backend_ops *ops = t->run->device->backend->ops;
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
         uint32_t slot = t->block->tensors[i];
-        const kilni_place *from = t->run->places[slot];
+        const kilni_binding *from = t->run->bindings[slot];
         if (!t->dying[i]) {
             continue;
         }
         const kiln_tensor_desc *desc = &t->run->segment->tensors[slot];
-        kiln_status status = kilni_place_alloc(t->run->device, desc, &to[i], err);
+        kiln_status status = kilni_binding_alloc(t->run->device, desc, &to[i], err);
         if (status == KILN_STATUS_OK && to[i].storage != NULL) {
             status = ops->copy(t->run->device->backend, from->storage->buffer, 0,
                                to[i].storage->buffer, 0, (size_t)kiln_desc_bytes(desc), err);
@@ -245,12 +245,12 @@ kiln_status kilni_shadow_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error 
 static void take_spare(kilni_sample *t, uint32_t set)
 {
     uint32_t n = t->block->n_tensors;
-    kilni_place *from = t->spare + (size_t)set * n;
+    kilni_binding *from = t->spare + (size_t)set * n;
     kilni_shadow_clear(t);
     for (uint32_t i = 0; i < n; i++) {
         if (t->dying[i]) {
             t->scratch[i] = from[i];
-            from[i] = (kilni_place){0};
+            from[i] = (kilni_binding){0};
         }
     }
 }
@@ -262,7 +262,7 @@ kiln_status kilni_shadow_run(kilni_sample *t, kilni_small_plan *c, kiln_error *e
     kilni_run run = *t->run;
     segment.plan = &c->plan;
     run.segment = &segment;
-    run.places = t->places;
+    run.bindings = t->bindings;
     kilni_plan_run(&run);
     for (uint32_t i = 0; i < t->n_spare; i++) {
         take_spare(t, i);
@@ -291,14 +291,14 @@ kiln_status kilni_shadow_init(kilni_sample *t, const kilni_run *run, uint32_t bl
                         .index = block,
                         .env = &run->device->context->env};
     uint32_t n = t->block->n_tensors, all = run->segment->plan->n_tensors;
-    t->places = kiln_alloc_array(t->env, (size_t)all + 1, sizeof(kilni_place *));
+    t->bindings = kiln_alloc_array(t->env, (size_t)all + 1, sizeof(kilni_binding *));
     t->scratch = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->scratch));
     t->made = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->made));
     t->dying = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->dying));
-    if (t->places == NULL || t->scratch == NULL || t->made == NULL || t->dying == NULL) {
+    if (t->bindings == NULL || t->scratch == NULL || t->made == NULL || t->dying == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sample");
     }
-    memcpy((void *)t->places, (const void *)run->places, all * sizeof(kilni_place *));
+    memcpy((void *)t->bindings, (const void *)run->bindings, all * sizeof(kilni_binding *));
     see_tensors(t);
     return KILN_STATUS_OK;
 }
@@ -309,7 +309,7 @@ void kilni_shadow_fini(kilni_sample *t)
         kilni_shadow_clear(t);
         drop_spare(t);
     }
-    kiln_free(t->env, (void *)t->places);
+    kiln_free(t->env, (void *)t->bindings);
     kiln_free(t->env, t->scratch);
     kiln_free(t->env, t->made);
     kiln_free(t->env, t->dying);

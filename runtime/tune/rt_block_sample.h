@@ -11,11 +11,11 @@ typedef struct kilni_sample {
     const kiln_plan_block *block;
     uint32_t index;
     const kiln_env *env;
-    kilni_place **places; ///< per tensor of the segment: its own, or one of `scratch`
-    kilni_place *scratch; ///< per tensor of the block
+    kilni_binding **bindings; ///< per tensor of the segment: its own, or one of `scratch`
+    kilni_binding *scratch; ///< per tensor of the block
     bool *made; ///< per tensor of the block: a result
     bool *dying; ///< per tensor of the block: an input that the block may overwrite
-    kilni_place *spare; ///< copies of dying inputs for further runs of a sample, set by set
+    kilni_binding *spare; ///< copies of dying inputs for further runs of a sample, set by set
     uint32_t n_spare; ///< sets
 } kilni_sample;
 
@@ -35,7 +35,7 @@ uint32_t kilni_shadow_number(const kilni_sample *sample, uint32_t slot);
 bool kilni_shadow_drops(const kilni_sample *sample, uint32_t slot);
 
 /// A program's steps, inputs that the block may overwrite dying with the last of them; and the
-/// operations alone. Both are freed by fini, also after a failure.
+/// unfused operations. Both are freed by fini, also after a failure.
 kiln_status kilni_shadow_fused(const kilni_sample *sample, kilni_small_plan *small,
                                const kiln_program *program, kiln_error *err);
 kiln_status kilni_shadow_alone(const kilni_sample *sample, kilni_small_plan *small,

@@ -32,7 +32,7 @@ typedef struct kilni_scores {
     kiln_hash128 extents; ///< for which they were played; others begin anew
     uint64_t spent_ns;
     uint32_t n_entries;
-    kilni_score *entries; ///< the last is the operations alone; NULL: nothing was played
+    kilni_score *entries; ///< the last is the unfused operations; NULL: nothing was played
 } kilni_scores;
 
 bool kilni_scores_begin(kilni_scores *scores, const kiln_env *env, uint32_t n_entries);
@@ -54,11 +54,11 @@ void kilni_scores_leave_out(kilni_scores *scores);
 /// The least time of the fastest, and of the others that times what they took longer; 0: failed.
 void kilni_scores_times(const kilni_scores *scores, uint64_t *out_ns);
 
-/// Measures the programs that may run a block against each other and against its operations alone,
-/// on the tensors at hand, when it is time for that. Results go to memory of their own; inputs that
-/// the block would overwrite are copied. With `lazy` a run plays a few rounds and later ones go on,
-/// so that nobody waits long for the device. True when all is played or not wanted ever. Under the
-/// lock.
+/// Measures the programs that may run a block against each other and against its unfused
+/// operations, on the tensors at hand, when it is time for that. Results go to memory of their own;
+/// inputs that the block would overwrite are copied. With `lazy` a run plays a few rounds and later
+/// ones go on, so that nobody waits long for the device. True when all is played or not wanted
+/// ever. Under the lock.
 bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores);
 
 #endif

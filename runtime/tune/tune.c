@@ -4,11 +4,11 @@
 // plan_exec.c like any other (block_sample.c). What follows from the times is the fusion host's
 // business.
 
+#include "rt_binding.h"
 #include "rt_block_sample.h"
 #include "rt_context.h"
 #include "rt_device.h"
 #include "rt_execute.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tune.h"
 
@@ -45,7 +45,7 @@ kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, k
 
 // ---- what takes part ----
 
-typedef struct contender { ///< the last one is the operations alone, without a program
+typedef struct contender { ///< the last one is the unfused operations, without a program
     kilni_small_plan small;
     kilni_score *score;
 } contender;
@@ -81,7 +81,7 @@ static kiln_status take_sample(tournament *t, contender *c, uint32_t repeats, fl
     return status;
 }
 
-/// A program that cannot be built or launched runs its operations alone: the time is not its own.
+/// A program that cannot be built or launched runs its unfused operations: the time is not its own.
 static void note_failures(tournament *t)
 {
     kiln_fuse_contender now[KILN_FUSE_MAX_CONTENDERS] = {{0}};
@@ -191,7 +191,7 @@ static bool is_close(const tournament *t)
 static bool inputs_failed(const tournament *t)
 {
     for (uint32_t i = 0; i < t->sample.block->n_tensors; i++) {
-        if (t->sample.run->places[t->sample.block->tensors[i]]->fault != NULL) {
+        if (t->sample.run->bindings[t->sample.block->tensors[i]]->fault != NULL) {
             return true;
         }
     }

@@ -208,8 +208,8 @@ static void start(walk *w)
         const kiln_tensor *tensor = w->segment->tokens[i];
         w->owner[i] = NOBODY;
         w->there[i] = !tensor->captured;
-        w->views[i] = tensor->place.placed ? tensor->place.view
-                                           : kiln_view_dense(&w->segment->tensors[i], NULL);
+        w->views[i] = tensor->binding.bound ? tensor->binding.view
+                                            : kiln_view_dense(&w->segment->tensors[i], NULL);
     }
 }
 

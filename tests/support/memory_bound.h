@@ -9,7 +9,7 @@
 
 /// The most that is alive at once during a run, inputs not counted: an operation's inputs are alive
 /// while its results are written, unless a result may go on in the memory of an input. Of
-/// temporaries, those of operations alone are taken from what the last run asked for.
+/// temporaries, those of unfused operations are taken from what the last run asked for.
 uint64_t memory_bound(const kiln_graph *graph);
 
 /// The most that one run makes the device hold, pool and all, beside what it holds before it;

@@ -3,9 +3,9 @@
 // is wrong is named, the fuser gets a strike, the program never comes back, and the smallest stream
 // that shows it lies in a file that shows it again.
 
+#include "rt_binding.h"
 #include "rt_check.h"
 #include "rt_device.h"
-#include "rt_place.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 #include "runtime_fixture.h"
@@ -470,10 +470,10 @@ static void test_a_plan_is_not_its_address(void)
     const kiln_tensor_desc inputs[] = {in->desc, indices->desc};
     const kiln_op_record record = {
         .op = KILN_OP_SELECT, .n_inputs = 2, .n_attrs = 1, .inputs = inputs, .attrs = &axis};
-    kilni_place *places[] = {&in->place, &indices->place};
+    kilni_binding *bindings[] = {&in->binding, &indices->binding};
     kiln_plan plan = {.n_ops = 1};
     const kiln_fuse_segment segment = {.plan = &plan, .ops = &record, .operands = operands};
-    const kilni_run run = {.device = c.f.device, .segment = &segment, .places = places};
+    const kilni_run run = {.device = c.f.device, .segment = &segment, .bindings = bindings};
     pthread_mutex_lock(&c.f.device->lock);
     in->slot = 0;
     indices->slot = 1;

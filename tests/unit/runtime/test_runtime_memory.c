@@ -113,11 +113,11 @@ static void transformer_on(const char *address, bool fusion)
     FIXTURE_OK(&f, kiln_device_set_fusion(f.device, fusion, &f.err));
     make_parts(&f, parts);
     kiln_graph *graph = capture_transformer(&f, parts);
-    snprintf(name, sizeof(name), "%s %s first run", address, fusion ? "fused" : "alone");
+    snprintf(name, sizeof(name), "%s %s first run", address, fusion ? "fused" : "unfused");
     uint64_t first = memory_of_run(f.device, graph, parts, PARTS, 1, 0);
     uint64_t bound = memory_bound(graph);
     printf("%-28s peak %8llu\n", name, (unsigned long long)first);
-    snprintf(name, sizeof(name), "%s %s", address, fusion ? "fused" : "alone");
+    snprintf(name, sizeof(name), "%s %s", address, fusion ? "fused" : "unfused");
     check_peak(graph, name, memory_of_run(f.device, graph, parts, PARTS, 1, 2), bound);
     kiln_graph_destroy(graph);
     for (int i = 0; i < PARTS; i++) {
@@ -330,7 +330,7 @@ static void random_on(const char *address, bool fusion, uint64_t first, uint64_t
         fixture_close(&f);
     }
     printf("%s %s: %llu programs, mean ratio %.3f, worst %.3f\n", address,
-           fusion ? "fused" : "alone", (unsigned long long)count, sum / (double)count, worst);
+           fusion ? "fused" : "unfused", (unsigned long long)count, sum / (double)count, worst);
     KILN_CHECK(sum / (double)count <= 1.15);
 }
 
@@ -394,7 +394,7 @@ typedef struct worker {
     bool same;
 } worker;
 
-/// Values as the program computes them when it runs alone, operation by operation.
+/// Values as the program computes them when it runs unfused, operation by operation.
 static void expect(worker *w, uint64_t seed)
 {
     kiln_tensor *results[MAX_VALUES] = {NULL};
@@ -447,7 +447,7 @@ static void *work(void *user)
 }
 
 /// Runs of several threads share one arena, results are read while later runs write it, and a trim
-/// in between takes it away: the values are those of operations that run alone.
+/// in between takes it away: the values are those of operations that run unfused.
 static void test_shared_arena_keeps_values(void)
 {
     fixture f;

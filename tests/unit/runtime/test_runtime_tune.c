@@ -319,7 +319,7 @@ static void run_graph(fixture *f, kiln_graph *graph, kiln_tensor *const *inputs,
     kiln_release(result);
 }
 
-/// A graph goes on with what a tournament found, here that the operations alone are faster.
+/// A graph goes on with what a tournament found, here that the unfused operations are faster.
 static void test_a_graph_takes_the_better_plan(void)
 {
     fixture f;

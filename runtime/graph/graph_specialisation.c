@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A graph on its tensors: a run gives the tensors of a binding places and hands its segment to the
-// executor, with no recording and no search. Other shapes get a binding of their own: the
-// operations recorded again on placeholders of those shapes. Decides which places a run uses;
-// planning and running are elsewhere.
+// A graph on its tensors: a run gives the tensors of a specialisation bindings and hands its
+// segment to the executor, with no recording and no search. Other shapes get a specialisation of
+// their own: the operations recorded again on placeholders of those shapes. Decides which bindings
+// a run uses; planning and running are elsewhere.
 
-#include "binding_internal.h"
+#include "graph_parts.h"
+#include "rt_binding.h"
 #include "rt_device.h"
 #include "rt_execute.h"
-#include "rt_place.h"
 #include "rt_random.h"
 #include "rt_record.h"
 #include "rt_run.h"
@@ -18,36 +18,36 @@
 /// Bindings kept of a graph: the captured one and those for the shapes seen last.
 enum { MAX_BINDINGS = 16 };
 
-// ---- bindings ----
+// ---- specialisations ----
 
-void kilni_graph_binding_free(kiln_graph *graph, kilni_graph_binding *bound)
+void kilni_graph_specialisation_free(kiln_graph *graph, kilni_graph_specialisation *spec)
 {
-    if (bound == NULL) {
+    if (spec == NULL) {
         return;
     }
     kiln_device *device = graph->device;
     pthread_mutex_lock(&device->lock);
-    if (bound->segment != NULL) {
-        kilni_segment_unpin(bound->segment);
-        kiln_fuse_stream_done(bound->stream->queue, bound->segment);
+    if (spec->segment != NULL) {
+        kilni_segment_unpin(spec->segment);
+        kiln_fuse_stream_done(spec->stream->queue, spec->segment);
     }
-    kilni_stream_destroy(bound->stream);
+    kilni_stream_destroy(spec->stream);
     pthread_mutex_unlock(&device->lock);
-    kilni_graph_release_all(device, bound->inputs, graph->n_inputs);
-    kilni_graph_release_all(device, bound->outputs, kilni_graph_results(graph));
-    kiln_free(kilni_graph_env(device), bound->locals);
-    kiln_free(kilni_graph_env(device), bound->places);
-    kiln_free(kilni_graph_env(device), bound->draws);
-    kiln_free(kilni_graph_env(device), bound);
+    kilni_graph_release_all(device, spec->inputs, graph->n_inputs);
+    kilni_graph_release_all(device, spec->outputs, kilni_graph_results(graph));
+    kiln_free(kilni_graph_env(device), spec->locals);
+    kiln_free(kilni_graph_env(device), spec->bindings);
+    kiln_free(kilni_graph_env(device), spec->draws);
+    kiln_free(kilni_graph_env(device), spec);
 }
 
 /// Random operations without a place of their own.
-static kiln_status list_draws(kilni_graph_binding *bound, kiln_error *err)
+static kiln_status list_draws(kilni_graph_specialisation *spec, kiln_error *err)
 {
-    const kiln_fuse_segment *segment = bound->segment;
-    const kiln_env *env = kilni_graph_env(bound->stream->device);
+    const kiln_fuse_segment *segment = spec->segment;
+    const kiln_env *env = kilni_graph_env(spec->stream->device);
     for (uint32_t pass = 0; pass < 2; pass++) {
-        bound->n_draws = 0;
+        spec->n_draws = 0;
         for (uint32_t op = 0; op < segment->plan->n_ops; op++) {
             uint32_t first = 0;
             const kiln_op_record *record = &segment->ops[op];
@@ -55,57 +55,58 @@ static kiln_status list_draws(kilni_graph_binding *bound, kiln_error *err)
                 record->attrs[first].type == KILN_ATTR_NONE &&
                 record->attrs[first + 2].type == KILN_ATTR_NONE) {
                 if (pass == 1) {
-                    bound->draws[bound->n_draws] = op;
+                    spec->draws[spec->n_draws] = op;
                 }
-                bound->n_draws++;
+                spec->n_draws++;
             }
         }
-        if (pass == 0 && bound->n_draws > 0) {
-            bound->draws = kiln_alloc_array(env, bound->n_draws, sizeof(*bound->draws));
+        if (pass == 0 && spec->n_draws > 0) {
+            spec->draws = kiln_alloc_array(env, spec->n_draws, sizeof(*spec->draws));
         }
-        if (bound->n_draws > 0 && bound->draws == NULL) {
-            bound->n_draws = 0;
+        if (spec->n_draws > 0 && spec->draws == NULL) {
+            spec->n_draws = 0;
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
         }
     }
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_graph_binding_create(kiln_device *device, kilni_stream *stream,
-                                       kilni_graph_binding **out_bound, kiln_error *err)
+kiln_status kilni_graph_specialisation_create(kiln_device *device, kilni_stream *stream,
+                                              kilni_graph_specialisation **out_spec,
+                                              kiln_error *err)
 {
-    kilni_graph_binding *bound = kiln_alloc(kilni_graph_env(device), sizeof(*bound));
-    if (bound == NULL) {
+    kilni_graph_specialisation *spec = kiln_alloc(kilni_graph_env(device), sizeof(*spec));
+    if (spec == NULL) {
         kilni_stream_destroy(stream);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
     }
-    *out_bound = bound;
-    bound->stream = stream;
-    kiln_status status = kilni_stream_next(stream, /*drain=*/true, &bound->segment, err);
+    *out_spec = spec;
+    spec->stream = stream;
+    kiln_status status = kilni_stream_next(stream, /*drain=*/true, &spec->segment, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     stream->capturing = false;
     stream->replaying = true;
-    if (bound->segment == NULL) {
+    if (spec->segment == NULL) {
         return KILN_STATUS_OK;
     }
-    bound->n_tensors = bound->segment->plan->n_tensors;
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        kiln_tensor *tensor = bound->segment->tokens[i];
+    spec->n_tensors = spec->segment->plan->n_tensors;
+    for (uint32_t i = 0; i < spec->n_tensors; i++) {
+        kiln_tensor *tensor = spec->segment->tokens[i];
         if (tensor->captured) {
             tensor->stream = 0;
         }
     }
-    bound->locals =
-        kiln_alloc_array(kilni_graph_env(device), bound->n_tensors, sizeof(*bound->locals));
-    bound->places =
-        kiln_alloc_array(kilni_graph_env(device), bound->n_tensors, sizeof(*bound->places));
-    if (bound->locals == NULL || bound->places == NULL) {
+    spec->locals =
+        kiln_alloc_array(kilni_graph_env(device), spec->n_tensors, sizeof(*spec->locals));
+    spec->bindings =
+        kiln_alloc_array(kilni_graph_env(device), spec->n_tensors, sizeof(*spec->bindings));
+    if (spec->locals == NULL || spec->bindings == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph of %u tensors",
-                         bound->n_tensors);
+                         spec->n_tensors);
     }
-    return list_draws(bound, err);
+    return list_draws(spec, err);
 }
 
 // ---- other shapes ----
@@ -115,13 +116,13 @@ static kiln_tensor *make_placeholder(const kiln_tensor *like)
 {
     kiln_tensor *tensor = kilni_tensor_new(like->handle, &like->desc);
     if (tensor != NULL) {
-        tensor->place.view = kiln_view_dense(&tensor->desc, NULL);
-        tensor->place.placed = true;
+        tensor->binding.view = kiln_view_dense(&tensor->desc, NULL);
+        tensor->binding.bound = true;
     }
     return tensor;
 }
 
-static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *stream,
+static kiln_status record_again(const kilni_graph_specialisation *base, kilni_stream *stream,
                                 kiln_tensor **map, kiln_error *err)
 {
     const kiln_fuse_segment *segment = base->segment;
@@ -144,7 +145,8 @@ static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *s
             status = kilni_stream_record(stream, &call, outputs, err);
         }
         if (status != KILN_STATUS_OK) {
-            return kiln_error_context(err, "binding the graph to other shapes, operation %u", op);
+            return kiln_error_context(err, "specialisation the graph to other shapes, operation %u",
+                                      op);
         }
         for (size_t i = 0; i < record->n_outputs; i++) {
             const kiln_tensor *first = segment->operands[op][record->n_inputs + i];
@@ -156,8 +158,8 @@ static kiln_status record_again(const kilni_graph_binding *base, kilni_stream *s
 }
 
 /// Fills `map` for what comes from outside: placeholders for inputs, constants as they are.
-static kiln_status map_outside(kiln_graph *graph, const kilni_graph_binding *base,
-                               kiln_tensor *const *inputs, kilni_graph_binding *fresh,
+static kiln_status map_outside(kiln_graph *graph, const kilni_graph_specialisation *base,
+                               kiln_tensor *const *inputs, kilni_graph_specialisation *fresh,
                                kiln_tensor **map, kiln_error *err)
 {
     for (size_t i = 0; i < graph->n_inputs; i++) {
@@ -187,7 +189,7 @@ static size_t find_input(const kiln_graph *graph, size_t result)
 }
 
 /// The recorder gave each result a hold; only outputs keep theirs.
-static void drop_holds(const kilni_graph_binding *base, kiln_tensor **map)
+static void drop_holds(const kilni_graph_specialisation *base, kiln_tensor **map)
 {
     for (uint32_t i = 0; i < base->n_tensors; i++) {
         const kiln_tensor *original = base->segment->tokens[i];
@@ -202,11 +204,11 @@ static void drop_holds(const kilni_graph_binding *base, kiln_tensor **map)
 }
 
 static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs,
-                          kilni_graph_binding **out_bound, kiln_error *err)
+                          kilni_graph_specialisation **out_spec, kiln_error *err)
 {
-    const kilni_graph_binding *base = graph->bindings;
+    const kilni_graph_specialisation *base = graph->specialisations;
     kiln_device *device = graph->device;
-    kilni_graph_binding scratch = {0};
+    kilni_graph_specialisation scratch = {0};
     kilni_stream *stream = NULL;
     kiln_tensor **map =
         kiln_alloc_array(kilni_graph_env(device), base->n_tensors + 1u, sizeof(*map));
@@ -233,10 +235,10 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs,
         kilni_stream_destroy(stream);
         goto out;
     }
-    status = kilni_graph_binding_create(device, stream, out_bound, err);
-    if (*out_bound != NULL) {
-        (*out_bound)->inputs = scratch.inputs;
-        (*out_bound)->outputs = scratch.outputs;
+    status = kilni_graph_specialisation_create(device, stream, out_spec, err);
+    if (*out_spec != NULL) {
+        (*out_spec)->inputs = scratch.inputs;
+        (*out_spec)->outputs = scratch.outputs;
         scratch.inputs = NULL;
         scratch.outputs = NULL;
     }
@@ -251,11 +253,11 @@ out:
 
 // ---- run ----
 
-static bool fits(const kiln_graph *graph, const kilni_graph_binding *bound,
+static bool fits(const kiln_graph *graph, const kilni_graph_specialisation *spec,
                  kiln_tensor *const *inputs)
 {
     for (size_t i = 0; i < graph->n_inputs; i++) {
-        if (!kiln_desc_same_shape(&bound->inputs[i]->desc, &inputs[i]->desc)) {
+        if (!kiln_desc_same_shape(&spec->inputs[i]->desc, &inputs[i]->desc)) {
             return false;
         }
     }
@@ -266,7 +268,7 @@ static kiln_status refuse_shapes(const kiln_graph *graph, kiln_tensor *const *in
                                  kiln_error *err)
 {
     for (size_t i = 0; i < graph->n_inputs; i++) {
-        const kiln_tensor_desc *captured = &graph->bindings->inputs[i]->desc;
+        const kiln_tensor_desc *captured = &graph->specialisations->inputs[i]->desc;
         const kiln_tensor_desc *given = &inputs[i]->desc;
         if (!kiln_desc_same_shape(captured, given)) {
             uint32_t axis = 0;
@@ -284,126 +286,129 @@ static kiln_status refuse_shapes(const kiln_graph *graph, kiln_tensor *const *in
     return KILN_STATUS_OK;
 }
 
-/// The binding for the shapes of `inputs`; `*out_evicted` is to be freed without the lock.
-static kiln_status find_binding(kiln_graph *graph, kiln_tensor *const *inputs,
-                                kilni_graph_binding **out_bound, kilni_graph_binding **out_evicted,
-                                kiln_error *err)
+/// The specialisation for the shapes of `inputs`; `*out_evicted` is to be freed without the lock.
+static kiln_status find_specialisation(kiln_graph *graph, kiln_tensor *const *inputs,
+                                       kilni_graph_specialisation **out_spec,
+                                       kilni_graph_specialisation **out_evicted, kiln_error *err)
 {
     size_t count = 0;
-    kilni_graph_binding *last = NULL;
-    for (kilni_graph_binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
-        if (fits(graph, bound, inputs)) {
-            *out_bound = bound;
+    kilni_graph_specialisation *last = NULL;
+    for (kilni_graph_specialisation *spec = graph->specialisations; spec != NULL;
+         spec = spec->next) {
+        if (fits(graph, spec, inputs)) {
+            *out_spec = spec;
             return KILN_STATUS_OK;
         }
-        last = bound;
+        last = spec;
         count++;
     }
     if (last == NULL) {
-        return kiln_fail(err, INTERNAL, "a graph without a binding");
+        return kiln_fail(err, INTERNAL, "a graph without a specialisation");
     }
     if (graph->fixed) {
         return refuse_shapes(graph, inputs, err);
     }
-    if (graph->bindings->segment == NULL) {
-        *out_bound = graph->bindings;
+    if (graph->specialisations->segment == NULL) {
+        *out_spec = graph->specialisations;
         return KILN_STATUS_OK;
     }
-    kilni_graph_binding *fresh = NULL;
+    kilni_graph_specialisation *fresh = NULL;
     kiln_status status = rebind(graph, inputs, &fresh, err);
     if (status != KILN_STATUS_OK) {
         *out_evicted = fresh;
         return status;
     }
     if (count >= MAX_BINDINGS) {
-        for (kilni_graph_binding *bound = graph->bindings; bound != NULL; bound = bound->next) {
-            if (bound->next == last) {
-                bound->next = NULL;
+        for (kilni_graph_specialisation *spec = graph->specialisations; spec != NULL;
+             spec = spec->next) {
+            if (spec->next == last) {
+                spec->next = NULL;
             }
         }
         *out_evicted = last;
     }
-    fresh->next = graph->bindings->next;
-    graph->bindings->next = fresh;
-    *out_bound = fresh;
+    fresh->next = graph->specialisations->next;
+    graph->specialisations->next = fresh;
+    *out_spec = fresh;
     return KILN_STATUS_OK;
 }
 
-static void share(kiln_device *device, kilni_place *target, const kilni_place *source)
+static void share(kiln_device *device, kilni_binding *target, const kilni_binding *source)
 {
     if (source->fault != NULL) {
-        kilni_place_fail(device, target, source->fault);
+        kilni_binding_fail(device, target, source->fault);
     } else {
-        kilni_place_share(target, source, &source->view);
+        kilni_binding_share(target, source, &source->view);
     }
 }
 
 /// An input that is not dense, or not at its buffer's start, is copied: the plan was made for
 /// those.
-static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_place *local,
-                              kilni_place **out_place, kiln_error *err)
+static kiln_status take_input(kiln_graph *graph, kiln_tensor *input, kilni_binding *local,
+                              kilni_binding **out_binding, kiln_error *err)
 {
     kiln_device *device = graph->device;
-    const kiln_view *view = &input->place.view;
+    const kiln_view *view = &input->binding.view;
     bool as_planned = kiln_view_is_contiguous(view) && view->offset_bytes == 0;
-    if (input->place.fault != NULL || as_planned) {
-        *out_place = &input->place;
+    if (input->binding.fault != NULL || as_planned) {
+        *out_binding = &input->binding;
         return KILN_STATUS_OK;
     }
-    *out_place = local;
-    return kilni_place_dense(device, &input->desc, &input->place, local, err);
+    *out_binding = local;
+    return kilni_binding_dense(device, &input->desc, &input->binding, local, err);
 }
 
-static kiln_status fill_places(kiln_graph *graph, kilni_graph_binding *bound,
-                               kiln_tensor *const *inputs, kiln_error *err)
+static kiln_status fill_bindings(kiln_graph *graph, kilni_graph_specialisation *spec,
+                                 kiln_tensor *const *inputs, kiln_error *err)
 {
     for (size_t i = 0; i < graph->n_inputs; i++) {
-        bound->inputs[i]->slot = UINT32_MAX;
+        spec->inputs[i]->slot = UINT32_MAX;
     }
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        kiln_tensor *tensor = bound->segment->tokens[i];
+    for (uint32_t i = 0; i < spec->n_tensors; i++) {
+        kiln_tensor *tensor = spec->segment->tokens[i];
         tensor->slot = i;
-        bound->places[i] = tensor->captured ? &bound->locals[i] : &tensor->place;
+        spec->bindings[i] = tensor->captured ? &spec->locals[i] : &tensor->binding;
     }
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < graph->n_inputs && status == KILN_STATUS_OK; i++) {
-        uint32_t slot = bound->inputs[i]->slot;
+        uint32_t slot = spec->inputs[i]->slot;
         if (slot == UINT32_MAX) {
             continue;
         }
-        status = take_input(graph, inputs[i], &bound->locals[slot], &bound->places[slot], err);
-        if (graph->carry_of[i] != UINT32_MAX && bound->places[slot] == &inputs[i]->place) {
+        status = take_input(graph, inputs[i], &spec->locals[slot], &spec->bindings[slot], err);
+        if (graph->carry_of[i] != UINT32_MAX && spec->bindings[slot] == &inputs[i]->binding) {
             // The plan drops it: that may not reach the caller's tensor.
-            share(graph->device, &bound->locals[slot], &inputs[i]->place);
-            bound->places[slot] = &bound->locals[slot];
+            share(graph->device, &spec->locals[slot], &inputs[i]->binding);
+            spec->bindings[slot] = &spec->locals[slot];
         }
     }
     return status;
 }
 
 /// Where a result of a run is.
-static const kilni_place *find_result(const kiln_graph *graph, const kilni_graph_binding *bound,
-                                      kiln_tensor *const *inputs, size_t result)
+static const kilni_binding *find_result(const kiln_graph *graph,
+                                        const kilni_graph_specialisation *spec,
+                                        kiln_tensor *const *inputs, size_t result)
 {
-    const kiln_tensor *tensor = bound->outputs[result];
+    const kiln_tensor *tensor = spec->outputs[result];
     size_t input = find_input(graph, result);
     if (input < graph->n_inputs) {
-        return &inputs[input]->place;
+        return &inputs[input]->binding;
     }
-    return tensor->captured ? bound->places[tensor->slot] : &tensor->place;
+    return tensor->captured ? spec->bindings[tensor->slot] : &tensor->binding;
 }
 
 /// The tensors of a run's outputs, before there are values: an input that is passed on is as long
 /// as that run's.
-static kiln_status make_outputs(const kiln_graph *graph, const kilni_graph_binding *bound,
+static kiln_status make_outputs(const kiln_graph *graph, const kilni_graph_specialisation *spec,
                                 kiln_tensor *const *inputs, kiln_tensor **out_tensors,
                                 kiln_error *err)
 {
     for (size_t i = 0; i < graph->n_outputs; i++) {
         size_t input = find_input(graph, i);
-        out_tensors[i] = kilni_tensor_new(bound->outputs[i]->handle,
-                                          input < graph->n_inputs ? &inputs[input]->desc
-                                                                  : &bound->outputs[i]->desc);
+        out_tensors[i] = kilni_tensor_new(spec->outputs[i]->handle, input < graph->n_inputs
+                                                                        ? &inputs[input]->desc
+                                                                        : &spec->outputs[i]->desc);
         if (out_tensors[i] == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
@@ -411,112 +416,112 @@ static kiln_status make_outputs(const kiln_graph *graph, const kilni_graph_bindi
     return KILN_STATUS_OK;
 }
 
-static void give_results(kiln_graph *graph, const kilni_graph_binding *bound,
+static void give_results(kiln_graph *graph, const kilni_graph_specialisation *spec,
                          kiln_tensor *const *inputs, kiln_tensor **advancing,
                          kiln_tensor **out_tensors)
 {
     for (size_t i = 0; i < graph->n_outputs; i++) {
-        kilni_tensor_settle(out_tensors[i], find_result(graph, bound, inputs, i));
+        kilni_tensor_settle(out_tensors[i], find_result(graph, spec, inputs, i));
     }
     for (uint32_t k = 0; advancing != NULL && k < graph->n_carries; k++) {
-        const kilni_place *place = find_result(graph, bound, inputs, graph->n_outputs + k);
-        kilni_carry_give(graph, k, place, advancing);
+        const kilni_binding *binding = find_result(graph, spec, inputs, graph->n_outputs + k);
+        kilni_carry_give(graph, k, binding, advancing);
     }
 }
 
 /// Gives each random operation of a run its place in the device's numbers. Without `on` they are
-/// open again, so that a binding to other shapes finds them as they were captured.
-static kiln_status set_draws(const kilni_graph_binding *bound, bool on, kiln_error *err)
+/// open again, so that a specialisation to other shapes finds them as they were captured.
+static kiln_status set_draws(const kilni_graph_specialisation *spec, bool on, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    for (uint32_t i = 0; i < bound->n_draws && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = 0; i < spec->n_draws && status == KILN_STATUS_OK; i++) {
         kiln_attr draw[3] = {{0}};
         uint32_t first = 0;
-        uint32_t op = bound->draws[i];
-        (void)kilni_random_draws(kiln_op_info_of(bound->segment->ops[op].op), &first);
-        status = on ? kilni_random_next(bound->stream->device, draw, err) : KILN_STATUS_OK;
+        uint32_t op = spec->draws[i];
+        (void)kilni_random_draws(kiln_op_info_of(spec->segment->ops[op].op), &first);
+        status = on ? kilni_random_next(spec->stream->device, draw, err) : KILN_STATUS_OK;
         for (uint32_t k = 0; k < 3 && status == KILN_STATUS_OK; k++) {
-            kiln_fuse_stream_set_scalar(bound->stream->queue, op, first + k, &draw[k]);
+            kiln_fuse_stream_set_scalar(spec->stream->queue, op, first + k, &draw[k]);
         }
     }
     return status;
 }
 
 /// A graph goes on with what a tournament found: recorded again for the same shapes. The old
-/// binding is to be freed without the lock.
-static void take_better_plan(kiln_graph *graph, kilni_graph_binding *bound,
-                             kiln_tensor *const *inputs, kilni_graph_binding **out_old)
+/// specialisation is to be freed without the lock.
+static void take_better_plan(kiln_graph *graph, kilni_graph_specialisation *spec,
+                             kiln_tensor *const *inputs, kilni_graph_specialisation **out_old)
 {
     kiln_error err = KILN_ERROR_INIT;
-    kilni_graph_binding *fresh = NULL;
-    if (bound->segment == NULL || bound->stays || !kiln_fuse_plan_outdone(bound->segment->plan) ||
+    kilni_graph_specialisation *fresh = NULL;
+    if (spec->segment == NULL || spec->stays || !kiln_fuse_plan_outdone(spec->segment->plan) ||
         *out_old != NULL || graph->leftover_inputs != NULL || graph->leftover_outputs != NULL) {
         return;
     }
     if (rebind(graph, inputs, &fresh, &err) != KILN_STATUS_OK) {
-        bound->stays = true;
+        spec->stays = true;
         *out_old = fresh;
         kiln_log_write(kilni_graph_env(graph->device), KILN_LOG_INFO, "runtime",
                        "a graph keeps a slower plan: %s", err.message);
         return;
     }
-    kilni_graph_binding **link = &graph->bindings;
-    while (*link != bound) {
+    kilni_graph_specialisation **link = &graph->specialisations;
+    while (*link != spec) {
         link = &(*link)->next;
     }
-    fresh->next = bound->next;
+    fresh->next = spec->next;
     *link = fresh;
-    *out_old = bound;
+    *out_old = spec;
 }
 
 /// `advancing`: NULL, or the inputs, where the next values of those that are carried go.
 static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
                               kiln_tensor **advancing, kiln_tensor **out_tensors,
-                              kilni_graph_binding **out_evicted, kiln_error *err)
+                              kilni_graph_specialisation **out_evicted, kiln_error *err)
 {
     kiln_device *device = graph->device;
-    kilni_graph_binding *bound = NULL;
+    kilni_graph_specialisation *spec = NULL;
     if (kilni_graph_find_capture(device, kiln_thread_id()) != NULL) {
         return kiln_fail(err, FAILED_PRECONDITION, "a graph cannot be run inside a capture");
     }
     kiln_status status = kilni_graph_place_inputs(device, inputs, graph->n_inputs, err);
     if (status == KILN_STATUS_OK) {
-        status = find_binding(graph, inputs, &bound, out_evicted, err);
+        status = find_specialisation(graph, inputs, &spec, out_evicted, err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = make_outputs(graph, bound, inputs, out_tensors, err);
+    status = make_outputs(graph, spec, inputs, out_tensors, err);
     if (status == KILN_STATUS_OK && advancing != NULL) {
-        status = kilni_carry_prepare(graph, bound, inputs, err);
+        status = kilni_carry_prepare(graph, spec, inputs, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = fill_places(graph, bound, inputs, err);
+        status = fill_bindings(graph, spec, inputs, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = set_draws(bound, /*on=*/true, err);
+        status = set_draws(spec, /*on=*/true, err);
     }
     if (status == KILN_STATUS_OK && advancing != NULL) {
         kilni_carry_take(graph, inputs);
     }
-    if (status == KILN_STATUS_OK && bound->segment != NULL) {
+    if (status == KILN_STATUS_OK && spec->segment != NULL) {
         kilni_run run = {.device = device,
-                         .engine = bound->stream->engine,
-                         .segment = bound->segment,
-                         .places = bound->places};
+                         .engine = spec->stream->engine,
+                         .segment = spec->segment,
+                         .bindings = spec->bindings};
         uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);
         kilni_trace_span(device, KILNI_SPAN_RUN, "graph", start_ns);
     }
     if (status == KILN_STATUS_OK) {
-        give_results(graph, bound, inputs, advancing, out_tensors);
+        give_results(graph, spec, inputs, advancing, out_tensors);
     }
-    (void)set_draws(bound, /*on=*/false, NULL);
-    for (uint32_t i = 0; i < bound->n_tensors; i++) {
-        kilni_place_clear(device, &bound->locals[i]);
+    (void)set_draws(spec, /*on=*/false, NULL);
+    for (uint32_t i = 0; i < spec->n_tensors; i++) {
+        kilni_binding_clear(device, &spec->locals[i]);
     }
     if (status == KILN_STATUS_OK) {
-        take_better_plan(graph, bound, inputs, out_evicted);
+        take_better_plan(graph, spec, inputs, out_evicted);
     }
     return status;
 }
@@ -530,13 +535,13 @@ static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inp
                          graph->n_inputs, graph->n_outputs, n_inputs, n_outputs);
     }
     for (size_t i = 0; i < n_inputs; i++) {
-        kiln_dtype wanted = graph->bindings->inputs[i]->desc.dtype;
+        kiln_dtype wanted = graph->specialisations->inputs[i]->desc.dtype;
         if (inputs[i] != NULL && inputs[i]->desc.dtype != wanted) {
             return kiln_fail(err, INVALID_ARGUMENT, "input %zu is %s; the graph wants %s", i,
                              kiln_dtype_name(inputs[i]->desc.dtype), kiln_dtype_name(wanted));
         }
         if (inputs[i] != NULL &&
-            inputs[i]->desc.scheme != graph->bindings->inputs[i]->desc.scheme) {
+            inputs[i]->desc.scheme != graph->specialisations->inputs[i]->desc.scheme) {
             return kiln_fail(err, INVALID_ARGUMENT,
                              "input %zu is quantised by another scheme than the graph wants", i);
         }
@@ -555,7 +560,7 @@ static kiln_status run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_i
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    kilni_graph_binding *evicted = NULL;
+    kilni_graph_specialisation *evicted = NULL;
     pthread_mutex_lock(&graph->device->lock);
     status = run_locked(graph, inputs, advancing, out_tensors, &evicted, err);
     kiln_tensor **leftover_inputs = graph->leftover_inputs;
@@ -565,7 +570,7 @@ static kiln_status run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_i
     pthread_mutex_unlock(&graph->device->lock);
     kilni_graph_release_all(graph->device, leftover_inputs, graph->n_inputs);
     kilni_graph_release_all(graph->device, leftover_outputs, kilni_graph_results(graph));
-    kilni_graph_binding_free(graph, evicted);
+    kilni_graph_specialisation_free(graph, evicted);
     kilni_carry_release(graph);
     for (size_t i = 0; status != KILN_STATUS_OK && i < n_outputs; i++) {
         kiln_release(out_tensors[i]);

@@ -3,11 +3,11 @@
 // Decides when memory goes back to the backend: with the last view of it. All under the device's
 // lock.
 
+#include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_memory_account.h"
-#include "rt_place.h"
 
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause)
 {
@@ -28,11 +28,11 @@ void kilni_fault_release(kiln_device *device, kilni_fault *fault)
     }
 }
 
-static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_place *place,
+static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_binding *binding,
                                 kiln_buffer **out_buffer, kiln_error *err)
 {
     if (device->memory.allocator != NULL) {
-        return device->memory.allocator->alloc(device->memory.allocator, bytes, place, out_buffer,
+        return device->memory.allocator->alloc(device->memory.allocator, bytes, binding, out_buffer,
                                                err);
     }
     const kiln_backend_ops *ops = device->backend->ops;
@@ -40,8 +40,8 @@ static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_p
     return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
 }
 
-kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
-                              kiln_error *err)
+kiln_status kilni_binding_alloc(kiln_device *device, const kiln_tensor_desc *desc,
+                                kilni_binding *binding, kiln_error *err)
 {
     int64_t bytes = kiln_desc_bytes(desc);
     if (bytes < 0) {
@@ -53,9 +53,9 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         if (storage == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a buffer's record");
         }
-        kiln_status status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
+        kiln_status status = alloc_buffer(device, (size_t)bytes, binding, &storage->buffer, err);
         if (status == KILN_STATUS_RESOURCE_EXHAUSTED && kilni_reclaim(device)) {
-            status = alloc_buffer(device, (size_t)bytes, place, &storage->buffer, err);
+            status = alloc_buffer(device, (size_t)bytes, binding, &storage->buffer, err);
         }
         if (status != KILN_STATUS_OK) {
             kiln_free(&device->context->env, storage);
@@ -65,33 +65,33 @@ kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc,
         storage->bytes = (uint64_t)bytes;
         kilni_count_live(&device->memory, storage->bytes);
     }
-    place->storage = storage;
-    place->view = kiln_view_dense(desc, storage != NULL ? storage->buffer : NULL);
-    place->placed = true;
+    binding->storage = storage;
+    binding->view = kiln_view_dense(desc, storage != NULL ? storage->buffer : NULL);
+    binding->bound = true;
     return KILN_STATUS_OK;
 }
 
-void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view)
+void kilni_binding_share(kilni_binding *binding, const kilni_binding *source, const kiln_view *view)
 {
-    place->storage = source->storage;
-    if (place->storage != NULL) {
-        place->storage->refs++;
+    binding->storage = source->storage;
+    if (binding->storage != NULL) {
+        binding->storage->refs++;
     }
-    place->view = *view;
-    place->placed = true;
+    binding->view = *view;
+    binding->bound = true;
 }
 
-void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault)
+void kilni_binding_fail(kiln_device *device, kilni_binding *binding, kilni_fault *fault)
 {
-    kilni_place_clear(device, place);
+    kilni_binding_clear(device, binding);
     fault->refs++;
-    place->fault = fault;
-    place->placed = true;
+    binding->fault = fault;
+    binding->bound = true;
 }
 
-void kilni_place_clear(kiln_device *device, kilni_place *place)
+void kilni_binding_clear(kiln_device *device, kilni_binding *binding)
 {
-    kilni_storage *storage = place->storage;
+    kilni_storage *storage = binding->storage;
     if (storage != NULL && --storage->refs == 0) {
         kilni_dependencies_release(storage->dependencies);
         storage->dependencies = NULL;
@@ -103,64 +103,65 @@ void kilni_place_clear(kiln_device *device, kilni_place *place)
     } else if (storage != NULL && storage->kept > 0 && storage->refs == storage->kept) {
         device->memory.reclaimers->forget(device, storage);
     }
-    kilni_fault_release(device, place->fault);
-    place->storage = NULL;
-    place->fault = NULL;
-    place->placed = false;
-    place->described = false;
+    kilni_fault_release(device, binding->fault);
+    binding->storage = NULL;
+    binding->fault = NULL;
+    binding->bound = false;
+    binding->described = false;
 }
 
-void kilni_place_describe(kilni_place *place)
+void kilni_binding_describe(kilni_binding *binding)
 {
-    place->described = true;
-    place->flags = KILN_TENSOR_PLACED;
-    place->align_log2 = 0;
-    if (place->fault != NULL) {
+    binding->described = true;
+    binding->flags = KILN_TENSOR_PLACED;
+    binding->align_log2 = 0;
+    if (binding->fault != NULL) {
         return;
     }
-    if (kiln_view_is_contiguous(&place->view)) {
-        place->flags |= KILN_TENSOR_CONTIGUOUS;
-        place->flags |= place->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
+    if (kiln_view_is_contiguous(&binding->view)) {
+        binding->flags |= KILN_TENSOR_CONTIGUOUS;
+        binding->flags |= binding->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
     }
-    uint64_t offset = (uint64_t)place->view.offset_bytes;
-    place->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes
-    while (place->align_log2 > 0 && (offset & ((1u << place->align_log2) - 1)) != 0) {
-        place->align_log2--;
+    uint64_t offset = (uint64_t)binding->view.offset_bytes;
+    binding->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes
+    while (binding->align_log2 > 0 && (offset & ((1u << binding->align_log2) - 1)) != 0) {
+        binding->align_log2--;
     }
 }
 
 // ---- elements ----
 
-kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
-                              const kilni_place *place, kilni_place *out_dense, kiln_error *err)
+kiln_status kilni_binding_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                                const kilni_binding *binding, kilni_binding *out_dense,
+                                kiln_error *err)
 {
-    kiln_status status = kilni_place_alloc(device, desc, out_dense, err);
+    kiln_status status = kilni_binding_alloc(device, desc, out_dense, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     const kiln_op_record record = {
         .op = KILN_OP_CONTIGUOUS, .n_inputs = 1, .n_outputs = 1, .inputs = desc, .outputs = desc};
     if (!kilni_storage_await(out_dense->storage, &device->context->env,
-                             kilni_place_dependencies(place))) {
+                             kilni_binding_dependencies(binding))) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
     }
-    return device->backend->ops->execute(device->backend, &record, &place->view, &out_dense->view,
+    return device->backend->ops->execute(device->backend, &record, &binding->view, &out_dense->view,
                                          err);
 }
 
-kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
-                             const kilni_place *place, void *out_data, kiln_error *err)
+kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc,
+                               const kilni_binding *binding, void *out_data, kiln_error *err)
 {
     size_t bytes = (size_t)kiln_desc_bytes(desc);
-    kilni_place dense = {0};
+    kilni_binding dense = {0};
     if (bytes == 0) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = kilni_place_dense(device, desc, place, &dense, err);
+    kiln_status status = kilni_binding_dense(device, desc, binding, &dense, err);
     if (status == KILN_STATUS_OK) {
         status = device->backend->ops->read(device->backend, dense.view.buffer,
                                             (size_t)dense.view.offset_bytes, out_data, bytes, err);
     }
-    kilni_place_clear(device, &dense);
+    kilni_binding_clear(device, &dense);
     return status;
 }

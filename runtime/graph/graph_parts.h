@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#ifndef KILN_RUNTIME_BINDING_INTERNAL_H
-#define KILN_RUNTIME_BINDING_INTERNAL_H
+#ifndef KILN_RUNTIME_GRAPH_PARTS_H
+#define KILN_RUNTIME_GRAPH_PARTS_H
 
-/// What capturing a graph (kiln_graph.c), binding it to shapes and running it (graph_binding.c) and
-/// carrying results over to the next run (graph_carry.c) share.
+/// What capturing a graph (kiln_graph.c), specialisation it to shapes and running it
+/// (graph_specialisation.c) and carrying results over to the next run (graph_carry.c) share.
 
 #include "memory_internal.h"
 #include "rt_device.h"
 #include "rt_tensor.h"
 
 /// A captured segment for one set of input shapes.
-typedef struct kilni_graph_binding {
+typedef struct kilni_graph_specialisation {
     kilni_stream *stream;
     const kiln_fuse_segment *segment; ///< NULL when nothing was recorded
     uint32_t n_tensors;
     kiln_tensor **inputs; ///< the tensors of begin, or placeholders; held
     kiln_tensor **outputs; ///< captured tensors, then the next values of what is carried; held
-    kilni_place *locals; ///< per segment tensor, for values inside a run
-    kilni_place **places; ///< per segment tensor, as the executor sees it
+    kilni_binding *locals; ///< per segment tensor, for values inside a run
+    kilni_binding **bindings; ///< per segment tensor, as the executor sees it
     uint32_t *draws; ///< operations that draw random numbers at each run
     uint32_t n_draws;
     bool stays; ///< a better plan was found, but could not be taken
-    struct kilni_graph_binding *next;
-} kilni_graph_binding;
+    struct kilni_graph_specialisation *next;
+} kilni_graph_specialisation;
 
 /// An input whose next value a run makes.
 typedef struct kilni_carry {
@@ -42,8 +42,8 @@ struct kiln_graph {
     kilni_carry *carries;
     uint32_t n_carries;
     bool fixed; ///< bound to no other shapes
-    kilni_graph_binding *bindings; ///< the first is what was captured
-    kiln_tensor **leftover_inputs; ///< of a binding that failed, released without the lock
+    kilni_graph_specialisation *specialisations; ///< the first is what was captured
+    kiln_tensor **leftover_inputs; ///< of a specialisation that failed, released without the lock
     kiln_tensor **leftover_outputs;
 };
 
@@ -71,13 +71,14 @@ kiln_status kilni_graph_check_tensors(const kiln_device *device, kiln_tensor *co
 kiln_status kilni_graph_place_inputs(kiln_device *device, kiln_tensor *const *tensors, size_t count,
                                      kiln_error *err);
 
-// ---- bindings (graph_binding.c) ----
+// ---- specialisations (graph_specialisation.c) ----
 
-void kilni_graph_binding_free(kiln_graph *graph, kilni_graph_binding *bound);
-/// Ends recording on `stream` and makes what a run needs. The stream is the binding's from now on,
-/// also on failure.
-kiln_status kilni_graph_binding_create(kiln_device *device, kilni_stream *stream,
-                                       kilni_graph_binding **out_bound, kiln_error *err);
+void kilni_graph_specialisation_free(kiln_graph *graph, kilni_graph_specialisation *spec);
+/// Ends recording on `stream` and makes what a run needs. The stream is the specialisation's from
+/// now on, also on failure.
+kiln_status kilni_graph_specialisation_create(kiln_device *device, kilni_stream *stream,
+                                              kilni_graph_specialisation **out_spec,
+                                              kiln_error *err);
 
 // ---- what is carried (graph_carry.c; all but release under the lock) ----
 
@@ -85,15 +86,15 @@ kiln_status kilni_graph_binding_create(kiln_device *device, kilni_stream *stream
 kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err);
 /// Fills in `carry_of` and `carries` for the inputs that have a next value in `next`, or NULL.
 kiln_status kilni_carry_adopt(kiln_graph *graph, kiln_tensor *const *next, kiln_error *err);
-/// With the captured binding: its pins are counted.
+/// With the captured specialisation: its pins are counted.
 void kilni_carry_count(kiln_graph *graph);
 /// Decides what this run may write over, and makes tensors for the next values of the others.
-kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_binding *bound,
+kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_specialisation *spec,
                                 kiln_tensor *const *tensors, kiln_error *err);
 /// From here the run has the only share in what it may write over: it cannot fail any more.
 void kilni_carry_take(kiln_graph *graph, kiln_tensor *const *tensors);
 /// Puts the next value of carry `k` in its input's place.
-void kilni_carry_give(kiln_graph *graph, uint32_t k, const kilni_place *place,
+void kilni_carry_give(kiln_graph *graph, uint32_t k, const kilni_binding *binding,
                       kiln_tensor **tensors);
 /// Without the lock: lets go of what was replaced, or made in vain.
 void kilni_carry_release(kiln_graph *graph);

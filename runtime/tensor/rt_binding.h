@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#ifndef KILN_RUNTIME_PLACE_H
-#define KILN_RUNTIME_PLACE_H
+#ifndef KILN_RUNTIME_BINDING_H
+#define KILN_RUNTIME_BINDING_H
 
-/// Memory that tensors share, and where in it each of them is (place.c). All under the device's
+/// Memory that tensors share, and where in it each of them is (binding.c). All under the device's
 /// lock.
 
 #include "fusion_host.h"
@@ -34,16 +34,16 @@ typedef struct kilni_storage {
     uint64_t bytes; ///< counted as live; 0: of a window, or somebody else's
 } kilni_storage;
 
-/// Where a tensor's elements are, once it is placed; with a fault there are none.
-typedef struct kilni_place {
-    bool placed;
+/// Where a tensor's elements are, once it is bound; with a fault there are none.
+typedef struct kilni_binding {
+    bool bound;
     bool described; ///< the next two are known
     uint8_t flags; ///< of a record's tensor here: KILN_TENSOR_*
     uint8_t align_log2;
     kilni_storage *storage; ///< NULL for a tensor without elements
     kilni_fault *fault;
     kiln_view view;
-} kilni_place;
+} kilni_binding;
 
 /// Failures of queued work. All under the device's lock.
 typedef struct kilni_faults {
@@ -51,31 +51,33 @@ typedef struct kilni_faults {
     kilni_fault no_memory; ///< stands in when there is none for a fault's record
 } kilni_faults;
 
-kiln_status kilni_place_alloc(kiln_device *device, const kiln_tensor_desc *desc, kilni_place *place,
-                              kiln_error *err);
-void kilni_place_share(kilni_place *place, const kilni_place *source, const kiln_view *view);
+kiln_status kilni_binding_alloc(kiln_device *device, const kiln_tensor_desc *desc,
+                                kilni_binding *binding, kiln_error *err);
+void kilni_binding_share(kilni_binding *binding, const kilni_binding *source,
+                         const kiln_view *view);
 
-/// A dense copy of the elements at `place`, made on the device. Cleared by the caller, also on
+/// A dense copy of the elements at `binding`, made on the device. Cleared by the caller, also on
 /// failure.
-kiln_status kilni_place_dense(kiln_device *device, const kiln_tensor_desc *desc,
-                              const kilni_place *place, kilni_place *out_dense, kiln_error *err);
+kiln_status kilni_binding_dense(kiln_device *device, const kiln_tensor_desc *desc,
+                                const kilni_binding *binding, kilni_binding *out_dense,
+                                kiln_error *err);
 
-/// The elements of a place in row-major order; waits.
-kiln_status kilni_place_read(kiln_device *device, const kiln_tensor_desc *desc,
-                             const kilni_place *place, void *out_data, kiln_error *err);
+/// The elements of a binding in row-major order; waits.
+kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc,
+                               const kilni_binding *binding, void *out_data, kiln_error *err);
 
 /// Finds out what a record says of the memory: KILN_TENSOR_* and the alignment.
-void kilni_place_describe(kilni_place *place);
-void kilni_place_fail(kiln_device *device, kilni_place *place, kilni_fault *fault);
-void kilni_place_clear(kiln_device *device, kilni_place *place);
+void kilni_binding_describe(kilni_binding *binding);
+void kilni_binding_fail(kiln_device *device, kilni_binding *binding, kilni_fault *fault);
+void kilni_binding_clear(kiln_device *device, kilni_binding *binding);
 
 /// Never NULL.
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);
 void kilni_fault_release(kiln_device *device, kilni_fault *fault);
 
-static inline kilni_dependencies *kilni_place_dependencies(const kilni_place *place)
+static inline kilni_dependencies *kilni_binding_dependencies(const kilni_binding *binding)
 {
-    return place->storage != NULL ? place->storage->dependencies : NULL;
+    return binding->storage != NULL ? binding->storage->dependencies : NULL;
 }
 
 #endif
