@@ -19,7 +19,7 @@ extern "C" {
 #if defined(__GNUC__)
 #define KILN_API __attribute__((visibility("default")))
 #define KILN_NODISCARD __attribute__((warn_unused_result))
-/// A call that the running program rarely reaches: compilers move the way to it out of the hot code.
+/// Rarely called: compilers move the way to the call out of the hot code.
 #define KILN_COLD __attribute__((cold))
 #define KILN_PRINTF(format_index, first_index)                                                     \
     __attribute__((format(printf, format_index, first_index)))

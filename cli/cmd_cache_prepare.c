@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln cache prepare MODEL`: fills the cache with the binaries that a device without a compiler
-// needs for a model: fused as such a device chooses, and every operation alone. To be run where the
-// same device has its compiler; the cache's folder is then taken along.
+// needs for a model: fused as such a device chooses, and every operation unfused. To be run where
+// the same device has its compiler; the cache's folder is then taken along.
 
 #include "cli.h"
 #include "model_run.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln explain MODEL`: how the model is cut into blocks, what every fuser offered for them, who
-// won, what it took, and why the rest runs alone; as text, as JSON, as a page. Inputs without a
+// won, what it took, and why the rest runs unfused; as text, as JSON, as a page. Inputs without a
 // file are numbers of ours in the model's shape, unknown lengths 1. Decides how often the model
 // runs to be measured.
 
@@ -208,7 +208,7 @@ int cmd_explain(int argc, char **argv)
         parse,
         "MODEL",
         "Tells for each block the operations, the candidates with their scores and the "
-        "winner, and for each operation left alone the reason; as text, as JSON or as a page.",
+        "winner, and for each operation left unfused the reason; as text, as JSON or as a page.",
         children,
         NULL,
         NULL};

@@ -325,7 +325,7 @@ KILN_API void kiln_explanation_print(const kiln_explanation *explanation, uint32
                                      kiln_string *out);
 
 /// Both in one: writes for each block of the plan its operations, the candidates with length, score
-/// and reason, and the winner; for each operation left alone the reason of each fuser. Text of at
+/// and reason, and the winner; for each operation left unfused the reason of each fuser. Text of at
 /// most 100 columns. Ownership: `out` is the caller's. Lifetime: n/a. Thread: as streams. Errors:
 /// RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_explain(kiln_fuse_engine *engine,

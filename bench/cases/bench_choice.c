@@ -26,7 +26,7 @@ kiln_status bench_choice(const bench_options *options, kiln_error *err)
                             .against = "within 5 % of the fastest",
                             .ratio = (double)tally.good[mode] / tally.blocks,
                             .bar = 0.95,
-                            .peer_version = "every candidate, and the operations alone",
+                            .peer_version = "every candidate, and the unfused operations",
                             .device = options->device != NULL ? options->device : "opencl:0",
                             .samples = tally.blocks};
         bench_report(options, &row);

@@ -5,7 +5,7 @@
 //
 // A judge's tournament measures all ways in turns, so that their ratios hold whatever the machine
 // does beside; from judge to judge memory and threads lie elsewhere. The fastest way is the one
-// with the least median ratio to the operations alone. A choice is good when the median of its
+// with the least median ratio to the unfused operations. A choice is good when the median of its
 // ratios to the fastest is at most 1.05. Is one above 1.025, more judges are asked. One above 1.05
 // is a miss, unless after all judges the 95 % interval of its median (order statistics) reaches
 // down to 1: then the two cannot be told apart. These ties are counted, and shown apart.
@@ -22,7 +22,7 @@ enum { JUDGES = 3, MORE_JUDGES = 9, MAX_BLOCKS = 256, MAX_WAYS = 10, LAZY_RUNS =
 static const double near = 1.05; // of the fastest
 static const double unclear = 1.025;
 
-typedef struct way { ///< to run a block; the first is its operations alone
+typedef struct way { ///< to run a block; the first is its unfused operations
     char who[72];
     double ns[MORE_JUDGES]; ///< by judge; 0: not measured
 } way;
@@ -124,7 +124,7 @@ static block *block_at(block *blocks, uint32_t *count, const kiln_explained_bloc
     memset(added, 0, sizeof(*added));
     added->first = given->ops[0];
     added->n_ops = given->n_ops;
-    snprintf(added->ways[0].who, sizeof(added->ways[0].who), "alone");
+    snprintf(added->ways[0].who, sizeof(added->ways[0].who), "unfused");
     added->n_ways = 1;
     return added;
 }
@@ -259,7 +259,7 @@ static kiln_ratio ratio_of(const way *a, const way *b)
 static uint32_t fastest(const block *b)
 {
     uint32_t best = 0;
-    double least = 1; // the operations alone
+    double least = 1; // the unfused operations
     for (uint32_t i = 1; i < b->n_ways; i++) {
         kiln_ratio r = ratio_of(&b->ways[i], &b->ways[0]);
         if (r.count > 0 && r.median < least) {

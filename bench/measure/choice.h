@@ -3,7 +3,7 @@
 #define KILN_BENCH_CHOICE_H
 
 /// How good the choice among a block's candidates is: each against all others and against the
-/// block's operations alone, measured by tournaments that had no part in the choice.
+/// block's unfused operations, measured by tournaments that had no part in the choice.
 
 #include "kiln.h"
 
@@ -29,7 +29,7 @@ typedef struct choice_program {
 typedef struct choice_tally {
     const char *device; ///< NULL: the first OpenCL device
     bool quiet; ///< misses are not printed
-    uint32_t blocks; ///< with more than one way to run them: each has its operations alone
+    uint32_t blocks; ///< with more than one way to run them: each has its unfused operations
     uint32_t good[CHOICE_MODES]; ///< chosen within 5 % of the fastest, by the rule in choice.c
     uint32_t ties[CHOICE_MODES]; ///< of the good: nothing tells the choice from the fastest
     uint32_t recut[CHOICE_MODES]; ///< the operations went to another block: not counted as good

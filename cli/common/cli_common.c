@@ -18,7 +18,7 @@ static const struct argp_option device_options[] = {
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
     {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
     {"check", 'C', "MODE", 0,
-     "compare fused blocks with their operations alone: off, first, always", 0},
+     "compare fused blocks with their unfused operations: off, first, always", 0},
     {"set", 's', "NAME=VALUE", 0, "set an option (see `kiln config`); may be repeated", 0},
     {0},
 };

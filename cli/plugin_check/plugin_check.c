@@ -494,7 +494,7 @@ int plugin_check(int argc, char **argv)
         parse,
         "FILE",
         "Checks a fuser plugin. Level 1: the file; 2: life of its objects; 3: the rules of fusing; "
-        "4: results against the operations alone; 5: its kernels; 6: broken hosts and states; 7: "
+        "4: results against the unfused operations; 5: its kernels; 6: broken hosts and states; 7: "
         "threads; 8: speed and honesty of its estimates.",
         NULL,
         NULL,

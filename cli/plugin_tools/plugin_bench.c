@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln plugin bench FILE`: a stream or a model whole, and each of its blocks by every fuser alone
-// and by its operations alone, in turns. Blocks are told by class and size: what operators they
+// and by its unfused operations, in turns. Blocks are told by class and size: what operators they
 // have, how many bytes must move. Equal blocks are measured once.
 
 #include "plugin_cli.h"
@@ -24,7 +24,7 @@ typedef struct figures { ///< nanoseconds
     double least, median, most;
 } figures;
 
-typedef struct contender { ///< a fuser, or the operations alone, with one block
+typedef struct contender { ///< a fuser, or the unfused operations, with one block
     figures ns;
     double predicted_ns; ///< 0: not for the whole block
     bool ran;
@@ -36,9 +36,9 @@ typedef struct block {
     uint32_t classes; ///< bit for each kiln_op_class
     uint32_t n_ops;
     double bytes;
-    double baseline_ns; ///< predicted for the operations alone
+    double baseline_ns; ///< predicted for the unfused operations
     const char *winner;
-    contender by[MOST_FUSERS + 1]; ///< the first: operations alone
+    contender by[MOST_FUSERS + 1]; ///< the first: unfused operations
 } block;
 
 typedef struct bench {
@@ -50,7 +50,7 @@ typedef struct bench {
     block blocks[MOST_BLOCKS];
     uint32_t n_blocks;
     uint32_t *places; ///< of the explanation's operations in the file; NULL: they are others
-    figures whole[2]; ///< operations alone, fused
+    figures whole[2]; ///< unfused operations, fused
     kiln_graph_info info;
     double bytes_per_s;
 } bench;
@@ -348,7 +348,7 @@ static kiln_status time_block(bench *b, block *on, kiln_error *err)
 
 static kiln_status time_whole(bench *b, kiln_error *err)
 {
-    kiln_graph *graphs[2] = {NULL, NULL}; // operations alone, fused
+    kiln_graph *graphs[2] = {NULL, NULL}; // unfused operations, fused
     plugin_job *jobs[2] = {&b->job, &b->job};
     b->info = (kiln_graph_info)KILN_GRAPH_INFO_INIT;
     kiln_status status = plugin_job_capture(&b->job, &graphs[1], err);
@@ -467,7 +467,7 @@ static bool is_first(const bench *b, uint32_t index)
 
 static const char *name_of(const bench *b, uint32_t at)
 {
-    return at == 0 ? "operations alone" : b->e.fusers[at - 1];
+    return at == 0 ? "unfused operations" : b->e.fusers[at - 1];
 }
 
 // ---- telling ----
@@ -564,7 +564,7 @@ static kiln_status write_json(const bench *b, kiln_error *err)
                   b->options->path, "device", kiln_device_info_of(b->job.device)->name,
                   "bytes_per_s", b->bytes_per_s, "bytes", plugin_job_bytes(&b->job), "repeat",
                   (int)b->options->repeat, "ops", (json_int_t)b->info.ops, "ops_fused",
-                  (json_int_t)b->info.ops_fused, "blocks", (json_int_t)b->info.blocks, "alone",
+                  (json_int_t)b->info.ops_fused, "blocks", (json_int_t)b->info.blocks, "unfused",
                   whole_json(b, 0), "fused", whole_json(b, 1), "groups", groups);
     bool out = strcmp(b->options->json, "-") == 0;
     int failed = root == NULL ? -1

@@ -332,7 +332,7 @@ static void print_step(const dumper *d, uint32_t index)
     const kiln_program *p = d->b->program;
     const kiln_program_step *step = &p->steps[index];
     if (step->kind != KILN_STEP_LAUNCH) {
-        printf("    step %u: operation %u alone\n", index,
+        printf("    step %u: operation %u, unfused\n", index,
                step->index < d->b->n_ops ? d->b->ops[step->index] : step->index);
         return;
     }
@@ -415,7 +415,7 @@ static void print_alone(const kiln_explanation *e)
 {
     for (uint32_t i = 0; i < e->n_ops; i++) {
         if (e->ops[i].block == UINT32_MAX && e->ops[i].step != UINT32_MAX) {
-            printf("alone: [%u] %s\n", i, e->ops[i].text);
+            printf("unfused: [%u] %s\n", i, e->ops[i].text);
         }
     }
 }

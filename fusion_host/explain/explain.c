@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Collects what the search did: each block with its candidates, times and winner, for each
-// operation left alone what every fuser said about it, and which tensors are in memory when. Only
+// operation left unfused what every fuser said about it, and which tensors are in memory when. Only
 // reads what the plan kept; it decides nothing. How it looks is explain_text.c's and the command's.
 #include <string.h>
 

@@ -122,7 +122,7 @@ static void put_range(kiln_string *line, const uint32_t *ops, uint32_t n_ops)
     }
 }
 
-/* What the steps of a block, or of an operation alone, took; 0: not measured. */
+/* What the steps of a block, or of an unfused operation, took; 0: not measured. */
 static double measured_ns(const kiln_explanation *e, uint32_t block, uint32_t op)
 {
     double ns = 0;
@@ -173,7 +173,7 @@ static void put_block(const kiln_explanation *e, uint32_t index, uint32_t flags,
 static void put_alone(const kiln_explanation *e, uint32_t op, kiln_string *out)
 {
     double ns = measured_ns(e, KILNI_FUSE_NONE, op);
-    kiln_string_printf(out, "alone: operation %u", op);
+    kiln_string_printf(out, "unfused: operation %u", op);
     if (ns > 0) {
         kiln_string_printf(out, ", took %.1f us", ns / 1e3);
     }

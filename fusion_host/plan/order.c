@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The order in which blocks and single operations run. What a step needs comes before it; apart
 // from that they stay as recorded, a block where its first operation was. Should blocks wait for
-// each other after all, the first of them is dissolved and its operations run alone.
+// each other after all, the first of them is dissolved and its operations run unfused.
 #include <string.h>
 
 #include "fuse_plan.h"

@@ -299,8 +299,7 @@ static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *
     }
 }
 
-/* An operation that runs alone gives a dense result, save a view, which shares its input's memory.
- */
+/* An unfused operation gives a dense result, save a view, which shares its input's memory. */
 static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *record,
                          const uint32_t *refs, const kiln_tensor_desc *desc,
                          kilni_fuse_tensor_info *info)

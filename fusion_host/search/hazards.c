@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What may go into one block together: the block, taken as one node, must not depend on itself, be
-// it through operations that run alone or through blocks chosen before; and a drop goes in only
+// it through operations that run unfused or through blocks chosen before; and a drop goes in only
 // when everything that reads the tensor is inside. Tensors are defined once, so nothing else can go
 // wrong.
 #include <string.h>

@@ -325,7 +325,7 @@ static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *
         return "";
     }
     if (kiln_op_info_of(recorded->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
-        return "is of several devices and runs alone"; // a block may run twice, to be measured
+        return "is of several devices and runs unfused"; // a block may run twice, to be measured
     }
     return may_show(engine, hazards, end) ? NULL : "the search had taken as long as it may";
 }

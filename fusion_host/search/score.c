@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The unit of a choice: nanoseconds saved against the same operations run alone. Costs come from
+// The unit of a choice: nanoseconds saved against the same operations run unfused. Costs come from
 // the device's measured figures by operator class; a claim below the roofline (launches, and bytes
 // that must move) is lifted to it. The order of candidates is total and knows nothing of load
 // order.

@@ -233,7 +233,7 @@ static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candi
         c->entered[c->n_entered++] = *candidate;
     }
     if (!worth) {
-        verdict->reason = "not faster than the operations alone";
+        verdict->reason = "not faster than the unfused operations";
     } else if (failure != NULL) {
         char text[224];
         snprintf(text, sizeof(text), "this program failed before: %s", failure);

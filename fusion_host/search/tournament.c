@@ -218,7 +218,7 @@ static void tell(kiln_arena *arena, kilni_fuse_verdict *verdict, const kilni_fus
     } else {
         snprintf(text, sizeof(text), "measured %.0f %% slower than %s",
                  (rival->measured_ns / best - 1) * 100,
-                 winner->chosen < winner->count ? "the winner" : "its operations alone");
+                 winner->chosen < winner->count ? "the winner" : "its unfused operations");
     }
     const char *copy = kiln_arena_copy(arena, text, strlen(text) + 1);
     verdict->reason = copy != NULL ? copy : "";

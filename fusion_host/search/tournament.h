@@ -24,7 +24,7 @@ typedef struct kilni_fuse_winner {
 } kilni_fuse_winner;
 
 /// Puts what was measured, in this process or another, in place of what was predicted: blocks get
-/// the program that won, and those that were slower than their operations alone go.
+/// the program that won, and those that were slower than their unfused operations go.
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        kiln_arena *arena, kilni_fuse_blocks *blocks);
 /// What claims of the fuser are multiplied by; at least 1.

@@ -422,7 +422,7 @@ def plugin_dump():
 
 @case
 def plugin_bench():
-    """Blocks by class and size: every fuser alone beside the operations alone."""
+    """Blocks by class and size: every fuser alone beside the unfused operations."""
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, "a.replay", MATMUL)
         run = kiln("plugin", "bench", path, "--repeat", "3", "--json", "-", KILN_CACHE_DIR=folder)
@@ -432,17 +432,17 @@ def plugin_bench():
         assert data["blocks"] == 1 and group["classes"] == "elementwise + contraction", data
         assert group["size"] == "64 KiB to 1 MiB", group
         by = {c["by"]: c for c in group["contenders"]}
-        assert by["operations alone"]["speedup"] == 1 and "org.kiln.matmul/matmul" in by, by
+        assert by["unfused operations"]["speedup"] == 1 and "org.kiln.matmul/matmul" in by, by
         for one in by.values():
             assert 0 < one["least_ns"] <= one["median_ns"] <= one["most_ns"], one
             assert abs(one["gb_per_s"] - data["bytes"] / one["median_ns"]) < 1e-6 * one["gb_per_s"], one
         assert by["org.kiln.matmul/matmul"]["predicted_to_measured"] > 0
         assert sum(one["won"] for one in by.values()) == 1
-        expect(kiln("plugin", "bench", MODEL, "--repeat", "2", KILN_CACHE_DIR=folder), 0, "operations alone", "speedup", "GB/s")
+        expect(kiln("plugin", "bench", MODEL, "--repeat", "2", KILN_CACHE_DIR=folder), 0, "unfused operations", "speedup", "GB/s")
         expect_error(kiln("plugin", "bench", path, "--json", "/none/x", "--repeat", "1", KILN_CACHE_DIR=folder), "/none/x")
         plugin = os.path.join(BUILD, "lib/kiln/test_plugins/chain.so")
         given = kiln("plugin", "bench", path, "--plugin", plugin, "--repeat", "2", KILN_CACHE_DIR=folder)
-        expect(given, 0, "operations alone", "org.kiln.matmul/matmul")
+        expect(given, 0, "unfused operations", "org.kiln.matmul/matmul")
 
 
 @case
@@ -524,7 +524,7 @@ def bad_options():
 @case
 def explains_blocks():
     run = kiln("explain", MODEL, "--source")
-    expect(run, 0, "block 0:", "winner", "org.kiln.elementwise", "__kernel", "alone:", "declined")
+    expect(run, 0, "block 0:", "winner", "org.kiln.elementwise", "__kernel", "unfused:", "declined")
 
 
 @case

@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL
 # What the page says of the output of a command, by the command and how often it came before.
 PROMISES = {
     ("kiln plugin list --plugin build/running_sum.so", 0): ["org.example.running-sum", "taken"],
-    ("kiln explain example.onnx --plugin build/running_sum.so", 0): ["alone", "not the next operation"],
+    ("kiln explain example.onnx --plugin build/running_sum.so", 0): ["unfused", "not the next operation"],
     ("kiln plugin check --level 4 build/running_sum.so", 0): ["ok    4  results", "ok    4  guards", " 0 failed"],
     ("kiln explain example.onnx --plugin build/running_sum.so", 1): [
         "block 0", "winner    org.example.running-sum/running-sum", "cum_sum"],

@@ -67,7 +67,7 @@ static const kiln_fuse_segment *record(process *p, int64_t length)
     return fixture_next(&p->f, true);
 }
 
-/// Who has the segment's block; "" when its operations run alone.
+/// Who has the segment's block; "" when its operations run unfused.
 static const char *winner(const kiln_fuse_segment *segment)
 {
     return segment->plan->n_blocks == 0 ? "" : segment->plan->blocks[0].fuser;

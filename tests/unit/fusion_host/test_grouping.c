@@ -300,8 +300,8 @@ static void test_nobody_is_ready(void)
     fixture_close(&f);
 }
 
-/* The search has a limit: past it operations run alone, all of them, in order. Here one fuser looks
- * far ahead at each block of the other and is never ready. */
+/* The search has a limit: past it operations run unfused, all of them, in order. Here one fuser
+ * looks far ahead at each block of the other and is never ready. */
 static void test_the_search_ends(void)
 {
     static const char *const plugins[] = {"chain_short", "chain_never", NULL};
@@ -413,7 +413,7 @@ static void test_a_dependence_beats_the_place(void)
     kilni_fuse_recorded_fini(&k.recorded);
 }
 
-/* Two blocks that wait for each other: the first is dissolved and its operations run alone, as
+/* Two blocks that wait for each other: the first is dissolved and its operations run unfused, as
  * recorded, around the other. */
 static void test_a_knot_is_cut(void)
 {

@@ -138,7 +138,7 @@ static void test_plans(void)
 }
 
 /* A program that breaks the rules is a strike for the fuser of the operators' kernels, and the
- * operation runs alone. */
+ * operation runs unfused. */
 static void test_wrong_program(void)
 {
     fuse_fixture f;

@@ -127,7 +127,7 @@ static void test_a_gpus_fuser_takes_what_it_is_faster_at(void)
         bool fused = s->plan->n_blocks > 0 && s->plan->blocks[0].ops[0] == 0;
         if (fused != cases[i].fused) {
             KILN_FAIL("%lld: the product is %s, %.1f us against %.1f us", (long long)size,
-                      fused ? "fused" : "alone", (double)s->plan->blocks[0].predicted_ns / 1e3,
+                      fused ? "fused" : "unfused", (double)s->plan->blocks[0].predicted_ns / 1e3,
                       (double)s->plan->blocks[0].baseline_ns / 1e3);
         }
         KILN_CHECK(fused || (s->plan->n_blocks == 1 &&

@@ -670,7 +670,7 @@ static void test_no_fuser_sees_a_collective(void)
                                    {KILN_ATTR_I64, 1, {.i = 1}},
                                    {KILN_ATTR_I64, 1, {.i = 0}}};
         (void)fixture_record(&f, KILN_OP_ALL_REDUCE, &a, 1, attrs, 3);
-        check_explained(&f, "runs alone");
+        check_explained(&f, "runs unfused");
     }
     fixture_close(&f);
 }
@@ -911,7 +911,7 @@ static void test_explain(void)
         KILN_CHECK_CONTAINS(text.text, "candidate test.chain-short/chain: 3 operations");
         KILN_CHECK_CONTAINS(text.text, "ns less than the winner");
         KILN_CHECK_CONTAINS(text.text, "__kernel void chain(void)");
-        KILN_CHECK_CONTAINS(text.text, "alone: operation 9");
+        KILN_CHECK_CONTAINS(text.text, "unfused: operation 9");
         KILN_CHECK_CONTAINS(text.text,
                             "declined  test.fast/chain: operation 9 (matmul): operator 160 is not");
         for (const char *line = text.text; line != NULL && *line != 0;) {

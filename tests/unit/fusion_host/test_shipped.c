@@ -62,7 +62,7 @@ static void test_broadcast_chain(void)
     fixture_close(&f);
 }
 
-/* A layer of a network: products and views run alone, what lies between is fused. */
+/* A layer of a network: products and views run unfused, what lies between is fused. */
 static void test_layer(void)
 {
     fuse_fixture f;

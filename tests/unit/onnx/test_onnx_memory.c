@@ -68,7 +68,7 @@ static void digits_on(const char *address, bool fusion, int64_t images)
     uint64_t peak = memory_of_run(m.device, m.graph, &m.image, 1, 1, 2);
     uint64_t bound = memory_bound(m.graph);
     printf("%s %s, %lld images: peak %llu, bound %llu, ratio %.3f\n", address,
-           fusion ? "fused" : "alone", (long long)images, (unsigned long long)peak,
+           fusion ? "fused" : "unfused", (long long)images, (unsigned long long)peak,
            (unsigned long long)bound, (double)peak / (double)bound);
     if (!KILN_CHECK(bound > 0 && peak <= bound + bound / 10)) {
         memory_print(m.graph);

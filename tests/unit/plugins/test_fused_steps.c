@@ -289,8 +289,8 @@ static void make_parameters(session *b, parameter *s)
     }
 }
 
-/// A captured step, run in place, against the operations alone; new results would take three times
-/// the parameters' bytes.
+/// A captured step, run in place, against the unfused operations; new results would take three
+/// times the parameters' bytes.
 static void test_captured(void)
 {
     static parameter fused[MEMBERS], plain[MEMBERS];
